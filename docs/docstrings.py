@@ -1,4 +1,4 @@
-"""Makes Markdown of what docstrings of this project have besides: literal blocks after ``::``, and doctests."""
+"""Converts literal blocks after ``::`` and doctests in docstrings to Markdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def markdown(text: str) -> str:
 
 def _literal(found: re.Match[str]) -> str:
     said, indent = found["text"].rstrip(":"), found["indent"]
-    if said == "Example":  # with a colon it would be a section
+    if said == "Example":  # with a colon, it would be a section
         return f"{indent}For example:\n\n{_fenced(found['block'], indent, 'python')}\n\n"
     said = f"{indent}{said}:\n\n" if said else ""
     return f"{said}{_fenced(found['block'], indent, 'text')}\n\n"

@@ -1,4 +1,4 @@
-"""What mkdocs does for this site besides: pages that stand at the root of the project, and code that the tests run."""
+"""Hooks for mkdocs: include pages from the project's root, and code that the tests run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put in what comments of the page ask for.
+    """Replace comments of the page by the text that they name.
 
-    ``<!-- page: FILE -->`` is a file of the project's root, ``<!-- part: FILE NAME -->`` what stands in one between the
+    ``<!-- page: FILE -->`` is a file of the project's root, ``<!-- part: FILE NAME -->`` the part of one between the
     comments ``<!-- NAME -->`` and ``<!-- /NAME -->``, and ``<!-- code: FILE NAME... -->`` functions of a Python file.
     """
     markdown = _WHOLE.sub(lambda found: _from_root(_text(found[1])), markdown)
@@ -30,17 +30,17 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def code(file: Path, names: list[str]) -> str:
-    """Return the source of functions, as it stands in a file."""
+    """Return the source of functions in a file."""
     text = file.read_text()
     found = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
     return "\n\n\n".join(ast.get_source_segment(text, found[name]) or "" for name in names)
 
 
 def _text(name: str) -> str:
-    """Return a file of the project's root; that there is none fails a strict build, and no other."""
+    """Return a file of the project's root; a missing one fails only a strict build."""
     file = ROOT / name
     if not file.exists():
-        _LOG.warning("%s is not there", name)
+        _LOG.warning("%s does not exist", name)
         return f"# {file.stem.capitalize()}\n"
     return file.read_text()
 
@@ -50,7 +50,7 @@ def _between(text: str, name: str) -> str:
 
 
 def _from_root(text: str) -> str:
-    """Turn links of a file at the root: pages of the site are linked from there, other files named."""
+    """Adapt the links of a file at the root: link pages of the site, and name other files."""
     return _LINK.sub(_link, text)
 
 

@@ -30,7 +30,7 @@ VALUES = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
 
 @dataclass(frozen=True)
 class Parameter:
-    """An argument or option of a command, as its signature has it."""
+    """An argument or option of a command, from its signature."""
 
     name: str
     kind: Any
@@ -39,7 +39,7 @@ class Parameter:
 
     @property
     def is_argument(self) -> bool:
-        """Whether its place tells what it is."""
+        """Whether it is positional."""
         return isinstance(self.info, typer.models.ArgumentInfo)
 
     @property
@@ -54,7 +54,7 @@ class Parameter:
 
     @property
     def value(self) -> str:
-        """What stands for its value."""
+        """The placeholder for its value."""
         if self.info.metavar:
             return str(self.info.metavar)
         if self.is_argument:
@@ -64,7 +64,7 @@ class Parameter:
 
     @property
     def shown(self) -> str:
-        """How it is typed."""
+        """How to type it."""
         if self.is_argument:
             return code(self.value)
         given = (self.info.default, *(self.info.param_decls or ()))  # within Annotated, the first one is the default
@@ -75,7 +75,7 @@ class Parameter:
 
     @property
     def meaning(self) -> str:
-        """What help says of it, and what it is by default."""
+        """Its help text and default."""
         said = cleaned(self.info.help or "").replace("|", "\\|")
         if self.is_argument:
             return said
@@ -103,7 +103,7 @@ def commands(group: typer.Typer, before: str = "") -> Iterator[str]:
 
 
 def section(name: str, command: Callable[..., Any]) -> str:
-    """What is said of one command."""
+    """The section of one command."""
     found = [parameter for parameter in parameters(command) if not getattr(parameter.info, "hidden", False)]
     found = [parameter for parameter in found if parameter.name not in COMMON]
     found.sort(key=lambda parameter: not parameter.is_argument)
@@ -138,7 +138,7 @@ def parameters(command: Callable[..., Any]) -> Iterator[Parameter]:
 
 
 def argument(parameter: Parameter) -> str:
-    """An argument as it stands in the line that shows usage."""
+    """An argument in the usage line."""
     if parameter.value.startswith("["):
         return parameter.value
     name = parameter.value + ("..." if parameter.is_list else "")
@@ -151,7 +151,7 @@ def code(text: object) -> str:
 
 
 def cleaned(text: str) -> str:
-    """Text with a line for each of its paragraphs."""
+    """Text with one line per paragraph."""
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n")).strip()
 
 

@@ -1,6 +1,6 @@
 """Checks that every decoder has to pass: a new format gets them all in a few lines.
 
-The invariant: any bytes whatever end in a value or a `DecodeError`, never in another exception. A `Format` tells the
+The invariant: any bytes whatever end in a value or a `DecodeError`, never in another exception. A `Format` gives the
 battery what it has to know of a decoder, and `CHECKS` are what it does with it (see ``test_battery.py``); the functions
 they are made of serve the tests of single formats too.
 """
@@ -12,6 +12,9 @@ import gc
 import mmap
 import pickle
 import re
+import subprocess
+import sys
+import textwrap
 import threading
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pytest
 
-from dvcodec import DecodeError, LimitExceeded, UsageError
+from dvcodec import DecodeError, LimitExceeded, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 
 T = TypeVar("T")
@@ -59,15 +62,36 @@ class Flips(NamedTuple):
     other: int
 
 
+def flipped(data: bytes, *bits: int) -> bytes:
+    """The same bytes but for some bits."""
+    damaged = bytearray(data)
+    for bit in bits:
+        damaged[bit >> 3] ^= 1 << (bit & 7)
+    return bytes(damaged)
+
+
+class Recorder:
+    """A source that remembers its reads: (offset, size)."""
+
+    def __init__(self, data: bytes) -> None:
+        self.name, self.size = "recorded", len(data)
+        self.reads: list[tuple[int, int]] = []
+        self._data = memoryview(data)
+
+    def read(self, offset: int, size: int) -> memoryview:
+        if offset + size > self.size:
+            raise Truncated("byte range", source=self.name, offset=offset)
+        self.reads.append((offset, size))
+        return self._data[offset : offset + size]
+
+
 def flip_bits(decode: Decode[T], data: bytes, *, every: int = 1) -> Flips:
     """Flip every single bit, each for itself; or one of `every` so many."""
     value = decode(data)
     refused = harmless = 0
     bits = range(0, 8 * len(data), every)
     for bit in bits:
-        damaged = bytearray(data)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-        found = outcome(decode, bytes(damaged))
+        found = outcome(decode, flipped(data, bit))
         if isinstance(found, DecodeError):
             refused += 1
         else:
@@ -83,7 +107,7 @@ def check_bit_flips(decode: Decode[T], data: bytes, *, harmless: bool = False) -
     """
     found = flip_bits(decode, data)
     assert not found.other, f"{found.other} flipped bits give another value"
-    assert harmless or not found.harmless, f"{found.harmless} flipped bits and nobody noticed"
+    assert harmless or not found.harmless, f"{found.harmless} flipped bits without an error"
     return found.refused
 
 
@@ -322,3 +346,48 @@ CHECKS: dict[str, Callable[[Format], None]] = {
     "repr and hash": check_repr_and_hash,
 }
 """What each format has to pass; flips of bits are counted, and for themselves."""
+
+
+def run_limited(script: str, *, megabytes: int) -> str:
+    """Run a script in a Python of its own that may take `megabytes` more than its imports did; return its output.
+
+    The address space is capped, so that memory which is asked for but never touched counts as well.
+    """
+    preamble = f"""
+        import resource
+        from pathlib import Path
+        import numpy as np
+        import pyarrow, cramjam
+        import dvcodec
+        from samples import bitmaps
+        from dvcodec import DecodeError, RowSet
+        from dvcodec.core import compress, frame, roaring, roaring64, vector
+        from dvcodec.core.cursor import Cursor
+
+        def cap():
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            _, most = resource.getrlimit(resource.RLIMIT_AS)
+            resource.setrlimit(resource.RLIMIT_AS, (used + {megabytes << 20}, most))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(preamble) + textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={"PYTHONPATH": ":".join(path for path in sys.path if path), "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def answer_limited(setup: str, call: str, *, megabytes: int = 50) -> str:
+    """What a call prints in such a Python, or the name of its `DecodeError`; the cap holds after `setup`."""
+    script = f"""{textwrap.dedent(setup).strip()}
+cap()
+try:
+{textwrap.indent(textwrap.dedent(call).strip(), "    ")}
+except DecodeError as error:
+    print(type(error).__name__)
+"""
+    return run_limited(script, megabytes=megabytes).strip()

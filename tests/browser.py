@@ -94,7 +94,7 @@ class Page:
         return b64decode(self.call("Page.printToPDF", printBackground=True)["data"])
 
     def _next(self) -> dict[str, Any]:
-        """Read a message; keep what events tell."""
+        """Read a message; keep the events."""
         until = time.monotonic() + _TIMEOUT
         while b"\0" not in self._left:
             ready, _, _ = select.select([self._back], [], [], until - time.monotonic())

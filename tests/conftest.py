@@ -1,4 +1,4 @@
-"""Fixtures: where the real files are, and how strict a missing tool is taken."""
+"""Profiles of hypothesis, the folders of real files, and the count of flipped bits after a run."""
 
 from __future__ import annotations
 
@@ -33,23 +33,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
 
 
-def vectors_folder() -> Path | None:
-    """The folder of real files named by DVCODEC_VECTORS, or one that lies beside the checkout."""
-    named = os.environ.get("DVCODEC_VECTORS")
-    folder = Path(named) if named else HERE.parent.parent / "shared" / "vectors"
-    return folder.resolve() if folder.is_dir() else None
-
-
 @pytest.fixture(scope="session")
 def vectors() -> Path:
-    """Real files by the reference implementations (more than the repository holds); skips without them."""
-    folder = vectors_folder()
-    if folder is None:
-        pytest.skip("DVCODEC_VECTORS names no folder")
-    return folder
+    """Test data of other projects, and files that their programs wrote (see README.md there)."""
+    return HERE / "vectors" / "upstream"
 
 
 @pytest.fixture(scope="session")
 def own_vectors() -> Path:
-    """The vectors committed here, written by released reference implementations."""
+    """Files that `make vectors` had released reference implementations write."""
     return HERE / "vectors"

@@ -12,20 +12,20 @@ REMOTE = ["s3://lake/t", "memory://lake/t", "http://lake.example/t", "zip://t::s
 
 
 @pytest.mark.parametrize("home", LOCAL)
-@pytest.mark.parametrize("path", ["/x", "x", "file:///x", "file:/x", "FILE:/x", "file://localhost/x"])
-def test_local_tables_name_local_files_and_others_do_not(home: str | None, path: str) -> None:
-    check_reach(path, home)
-    for remote in REMOTE:
-        with pytest.raises(Unsupported, match="path in metadata: expected one in the table's own storage"):
-            check_reach(path, remote)
-        check_reach(path, remote, frozenset({"file"}))
+def test_local_tables_name_local_files_and_others_do_not(home: str | None) -> None:
+    for path in ["/x", "x", "file:///x", "file:/x", "FILE:/x", "file://localhost/x"]:
+        check_reach(path, home)
+        for remote in REMOTE:
+            with pytest.raises(Unsupported, match="path in metadata: expected one in the table's own storage"):
+                check_reach(path, remote)
+            check_reach(path, remote, frozenset({"file"}))
 
 
 @pytest.mark.parametrize("home", [*LOCAL, *REMOTE])
-@pytest.mark.parametrize("store", sorted(OBJECT_STORES))
-def test_buckets_of_any_store_are_within_reach(home: str | None, store: str) -> None:
-    check_reach(f"{store}://other/x", home)
-    check_reach(f"{store.upper()}://other/x", home)
+def test_buckets_of_any_store_are_within_reach(home: str | None) -> None:
+    for store in sorted(OBJECT_STORES):
+        check_reach(f"{store}://other/x", home)
+        check_reach(f"{store.upper()}://other/x", home)
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_of_a_chain_every_protocol_has_to_be_allowed() -> None:
         check_reach("zip://a::file:///x.zip", "s3://lake/t", frozenset({"zip"}))
 
 
-def test_a_file_of_another_host_is_no_location() -> None:
+def test_a_file_of_another_host_is_refused() -> None:
     with pytest.raises(NotCanonical, match="path: expected a path, found file://host/x"):
         check_reach("file://host/x", "/t")
 
 
-def test_long_paths_are_told_in_part() -> None:
+def test_long_paths_are_shortened_in_errors() -> None:
     with pytest.raises(Unsupported) as caught:
         check_reach("http://evil/" + "x" * 100_000, "/t")
     assert len(str(caught.value)) < 500

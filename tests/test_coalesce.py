@@ -16,7 +16,7 @@ def cut(ranges: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
     return list(coalesce(table[:, 0], table[:, 1]))
 
 
-def test_what_lies_close_is_read_at_once() -> None:
+def test_close_ranges_are_read_at_once() -> None:
     gap = 1 << 17
     assert cut([]) == []
     assert cut([(4, 10), (14, 5), (gap + 19, 7)]) == [(0, 3, 4, gap + 26)]

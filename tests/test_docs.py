@@ -14,8 +14,8 @@ from types import ModuleType
 
 import pytest
 
-import delta_table
 from dvcodec import RowSet, iceberg
+from samples import delta_log
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -63,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     iceberg.write_deletion_vectors("lake/deletes.puffin", rows)
     newer = rows | {"s3://lake/t/a.parquet": rows["s3://lake/t/a.parquet"] | RowSet([100])}
     iceberg.write_deletion_vectors("lake/newer.puffin", newer)
-    delta_table.make(tmp_path / "orders")
+    delta_log.restored_table(tmp_path / "orders")
     return tmp_path
 
 

@@ -118,7 +118,7 @@ def test_what_is_encoded_is_decoded(path: str) -> None:
     assert decoded_key(encoded) == (None if encoded == plain else file_key(plain))
 
 
-def test_what_is_no_uri_is_not_decoded() -> None:
+def test_only_uris_are_decoded() -> None:
     assert [decoded_key(name) for name in ("/a b", "/50%", "/a%2", "/%zz%20", "/%FF")] == [None] * 5
     assert decoded_key("s3a://b/a%2520b") == "s3://b/a%20b"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import outcome
+from battery import Recorder, outcome
 from dvcodec import (
     BadMagic,
     ChecksumMismatch,
@@ -36,19 +36,6 @@ def frame(size: int, filling: bytes = b"x") -> bytes:
 def found(data: bytes, limits: Limits | None = None) -> list[tuple[int, bytes]]:
     with open_source(data, name="frames") as source:
         return [(cursor.base, bytes(cursor.view)) for cursor in read_frames(source, limits=limits or Limits())]
-
-
-class Recorder:
-    """A source that remembers its reads."""
-
-    def __init__(self, data: bytes) -> None:
-        self.name, self.size = "recorded", len(data)
-        self.reads: list[tuple[int, int]] = []
-        self._data = memoryview(data)
-
-    def read(self, offset: int, size: int) -> memoryview:
-        self.reads.append((offset, size))
-        return self._data[offset : offset + size]
 
 
 def test_constants_are_those_of_the_formats() -> None:
@@ -107,7 +94,7 @@ def test_cut_inside_a_frame_is_truncated(cut: int) -> None:
     assert (caught.value.what, caught.value.offset) == ("length field", 17)
     if cut <= 16:
         assert caught.value.actual == 12
-        assert caught.value.expected == f"at most {max(12 - cut, 0)} (bytes left for magic and vector)"
+        assert caught.value.expected == f"at most {max(12 - cut, 0)} (bytes left for magic and bitmap)"
 
 
 @pytest.mark.parametrize("claim", [13, 2**31 - 1, 2**32 - 1])
@@ -224,7 +211,7 @@ def test_what_is_written_is_found(sizes: list[int], until: int) -> None:
 
 @pytest.mark.parametrize("piece", [64, 1000, 1 << 20])
 def test_vectors_and_errors_come_in_file_order(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A damaged vector is told before a length field behind it, and after one before it."""
+    """A damaged vector is reported before a length field behind it, and after one before it."""
     monkeypatch.setattr("dvcodec.io.frames._PIECE", piece)
     rows = [RowSet(range(i, 40 * i, 1 + i)) for i in range(30)]
     parts = [(paimon if i % 2 else iceberg).encode(one) for i, one in enumerate(rows)]

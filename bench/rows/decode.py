@@ -20,10 +20,10 @@ from pyiceberg.table.deletion_vector import DeletionVector
 from pyroaring import BitMap
 
 from data import THREE, Positions
-from delta_table import OLD, SCHEMA, commit, descriptor
 from dvcodec import RowSet, iceberg
 from harness import Comparison, Peer, timed
 from peers import PeerProcess, java
+from samples.delta_log import OLD, SCHEMA, commit, descriptor
 
 HEAD, TAIL = 20, 4
 """Bytes around the 32-bit bitmap of a blob whose positions are all below 2**32."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from data import MILLION
 from dvcodec import lance
-from dvcodec.lance.arrays import Values
+from dvcodec.core.ragged import Values
 from harness import Comparison, Peer, timed
 
 _WHY = (

@@ -1,4 +1,4 @@
-"""Draws the frame that three formats share, and where it stands in their files: `make docs`."""
+"""Draws the frame that three formats share, and its place in their files: `make docs`."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def text(x: float, y: float, said: str, size: int = 14, anchor: str = "middle", 
 
 
 def span(x: float, y: float, width: float, said: str) -> str:
-    """A bracket below what it measures, and its words."""
+    """A bracket below the bytes that it measures, with a label."""
     path = f"M{x} {y} v7 h{width} v-7"
     return f'<path d="{path}" fill="none" stroke="{INK}"/>' + text(x + width / 2, y + 22, said, 13)
 
 
 def files() -> list[str]:
-    """The containers, one a line; the first frame of each is opened below."""
+    """The containers, one per line; the frame below is the first of each."""
     parts = []
     for row, (name, what, cells) in enumerate(FILES):
         y = 24 + row * 56
@@ -56,7 +56,7 @@ def files() -> list[str]:
 
 
 def frame() -> list[str]:
-    """The frame, and what is counted and summed of it."""
+    """The frame, and the bytes that its sizes and CRC cover."""
     parts, x, at = [], LEFT, {}
     for name, what, width, fill in FRAME:
         at[name] = (x, width)

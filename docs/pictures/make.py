@@ -1,4 +1,4 @@
-"""Draws the pictures of the README: `make docs`; that of the report where there is a Chromium."""
+"""Draws the pictures of the README: `make docs`; the one of the report only if Chromium is installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests"))
 
 from browser import CHROMIUM, browser  # noqa: E402
-from report_samples import large, some_findings  # noqa: E402
+from samples.audits import large, some_findings  # noqa: E402
 
 
 def picture(name: str, *arguments: str) -> None:

@@ -95,7 +95,7 @@ def test_work_is_timed() -> None:
         ),
     ],
 )
-def test_a_fall_of_more_than_40_percent_is_told(ratio: float, baseline: dict[str, float], said: list[str]) -> None:
+def test_a_fall_of_more_than_40_percent_is_reported(ratio: float, baseline: dict[str, float], said: list[str]) -> None:
     assert fallen([replace(FIGURE, ratio=ratio)], baseline) == said
 
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-import delta_table
 from cli_runner import flipped, in_terminal, run
-from delta_table import FIRST, NEW, OLD, SECOND
 from dvcodec import iceberg, paimon
 from dvcodec.tables.convert import ENTRIES
+from samples import delta_log
+from samples.delta_log import FIRST, NEW, OLD, SECOND
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    return delta_table.make(tmp_path / "orders")
+    return delta_log.restored_table(tmp_path / "orders")
 
 
 def test_vectors_stay_in_place_for_iceberg(lake: Path, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_index_files(lake: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--to", "puffin"], "--to puffin: not one of iceberg, delta, paimon32, paimon64"),
         (["--to", "delta"], "Delta's already"),
@@ -69,10 +69,10 @@ def test_index_files(lake: Path, tmp_path: Path) -> None:
         (["--to", "iceberg", "--snapshot", "9"], "9"),
     ],
 )
-def test_wrong_use(lake: Path, tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_wrong_use(lake: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
     result = run("convert-table", lake, "-o", tmp_path / "out", *arguments)
     assert (result.code, result.out) == (2, "")
-    assert told in result.complaint
+    assert message in result.complaint
     assert not (tmp_path / "out").exists()
 
 

@@ -97,7 +97,7 @@ def test_inspect_of_other_blobs(tmp_path: Path) -> None:
         (b"\x01" + paimon.encode(RowSet([1])), "Paimon vector file", "paimon"),
         (b"\x01" + paimon.encode(RowSet([1]), layout="bitmap64"), "Delta or Paimon 64-bit vector file", "delta"),
         (bytes(8), "bare 64-bit roaring bitmap", "roaring64"),
-        (iceberg.encode(RowSet([1]))[20:-4], "bare 32-bit roaring bitmap, as of a Lance deletion file", "roaring32"),
+        (iceberg.encode(RowSet([1]))[20:-4], "bare 32-bit roaring bitmap, as in a Lance deletion file", "roaring32"),
     ],
     ids=["blob", "paimon", "delta", "roaring64", "roaring32"],
 )

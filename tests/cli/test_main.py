@@ -163,7 +163,7 @@ WRONG = {
     "empty name": (["inspect", ""], "expected a target, found an empty name"),
     "no vectors in it": (["inspect", "others/a.txt"], "others/a.txt at byte 0: container: expected a Puffin file"),
     "no bytes": (["inspect", "-"], "<stdin> at byte 0: container: expected a Puffin file"),
-    "damaged": (["positions", "bad@4"], "bad at byte 48: CRC-32 of magic and vector: expected 0x"),
+    "damaged": (["positions", "bad@4"], "bad at byte 48: CRC-32 of magic and bitmap: expected 0x"),
     "no target": (["inspect"], "Missing argument 'TARGET"),
     "no such command": (["explode"], "No such command 'explode'"),
     "no such option": (["inspect", "--nope", "good"], "No such option: --nope"),
@@ -221,7 +221,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG.keys())
-def test_what_is_wrong_is_told_on_one_line(
+def test_errors_are_reported_on_one_line(
     arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -327,7 +327,7 @@ def many_rows(path: Path) -> Path:
 @pytest.mark.parametrize(
     "arguments", [["positions"], ["ranges"], ["positions", "--json"], ["inspect"], ["verify", "--all"], ["--help"]]
 )
-def test_reader_that_leaves_is_no_error(arguments: list[str], unbuffered: str, tmp_path: Path) -> None:
+def test_closed_pipe_is_not_an_error(arguments: list[str], unbuffered: str, tmp_path: Path) -> None:
     target = [] if arguments == ["--help"] else [str(many_rows(tmp_path / "many"))]
     reading, writing = os.pipe()
     os.close(reading)
@@ -356,7 +356,7 @@ def test_head_of_many_positions(tmp_path: Path) -> None:
 
 WAITING = """
 import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may have been told to ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may ignore it
 class Standard:
     def read(self):
         print("reading", flush=True)
@@ -388,7 +388,7 @@ def test_interrupt_in_every_version_of_typer(
     error: BaseException | type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object, **__: object) -> int:
-        if isinstance(error, typer.Exit):  # as newer ones tell it
+        if isinstance(error, typer.Exit):  # as newer ones report it
             return error.exit_code
         raise error
 
@@ -480,36 +480,36 @@ def seen(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE.keys())
-@pytest.mark.parametrize("command", ["inspect", "stats", "positions", "ranges", "verify"])
-def test_data_file_is_printed_literally(command: str, name: str, tmp_path: Path) -> None:
-    vectors = {f"s3://{name}/f.parquet": RowSet([1]), "other": RowSet([2])}
-    puffin = puffin_file(tmp_path / "f", vectors)
-    options = ["--all"] if command == "verify" else []
-    result = run(command, *options, puffin)
-    assert (result.code, result.err) == (0, "")
-    assert f"s3://{seen(name)}/f.parquet" in result.out
-    assert "\x1b" not in result.out
+def test_data_file_is_printed_literally(name: str, tmp_path: Path) -> None:
+    for command in ["inspect", "stats", "positions", "ranges", "verify"]:
+        vectors = {f"s3://{name}/f.parquet": RowSet([1]), "other": RowSet([2])}
+        puffin = puffin_file(tmp_path / "f", vectors)
+        options = ["--all"] if command == "verify" else []
+        result = run(command, *options, puffin)
+        assert (result.code, result.err) == (0, "")
+        assert f"s3://{seen(name)}/f.parquet" in result.out
+        assert "\x1b" not in result.out
 
 
 @needs_posix
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE.keys())
-@pytest.mark.parametrize("command", ["inspect", "stats", "verify"])
-def test_file_name_is_printed_literally(command: str, name: str, tmp_path: Path) -> None:
-    file = tmp_path / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(iceberg.encode(RowSet([1])))
-    result = run(command, file)
-    assert (result.code, result.err) == (0, "")
-    assert seen(str(file)) in result.out
-    assert "\x1b" not in result.out
-    missing = run(command, tmp_path / f"missing{name}")
-    assert seen(str(tmp_path / f"missing{name}")) in missing.complaint
-    assert "\x1b" not in missing.err
+def test_file_name_is_printed_literally(name: str, tmp_path: Path) -> None:
+    for command in ["inspect", "stats", "verify"]:
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(iceberg.encode(RowSet([1])))
+        result = run(command, file)
+        assert (result.code, result.err) == (0, "")
+        assert seen(str(file)) in result.out
+        assert "\x1b" not in result.out
+        missing = run(command, tmp_path / f"missing{name}")
+        assert seen(str(tmp_path / f"missing{name}")) in missing.complaint
+        assert "\x1b" not in missing.err
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux alone")
 @pytest.mark.parametrize("command", ["inspect", "verify", "stats"])
-def test_file_name_that_is_no_text(command: str, tmp_path: Path) -> None:
+def test_file_name_that_is_not_text(command: str, tmp_path: Path) -> None:
     name = os.fsencode(tmp_path) + b"/\xff.puffin"
     Path(os.fsdecode(name)).write_bytes(iceberg.encode(RowSet([1])))
     for options in ([], ["--json"]):

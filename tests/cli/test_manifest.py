@@ -102,7 +102,7 @@ def test_check_finds_a_lost_deletion_file_and_the_ids_that_come_back(vectors: Pa
     ("name", "said"),
     [("missing", "No such file"), ("text", "expected Paimon's index manifest"), ("empty", "found no bytes")],
 )
-def test_what_is_no_manifest(name: str, said: str, tmp_path: Path) -> None:
+def test_invalid_manifests_are_refused(name: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello, world")
     (tmp_path / "empty").write_bytes(b"")
     result = run("manifest", tmp_path / name)

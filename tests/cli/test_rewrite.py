@@ -205,7 +205,7 @@ def test_merge_into_a_vector_file(to: str, puffin: Path, tmp_path: Path) -> None
 def test_merge_refuses_a_name_for_named_vectors(puffin: Path, tmp_path: Path) -> None:
     result = run("merge", puffin, "-o", tmp_path / "out", "--data-file", "x")
     assert result.code == 2
-    assert result.complaint == "--data-file is for vectors without data files, all of one data file"
+    assert result.complaint == "--data-file names the data file of vectors that name none: one file for all of them"
 
 
 def test_merge_of_a_damaged_file_writes_nothing(puffin: Path, tmp_path: Path) -> None:

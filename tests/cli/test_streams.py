@@ -34,7 +34,7 @@ def test_complain(problem: Exception | str, line: str, capsys: pytest.CaptureFix
         (BARS, "utf-8", BARS.encode()),
     ],
 )
-def test_speak_any_encoding(text: str, encoding: str, written: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_of_any_encoding(text: str, encoding: str, written: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = BytesIO()
     monkeypatch.setattr(sys, "stdout", TextIOWrapper(raw, encoding))
     speak_any_encoding()

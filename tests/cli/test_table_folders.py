@@ -8,16 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import delta_table
 from cli_runner import run
-from delta_table import NEW, OLD
 from dvcodec import RowSet
 from dvcodec.cli.table_folders import TableFolders
 from dvcodec.cli.targets import Target, expand
-from tables.iceberg.crafted import VECTOR, Commit
-from tables.iceberg.crafted import craft_table as craft_iceberg
-from tables.paimon.crafted import CraftedFile
-from tables.paimon.crafted import craft_table as craft_paimon
+from samples import delta_log
+from samples.delta_log import NEW, OLD
+from samples.iceberg_table import VECTOR, Commit, build_iceberg
+from samples.paimon_table import PaimonFile, build_paimon
 
 COMMANDS = ("verify", "inspect", "stats", "positions", "ranges")
 SCORCH = Path(__file__).parents[1] / "vectors" / "tables" / "scorch"
@@ -25,19 +23,19 @@ SCORCH = Path(__file__).parents[1] / "vectors" / "tables" / "scorch"
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    return delta_table.make(tmp_path / "orders")
+    return delta_log.restored_table(tmp_path / "orders")
 
 
-def note(name: object, told: str, what: str = "Delta table, snapshot 2") -> str:
-    return f"dvcodec: {name}: this folder is a table ({what}): {told}; to check the table: dvcodec audit {name}"
+def note(name: object, text: str, what: str = "Delta table, snapshot 2") -> str:
+    return f"dvcodec: {name}: this folder is a table ({what}): {text}; to check the table: dvcodec audit {name}"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_superseded_vectors(lake: Path, command: str) -> None:
     result = run(command, lake)
     assert result.code == 0
-    told = note(lake, "1 of 2 vectors superseded, not in this snapshot")
-    assert result.err.splitlines() == [told, "dvcodec: 5 other files without deletion vectors"]
+    text = note(lake, "1 of 2 vectors superseded, not in this snapshot")
+    assert result.err.splitlines() == [text, "dvcodec: 5 other files without deletion vectors"]
     assert run(command, lake.parent).err == result.err
     single = run(command, lake / NEW)
     assert (single.code, single.err) == (0, "")
@@ -59,8 +57,8 @@ def test_json(lake: Path, command: str) -> None:
 
 def test_the_folder_that_one_is_in(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(lake)
-    told = note(".", "1 of 2 vectors superseded, not in this snapshot")
-    assert run("stats", ".").err.splitlines()[0] == told
+    text = note(".", "1 of 2 vectors superseded, not in this snapshot")
+    assert run("stats", ".").err.splitlines()[0] == text
     (lake / NEW).unlink()
     assert run("verify", ".").code == 1
     monkeypatch.chdir(lake.parent)
@@ -95,8 +93,8 @@ def test_a_table_in_a_store(lake: Path) -> None:
     store.put(f"{lake}/", "/lake/orders/", recursive=True)
     try:
         url = "memory://lake/orders"
-        told = note(url, "1 of 2 vectors superseded, not in this snapshot")
-        assert run("verify", url).err.splitlines()[0] == told
+        text = note(url, "1 of 2 vectors superseded, not in this snapshot")
+        assert run("verify", url).err.splitlines()[0] == text
         store.rm(f"/lake/orders/{NEW}")
         result = run("verify", url)
         assert result.code == 1
@@ -123,13 +121,13 @@ def test_a_table_that_cannot_be_read(lake: Path) -> None:
 
 
 def test_iceberg(tmp_path: Path) -> None:
-    craft_iceberg(tmp_path / "t", VECTOR, Commit(vectors={"a": RowSet([1, 2, 3])}))
+    build_iceberg(tmp_path / "t", VECTOR, Commit(vectors={"a": RowSet([1, 2, 3])}))
     result = run("positions", tmp_path / "t")
     what = "Iceberg table, snapshot 102"
     assert result.err.splitlines()[0] == note(tmp_path / "t", "1 of 2 vectors superseded, not in this snapshot", what)
     next((tmp_path / "t" / "data").glob("vectors-2-*")).unlink()
     assert run("verify", tmp_path / "t").code == 1
-    craft_iceberg(tmp_path / "none")
+    build_iceberg(tmp_path / "none")
     result = run("verify", tmp_path / "none")
     assert result.code == 2
     assert result.err.splitlines()[0] == note(tmp_path / "none", "no vector in these files", "Iceberg table")
@@ -137,10 +135,10 @@ def test_iceberg(tmp_path: Path) -> None:
 
 def test_paimon(tmp_path: Path) -> None:
     rows = pa.table({"id": range(4)})
-    states = [[CraftedFile("a.parquet", rows, deleted=deleted)] for deleted in ([1], [1, 2])]
-    path = craft_paimon(tmp_path / "t", [(0, "id", "BIGINT")], states)
-    told = "1 of 2 vectors superseded, not in this snapshot"
-    assert note(path, told, "Paimon table, snapshot 2") in run("stats", path).err.splitlines()
+    states = [[PaimonFile("a.parquet", rows, deleted=deleted)] for deleted in ([1], [1, 2])]
+    path = build_paimon(tmp_path / "t", [(0, "id", "BIGINT")], states)
+    text = "1 of 2 vectors superseded, not in this snapshot"
+    assert note(path, text, "Paimon table, snapshot 2") in run("stats", path).err.splitlines()
 
 
 def test_lance(own_vectors: Path) -> None:
@@ -148,8 +146,8 @@ def test_lance(own_vectors: Path) -> None:
     found = run("stats", folder / "life", "--json")
     marks = [item["superseded"] for item in found.json["vectors"]]
     assert (len(marks), sum(marks)) == (15, 14)
-    told = "14 of 15 vectors superseded, not in this snapshot"
-    assert found.err.splitlines()[0] == note(folder / "life", told, "Lance dataset, snapshot 17")
+    text = "14 of 15 vectors superseded, not in this snapshot"
+    assert found.err.splitlines()[0] == note(folder / "life", text, "Lance dataset, snapshot 17")
 
 
 def test_scorch(tmp_path: Path) -> None:
@@ -161,7 +159,7 @@ def test_scorch(tmp_path: Path) -> None:
 
 def test_many_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(12):
-        craft_iceberg(tmp_path / f"{number:02}")
+        build_iceberg(tmp_path / f"{number:02}")
     TableFolders(expand([str(tmp_path)])).report()
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 11

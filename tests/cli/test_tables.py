@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import delta_table
 from cli_runner import flipped, in_terminal, run, spawn
-from delta_table import FIRST, NEW, ROWS, SECOND
 from dvcodec.cli.tables.shared import moment, snapshot_text
 from dvcodec.tables import SnapshotInfo, TableKind
+from samples import delta_log
+from samples.delta_log import FIRST, NEW, ROWS, SECOND
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    return delta_table.make(tmp_path / "orders")
+    return delta_log.restored_table(tmp_path / "orders")
 
 
 @pytest.fixture
@@ -44,10 +44,10 @@ def test_audit_names_what_is_damaged_and_where(damaged: Path) -> None:
     result = run("audit", damaged)
     assert (result.code, result.err) == (1, "")
     _, line, last, bounds = result.out.splitlines()
-    assert line.startswith(f"  ERROR crc {NEW}@1, for a.parquet: CRC-32 of magic and vector: expected 0x")
+    assert line.startswith(f"  ERROR crc {NEW}@1, for a.parquet: CRC-32 of magic and bitmap: expected 0x")
     assert last.endswith(": 1 error")
     assert bounds == (
-        "1 vector could not be read: at least 68 of 256 rows deleted, at most 188 live, by what the metadata records"
+        "1 vector could not be read: at least 68 of 256 rows deleted, at most 188 live, according to the metadata"
     )
 
 
@@ -142,8 +142,8 @@ def test_table_of_damaged_vectors(damaged: Path) -> None:
     ]
     found = run("table", damaged, "--json")
     assert found.code == 1
-    told = found.json["totals"]
-    assert (told["deleted"], told["min_deleted"], told["max_live"], told["exact"]) == (0, 68, 188, False)
+    totals = found.json["totals"]
+    assert (totals["deleted"], totals["min_deleted"], totals["max_live"], totals["exact"]) == (0, 68, 188, False)
 
 
 # ---------------------------------------------------------------------------------------------------- log
@@ -203,8 +203,8 @@ def test_report_of_a_damaged_table_is_written_too(damaged: Path, tmp_path: Path)
     assert result.out == f"wrote {page}, 2 data files, 1 finding, 1 vector could not be read\n"
     assert result.code == 1
     html = page.read_text()
-    for told in ("Not valid.", "no vectors read and checked, 1 could not be read", "at most 188 live", "at least 68"):
-        assert told in html
+    for text in ("Not valid.", "no vectors read and checked, 1 could not be read", "at most 188 live", "at least 68"):
+        assert text in html
 
 
 def test_report_to_standard_output(lake: Path) -> None:
@@ -256,17 +256,17 @@ def test_export_of_damaged_vectors_leaves_nothing(damaged: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--column", "nope"), "{lake} has no column 'nope': it has id"),
         (("--data-file", "c.parquet"), "{lake}: no data file c.parquet in snapshot 2; similar: b.parquet, a.parquet"),
         (("--snapshot", "7"), "{lake}/_delta_log: there is no version 7"),
     ],
 )
-def test_export_of_what_is_not_there(lake: Path, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_export_of_what_is_not_there(lake: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     result = run("export-live", lake, *arguments, "-o", tmp_path / "out.parquet")
     assert result.code == 2
-    assert result.complaint == told.format(lake=lake)
+    assert result.complaint == message.format(lake=lake)
 
 
 # ---------------------------------------------------------------------------------------------------- all of them
@@ -282,7 +282,7 @@ def test_a_folder_without_a_table(tmp_path: Path, command: str) -> None:
 @pytest.mark.parametrize("command", ["audit", "table", "log"])
 def test_a_folder_of_two_kinds(lake: Path, command: str) -> None:
     (lake / "metadata").mkdir()
-    assert run(command, lake).complaint.endswith("tables of several kinds (delta, iceberg): say which kind is meant")
+    assert run(command, lake).complaint.endswith("tables of several kinds (delta, iceberg): choose one with kind")
     assert run(command, lake, "--kind", "delta").code == 0
 
 

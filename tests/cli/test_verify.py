@@ -34,7 +34,7 @@ def test_one_flipped_bit(puffin: Path, tmp_path: Path) -> None:
     crcs = f"expected 0x{stored:08x} (stored), found 0x{computed:08x} (computed)"
     assert result.out.splitlines() == [
         f"FAIL  {bad}  puffin, 1 of 21 checks failed",
-        f"  FAIL  crc: vector of {A} at byte 48: CRC-32 of magic and vector: {crcs}",
+        f"  FAIL  crc: vector of {A} at byte 48: CRC-32 of magic and bitmap: {crcs}",
         "1 file, 1 with findings",
     ]
 

@@ -93,9 +93,10 @@ def test_footer(segment: Path, vectors: Path) -> None:
         size = f"{segment.stat().st_size:,}"
         addresses = (f"{at:,}" for at in (footer.stored_index, footer.fields_index, footer.doc_value_table))
         crc = f"0x{footer.crc:08x}"
-    assert shown[1].split() == [str(segment), "15", "12", size, *addresses, crc, "holds", "about", "1,024", "postings"]
+    words = [str(segment), "15", "12", size, *addresses, crc, "matches", "about", "1,024", "postings"]
+    assert shown[1].split() == words
     assert shown[2].split()[:3] == [str(tiny), "11", "3"]
-    assert shown[2].endswith("holds  1,024 documents")
+    assert shown[2].endswith("matches  1,024 documents")
 
 
 def test_footer_json(segment: Path) -> None:
@@ -135,12 +136,12 @@ def test_chunk_mode_in_words(version: int, mode: int, words: str, tmp_path: Path
     assert (found["chunk_mode"], found["chunks"]) == (mode, words)
 
 
-def test_footer_tells_a_crc_that_does_not_hold(segment: Path, tmp_path: Path) -> None:
+def test_footer_reports_a_wrong_crc(segment: Path, tmp_path: Path) -> None:
     bad = flipped(segment, 50, to=tmp_path / "bad.zap")
     result = run("zap", "footer", segment, bad)
     assert (result.code, result.err) == (1, "")
-    assert [" holds " in line for line in result.out.splitlines()[1:]] == [True, False]
-    assert " does not hold " in result.out
+    assert [" matches " in line for line in result.out.splitlines()[1:]] == [True, False]
+    assert " does not match " in result.out
     assert [item["crc_ok"] for item in run("zap", "footer", segment, bad, "--json").json] == [True, False]
     unchecked = run("zap", "footer", bad, "--no-checksum")
     assert unchecked.code == 0
@@ -148,7 +149,7 @@ def test_footer_tells_a_crc_that_does_not_hold(segment: Path, tmp_path: Path) ->
     assert run("zap", "footer", bad, "--no-checksum", "--json").json[0]["crc_ok"] is None
 
 
-def test_footer_of_a_folder_passes_over_what_is_no_segment(segment: Path, tmp_path: Path) -> None:
+def test_footer_of_a_folder_skips_other_files(segment: Path, tmp_path: Path) -> None:
     (tmp_path / "root.bolt").write_bytes(b"\xed\xda\x0c\xed" * 20)
     shutil.copy(segment, tmp_path / "b.zap")
     result = run("zap", "footer", tmp_path, "--json")
@@ -603,8 +604,8 @@ def test_numbers_do_not_replace_the_segment(two: tuple[Path, Path], tmp_path: Pa
     name = spelled.format(tmp_path)
     before = sorted(tmp_path.iterdir())
     result = run("zap", "merge", *two, "-o", "out.zap", "--numbers", name)
-    told = f"--numbers {name} is the output: write them elsewhere"
-    assert (result.code, result.complaint) == (2, told)
+    message = f"--numbers {name} is the output: write them elsewhere"
+    assert (result.code, result.complaint) == (2, message)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -612,8 +613,8 @@ def test_numbers_do_not_replace_a_segment_that_is_read(two: tuple[Path, Path], t
     before = {path: path.read_bytes() for path in sorted(tmp_path.iterdir())}
     for segments in (two, (tmp_path,)):
         result = run("zap", "merge", *segments, "-o", "out.zap", "--numbers", "./b=1.zap")
-        told = "--numbers ./b=1.zap is an input: write them elsewhere"
-        assert (result.code, result.complaint) == (2, told)
+        message = "--numbers ./b=1.zap is an input: write them elsewhere"
+        assert (result.code, result.complaint) == (2, message)
     assert {path: path.read_bytes() for path in sorted(tmp_path.iterdir())} == before
 
 
@@ -705,7 +706,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG.keys())
-def test_what_is_wrong_is_told_on_one_line(
+def test_errors_are_reported_on_one_line(
     arguments: list[str], said: str, segment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -762,7 +763,7 @@ def test_inspect(segment: Path) -> None:
     assert shown[0] == (
         f"{segment}  zap segment, {segment.stat().st_size / 1024:.3g} KiB, version 15, 12 documents, 5 fields"
     )
-    assert re.fullmatch("  CRC 0x[0-9a-f]{8} holds", shown[1])
+    assert re.fullmatch("  CRC 0x[0-9a-f]{8} matches", shown[1])
     assert shown[2] == "  chunks of about 1,024 postings"
     assert shown[3].split() == ["field", "terms", "postings", "dictionary", "doc", "values", "bytes", "share"]
     assert [line.split()[0] for line in shown[4:9]] == ["_id", "_all", "price", "tag", "title"]
@@ -810,7 +811,7 @@ def test_inspect_of_a_damaged_segment_shows_what_it_can(segment: Path, tmp_path:
     said = result.err.splitlines()
     assert "CRC-32 of the segment" in said[0]
     assert "vellum version" in said[1]
-    assert " does not hold\n" in result.out
+    assert " does not match\n" in result.out
     assert any(line.split()[:2] == ["tag", "damaged"] for line in result.out.splitlines())
     found = run("inspect", bad, "--json").json[0]
     assert (found["crc_ok"], found["fields"][3]["terms"]) == (False, None)
@@ -892,7 +893,7 @@ COMMANDS: dict[str, Callable[[Path], list[str | Path]]] = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_damage_is_told_and_never_a_traceback(command: str, tmp_path: Path) -> None:
+def test_damage_is_reported_without_a_traceback(command: str, tmp_path: Path) -> None:
     good = tmp_path / "good.zap"
     write_segment(good, documents(3), 17)
     for at in range(1, good.stat().st_size, 61):

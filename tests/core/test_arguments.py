@@ -66,7 +66,7 @@ def test_every_form_of_integers_becomes_a_flat_uint64_array(form: Callable[[list
     ],
     ids=lambda nothing: type(nothing).__name__,
 )
-def test_nothing_is_no_positions(nothing: Any) -> None:
+def test_empty_inputs_are_empty_arrays(nothing: Any) -> None:
     found = as_positions(nothing)
     assert found.dtype == np.uint64
     assert len(found) == 0
@@ -118,7 +118,7 @@ def test_positions_use_all_64_bits(top: int) -> None:
     ],
     ids=name_of,
 )
-def test_what_is_no_row_position_is_refused(wrong: Any, message: str) -> None:
+def test_invalid_row_positions_are_refused(wrong: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         as_positions(wrong)
 

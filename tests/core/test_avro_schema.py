@@ -40,7 +40,7 @@ def test_schema_of_another_producer_passes(found: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "message"),
     [
         (record(("a", "int")), "no field b"),
         (record(("a", "string"), ("b", TEXTS)), "field a: 'string' in place of int"),
@@ -56,11 +56,11 @@ def test_schema_of_another_producer_passes(found: Any) -> None:
         ("string", "'string' in place of a record"),
     ],
 )
-def test_schema_that_is_another_or_unbounded_is_told(found: Any, told: str) -> None:
-    assert told in str(differs(found, KNOWN))
+def test_other_and_unbounded_schemas_are_reported(found: Any, message: str) -> None:
+    assert message in str(differs(found, KNOWN))
 
 
-def test_types_in_one_another_without_end_are_told() -> None:
+def test_recursive_types_are_reported() -> None:
     deep: Any = "int"
     for _ in range(900):
         deep = {"type": "array", "items": deep}

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from pyroaring import BitMap, FrozenBitMap
 
-from core.crafting import EMPTY, Container, array, bitmap, bitset, runs, u16s
 from dvcodec.core import bitmap as module
 from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, BitmapView, ContainerKind, ContainerMix
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.roaring import walk
+from samples.bitmaps import EMPTY, Container, array, bitmap, bitset, runs, u16s
 
 MIXED = [
     array(1, [5, 65535]),

@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from core.crafting import array, bitmap, bitset, runs
 from dvcodec.core import build
 from dvcodec.core.bitmap import ContainerKind, ContainerMix
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import UsageError
 from dvcodec.core.holders import Canonical, Holder, canonical
 from dvcodec.core.roaring import serialize, walk
+from samples.bitmaps import array, bitmap, bitset, runs
 
 # ------------------------------------------------------------------ canonical
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.crafting import crc_oracle
 from dvcodec.core import checksum
+from samples.bitmaps import crc_oracle
 
 Crc = Callable[..., int]
 
@@ -49,17 +49,17 @@ def test_known_values(crc32: Crc, data: bytes, crc: int) -> None:
     assert crc_oracle(data) == crc
 
 
-@pytest.mark.parametrize("size", [0, 1, 3, 4, 7, 8, 15, 16, 31, 63, 64, 65, 255, 256, 1023, 4097, 100_003])
-def test_every_size_agrees_with_crcmod(crc32: Crc, size: int) -> None:
-    data = random.Random(size).randbytes(size)
-    assert crc32(data) == crc_oracle(data)
-    assert crc32(memoryview(data)) == crc_oracle(data)
+def test_every_size_agrees_with_crcmod(crc32: Crc) -> None:
+    for size in [0, 1, 3, 4, 7, 8, 15, 16, 31, 63, 64, 65, 255, 256, 1023, 4097, 100_003]:
+        data = random.Random(size).randbytes(size)
+        assert crc32(data) == crc_oracle(data)
+        assert crc32(memoryview(data)) == crc_oracle(data)
 
 
-@pytest.mark.parametrize("start", range(9))
-def test_views_at_odd_addresses_agree_with_crcmod(crc32: Crc, start: int) -> None:
-    data = random.Random(1).randbytes(1000)
-    assert crc32(memoryview(data)[start:]) == crc_oracle(data[start:])
+def test_views_at_odd_addresses_agree_with_crcmod(crc32: Crc) -> None:
+    for start in range(9):
+        data = random.Random(1).randbytes(1000)
+        assert crc32(memoryview(data)[start:]) == crc_oracle(data[start:])
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))

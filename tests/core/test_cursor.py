@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
-from dvcodec.core.cursor import Cursor, as_view
+from dvcodec.core.cursor import Cursor, as_view, first_true
 from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
 
 Read = Callable[[Cursor], int]
@@ -30,15 +30,13 @@ fixed = pytest.mark.parametrize(("read", "layout"), FIXED.values(), ids=FIXED)
 
 
 @fixed
-@pytest.mark.parametrize(
-    "pattern", [b"\x00" * 8, b"\xff" * 8, bytes(range(1, 9)), b"\x80" + bytes(7), bytes(7) + b"\x80"]
-)
-def test_fixed_width_values_are_read_as_struct_reads_them(read: Read, layout: str, pattern: bytes) -> None:
-    size = struct.calcsize(layout)
-    cursor = Cursor(b"?" + pattern)
-    cursor.seek(1, "the value")
-    assert read(cursor) == struct.unpack_from(layout, pattern)[0]
-    assert cursor.pos == 1 + size
+def test_fixed_width_values_are_read_as_struct_reads_them(read: Read, layout: str) -> None:
+    for pattern in [b"\x00" * 8, b"\xff" * 8, bytes(range(1, 9)), b"\x80" + bytes(7), bytes(7) + b"\x80"]:
+        size = struct.calcsize(layout)
+        cursor = Cursor(b"?" + pattern)
+        cursor.seek(1, "the value")
+        assert read(cursor) == struct.unpack_from(layout, pattern)[0]
+        assert cursor.pos == 1 + size
 
 
 @fixed
@@ -320,3 +318,8 @@ def test_no_sequence_of_reads_leaves_the_window(data: bytes, names: list[str]) -
 
     outcome(read_all, data)
     assert cursor.pos <= 2 + len(data)
+
+
+@pytest.mark.parametrize(("mask", "found"), [([], None), ([False, False], None), ([True], 0), ([False, True, True], 1)])
+def test_first_true_is_the_first_index_of_true(mask: list[bool], found: int | None) -> None:
+    assert first_true(np.array(mask, np.bool_)) == found

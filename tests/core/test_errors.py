@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import numpy as np
 import pytest
 
 from dvcodec.core import errors
@@ -100,3 +101,9 @@ def test_usage_errors_survive_pickling(error: UsageError) -> None:
     twin = pickle.loads(pickle.dumps(error))
     assert type(twin) is type(error)
     assert str(twin) == str(error)
+
+
+def test_decode_errors_hold_no_numpy_scalars() -> None:
+    error = DecodeError("key", offset=np.int64(4), expected=np.uint16(5), actual=np.uint64(2**64 - 1))
+    assert [type(value) for value in (error.offset, error.expected, error.actual)] == [int, int, int]
+    assert str(error) == "at byte 4: key: expected 5, found 18446744073709551615"

@@ -118,7 +118,6 @@ WINDOWS = [
     (2**64 - 9, 2**64),
 ]
 masked = pytest.mark.parametrize("rows", MASKED.values(), ids=MASKED)
-windows = pytest.mark.parametrize(("start", "stop"), WINDOWS)
 
 
 def mask_one_by_one(rows: RowSet, start: int, stop: int) -> NDArray[np.bool_]:
@@ -129,39 +128,39 @@ def mask_one_by_one(rows: RowSet, start: int, stop: int) -> NDArray[np.bool_]:
 
 
 @masked
-@windows
-def test_masks_are_true_where_a_row_is_in_the_set(rows: RowSet, start: int, stop: int) -> None:
-    expected = mask_one_by_one(rows, start, stop)
-    found = rows.mask(start, stop)
-    assert found.dtype == np.bool_
-    assert np.array_equal(found, expected)
-    assert rows.count(start, stop) == expected.sum()
+def test_masks_are_true_where_a_row_is_in_the_set(rows: RowSet) -> None:
+    for start, stop in WINDOWS:
+        expected = mask_one_by_one(rows, start, stop)
+        found = rows.mask(start, stop)
+        assert found.dtype == np.bool_
+        assert np.array_equal(found, expected)
+        assert rows.count(start, stop) == expected.sum()
 
 
 @masked
-@windows
-def test_packed_masks_begin_with_the_byte_of_the_start(rows: RowSet, start: int, stop: int) -> None:
-    expected = mask_one_by_one(rows, start, stop)
-    for keep in (False, True):
-        packed = rows.packed_mask(start, stop, keep=keep)
-        assert packed.dtype == np.uint8
-        assert len(packed) == (stop + 7) // 8 - start // 8
-        bits = np.unpackbits(packed, bitorder="little")[start & 7 :][: stop - start].astype(bool)
-        assert np.array_equal(bits, ~expected if keep else expected)
-        if not keep:
-            assert np.unpackbits(packed).sum() == expected.sum(), "bits outside of the window are zero"
+def test_packed_masks_begin_with_the_byte_of_the_start(rows: RowSet) -> None:
+    for start, stop in WINDOWS:
+        expected = mask_one_by_one(rows, start, stop)
+        for keep in (False, True):
+            packed = rows.packed_mask(start, stop, keep=keep)
+            assert packed.dtype == np.uint8
+            assert len(packed) == (stop + 7) // 8 - start // 8
+            bits = np.unpackbits(packed, bitorder="little")[start & 7 :][: stop - start].astype(bool)
+            assert np.array_equal(bits, ~expected if keep else expected)
+            if not keep:
+                assert np.unpackbits(packed).sum() == expected.sum(), "bits outside of the window are zero"
 
 
 @masked
-@windows
-def test_arrow_masks_are_packed_booleans(rows: RowSet, start: int, stop: int) -> None:
-    expected = mask_one_by_one(rows, start, stop)
-    for keep in (False, True):
-        found = rows.arrow_mask(start, stop, keep=keep)
-        found.validate(full=True)
-        assert (found.type, len(found), found.null_count) == (pa.bool_(), stop - start, 0)
-        assert np.array_equal(found.to_numpy(zero_copy_only=False), ~expected if keep else expected)
-        assert len(found.buffers()[1]) == (stop + 7) // 8 - start // 8
+def test_arrow_masks_are_packed_booleans(rows: RowSet) -> None:
+    for start, stop in WINDOWS:
+        expected = mask_one_by_one(rows, start, stop)
+        for keep in (False, True):
+            found = rows.arrow_mask(start, stop, keep=keep)
+            found.validate(full=True)
+            assert (found.type, len(found), found.null_count) == (pa.bool_(), stop - start, 0)
+            assert np.array_equal(found.to_numpy(zero_copy_only=False), ~expected if keep else expected)
+            assert len(found.buffers()[1]) == (stop + 7) // 8 - start // 8
 
 
 @settings(max_examples=200)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec.core import ragged
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread, sums
+from dvcodec.core.ragged import ByteStrings, cut_by_weight, gather, offsets_of, spread, sums
 
 strings = st.lists(st.binary(max_size=5), max_size=8)
 lengths = st.lists(st.integers(0, 5), max_size=8)
@@ -158,3 +158,12 @@ def test_strings_are_put_one_behind_the_other(spec: list[list[bytes]]) -> None:
     found = ByteStrings.concat([ByteStrings.from_list(part) for part in spec])
     assert found.to_list() == list(itertools.chain.from_iterable(spec))
     check(found)
+
+
+@given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 40))
+def test_cuts_weigh_at_most_the_limit_or_are_one_item(weights: list[int], most: int) -> None:
+    cuts = list(cut_by_weight(np.array(weights, np.int64), most))
+    assert [i for cut in cuts for i in range(len(weights))[cut]] == list(range(len(weights)))
+    for cut in cuts:
+        assert sum(weights[cut]) <= most or cut.stop == cut.start + 1
+        assert cut.stop == len(weights) or sum(weights[cut.start : cut.stop + 1]) > most

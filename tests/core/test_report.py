@@ -10,7 +10,7 @@ from dvcodec.core.report import Check, Report, Status
 
 PASSED = Check.passed("length", "dv.bin", 1)
 SKIPPED = Check.not_applicable("cardinality", "dv.bin")
-CRC_FAILED = Check.failed("crc", "dv.bin", 45, "CRC-32 of magic and vector", "0x00000001", "0x00000002")
+CRC_FAILED = Check.failed("crc", "dv.bin", 45, "CRC-32 of magic and bitmap", "0x00000001", "0x00000002")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_checks_say_what_came_of_them() -> None:
     assert (CRC_FAILED.status, CRC_FAILED.offset, CRC_FAILED.message) == (
         Status.FAIL,
         45,
-        "CRC-32 of magic and vector",
+        "CRC-32 of magic and bitmap",
     )
     assert (CRC_FAILED.expected, CRC_FAILED.actual) == ("0x00000001", "0x00000002")
 
@@ -79,5 +79,5 @@ def test_a_report_is_plain_json() -> None:
         "offset": 45,
         "expected": "0x00000001",
         "actual": "0x00000002",
-        "message": "CRC-32 of magic and vector",
+        "message": "CRC-32 of magic and bitmap",
     }

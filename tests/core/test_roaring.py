@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from pyroaring import AbstractBitMap, BitMap
 
 from battery import check_buffers, check_truncations, outcome
-from core.crafting import EMPTY, Container, array, bitmap, bitset, offsets_of, runs, small_bitmaps, u16s
 from dvcodec.core.bitmap import ARRAY_MAX, BitmapView, ContainerKind, ContainerMix
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated
 from dvcodec.core.roaring import EMPTY_BITMAP, serialize, walk
+from samples.bitmaps import EMPTY, Container, array, bitmap, bitset, offsets_of, runs, small_bitmaps, u16s
 
 FULL = 1 << 16
 PREFIX = 7
@@ -391,15 +391,15 @@ def test_hazard_run_count_larger_than_the_bytes() -> None:
 
 
 @pytest.mark.parametrize("name", small_bitmaps())
-@pytest.mark.parametrize("tail", [b"\x00", bytes(1000), EMPTY], ids=["1 byte", "1000 bytes", "a bitmap"])
-def test_hazard_trailing_bytes(name: str, tail: bytes) -> None:
-    data = small_bitmaps()[name]
-    cursor = Cursor(data + tail)
-    assert bytes(walk(cursor).data) == data
-    assert cursor.remaining == len(tail)
-    with pytest.raises(NotCanonical, match="bytes after the end of the bitmap"):
-        decode(data + tail)
-    assert pyroaring_takes(data + tail)
+def test_hazard_trailing_bytes(name: str) -> None:
+    for tail in [b"\x00", bytes(1000), EMPTY]:
+        data = small_bitmaps()[name]
+        cursor = Cursor(data + tail)
+        assert bytes(walk(cursor).data) == data
+        assert cursor.remaining == len(tail)
+        with pytest.raises(NotCanonical, match="bytes after the end of the bitmap"):
+            decode(data + tail)
+        assert pyroaring_takes(data + tail)
 
 
 def test_hazard_array_header_smaller_than_the_payload_leaves_trailing_bytes() -> None:
@@ -650,13 +650,13 @@ def test_javas_files_hold_every_container_kind(vectors: Path) -> None:
 def test_the_specifications_samples_hold_what_it_says(vectors: Path) -> None:
     expected = BitMap(range(0, 100_000, 1000)) | BitMap(range(300_000, 600_000, 3)) | BitMap(range(700_000, 800_000))
     assert len(expected) == 200_100
-    for folder in ("format-spec", "croaring"):
-        with_runs = (vectors / "roaring" / folder / "bitmapwithruns.bin").read_bytes()
-        without = (vectors / "roaring" / folder / "bitmapwithoutruns.bin").read_bytes()
-        assert decode(with_runs) == decode(without) == expected
-        assert serialize(expected) == with_runs
-        assert serialize(expected, run_optimize=False) == without
-        assert walk(Cursor(without)).mix.runs == 0
+    folder = vectors / "roaring" / "format-spec"
+    with_runs = (folder / "bitmapwithruns.bin").read_bytes()
+    without = (folder / "bitmapwithoutruns.bin").read_bytes()
+    assert decode(with_runs) == decode(without) == expected
+    assert serialize(expected) == with_runs
+    assert serialize(expected, run_optimize=False) == without
+    assert walk(Cursor(without)).mix.runs == 0
 
 
 def test_croarings_offset_sample_is_read_as_croaring_reads_it(vectors: Path) -> None:

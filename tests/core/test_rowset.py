@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
-from core.crafting import array, bitmap, run_limited, runs
+from battery import run_limited
 from core.test_arguments import FORMS
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.cursor import Cursor
@@ -25,6 +25,7 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.roaring import walk
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import encode_payload
+from samples.bitmaps import array, bitmap, runs
 
 BORDERS = [
     0,
@@ -120,7 +121,7 @@ def test_a_long_range_is_not_expanded() -> None:
 
 
 @pytest.mark.parametrize("wrong", [[-1], [2**64], [1.0], np.array([1.5]), np.array([True]), [None], "5", b"12345678"])
-def test_what_is_no_position_is_refused(wrong: Any) -> None:
+def test_invalid_positions_are_refused(wrong: Any) -> None:
     with pytest.raises(UsageError):
         RowSet(wrong)
     with pytest.raises(UsageError):
@@ -199,7 +200,7 @@ def test_ranges_over_more_rows_than_fit_memory_are_refused(ranges: Any) -> None:
     ],
     ids=repr,
 )
-def test_what_is_no_range_is_refused(wrong: Any) -> None:
+def test_invalid_ranges_are_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="range"):
         RowSet.from_ranges(wrong)
 
@@ -229,7 +230,7 @@ def test_a_mask_may_not_leave_the_positions(start: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [[1, 0], [None], ["a"], np.ones(3), np.ones((2, 2), np.bool_), np.array(5)], ids=repr)
-def test_what_is_no_mask_is_refused(wrong: Any) -> None:
+def test_invalid_masks_are_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="flat array of booleans"):
         RowSet.from_mask(wrong)
 
@@ -596,7 +597,7 @@ def test_contains_takes_repeated_and_unsorted_positions() -> None:
 
 
 @pytest.mark.parametrize("wrong", [np.array([-1]), np.array([0.5]), np.array([True]), np.array([[1]])], ids=repr)
-def test_contains_refuses_what_is_no_position(wrong: Any) -> None:
+def test_contains_refuses_invalid_positions(wrong: Any) -> None:
     with pytest.raises(UsageError):
         RowSet([1]).contains(wrong)
 
@@ -663,8 +664,8 @@ def test_hazard_a_megabyte_that_holds_every_32_bit_position_is_never_expanded(qu
                 call()
             except DecodeError as error:
                 return type(error).__name__
-        bits = crafting.bitmap(*(crafting.runs(key, [(0, 65536)]) for key in range(65536)))
-        data = crafting.PORTABLE + crafting.vector64((0, bits))
+        bits = bitmaps.bitmap(*(bitmaps.runs(key, [(0, 65536)]) for key in range(65536)))
+        data = bitmaps.PORTABLE + bitmaps.vector64((0, bits))
         assert len(data) < 1 << 20
         del bits
         cap()

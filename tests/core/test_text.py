@@ -27,7 +27,7 @@ def test_folder_of(paths: list[str], folder: str) -> None:
 
 
 @given(st.lists(st.text("ab/:"), min_size=1))
-def test_all_paths_lie_in_their_folder(paths: list[str]) -> None:
+def test_all_paths_are_below_their_folder(paths: list[str]) -> None:
     folder = folder_of(paths)
     assert all(path.startswith(folder) for path in paths)
     assert folder == "" or folder.endswith("/")

@@ -161,7 +161,7 @@ def test_reading_runs_is_reading_one_by_one(case: tuple[bytes, list[int], list[i
         assert behind.tolist() == stops
 
 
-def test_what_lies_between_runs_costs_nothing() -> None:
+def test_bytes_between_runs_are_not_read() -> None:
     data = np.ones(50_000_000, np.uint8)
     starts = np.array([0, 25_000_000, len(data) - 2])
     tracemalloc.start()
@@ -172,7 +172,7 @@ def test_what_lies_between_runs_costs_nothing() -> None:
     assert peak < 1_000_000
 
 
-def test_runs_begin_where_they_are_told_to_and_not_at_the_varint_before() -> None:
+def test_runs_begin_at_their_start_and_not_at_the_varint_before() -> None:
     data = b"\x80\x80\x01"
     for at, expected in ((0, 1 << 14), (1, 1 << 7), (2, 1)):
         found, behind = varints.read_runs(Cursor(data), np.array([at]), np.array([1]), "x")
@@ -225,7 +225,7 @@ def test_too_long_ones_are_refused_everywhere(name: str) -> None:
         assert caught.value.offset in (50, 51), "where it begins, or the run that it is in"
 
 
-def test_truncated_ones_tell_where_they_begin() -> None:
+def test_truncated_varints_report_where_they_begin() -> None:
     data = varints.uvarints(1, 300) + b"\xff\xff"
     reads: tuple[Read, ...] = (
         lambda cursor: varints.decode(cursor, "x"),

@@ -256,7 +256,7 @@ def test_path_does_not_leave_the_table(kind: str, text: str) -> None:
         ("s3://b/\ud800", "a path without NUL"),
     ],
 )
-def test_absolute_path_that_is_no_url_is_refused(text: str, expected: str) -> None:
+def test_absolute_path_that_is_not_a_url_is_refused(text: str, expected: str) -> None:
     with pytest.raises(NotCanonical, match=expected):
         Descriptor("p", text, 34, 1, 1).path()
 
@@ -280,7 +280,7 @@ def test_inline_vector_has_no_path() -> None:
 
 
 @pytest.mark.parametrize("text", ["#" * 20, " " * 20, "~" * 20, "\u00e9" * 20, "%nSc1" * 4])
-def test_uuid_that_is_no_z85_is_refused(text: str) -> None:
+def test_uuid_that_is_not_z85_is_refused(text: str) -> None:
     descriptor = Descriptor("u", text, 34, 1, 1)
     with pytest.raises(NotCanonical):
         descriptor.path("/t")

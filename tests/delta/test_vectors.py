@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_all, check_truncations, outcome
+from battery import Recorder, check_all, check_truncations, outcome
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -198,7 +198,7 @@ def framed(body: bytes) -> bytes:
 
 
 def native(*bitmaps: bytes, count: int | None = None, sizes: tuple[int, ...] | None = None) -> bytes:
-    """Delta's native array, framed; its counts can lie."""
+    """Delta's native array, framed; its counts can be wrong."""
     stated = sizes or tuple(map(len, bitmaps))
     entries = b"".join(struct.pack("<i", size) + data for size, data in zip(stated, bitmaps, strict=True))
     return framed(NATIVE + struct.pack("<i", len(bitmaps) if count is None else count) + entries)
@@ -260,7 +260,7 @@ def test_native_layout(rows: RowSet, frame: bytes) -> None:
         (framed(NATIVE), Truncated, "bitmap count"),
     ],
 )
-def test_unsound_native_array_is_refused(frame: bytes, kind: type[DecodeError], what: str) -> None:
+def test_corrupt_native_array_is_refused(frame: bytes, kind: type[DecodeError], what: str) -> None:
     with pytest.raises(kind) as caught:
         delta.decode(frame, source="x.bin")
     assert what in caught.value.what
@@ -364,7 +364,7 @@ def test_no_rows_are_the_empty_descriptor() -> None:
         (z85.encode(b"\x5e\x43\xf2\xd0" + bitmap(1, 3)), 24, 2, BadMagic),
     ],
 )
-def test_unsound_inline_vector_is_refused(text: str, size: int, cardinality: int, kind: type[DecodeError]) -> None:
+def test_corrupt_inline_vector_is_refused(text: str, size: int, cardinality: int, kind: type[DecodeError]) -> None:
     with pytest.raises(kind) as caught:
         delta.load(Descriptor("i", text, size, cardinality))
     assert type(caught.value) is kind
@@ -376,7 +376,7 @@ def test_inline_limits_are_kept() -> None:
         delta.load(Descriptor("i", INLINE, 44, 6), limits=Limits(max_cardinality=5))
 
 
-def test_inline_vector_has_runs_unless_told_otherwise() -> None:
+def test_inline_vector_has_runs_by_default() -> None:
     rows = RowSet(range(500))
     assert delta.encode_inline(rows).size_in_bytes == len(delta.encode(rows)) - 8
     plain = delta.encode_inline(rows, run_optimize=False)
@@ -494,21 +494,6 @@ def test_empty_file_is_truncated(tmp_path: Path) -> None:
             delta.load(Descriptor("u", U, SIZE, 3, offset), str(tmp_path))
 
 
-class Recorder:
-    """A source that remembers its reads."""
-
-    def __init__(self, data: bytes) -> None:
-        self.name, self.size = "recorded", len(data)
-        self.reads: list[tuple[int, int]] = []
-        self._data = memoryview(data)
-
-    def read(self, offset: int, size: int) -> memoryview:
-        if offset + size > self.size:
-            raise Truncated("byte range", source=self.name, offset=offset)
-        self.reads.append((offset, size))
-        return self._data[offset : offset + size]
-
-
 def test_one_frame_costs_one_read_of_its_bytes() -> None:
     source = Recorder(b"\1" + bytes(1_000_000) + FRAME + bytes(1_000_000))
     cursor = frame_at(source, Descriptor("u", U, SIZE, 3, 1_000_001))
@@ -567,7 +552,7 @@ def test_cut_names_the_frame_it_falls_in() -> None:
         delta.load_frames(data)
     assert (caught.value.what, caught.value.offset) == ("length field", 1 + len(FRAME))
     assert caught.value.actual == len(FRAME) - 8
-    assert caught.value.expected == f"at most {len(FRAME) - 9} (bytes left for magic and vector)"
+    assert caught.value.expected == f"at most {len(FRAME) - 9} (bytes left for magic and bitmap)"
 
 
 @pytest.mark.parametrize("tail", [b"\0", b"\0\0\0", b"\0\0\0\0", bytes(8), b"\xff" * 8, b"PFA1"])

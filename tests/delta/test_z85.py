@@ -80,7 +80,7 @@ def test_rust_fixture_ends_in_a_marked_tail() -> None:
 
 
 @pytest.mark.parametrize(("text", "data"), [("#0000", bytes(3)), ("##000", bytes(2)), ("###00", b"\0")])
-def test_marked_tail_of_zero_bytes_is_no_java_padding(text: str, data: bytes) -> None:
+def test_marked_tail_of_zero_bytes_is_not_java_padding(text: str, data: bytes) -> None:
     assert z85.decode(text) == data
 
 
@@ -120,11 +120,11 @@ def test_length_is_a_multiple_of_5(length: int) -> None:
     assert (caught.value.what, caught.value.actual) == ("length of Z85 text", length)
 
 
-@pytest.mark.parametrize("character", [*" \"'`,;_|~\\\n\0\x7f", "\u00e9", "\u0660", "\ud800", "\U0001f600"])
 @pytest.mark.parametrize("at", [0, 7, 14])
-def test_foreign_character_is_refused(character: str, at: int) -> None:
-    with pytest.raises(NotCanonical):
-        z85.decode("0" * at + character + "0" * (14 - at))
+def test_foreign_character_is_refused(at: int) -> None:
+    for character in [*" \"'`,;_|~\\\n\0\x7f", "\u00e9", "\u0660", "\ud800", "\U0001f600"]:
+        with pytest.raises(NotCanonical):
+            z85.decode("0" * at + character + "0" * (14 - at))
 
 
 def test_foreign_character_is_named_with_its_place() -> None:

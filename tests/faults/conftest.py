@@ -20,7 +20,7 @@ TESTS = Path(__file__).parent.parent
 
 @pytest.fixture(scope="session")
 def order() -> Iterator[Order]:
-    """Have a writer run in a process of its own, which dies where it is told to."""
+    """Have a writer run in a process of its own, which dies at the given step."""
     if not sys.platform.startswith("linux"):
         pytest.skip("descriptors are named by /proc")
     path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))

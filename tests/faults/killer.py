@@ -52,7 +52,7 @@ class Steps:
         self.seen.append((what, name))
 
     def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """See what the interpreter tells before it does it."""
+        """Watch the audit events of the interpreter."""
         if event == "open" and arguments[0] is not None:
             path, _, flags = arguments
             if isinstance(flags, int) and flags & WRITES:

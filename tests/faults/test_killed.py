@@ -93,7 +93,7 @@ def test_killed_at_every_step(bench: Bench, old: bool) -> None:
 
 
 @every_writer
-def test_what_a_killed_writer_leaves_is_in_nobodys_way(bench: Bench) -> None:
+def test_files_left_by_a_killed_writer_disturb_no_later_write(bench: Bench) -> None:
     """After a death at the last step before the file is there, the same is done again, and ends well."""
     steps = bench.run()["steps"]
     last = max(i for i, (what, _) in enumerate(steps) if what == "rename")

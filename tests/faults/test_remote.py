@@ -10,7 +10,6 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-import delta_table
 from cli_runner import flipped, run
 from dvcodec import RowSet, iceberg, lance, paimon, zap
 from dvcodec.tables import open_table
@@ -18,6 +17,7 @@ from dvcodec.tables.auditing import audit
 from dvcodec.tables.convert import convert_table
 from dvcodec.tables.repair import repair_plan, write
 from faults.writers import VECTORS, documents
+from samples import delta_log
 
 
 class GoneError(Exception):
@@ -90,13 +90,13 @@ def index_files(_: Path) -> object:
 
 
 def converted(folder: Path) -> object:
-    return convert_table(open_table(str(delta_table.make(folder / "t"))), "paimon64", URL)
+    return convert_table(open_table(str(delta_log.restored_table(folder / "t"))), "paimon64", URL)
 
 
 def mended(folder: Path) -> object:
     """Two files for the two data files of a table are more than a small one needs: one, and then the writing fails."""
-    root = delta_table.make(folder / "t")
-    flipped(root / delta_table.NEW, 20, to=root / delta_table.NEW)
+    root = delta_log.restored_table(folder / "t")
+    flipped(root / delta_log.NEW, 20, to=root / delta_log.NEW)
     table = open_table(str(root))
     return write(repair_plan(audit(table), table), table, URL)
 
@@ -123,7 +123,7 @@ def test_several_objects(
 
 
 def test_store_that_can_no_longer_be_cleaned_up(store: type[Vanishing], tmp_path: Path) -> None:
-    """What went wrong first is told."""
+    """The first error is raised."""
     store.takes, store.removes = 1, False
     with pytest.raises(OSError, match=r"entries\.jsonl: cannot write: failed: the connection fell"):
         converted(tmp_path)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-import delta_table
 from dvcodec import iceberg
 from dvcodec.tables.convert import ENTRIES
 from faults.writers import PARTIAL
+from samples import delta_log
 
 TIMES = 30
 CODE = """
@@ -133,7 +133,7 @@ def converting(table: Path, folder: Path) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("there", [False, True], ids=["new folder", "old folder"])
 def test_two_conversions_into_one_folder(there: bool, tmp_path: Path) -> None:
-    root, folder = delta_table.make(tmp_path / "t"), tmp_path / "out"
+    root, folder = delta_log.restored_table(tmp_path / "t"), tmp_path / "out"
     if there:
         folder.mkdir()
     with converting(root, folder) as one, converting(root, folder) as two:

@@ -1,4 +1,4 @@
-"""Everything that writes files, as one table: what it needs, what it writes, how a whole file is told."""
+"""Everything that writes files, as one table: what it needs, what it writes, how a whole file is recognised."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-import delta_table
 from cli_runner import flipped, run
 from dvcodec import RowSet, convert, delta, iceberg, lance, paimon, puffin, report, verify, zap
 from dvcodec.ops.convert import ConvertTarget as Target
@@ -22,6 +21,7 @@ from dvcodec.tables.convert import Target as TableTarget
 from dvcodec.tables.live import export_live
 from dvcodec.tables.repair import repair_plan
 from dvcodec.tables.repair import write as write_repair
+from samples import delta_log
 
 __all__ = ["PARTIAL", "VECTORS", "WRITERS", "CommandFailed", "Writer", "check_folder"]
 
@@ -121,12 +121,12 @@ def vectors_in(folder: Path) -> None:
 
 
 def table_in(folder: Path) -> None:
-    delta_table.make(folder / "t")
+    delta_log.restored_table(folder / "t")
 
 
 def damaged_in(folder: Path) -> None:
-    table = delta_table.make(folder / "t")
-    flipped(table / delta_table.NEW, 20, to=table / delta_table.NEW)
+    table = delta_log.restored_table(folder / "t")
+    flipped(table / delta_log.NEW, 20, to=table / delta_log.NEW)
 
 
 def documents(first: int, count: int) -> list[zap.Document]:

@@ -1,8 +1,7 @@
-"""Valid inputs to begin with: small files of the vectors, and what is written here."""
+"""Valid inputs to begin with: small files of `tests/vectors`, and row sets built here."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,17 +12,11 @@ HERE = Path(__file__).parent
 VECTORS = HERE.parent / "vectors"
 
 
-def roots() -> list[Path]:
-    """The vectors of this repository, and those that DVCODEC_VECTORS names."""
-    named = os.environ.get("DVCODEC_VECTORS")
-    return [VECTORS, *([Path(named)] if named and Path(named).is_dir() else [])]
-
-
 @cache
 def files(*patterns: str, most: int = 4096, count: int = 40) -> tuple[bytes, ...]:
     """Contents of files of at most `most` bytes, each once; of many, some of every size."""
     found: dict[bytes, None] = {}
-    for root in roots():
+    for root in (VECTORS, VECTORS / "upstream"):
         for pattern in patterns:
             for path in sorted(root.glob(pattern)):
                 if path.is_file() and 0 < path.stat().st_size <= most:

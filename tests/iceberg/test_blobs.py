@@ -17,7 +17,7 @@ from dvcodec import (
 )
 from dvcodec.iceberg.blobs import blob_cardinality
 from dvcodec.puffin import Footer, encode_footer, open_puffin
-from iceberg.craft import GOOD, file_of, vector_for
+from samples.puffin import GOOD, file_of, vector_for
 
 
 def test_cardinality_is_unchecked_where_it_is_missing() -> None:

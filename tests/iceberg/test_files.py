@@ -29,7 +29,7 @@ from dvcodec import (
 )
 from dvcodec.core.frame import StoredFrame
 from dvcodec.puffin import PuffinWriter, open_puffin
-from iceberg.craft import GOOD, file_of, vector_for, with_changes
+from samples.puffin import GOOD, file_of, vector_for, with_changes
 
 MAX_POSITION = 0x7FFFFFFE80000000
 KEY = 1 << 32
@@ -135,7 +135,7 @@ def test_two_vectors_for_one_file(duplicates: Literal["union", "last"], expected
         (with_changes(GOOD, offset=5, length=len(GOOD[0]) - 1), DecodeError, ""),
     ],
 )
-def test_unsound_file_is_refused(blob: tuple[bytes, dict[str, Any]], kind: type[DecodeError], what: str) -> None:
+def test_corrupt_file_is_refused(blob: tuple[bytes, dict[str, Any]], kind: type[DecodeError], what: str) -> None:
     with pytest.raises(kind) as caught:
         iceberg.read_deletion_vectors(file_of(blob))
     assert what in caught.value.what

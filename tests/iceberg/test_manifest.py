@@ -167,11 +167,11 @@ def test_small_maps(deletes: dict[str, int], expected: list[str]) -> None:
     assert java_blob_order(deletes) == expected == replayed(deletes)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 50])
-@pytest.mark.parametrize("count", [1, 11, 12, 13, 14, 24, 25, 26, 40, 48, 49, 97, 200, 1000])
-def test_order_is_that_of_the_replay(count: int, rows: int) -> None:
-    deletes = {f"s3://bucket/table/data/{i:05d}-{i * 7919}.parquet": rows for i in range(count)}
-    assert java_blob_order(deletes) == replayed(deletes)
+def test_order_is_that_of_the_replay() -> None:
+    for rows in [1, 2, 50]:
+        for count in [1, 11, 12, 13, 14, 24, 25, 26, 40, 48, 49, 97, 200, 1000]:
+            deletes = {f"s3://bucket/table/data/{i:05d}-{i * 7919}.parquet": rows for i in range(count)}
+            assert java_blob_order(deletes) == replayed(deletes)
 
 
 def test_last_file_with_two_rows_doubles_the_table_once_more() -> None:

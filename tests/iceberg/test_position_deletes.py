@@ -122,14 +122,14 @@ def test_columns_may_have_other_names() -> None:
         (columns([b"a", b"b", b"c", b"d", b"e"]), "binary, expected strings"),
     ],
 )
-def test_unsound_rows_are_wrong_use_as_arrow_and_damage_in_a_file(table: Any, match: str) -> None:
+def test_invalid_rows_are_a_usage_error_as_arrow_and_corrupt_in_a_file(table: Any, match: str) -> None:
     with pytest.raises(UsageError, match=match):
         vectors_from_arrow(table)
     with pytest.raises(NotCanonical, match=f"^<bytes>: position deletes: expected a path and a position.*{match}"):
         read_position_deletes(parquet(table))
 
 
-def test_path_that_is_no_utf8_is_a_usage_error() -> None:
+def test_path_that_is_not_utf8_is_a_usage_error() -> None:
     paths = pa.Array.from_buffers(pa.string(), 1, pa.array([b"a\xff"]).buffers())
     for column in (paths, pa.DictionaryArray.from_arrays(pa.array([0]), paths)):
         with pytest.raises(UsageError, match="not valid UTF-8"):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_all, check_truncations, outcome
+from battery import check_all, check_truncations, flipped, outcome
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -137,8 +137,7 @@ def test_bitset_blob_cannot_be_cut() -> None:
 def test_bit_flips_under_a_right_crc_give_a_valid_set_or_an_error(name: str) -> None:
     blob = iceberg.encode(SMALL_SETS[name])
     for bit in range(64, 8 * (len(blob) - 4)):
-        damaged = bytearray(blob)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
+        damaged = flipped(blob, bit)
         found = outcome(iceberg.decode, framed(bytes(damaged[8:-4])))
         if isinstance(found, RowSet):
             assert found != SMALL_SETS[name]
@@ -197,7 +196,7 @@ RUN_COOKIE_WITHOUT_RUNS = struct.pack("<HHBHHHH", 12347, 0, 0, 0, 1, 1, 3)
         (framed(buckets((0, b"\x00" * 8))), BadMagic, "roaring cookie", 20),
     ],
 )
-def test_unsound_blob_is_refused(blob: bytes, kind: type[DecodeError], what: str, offset: int | None) -> None:
+def test_corrupt_blob_is_refused(blob: bytes, kind: type[DecodeError], what: str, offset: int | None) -> None:
     with pytest.raises(kind) as caught:
         iceberg.decode(blob, source="some.puffin", base=0)
     assert type(caught.value) is kind

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from interop.driver import GO, INTEROP, JAVA, Go, GoBleve, GoVellum, Java, JavaPaimon, PyPaimon, need
+from interop.engines import Engines, running
 
 if TYPE_CHECKING:
     from interop.connectors import Key
@@ -81,3 +82,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[Key, MadeTable]:
     from interop.connectors import make_tables  # reads whole tables, which needs more than the other programs do
 
     return make_tables(tmp_path_factory.mktemp("connectors"))
+
+
+@pytest.fixture(scope="module")
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+    """The engines of Spark that commit and read, one program for a module."""
+    with running(tmp_path_factory.mktemp("engines")) as found:
+        yield found

@@ -1,4 +1,4 @@
-"""Lance datasets made by pylance, each with a life of its own, and the truth about them as pylance tells it."""
+"""Lance datasets made by pylance, each with a life of its own, and what pylance reads of them."""
 
 from __future__ import annotations
 

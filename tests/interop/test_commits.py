@@ -6,14 +6,11 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
-from datetime import date, timedelta
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,79 +20,16 @@ from dvcodec.tables import DataFile, open_table
 from dvcodec.tables.convert import Conversion, Target, convert_table
 from dvcodec.tables.convert.partition import partition_values
 from dvcodec.tables.convert.record import Speller
-from interop.driver import INTEROP, need
+from dvcodec.tables.delta import AddFile
+from interop.engines import Engines
 
 # A JVM is large: none beside those of the other tests with Spark.
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
 
-HERE = INTEROP / "spark"
 STOP = 700
 """Rows of a table: ids from 0 on; see `rows` in interop/spark/common.py."""
-PARTS = ("plain", "two words", "100%", "a#b", "zażółć ☃", "x/y=z?&", "%20+{[1]}")
 
 Predicate = Callable[[int], bool]
-
-
-class Engines:
-    """The program that commits and reads; one for all tests.
-
-    Attributes:
-        folder: where tables are made.
-    """
-
-    def __init__(self, folder: Path, spark: str = "4.1") -> None:
-        self.folder = folder
-        self._log = (folder / "log").open("w+")
-        # What the tests' own Spark has set here is not for others.
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-        self._process = subprocess.Popen(
-            [HERE / f".venv-{spark}" / "bin" / "python", HERE / "commit_tables.py", folder],
-            env=own,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-        )
-
-    def answer(self, op: str, **arguments: Any) -> dict[str, Any]:
-        """Return ``result``, or what an engine refused as ``error``."""
-        command, answers = cast("IO[str]", self._process.stdin), cast("IO[str]", self._process.stdout)
-        command.write(json.dumps({"op": op} | arguments) + "\n")
-        command.flush()
-        line = answers.readline()
-        if not line:
-            self._log.seek(0)
-            pytest.fail(f"{op}: {self._log.read()[-5000:]}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def ask(self, op: str, **arguments: Any) -> Any:
-        answer = self.answer(op, **arguments)
-        assert "error" not in answer, f"{op}: {answer['error'][:5000]}"
-        return answer["result"]
-
-    def read(self, engine: str, **table: Any) -> list[int]:
-        """Return the ids that an engine reads, after a look at the other columns."""
-        rows = self.ask(f"{engine}-read", **table)
-        for number, part, name, price, day in rows:
-            assert (part, name) == (PARTS[number % len(PARTS)], f"row {number}")
-            assert price == (None if number % 10 == 0 else number / 4)
-            assert day == str(date(2020, 1, 1) + timedelta(number % 400))
-        return [row[0] for row in rows]
-
-    def close(self) -> None:
-        self._process.communicate(timeout=60)
-        self._log.close()
-
-
-@pytest.fixture(scope="module")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
-    need(shutil.which("java") is not None, "java")
-    need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
-    need((HERE / ".venv-4.1" / ".installed").is_file(), "interop/spark/.venv-4.1")
-    found = Engines(tmp_path_factory.mktemp("commits"))
-    yield found
-    found.close()
 
 
 def first(number: int) -> bool:
@@ -155,7 +89,7 @@ def test_delta_reads_our_vectors(engines: Engines) -> None:
         written = delta.write_deletion_vectors(delta.new_file(root), {file.path: rows for file, rows in files.items()})
         actions = []
         for file, at in zip(files, written, strict=True):
-            add = dict(file.record)
+            add = dict(AddFile.of(file).action)
             logical = {name: add[name] for name in ("path", "deletionVector") if name in add}
             actions.append({"remove": logical | {"dataChange": True, "deletionTimestamp": 0}})
             add["deletionVector"] = json.loads(delta.Descriptor.from_location(at, root).to_json())

@@ -12,7 +12,7 @@ import pytest
 from dvcodec import RowSet
 from dvcodec.zap import Segment, merge_segments, write_segment
 from interop.driver import Go, GoBleve
-from zap.golden import documents, dump
+from samples.zap.golden import documents, dump
 
 pytestmark = pytest.mark.interop
 

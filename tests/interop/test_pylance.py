@@ -342,7 +342,7 @@ def test_rows_of_datasets(name: str, options: dict[str, Any], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_compaction_is_foretold_to_the_byte(seed: int, tmp_path: Path) -> None:
+def test_compaction_is_predicted_to_the_byte(seed: int, tmp_path: Path) -> None:
     life = Life(tmp_path / "it", seed)
     for count, target in ((400, 1700), (150, 5000), (800, 900), (1500, 400)):
         life.upsert(count // 3)
@@ -361,7 +361,7 @@ def test_compaction_is_foretold_to_the_byte(seed: int, tmp_path: Path) -> None:
             assert lance.encode_row_ids(sequence) == fragment.row_ids.inline
 
 
-def test_detached_version_is_no_version(tmp_path: Path) -> None:
+def test_detached_version_is_not_listed(tmp_path: Path) -> None:
     import lance as pylance
     from lance import LanceOperation
 
@@ -489,7 +489,7 @@ def test_deletion_files_of_ours_stand_in_for_theirs(count: int, tmp_path: Path) 
     [[1], [4999], [5000], [5001], [4999, 1], [4999, 2], [2500, 2500], [2500, 2501], [5000, 1], [6000, 100], [1, 5000]],
     ids=str,
 )
-def test_deletion_files_of_theirs_are_read_and_their_kind_foretold(steps: list[int], tmp_path: Path) -> None:
+def test_pylance_deletion_files_are_read_and_their_kind_predicted(steps: list[int], tmp_path: Path) -> None:
     import lance as pylance
 
     path = str(tmp_path / "it")

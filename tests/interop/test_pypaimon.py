@@ -88,7 +88,7 @@ def test_pypaimon_scans_a_table_whose_vectors_and_index_manifest_are_ours(
     manifest = f"{table['table']}/manifest/{table['manifest']}"
     entries = paimon.read_index_manifest(manifest)
     files = {meta.data_file: meta for entry in entries for meta in entry.vectors or ()}
-    # The vectors of pypaimon tell which data file is which: only the first has rows from 1000 on deleted.
+    # The data files of pypaimon are known by their vectors: only the first has rows from 1000 on deleted.
     before = {
         path: rows
         for entry in entries

@@ -31,9 +31,9 @@ def check(path: str, *, batch_rows: int = 1 << 16) -> LanceTable:
 
     table = open_table(path)
     assert isinstance(table, LanceTable)
-    told = truth(path)
-    check_metadata(table, told)
-    check_rows(table, told, batch_rows=batch_rows)
+    expected = truth(path)
+    check_metadata(table, expected)
+    check_rows(table, expected, batch_rows=batch_rows)
     return table
 
 
@@ -94,8 +94,8 @@ def test_a_shallow_clone_and_a_branch(tmp_path: Path) -> None:
     branch.delete("key = 2")
     folder = f"{origin}/tree/my/branch"
     newest = open_table(folder).snapshots()[-1].id
-    told = pylance.dataset(origin).checkout_version(("my/branch", newest))
-    assert live_keys(open_table(folder), newest) == told.to_table(columns=["key"])["key"].to_pylist()
+    expected = pylance.dataset(origin).checkout_version(("my/branch", newest))
+    assert live_keys(open_table(folder), newest) == expected.to_table(columns=["key"])["key"].to_pylist()
     table_of_origin = open_table(origin)
     no_strays(table_of_origin)  # type: ignore[arg-type]
     (tmp_path / "origin" / "tree" / "my" / "branch" / "_deletions" / "0-9-9.arrow").touch()

@@ -10,7 +10,7 @@ import pytest
 
 from dvcodec.io import open_source
 from dvcodec.tables import open_table
-from dvcodec.tables.scorch import ScorchTable
+from dvcodec.tables.scorch import ScorchTable, SegmentRecord
 from dvcodec.tables.scorch.bolt import Bucket, read_bolt
 from interop.driver import GoBleve
 from interop.scorch_indexes import NO_MERGES, Batch, drop, life, make, put, truth
@@ -30,19 +30,19 @@ def opened(path: Path) -> ScorchTable:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_life_in_every_version(bleve: GoBleve, tmp_path: Path, version: int) -> None:
     path = make(bleve, tmp_path / "index", version, life(), tmp_path)
-    told = truth(bleve, path, tmp_path)
-    assert len(told) > 5
-    assert any(segment["deleted"] for epoch in told for segment in epoch["segments"])
-    check(opened(path), told)
+    expected = truth(bleve, path, tmp_path)
+    assert len(expected) > 5
+    assert any(segment["deleted"] for epoch in expected for segment in epoch["segments"])
+    check(opened(path), expected)
 
 
 def test_more_batches_on_an_index_that_was_closed(bleve: GoBleve, tmp_path: Path) -> None:
     path = make(bleve, tmp_path / "index", 16, life(), tmp_path)
     before = opened(path)
     make(bleve, path, 16, [drop(range(2)), put(range(50, 60), 4)], tmp_path)
-    told = truth(bleve, path, tmp_path)
-    assert before.snapshots()[-1].id == told[-1]["epoch"]
-    check(before, told)
+    expected = truth(bleve, path, tmp_path)
+    assert before.snapshots()[-1].id == expected[-1]["epoch"]
+    check(before, expected)
 
 
 def test_many_segments_and_epochs(bleve: GoBleve, tmp_path: Path) -> None:
@@ -53,15 +53,15 @@ def test_many_segments_and_epochs(bleve: GoBleve, tmp_path: Path) -> None:
         if number % 3 == 2:
             batches.append(drop([0, 2], prefix=f"x{number - 1}-"))
     path = make(bleve, tmp_path / "index", 15, batches, tmp_path, **NO_MERGES)
-    told = truth(bleve, path, tmp_path)
-    assert len(told) > 90
-    assert max(segment["id"] for segment in told[-1]["segments"]) > 60
+    expected = truth(bleve, path, tmp_path)
+    assert len(expected) > 90
+    assert max(segment["id"] for segment in expected[-1]["segments"]) > 60
     kinds = page_kinds(path)
     assert kinds["branch"] > 0
     table = opened(path)
     # All epochs by their metadata, and some with their documents.
-    assert [info.id for info in table.snapshots()] == [epoch["epoch"] for epoch in told]
-    for epoch in told:
+    assert [info.id for info in table.snapshots()] == [epoch["epoch"] for epoch in expected]
+    for epoch in expected:
         snapshot = table.snapshot(epoch["epoch"])
         deleted = {vector.data_file: snapshot.read(vector)[0].rows.to_numpy().tolist() for vector in snapshot.vectors}
         assert [(file.path, file.physical_rows, deleted.get(file.path, [])) for file in snapshot.data_files] == [
@@ -74,11 +74,11 @@ def test_bitmaps_over_several_pages(bleve: GoBleve, tmp_path: Path) -> None:
     documents: Batch = [{"id": str(number), "doc": {"tag": "t"}} for number in range(20_000)]
     gone: Batch = [{"id": str(number), "doc": None} for number in rng.choice(20_000, 9_000, replace=False).tolist()]
     path = make(bleve, tmp_path / "index", 16, [documents, gone[:6000], gone[6000:]], tmp_path, **NO_MERGES)
-    told = truth(bleve, path, tmp_path)
+    expected = truth(bleve, path, tmp_path)
     table = opened(path)
     assert max(vector.size or 0 for vector in table.snapshot().vectors) > 2 * 4096 - 100
     assert page_kinds(path)["further"] > 0
-    check(table, told, batch_rows=3000)
+    check(table, expected, batch_rows=3000)
 
 
 def test_documents_of_all_types(bleve: GoBleve, tmp_path: Path) -> None:
@@ -127,11 +127,11 @@ def test_fields_that_a_new_mapping_dropped(bleve: GoBleve, tmp_path: Path) -> No
     second["default_mapping"]["dynamic"] = False
     make(bleve, path, 16, [], tmp_path, mapping=second)
     table = opened(path)
-    assert table.snapshot().data_files[0].record["dropped_fields"] == ["note", "other"]
+    assert SegmentRecord.of(table.snapshot().data_files[0]).dropped_fields == ("note", "other")
     check(table, truth(bleve, path, tmp_path))
     # The next batch forgets them: bleve then shows the values again.
     make(bleve, path, 16, [drop([3])], tmp_path)
-    assert table.snapshot().data_files[0].record["dropped_fields"] == []
+    assert SegmentRecord.of(table.snapshot().data_files[0]).dropped_fields == ()
     check(table, truth(bleve, path, tmp_path))
 
 
@@ -145,12 +145,12 @@ def test_nested_documents(bleve: GoBleve, tmp_path: Path) -> None:
         drop([3, 5]),
     ]
     path = make(bleve, tmp_path / "index", 17, batches, tmp_path, mapping=mapping(parts=parts))
-    told = truth(bleve, path, tmp_path)
+    expected = truth(bleve, path, tmp_path)
     table = opened(path)
     snapshot = table.snapshot()
     (file,) = snapshot.data_files
-    assert (file.physical_rows, told[-1]["count"]) == (9 + 0 + 1 + 2 + 3 + 0 + 1 + 2 + 3 + 0, 7)
-    check(table, told)
+    assert (file.physical_rows, expected[-1]["count"]) == (9 + 0 + 1 + 2 + 3 + 0 + 1 + 2 + 3 + 0, 7)
+    check(table, expected)
     (vector,) = snapshot.vectors
     (found,) = snapshot.read(vector)
     (rows,) = snapshot.rows(file)

@@ -1,14 +1,12 @@
 """What engines make of tables whose metadata contradicts their vectors: why each such finding has its severity.
 
-The tables are those of tests/tables/contradictory.py, whose audits tests/tables/test_contradictions.py looks at.
+The tables are those of tests/tables/contradictions.py, whose audits tests/tables/test_contradictions.py looks at.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,24 +15,14 @@ import pytest
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
 from interop.driver import PyPaimon, need
-from interop.test_commits import HERE, Engines
-from tables import contradictory
+from interop.engines import Engines
+from samples import contradictions
 
 pytestmark = pytest.mark.interop
 
 ALL, LIVE = 256, 188
 """Rows of the Delta tables."""
 REFUSED = "refused"
-
-
-@pytest.fixture(scope="module")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
-    need(shutil.which("java") is not None, "java")
-    need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
-    need((HERE / ".venv-4.1" / ".installed").is_file(), "interop/spark/.venv-4.1")
-    found = Engines(tmp_path_factory.mktemp("verdicts"))
-    yield found
-    found.close()
 
 
 # ---------------------------------------------------------------------- Delta
@@ -58,12 +46,12 @@ DELTA = {
 }
 
 
-@pytest.mark.parametrize("name", contradictory.DELTA)
+@pytest.mark.parametrize("name", contradictions.DELTA)
 def test_delta_in_python(name: str, tmp_path: Path) -> None:
     """Of three readers none does the right thing with all of them."""
     polars, deltalake = pytest.importorskip("polars"), pytest.importorskip("deltalake")
     root = str(tmp_path / "t")
-    contradictory.make_delta(name, tmp_path / "t")
+    contradictions.make_delta(name, tmp_path / "t")
 
     def by_polars() -> tuple[int, int]:
         frame = polars.read_delta(root)
@@ -113,10 +101,10 @@ DELTALAKE: dict[str, int | str] = {
 """Rows by deltalake's DataFusion, or why it refuses; a file of 128 rows is there again by each spelling not removed."""
 
 
-@pytest.mark.parametrize("name", contradictory.LOGS)
+@pytest.mark.parametrize("name", contradictions.LOGS)
 def test_delta_logs_in_deltalake(name: str, tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake")
-    findings = contradictory.make_log(name, tmp_path / "t")
+    findings = contradictions.make_log(name, tmp_path / "t")
     answer: int | str
     try:
         table = deltalake.DeltaTable(str(tmp_path / "t"))
@@ -148,9 +136,9 @@ SPARK_DELTA: dict[str, int | str] = {
 
 @pytest.mark.xdist_group("spark")
 def test_delta_in_spark(engines: Engines, tmp_path: Path) -> None:
-    assert SPARK_DELTA.keys() == contradictory.DELTA.keys()
+    assert SPARK_DELTA.keys() == contradictions.DELTA.keys()
     for name, expected in SPARK_DELTA.items():
-        contradictory.make_delta(name, tmp_path / name)
+        contradictions.make_delta(name, tmp_path / name)
         found = engines.answer("delta-scan", root=str(tmp_path / name))
         if isinstance(expected, str):
             assert expected in found["error"], name
@@ -177,10 +165,10 @@ SPARK_ICEBERG: dict[str, int | str] = {
 @pytest.mark.xdist_group("spark")
 def test_iceberg_in_spark(engines: Engines, tmp_path: Path) -> None:
     """Java plans no scan of most of these tables."""
-    assert SPARK_ICEBERG.keys() == contradictory.ICEBERG.keys()
+    assert SPARK_ICEBERG.keys() == contradictions.ICEBERG.keys()
     for name, expected in SPARK_ICEBERG.items():
         folder = tmp_path / name.replace(" ", "-").replace(",", "")
-        contradictory.make_iceberg(name, folder)
+        contradictions.make_iceberg(name, folder)
         found = engines.answer("iceberg-scan", root=str(folder))
         if isinstance(expected, str):
             assert expected in found["error"], name
@@ -195,7 +183,7 @@ def test_iceberg_vectors_of_version_2_are_lost(engines: Engines) -> None:
     for name, crafted in (("two", "version 2"), ("three", "healthy")):
         folder = Path(engines.ask("iceberg-place", name=name))
         merge = {"write.delete.mode": "merge-on-read", "commit.manifest.min-count-to-merge": "2"}
-        contradictory.make_iceberg(crafted, folder, merge)
+        contradictions.make_iceberg(crafted, folder, merge)
         assert len(engines.ask("iceberg-scan-name", name=name)) == 197
         engines.ask("iceberg-delete", name=name, where="id = 1000003")
         lost[name] = engines.answer("iceberg-scan-name", name=name)
@@ -220,11 +208,11 @@ PYICEBERG = {
 """pyiceberg 0.12 looks at no partition of position deletes, and at the spec of vectors only."""
 
 
-@pytest.mark.parametrize("name", contradictory.ICEBERG)
+@pytest.mark.parametrize("name", contradictions.ICEBERG)
 def test_iceberg_in_python(name: str, tmp_path: Path) -> None:
     """pyiceberg applies most of what Java refuses, and passes a vector of another spec over."""
     table = pytest.importorskip("pyiceberg.table")
-    contradictory.make_iceberg(name, tmp_path / "t")
+    contradictions.make_iceberg(name, tmp_path / "t")
     scan = table.StaticTable.from_metadata(str(tmp_path / "t" / "metadata" / "v1.metadata.json")).scan()
     assert scan.to_arrow().num_rows == PYICEBERG[name]
 
@@ -234,9 +222,9 @@ def test_iceberg_in_python(name: str, tmp_path: Path) -> None:
 LIVE_OF_PAIMON = {"healthy": 297, "off": 300, "not set": 300, "off by now": 300, "on by now": 297}
 
 
-@pytest.mark.parametrize("name", contradictory.PAIMON)
+@pytest.mark.parametrize("name", contradictions.PAIMON)
 def test_paimon_in_python(name: str, pypaimon: PyPaimon, tmp_path: Path) -> None:
-    findings = contradictory.make_paimon(name, tmp_path / "db.db" / "t")
+    findings = contradictions.make_paimon(name, tmp_path / "db.db" / "t")
     rows = json.loads(pypaimon.run("table-scan", tmp_path))
     assert len(rows) == LIVE_OF_PAIMON[name]
     assert (len(rows) == 300) == bool(findings)
@@ -245,7 +233,7 @@ def test_paimon_in_python(name: str, pypaimon: PyPaimon, tmp_path: Path) -> None
 @pytest.mark.xdist_group("spark")
 def test_paimon_in_java(engines: Engines, tmp_path: Path) -> None:
     for name, expected in LIVE_OF_PAIMON.items():
-        contradictory.make_paimon(name, tmp_path / name)
+        contradictions.make_paimon(name, tmp_path / name)
         assert len(engines.ask("paimon-scan", root=str(tmp_path / name))) == expected, name
 
 
@@ -262,7 +250,7 @@ def test_lance_goes_by_the_manifest(tmp_path: Path) -> None:
     pylance.dataset(path).delete("id IN (1, 5, 7)")
     table = open_table(path)
     assert audit(table, deep=True).findings == ()
-    contradictory.shrink_fragment(tmp_path / "t")
+    contradictions.shrink_fragment(tmp_path / "t")
     assert pylance.dataset(path).count_rows() == 87
     assert pylance.dataset(path).to_table()["id"].to_pylist()[-1] == 89  # ten rows that nobody deleted are gone
     assert audit(open_table(path)).findings == ()
@@ -296,13 +284,13 @@ def test_lance_row_counts(own_vectors: Path, tmp_path: Path) -> None:
 def test_an_error_is_what_an_engine_gets_wrong(tmp_path: Path) -> None:
     """And only that: a reader that does not know a feature at all (pyarrow vectors, polars mapping) proves nothing."""
     for name, (polars, _, datafusion) in DELTA.items():
-        contradictory.make_delta(name, tmp_path / name)
+        contradictions.make_delta(name, tmp_path / name)
         wrong = {polars, datafusion} != {(LIVE, 0)} or SPARK_DELTA[name] != LIVE
         assert audit(open_table(str(tmp_path / name))).ok != (wrong and name != "mapped"), name
 
 
 def test_all_tables_have_verdicts() -> None:
-    assert DELTA.keys() == contradictory.DELTA.keys()
-    assert DELTALAKE.keys() == contradictory.LOGS.keys()
-    assert PYICEBERG.keys() == contradictory.ICEBERG.keys()
-    assert LIVE_OF_PAIMON.keys() == contradictory.PAIMON.keys()
+    assert DELTA.keys() == contradictions.DELTA.keys()
+    assert DELTALAKE.keys() == contradictions.LOGS.keys()
+    assert PYICEBERG.keys() == contradictions.ICEBERG.keys()
+    assert LIVE_OF_PAIMON.keys() == contradictions.PAIMON.keys()

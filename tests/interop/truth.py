@@ -25,7 +25,7 @@ VECTOR_FILES = {
     "iceberg": ("*.puffin", "*.bin"),
     "delta": ("*.puffin", "*.bin"),
 }
-"""How engines name the files that hold vectors. Paimon keeps those of data files that are gone: no listing tells."""
+"""How engines name the files that hold vectors. Paimon keeps those of data files that are gone: no listing has them."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def check_listing(made: MadeTable) -> None:
         assert listed == state.files, state.version
         assert len(snapshot.data_files) == len(listed)
         recorded = [_recorded(made, vector) for vector in state.vectors]
-        # Whom position deletes are for may be told by their bounds alone, which the engine's listing does not name.
+        # Whom position deletes are for may be known from their bounds alone, which the engine's listing does not name.
         wide = {place[0] for place in recorded if place[1] == -1 and not place[-1]}
         found = [_place(opened, vector) for vector in snapshot.vectors]
         found = [(*place[:-1], "") if place[0] in wide else place for place in found]
@@ -239,7 +239,7 @@ def assert_equal(found: pa.Table, truth: pa.Table, where: str) -> None:
 
 
 def plain_type(of: pa.DataType) -> str:
-    """A type without what engines do not tell of it: whether parts may be null, parts' names, units of times."""
+    """A type without what engines do not report: whether parts may be null, parts' names, units of times."""
     if pa.types.is_timestamp(of):
         return "timestamp" if of.tz is None else f"timestamp, {of.tz}"
     if pa.types.is_struct(of):
@@ -282,7 +282,7 @@ def check_audit(made: MadeTable, state: State, *, left: int = 0, moved: bool = F
     assert bool(found.pop("moved", [])) == moved
     gone = {path for path in state.files if not Path(path).exists()}
     vectors_gone = {vector["container"] for vector in state.vectors if not Path(vector["container"]).exists()}
-    # What an engine cleaned up, though its log still tells of it, is missed, file by file.
+    # What an engine cleaned up, though its log still has it, is missed, file by file.
     assert (state.live is None) == bool(gone | vectors_gone)
     assert set(found.pop("missing-data-file", [])) == gone
     assert set(found.pop("missing-file", [])) == vectors_gone

@@ -16,7 +16,7 @@ from dvcodec.core.report import Status
 from dvcodec.zap import Document, Segment, merge_segments, verify_segment, write_segment
 from interop.driver import Go
 from interop.zap_cases import Json
-from zap.golden import dump
+from samples.zap.golden import dump
 
 CHANCE_FROM = 16
 """From this version on Go writes some parts in random order."""

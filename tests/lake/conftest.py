@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,19 +90,25 @@ def fresh(server: Server, proxy: Proxy | None = None) -> Bucket:
     return bucket_of(server, name, proxy)
 
 
-@pytest.fixture(params=S3)
-def s3(request: pytest.FixtureRequest, server_named: Callable[[str], Server]) -> Bucket:
-    """An empty bucket of each server of the S3 protocol."""
-    return fresh(server_named(request.param))
+def buckets_of(*servers: object, proxied: bool = False) -> Any:
+    """A fixture: an empty bucket of each of these servers, or the same behind a proxy."""
+
+    @pytest.fixture(params=servers)
+    def empty(
+        request: pytest.FixtureRequest, server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy]
+    ) -> Bucket:
+        server = server_named(request.param)
+        return fresh(server, proxy_before(server) if proxied else None)
+
+    return empty
 
 
-@pytest.fixture(params=S3)
-def proxied_s3(
-    request: pytest.FixtureRequest, server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy]
-) -> Bucket:
-    """The same behind a proxy."""
-    server = server_named(request.param)
-    return fresh(server, proxy_before(server))
+s3, proxied_s3 = buckets_of(*S3), buckets_of(*S3, proxied=True)
+"""Of each server of the S3 protocol."""
+writable, proxied_writable = buckets_of(*WRITABLE), buckets_of(*WRITABLE, proxied=True)
+"""Of every server that obstore can write to."""
+bucket, proxied = buckets_of(*ALL), buckets_of(*ALL, proxied=True)
+"""Of every server."""
 
 
 @pytest.fixture
@@ -121,33 +128,3 @@ def azure(server_named: Callable[[str], Server]) -> Bucket:
 def gcs(server_named: Callable[[str], Server]) -> Bucket:
     """An empty bucket of Google's kind; it is filled by `Bucket.put`, as the server does not take obstore's PUT."""
     return fresh(server_named("fake_gcs"))
-
-
-@pytest.fixture(params=ALL)
-def bucket(request: pytest.FixtureRequest, server_named: Callable[[str], Server]) -> Bucket:
-    """An empty bucket of every server."""
-    return fresh(server_named(request.param))
-
-
-@pytest.fixture(params=ALL)
-def proxied(
-    request: pytest.FixtureRequest, server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy]
-) -> Bucket:
-    """The same behind a proxy."""
-    server = server_named(request.param)
-    return fresh(server, proxy_before(server))
-
-
-@pytest.fixture(params=WRITABLE)
-def writable(request: pytest.FixtureRequest, server_named: Callable[[str], Server]) -> Bucket:
-    """An empty bucket of every server that obstore can write to."""
-    return fresh(server_named(request.param))
-
-
-@pytest.fixture(params=WRITABLE)
-def proxied_writable(
-    request: pytest.FixtureRequest, server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy]
-) -> Bucket:
-    """The same behind a proxy."""
-    server = server_named(request.param)
-    return fresh(server, proxy_before(server))

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from delta_table import SCHEMA, commit, data_file, descriptor
 from dvcodec import RowSet, delta, iceberg
+from samples.delta_log import SCHEMA, commit, data_file, descriptor
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "tables"
 NAMESPACE = uuid.UUID("4f8f6a7e-6f5e-4b62-a8f6-2d0f0b4d9b11")

@@ -178,7 +178,7 @@ class TestServers:
 
 
 class TestConnections:
-    def test_nobody_listens(self, s3: Bucket) -> None:
+    def test_connection_refused(self, s3: Bucket) -> None:
         """That is not tried for minutes."""
         began = time.monotonic()
         with pytest.raises(StoreUnreachable):

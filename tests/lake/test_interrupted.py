@@ -56,7 +56,7 @@ def test_ctrl_c(mode: str) -> None:
     given = {"endpoint": f"http://127.0.0.1:{server.server_port}", "allow_http": "true", "max_retries": "20"}
     given |= {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
     options = [part for pair in given.items() for part in ("--storage-option", "=".join(pair))]
-    # A background job may have been told to ignore it.
+    # A background job may ignore it.
     program = [PROGRAM[0], "-c", f"import signal; signal.signal(2, signal.default_int_handler); {PROGRAM[2]}"]
     process = subprocess.Popen([*program, "verify", "s3://lake/t", *options], stderr=subprocess.PIPE)
     try:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from delta_table import commit, data_file, descriptor
 from dvcodec import RowSet, iceberg
 from dvcodec.io import Storage, open_sink, remove
 from dvcodec.io.store import open_store, request_counts
@@ -17,6 +16,7 @@ from dvcodec.tables import open_table
 from lake import tables
 from lake.buckets import Bucket
 from lake.proxy import Fault
+from samples.delta_log import commit, data_file, descriptor
 
 pytest.importorskip("obstore")
 

@@ -390,7 +390,7 @@ class TestRefusals:
         with pytest.raises(refused.PermissionDeniedError, match=r"(?s)403 Forbidden: .*<Code>AuthorizationFailure"):
             obstore.get(azure.store(azure_storage_account_key="AAAA"), "a.bin")
 
-    def test_nobody_listens(self, s3: Bucket) -> None:
+    def test_connection_refused(self, s3: Bucket) -> None:
         with pytest.raises(refused.GenericError) as failed:
             obstore.get(s3.store(aws_endpoint_url=NOWHERE), "a.bin")
         assert words(failed.value).endswith("HTTP error: error sending request")

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import dvcodec
-from delta_table import commit, data_file, descriptor
 from dvcodec import iceberg
 from dvcodec.io import Storage, open_source
 from dvcodec.io.store import ObjectChanged
@@ -17,6 +16,7 @@ from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
 from lake import tables
 from lake.buckets import Bucket
+from samples.delta_log import commit, data_file, descriptor
 
 pytest.importorskip("obstore")
 

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from battery import check_buffers, check_trailing, check_truncations, outcome
-from core.crafting import run_limited
+from battery import check_buffers, check_trailing, check_truncations, flipped, outcome, run_limited
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, RowSet, Truncated, UsageError
 from dvcodec.lance import (
     TOMBSTONE_ADDRESS,
@@ -138,9 +137,8 @@ def test_damage() -> None:
     check_truncations(decode_row_addr_map, MIXED)
     check_trailing(decode_row_addr_map, MIXED)
     for bit in range(8 * len(MIXED)):
-        damaged = bytearray(MIXED)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-        found = outcome(decode_row_addr_map, bytes(damaged))
+        damaged = flipped(MIXED, bit)
+        found = outcome(decode_row_addr_map, damaged)
         assert isinstance(found, DecodeError) or decode_row_addr_map(encode_row_addr_map(found)) == found
 
 
@@ -175,7 +173,7 @@ def test_hazard_count_is_not_believed() -> None:
 
 
 @pytest.mark.parametrize("model", [{-1: None}, {U32: None}, {3: RowSet()}, {3: RowSet([U32])}], ids=str)
-def test_what_is_no_map(model: dict[int, RowSet | None]) -> None:
+def test_invalid_maps_are_refused(model: dict[int, RowSet | None]) -> None:
     with pytest.raises(UsageError):
         RowAddrMap(model)
 

@@ -20,8 +20,7 @@ from dvcodec.lance import (
     RowIdSequence,
     SortedArray,
 )
-
-from .craft import TOP, as_array, expand, sequences
+from samples.lance import TOP, as_array, expand, sequences
 
 
 def ids(*values: int) -> RowIdSequence:

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import outcome
-from core.crafting import run_limited
+from battery import flipped, outcome, run_limited
 from dvcodec import (
     CardinalityMismatch,
     DecodeError,
@@ -101,9 +100,8 @@ def test_damaged_arrow_ends_in_a_value_or_a_decode_error(compression: str | None
     for size in range(len(data)):
         assert isinstance(outcome(read_deletion_file, data[:size]), DecodeError), size
     for bit in range(8 * len(data)):
-        damaged = bytearray(data)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-        outcome(read_deletion_file, bytes(damaged))
+        damaged = flipped(data, bit)
+        outcome(read_deletion_file, damaged)
 
 
 CLAIMS = """
@@ -131,7 +129,7 @@ def test_size_that_a_buffer_claims_is_not_allocated() -> None:
     assert run_limited(CLAIMS, megabytes=50).split() == ["buffer"] * 3
 
 
-def test_row_count_that_lies_is_refused() -> None:
+def test_wrong_row_count_is_refused() -> None:
     data = arrow(pa.array(np.arange(100_000, dtype=np.uint32)))
     counts = struct.pack("<q", 100_000)
     assert data.count(counts) >= 1

@@ -10,8 +10,7 @@ from battery import check_buffers
 from dvcodec import DecodeError, NotCanonical, lance
 from dvcodec.core.cursor import Cursor
 from dvcodec.lance.fragments import decode_fragment
-
-from .craft import message
+from samples.lance import message
 
 
 def fragment(**values: Any) -> lance.Fragment:

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import outcome
-from core.crafting import run_limited
+from battery import outcome, run_limited
 from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical
 from dvcodec.core.cursor import Cursor
 from dvcodec.lance import read_deletion_file

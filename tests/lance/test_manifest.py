@@ -1,4 +1,4 @@
-"""Manifests: those of real datasets, crafted ones, and the names they lie under."""
+"""Manifests: those of real datasets, ones built by hand, and their file names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_buffers, outcome
+from battery import check_buffers, flipped, outcome
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -31,8 +31,7 @@ from dvcodec.lance import DeletionFile, Manifest
 from dvcodec.lance.deletions import Kind
 from dvcodec.lance.fragments import Stored
 from dvcodec.lance.manifest import FLAG_STABLE_ROW_IDS
-
-from .craft import TOP, Seg, message, sequence_bytes
+from samples.lance import TOP, Seg, message, sequence_bytes
 
 IDS = sequence_bytes([Seg("range", 0, 4)])
 VERSIONS: bytes = message(
@@ -157,9 +156,8 @@ def test_every_cut_of_a_real_manifest_is_refused(vectors: Path) -> None:
 def test_every_flipped_bit_ends_in_a_value_or_a_decode_error(vectors: Path) -> None:
     data = min((path.read_bytes() for _, path, _ in truths(vectors)), key=len)
     for bit in range(8 * len(data)):
-        damaged = bytearray(data)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-        found = outcome(lance.read_manifest, bytes(damaged))
+        damaged = flipped(data, bit)
+        found = outcome(lance.read_manifest, damaged)
         if isinstance(found, Manifest):
             for entry in found.fragments:
                 for sequence in (entry.row_id_sequence, entry.created_at_versions, entry.last_updated_at_versions):

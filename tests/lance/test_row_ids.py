@@ -16,8 +16,7 @@ from google.protobuf.message import DecodeError as ProtobufDecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from battery import check_truncations, outcome
-from core.crafting import run_limited
+from battery import answer_limited, check_truncations, flipped, outcome
 from dvcodec import DecodeError, LimitExceeded, NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.lance import (
     ArraySegment,
@@ -32,8 +31,7 @@ from dvcodec.lance import (
     encode_row_ids,
     rechunk,
 )
-
-from .craft import (
+from samples.lance import (
     TOP,
     Seg,
     as_array,
@@ -48,10 +46,10 @@ from .craft import (
     sequences,
     span,
     u16,
-    uvarint,
     write,
     write_array,
 )
+from samples.zap.segments import uv
 
 KIND_NAMES: dict[str, type[Segment]] = {
     "range": RangeSegment,
@@ -278,7 +276,7 @@ def test_ids_are_taken_as_long_as_they_are_distinct(ids: list[int]) -> None:
 
 
 @pytest.mark.parametrize("ids", [[-1], [2**64], [1.5], "ab", b"ab", range(-3, 2), np.array([[1]])], ids=str)
-def test_what_is_no_id(ids: Any) -> None:
+def test_invalid_ids_are_refused(ids: Any) -> None:
     with pytest.raises(UsageError):
         RowIdSequence.from_values(ids)
 
@@ -336,8 +334,7 @@ def test_cuts_are_refused_but_between_segments() -> None:
 
 def test_every_flipped_bit_ends_in_a_value_or_a_decode_error() -> None:
     for bit in range(8 * len(MIXED)):
-        damaged = bytearray(MIXED)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
+        damaged = flipped(MIXED, bit)
         check_outcome(bytes(damaged))
 
 
@@ -493,26 +490,15 @@ def test_hazard_ranges_are_not_expanded_beyond_the_limit() -> None:
         (repr(segment(1, scalar(2, 2**40))) + " * 50", "LimitExceeded"),
         (repr(segment(2, scalar(2, TOP), field(3, u16(5)))), "LimitExceeded"),
         (repr(segment(3, scalar(2, TOP), field(3, b"\1"))), "NotCanonical"),
-        (repr(segment(4, field(3, b"\x12" + uvarint(2**40)))), "Truncated"),
+        (repr(segment(4, field(3, b"\x12" + uv(2**40)))), "Truncated"),
         (repr(segment(1)) + " * 5", "0"),
         (r"b'\x0a\xff\xff\x3f' + b'\x7b' * 0xfffff", "NotCanonical"),
     ],
     ids=["range", "ranges", "holes", "bitmap", "array", "empty", "groups"],
 )
 def test_hazard_bombs_are_answered_in_little_memory(data: str, answer: str) -> None:
-    output = run_limited(
-        f"""
-        from dvcodec.lance import decode_row_ids
-        data = {data}
-        cap()
-        try:
-            print(len(decode_row_ids(data).to_numpy()))
-        except DecodeError as error:
-            print(type(error).__name__)
-        """,
-        megabytes=50,
-    )
-    assert output == answer + "\n"
+    setup = f"from dvcodec.lance import decode_row_ids; data = {data}"
+    assert answer_limited(setup, "print(len(decode_row_ids(data).to_numpy()))") == answer
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")
@@ -529,20 +515,8 @@ def test_hazard_bombs_are_answered_in_little_memory(data: str, answer: str) -> N
     ids=["ids", "no limit", "parts", "mask", "mask over the limit", "live"],
 )
 def test_hazard_what_no_memory_holds_is_over_a_limit(setup: str, expression: str) -> None:
-    output = run_limited(
-        f"""
-        from dvcodec import RowSet
-        from dvcodec.lance import RangeSegment, RangeWithBitmap, RowIdSequence, live_row_ids
-        {setup}
-        cap()
-        try:
-            {expression}
-        except DecodeError as error:
-            print(type(error).__name__)
-        """,
-        megabytes=256,
-    )
-    assert output == "LimitExceeded\n"
+    names = "from dvcodec.lance import RangeSegment, RangeWithBitmap, RowIdSequence, live_row_ids"
+    assert answer_limited(f"{names}\n{setup}", expression, megabytes=256) == "LimitExceeded"
 
 
 @pytest.mark.parametrize("depth", [1, 50, 90])

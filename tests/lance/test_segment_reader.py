@@ -9,8 +9,7 @@ import pytest
 from battery import check_buffers
 from dvcodec import DecodeError, NotCanonical, Truncated, Unsupported
 from dvcodec.lance import RowIdSequence, decode_row_ids, encode_row_ids
-
-from .craft import TOP, as_array, field, scalar, segment, span, u16, u64
+from samples.lance import TOP, as_array, field, scalar, segment, span, u16, u64
 
 # ---------------------------------------------------------------------- what comes back as it was
 

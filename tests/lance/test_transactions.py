@@ -9,8 +9,7 @@ import pytest
 
 from battery import check_buffers
 from dvcodec import LimitExceeded, Limits, NotCanonical, Truncated, lance
-
-from .craft import message
+from samples.lance import message
 
 
 def transaction(**values: Any) -> bytes:

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from battery import check_buffers, check_truncations, outcome
-from core.crafting import run_limited
+from battery import answer_limited, check_buffers, check_truncations, flipped, outcome
 from dvcodec import DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported, UsageError
 from dvcodec.lance import (
     ArraySegment,
@@ -29,8 +28,7 @@ from dvcodec.lance import (
     decode_versions,
     encode_versions,
 )
-
-from .craft import TOP, Seg, message, segments
+from samples.lance import TOP, Seg, message, segments
 
 KIND_NAMES: dict[str, type[Segment]] = {
     "range": RangeSegment,
@@ -131,7 +129,7 @@ def test_values_of_spans_mean_nothing() -> None:
 
 
 @pytest.mark.parametrize("values", [[-1], [2**64], [1.5], np.array([[1]]), np.array([-1])], ids=str)
-def test_what_is_no_version(values: Any) -> None:
+def test_invalid_versions_are_refused(values: Any) -> None:
     with pytest.raises(UsageError):
         RowDatasetVersionSequence.from_versions(values)
 
@@ -217,9 +215,8 @@ def test_cuts_are_refused_but_between_runs() -> None:
 
 def test_every_flipped_bit_ends_in_a_value_or_a_decode_error() -> None:
     for bit in range(8 * len(MIXED)):
-        damaged = bytearray(MIXED)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-        found = outcome(decode_versions, bytes(damaged))
+        damaged = flipped(MIXED, bit)
+        found = outcome(decode_versions, damaged)
         if isinstance(found, RowDatasetVersionSequence):
             assert encode_versions(found) == damaged
             if found.count < 10_000:
@@ -251,16 +248,6 @@ def test_hazard_runs_are_not_expanded_beyond_the_limit() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")
 def test_hazard_bomb_is_answered_in_little_memory() -> None:
-    output = run_limited(
-        f"""
-        from dvcodec.lance import decode_versions
-        data = {run_bytes([(Seg("range", 0, 2**40), 1)])!r}
-        cap()
-        try:
-            print(len(decode_versions(data).to_numpy()))
-        except DecodeError as error:
-            print(type(error).__name__)
-        """,
-        megabytes=50,
-    )
-    assert output == "LimitExceeded\n"
+    data = run_bytes([(Seg("range", 0, 2**40), 1)])
+    setup = f"from dvcodec.lance import decode_versions; data = {data!r}"
+    assert answer_limited(setup, "print(len(decode_versions(data).to_numpy()))") == "LimitExceeded"

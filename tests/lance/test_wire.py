@@ -15,8 +15,7 @@ from dvcodec import DecodeError, NotCanonical, Truncated
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.varints import uvarints
 from dvcodec.lance import wire
-
-from .craft import TOP, message
+from samples.lance import TOP, message
 
 numbers = st.one_of(st.integers(1, 20), st.integers(1, 2**29 - 1))
 integers = st.one_of(st.integers(0, 300), st.integers(0, TOP), st.sampled_from([2**63, TOP]))

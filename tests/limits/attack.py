@@ -57,7 +57,7 @@ def attempt(run: Run) -> tuple[str, str]:
         run()
     except Late:
         return "late", ""
-    except Exception as error:  # noqa: BLE001  (told)
+    except Exception as error:  # noqa: BLE001  (reported)
         signal.setitimer(signal.ITIMER_PROF, 0)
         kinds = {kind.__name__ for kind in type(error).__mro__}
         return ("refused" if kinds & set(ERRORS) else "raised"), f"{type(error).__name__}: {error!s:.200}"
@@ -71,7 +71,7 @@ def main(names: list[str]) -> None:
     built = {}
     for name in names or CASES:
         try:
-            built[name] = CONTROLS.get(name) or CASES[name]()
+            built[name] = CONTROLS.get(name) or CASES[name].build()
         except Exception as error:
             raise RuntimeError(name) from error
     used = address_space()
@@ -80,12 +80,14 @@ def main(names: list[str]) -> None:
     signal.signal(signal.SIGPROF, ring)
     for name, run in built.items():
         before = time.process_time()
-        outcome, told = attempt(run)
+        outcome, message = attempt(run)
         seconds = time.process_time() - before
         if outcome == "refused" and seconds > SECONDS:
             outcome = "late"
-        print(json.dumps({"name": name, "outcome": outcome, "told": told, "seconds": round(seconds, 3)}), flush=True)
-    print(json.dumps({"name": "", "outcome": "done", "told": f"{used >> 20} MiB in use before", "seconds": 0}))
+        print(
+            json.dumps({"name": name, "outcome": outcome, "message": message, "seconds": round(seconds, 3)}), flush=True
+        )
+    print(json.dumps({"name": "", "outcome": "done", "message": f"{used >> 20} MiB in use before", "seconds": 0}))
 
 
 if __name__ == "__main__":

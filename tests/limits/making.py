@@ -1,7 +1,7 @@
-"""How a case is made: of a decoder and its inputs, with the bound that refuses it, of a large file, of a whole table.
+"""What a case is, and the rows of the tables in `limits/cases`: an entry point, one input, and the expected end.
 
-A case is built first, without limits, and gives a function that decodes; see `attack.py`, which runs it. The cases of a
-format are in its module of `cases`; bytes that any format may have to face are in `hostile.py`.
+A case is built first, without limits, which gives the call that is then made in little memory: `attack.py` makes it,
+`test_limits.py` compares the result with what the case expects.
 """
 
 from __future__ import annotations
@@ -9,57 +9,124 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from battery import lowered
 from dvcodec import Limits, NotCanonical
 from dvcodec.tables import open_table
-from limits.hostile import BOMB, MEGA
+from samples.bombs import BOMB, MEGA
 
 Run = Callable[[], object]
 Inputs = dict[str, Callable[[], bytes]]
-CASES: dict[str, Callable[[], Run]] = {}
-BOUNDS: dict[str, str] = {}
-"""Case -> how the error begins that has to refuse it, a pattern: what bounds it is one of `Limits`, and not the cap."""
-MEMORY: dict[str, str] = {}
-"""Cases that the default limits allow and 256 MB do not -> why: they end in an error of ours, and not in a crash."""
-ACCEPTED: dict[str, str] = {}
-"""Cases that end in a value, soon and in little memory -> why."""
 VECTORS_OF = Path(__file__).parent.parent / "vectors"
 SMALL = Limits(
     max_vector_bytes=32 * MEGA, max_blob_bytes=32 * MEGA, max_manifest_bytes=32 * MEGA, max_footer_bytes=4 * MEGA
 )
-"""Well below the cap: what goes by them has room to answer."""
+"""Well below the cap on memory, so that a limit and not the cap refuses."""
+NO_MEMORY = "LimitExceeded: .*: memory: expected enough for"
+
+# ----------------------------------------------------------------------------------------------------- what is expected
 
 
-def case(name: str, build: Callable[[], Run]) -> None:
-    """Register a case; no two have the same name."""
-    assert name not in CASES, name
-    CASES[name] = build
+@dataclass(frozen=True)
+class Expected:
+    """What must come of a case: a `DecodeError` whose ``type: text`` begins with a pattern, or a value."""
+
+    pattern: str = f"(?!{NO_MEMORY})"
+    outcome: str = "refused"
 
 
-def cases(name: str, decode: Callable[[bytes], object], **inputs: Callable[[], bytes]) -> None:
-    """Register cases of one decoder."""
-    for what, make in inputs.items():
-
-        def built(make: Callable[[], bytes] = make) -> Run:
-            data = make()
-            return lambda: decode(data)
-
-        case(f"{name}: {what.replace('_', ' ')}", built)
+REFUSED = Expected()
+"""By a check of the decoder: any `DecodeError` but the one of memory that is not there."""
 
 
-def limit(name: str, most: int | None = None) -> str:
-    """How an error begins that says which of `Limits` was met; by default `SMALL`."""
+def error(pattern: str) -> Expected:
+    """By this error and no other."""
+    return Expected(pattern)
+
+
+def limit(name: str, most: int | None = None) -> Expected:
+    """By one of `Limits`, by default at its value in `SMALL`: what bombs are refused by, before they are unpacked."""
     value = getattr(SMALL, name) if most is None else most
-    return rf"LimitExceeded: .*Limits\.{name}: expected at most {value}\b"
+    return Expected(rf"LimitExceeded: .*Limits\.{name}: expected at most {value}\b")
 
 
-def bounded(name: str, by: str, decode: Callable[[bytes], object], **inputs: Callable[[], bytes]) -> None:
-    """Register cases that a bound has to refuse, and nothing else."""
-    cases(name, decode, **inputs)
-    BOUNDS.update({f"{name}: {what.replace('_', ' ')}": by for what in inputs})
+def no_memory(why: str) -> Expected:
+    """The default limits allow it, and the cap on memory does not: an error of the library, and not a crash."""
+    assert why
+    return Expected(NO_MEMORY)
+
+
+def accepted(why: str) -> Expected:
+    """A value, soon and in little memory."""
+    assert why
+    return Expected("$", "accepted")
+
+
+# ------------------------------------------------------------------------------------------------------ rows of a table
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input for one entry point: `build` makes the input and returns the call."""
+
+    name: str
+    build: Callable[[], Run]
+    expected: Expected = REFUSED
+
+
+def case(
+    entry: str, decode: Callable[[bytes], object], what: str, make: Callable[[], bytes], expected: Expected = REFUSED
+) -> Case:
+    """An entry point and one input."""
+
+    def build() -> Run:
+        data = make()
+        return lambda: decode(data)
+
+    return Case(f"{entry}: {what}", build, expected)
+
+
+def cases(
+    entry: str, decode: Callable[[bytes], object], inputs: Inputs, expected: Expected = REFUSED
+) -> tuple[Case, ...]:
+    """An entry point and inputs that must end alike."""
+    return tuple(case(entry, decode, what, make, expected) for what, make in inputs.items())
+
+
+def large_file(entry: str, read: Callable[[str], object], path: Callable[[], str], expected: Expected) -> Case:
+    """A reader of a file that is larger than its limit, which must be refused by its size."""
+
+    def build() -> Run:
+        place = path()
+
+        def run() -> None:
+            with lowered(SMALL):
+                read(place)
+
+        return run
+
+    return Case(f"large file: {entry}", build, expected)
+
+
+def tables(kind: str, files: Callable[[bytes], dict[str, bytes]], inputs: Inputs) -> tuple[Case, ...]:
+    """Whole tables of one hostile file."""
+    return tuple(Case(f"{kind} table: {what}", partial(table_of, files, make)) for what, make in inputs.items())
+
+
+def table_of(files: Callable[[bytes], dict[str, bytes]], make: Callable[[], bytes]) -> Run:
+    folder = Path(tempfile.mkdtemp())
+    for name, data in files(make()).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return lambda: open_table(folder).snapshot()
+
+
+# --------------------------------------------------------------------------------------------------------- entry points
 
 
 def by_path(name: str, read: Callable[[str], object]) -> Callable[[bytes], object]:
@@ -99,38 +166,3 @@ def large(head: bytes, name: str, *, tail: bytes = b"") -> str:
     with open(path, "ab") as file:  # noqa: PTH123  (what `Path.open` is too)
         file.write(tail)
     return path
-
-
-def large_file(name: str, by: str, read: Callable[[str], object], path: Callable[[], str]) -> None:
-    """Register a reader of a file that is larger than it may be: no more is read of it than tells that."""
-
-    def built() -> Run:
-        place = path()
-
-        def run() -> None:
-            with lowered(SMALL):
-                read(place)
-
-        return run
-
-    case(f"large file: {name}", built)
-    BOUNDS[f"large file: {name}"] = by
-
-
-def table_of(**files: bytes) -> Run:
-    folder = Path(tempfile.mkdtemp())
-    for name, data in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-
-    def use() -> None:
-        open_table(folder).snapshot()
-
-    return use
-
-
-def tables(kind: str, files: Callable[[bytes], dict[str, bytes]], inputs: Inputs) -> None:
-    """Register whole tables of one hostile file."""
-    for what, make in inputs.items():
-        case(f"{kind} table: {what.replace('_', ' ')}", lambda make=make: table_of(**files(make())))  # type: ignore[misc]

@@ -27,7 +27,7 @@ from dvcodec import (
     merge,
     read_rows,
 )
-from ops.samples import SAMPLES, A, B, C, puffin_file
+from samples.containers import SAMPLES, A, B, C, puffin_file
 
 POSITIONS = st.integers(0, 40) | st.integers(0, 1 << 34)
 ROW_SETS = st.lists(POSITIONS, max_size=30).map(RowSet)
@@ -153,7 +153,7 @@ def test_both_bitmaps_of_the_specification_hold_the_same_rows(vectors: Path) -> 
         (SAMPLES["puffin"].data.replace(b'"cardinality":"3"', b'"cardinality":"4"'), CardinalityMismatch),
     ],
 )
-def test_unsound_container_is_refused(data: bytes, kind: type[DecodeError]) -> None:
+def test_corrupt_container_is_refused(data: bytes, kind: type[DecodeError]) -> None:
     with pytest.raises(kind):
         read_rows(data)
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from battery import flipped
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -37,7 +38,8 @@ from dvcodec import (
 from dvcodec.ops.convert import TARGETS, write
 from dvcodec.ops.convert import ConvertTarget as Target
 from dvcodec.puffin import open_puffin
-from ops.samples import FRAMED, SAMPLES, A, B, C, frame_of, puffin_file
+from samples.bitmaps import framed
+from samples.containers import FRAMED, SAMPLES, A, B, C, puffin_file
 
 RE_ENCODED = ("delta native", "native blob", "paimon 32", "paimon mixed", "paimon blob")
 COPIED = [name for name in FRAMED if name not in RE_ENCODED]
@@ -200,7 +202,7 @@ def test_32_bit_frame_is_copied_to_32_bits_without_building_a_bitmap(name: str) 
 def test_bare_64_bit_map_gets_a_frame_without_building_a_bitmap(to: Target) -> None:
     bare = SAMPLES["roaring 64"].data
     data, written = run(bare, to, data_files=["a"])
-    assert stored(data, written) == [frame_of(b"\xd1\xd3\x39\x64" + bare)]
+    assert stored(data, written) == [framed(b"\xd1\xd3\x39\x64" + bare)]
 
 
 @pytest.mark.usefixtures("no_bitmaps")
@@ -222,25 +224,21 @@ def test_other_layouts_have_to_be_decoded_for_32_bits(name: str) -> None:
 UNSORTED = bytes.fromhex("0100000000000000 00000000 3a300000 01000000 0000 0100 10000000 0900 0700")
 
 
-def flipped(data: bytes, at: int) -> bytes:
-    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-
-
 @pytest.mark.parametrize("to", ["puffin", "delta", "paimon32", "paimon64"])
 @pytest.mark.parametrize(
     ("source", "kind"),
     [
-        (flipped(SAMPLES["puffin"].data, 4 + 46 + 20), ChecksumMismatch),
-        (flipped(SAMPLES["delta"].data, len(SAMPLES["delta"].data) - 1), ChecksumMismatch),
-        (flipped(SAMPLES["delta"].data, 1 + 46 + 4), ChecksumMismatch),
+        (flipped(SAMPLES["puffin"].data, 8 * (4 + 46 + 20)), ChecksumMismatch),
+        (flipped(SAMPLES["delta"].data, 8 * len(SAMPLES["delta"].data) - 1), ChecksumMismatch),
+        (flipped(SAMPLES["delta"].data, 8 * (1 + 46 + 4)), ChecksumMismatch),
         (SAMPLES["puffin"].data.replace(b'"cardinality":"2"', b'"cardinality":"7"'), CardinalityMismatch),
-        (b"\1" + iceberg.encode(A) + frame_of(b"\xd1\xd3\x39\x64" + UNSORTED), NotCanonical),
-        (b"\1" + iceberg.encode(A) + frame_of(b"\xff\xff\xff\xff" + UNSORTED), BadMagic),
-        (b"\1" + iceberg.encode(A) + frame_of(iceberg.encode(A)[4:-4] + b"\0"), NotCanonical),
+        (b"\1" + iceberg.encode(A) + framed(b"\xd1\xd3\x39\x64" + UNSORTED), NotCanonical),
+        (b"\1" + iceberg.encode(A) + framed(b"\xff\xff\xff\xff" + UNSORTED), BadMagic),
+        (b"\1" + iceberg.encode(A) + framed(iceberg.encode(A)[4:-4] + b"\0"), NotCanonical),
         (b"nothing we know", Unsupported),
     ],
 )
-def test_unsound_source_leaves_no_file(tmp_path: Path, source: bytes, kind: type[DecodeError], to: Target) -> None:
+def test_corrupt_source_leaves_no_file(tmp_path: Path, source: bytes, kind: type[DecodeError], to: Target) -> None:
     names = ["a", "b", "c"][: len(sniff(source).vectors)] if kind is not Unsupported else None
     path = tmp_path / "out"
     with pytest.raises(kind):
@@ -252,7 +250,7 @@ def test_unsound_source_leaves_no_file(tmp_path: Path, source: bytes, kind: type
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
 
 
-UNSORTED32 = frame_of(b"\x5e\x43\xf2\xd0" + UNSORTED[12:])
+UNSORTED32 = framed(b"\x5e\x43\xf2\xd0" + UNSORTED[12:])
 
 
 @pytest.mark.parametrize(
@@ -260,7 +258,7 @@ UNSORTED32 = frame_of(b"\x5e\x43\xf2\xd0" + UNSORTED[12:])
     [
         (b"\1" + paimon.encode(A) + UNSORTED32, NotCanonical),
         (UNSORTED32, NotCanonical),
-        (b"\1" + paimon.encode(A) + flipped(paimon.encode(A), 30), ChecksumMismatch),
+        (b"\1" + paimon.encode(A) + flipped(paimon.encode(A), 8 * 30), ChecksumMismatch),
         (b"\1" + paimon.encode(A) + delta.encode(A, layout="native"), BadMagic),
     ],
 )
@@ -270,8 +268,8 @@ def test_32_bit_frame_is_verified_before_it_is_copied(tmp_path: Path, source: by
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unsound_blob_leaves_no_file(tmp_path: Path) -> None:
-    for source in (flipped(iceberg.encode(A), 20), frame_of(b"\xd1\xd3\x39\x64" + UNSORTED)):
+def test_corrupt_blob_leaves_no_file(tmp_path: Path) -> None:
+    for source in (flipped(iceberg.encode(A), 8 * 20), framed(b"\xd1\xd3\x39\x64" + UNSORTED)):
         with pytest.raises(DecodeError):
             convert(source, "blob", tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec import ContainerMix, NotCanonical, RowSet, VectorStats, delta, describe, iceberg, paimon, sniff
-from ops.samples import SAMPLES, A, B, C, frame_of
+from samples.bitmaps import framed
+from samples.containers import SAMPLES, A, B, C
 
 KEY = 1 << 32
 
@@ -129,10 +130,10 @@ def test_empty_vector_has_no_ratios() -> None:
 
 
 @pytest.mark.parametrize("values", [(9, 7), (7, 7)])
-def test_numbers_of_an_unsound_vector_are_refused(values: tuple[int, int]) -> None:
+def test_statistics_of_a_corrupt_vector_are_refused(values: tuple[int, int]) -> None:
     bitmap = struct.pack("<QIIIHHIHH", 1, 0, 12346, 1, 0, 1, 16, *values)
     with pytest.raises(NotCanonical, match="not strictly ascending"):
-        stats_of(frame_of(b"\xd1\xd3\x39\x64" + bitmap))
+        stats_of(framed(b"\xd1\xd3\x39\x64" + bitmap))
 
 
 def test_numbers_go_into_json() -> None:

@@ -13,21 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from battery import flipped
 from dvcodec import Check, ContainerKind, Limits, Report, Status, iceberg, verify, zap
 from dvcodec.core.frame import Magic
 from dvcodec.io import open_source
 from dvcodec.ops.verify import VECTOR_CHECKS, verify_source
 from dvcodec.puffin import BlobMetadata, Footer, encode_footer
-from ops.samples import BARE, FRAMED, SAMPLES, A, C, frame_of
+from samples.bitmaps import framed
+from samples.containers import BARE, FRAMED, SAMPLES, A, C
 
 PASS, FAIL, NOT_APPLICABLE = Status.PASS, Status.FAIL, Status.NOT_APPLICABLE
-
-
-def flipped(data: bytes, *bits: int) -> bytes:
-    damaged = bytearray(data)
-    for bit in bits:
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-    return bytes(damaged)
 
 
 def failed(report: Report) -> list[str]:
@@ -257,7 +252,7 @@ def test_other_bytes_are_a_finding(data: bytes) -> None:
 
 def test_wrong_structure_under_a_right_crc_is_found_there() -> None:
     unsorted = struct.pack("<QIIIHHIHH", 1, 0, 12346, 1, 0, 1, 16, 9, 7)
-    report = verify(b"\1" + BLOB + frame_of(Magic.PORTABLE64.value + unsorted))
+    report = verify(b"\1" + BLOB + framed(Magic.PORTABLE64.value + unsorted))
     assert failed(report) == ["structure"]
     found = finding(report, "structure")
     assert found.subject == f"vector at byte {1 + len(BLOB)}"
@@ -276,7 +271,7 @@ def test_wrong_crc_does_not_hide_a_wrong_structure_and_cardinality() -> None:
 
 
 def test_bytes_after_the_vector_are_wrong_structure() -> None:
-    report = verify(frame_of(BLOB[4:-4] + b"\0"))
+    report = verify(framed(BLOB[4:-4] + b"\0"))
     assert failed(report) == ["structure"]
     assert finding(report, "structure").offset == len(BLOB) - 4
 
@@ -371,10 +366,10 @@ def test_report_goes_into_json() -> None:
 def test_any_bytes_give_a_report(data: bytes, head: str) -> None:
     wrappers: list[Callable[[bytes], bytes]] = [
         bytes,
-        frame_of,
-        lambda body: frame_of(Magic.PORTABLE64.value + body),
-        lambda body: frame_of(Magic.PAIMON32.value + body),
-        lambda body: b"\1" + frame_of(Magic.NATIVE64.value + body),
+        framed,
+        lambda body: framed(Magic.PORTABLE64.value + body),
+        lambda body: framed(Magic.PAIMON32.value + body),
+        lambda body: b"\1" + framed(Magic.NATIVE64.value + body),
         lambda body: body + b"PFA1",
     ]
     for wrap in wrappers:

@@ -114,7 +114,7 @@ def test_hash_beyond_32_bits_is_a_usage_error(hashes: Any) -> None:
     ],
     ids=name_of,
 )
-def test_what_is_no_flat_array_of_integers_is_a_usage_error(hashes: Any) -> None:
+def test_hashes_other_than_a_flat_array_of_integers_are_a_usage_error(hashes: Any) -> None:
     with pytest.raises(UsageError, match="flat array of integers"):
         encode_hash_index(hashes)
 
@@ -142,7 +142,7 @@ def test_cut_file_is_refused_where_its_number_of_hashes_is_known() -> None:
     check_buffers(lambda buf: decode_hash_index(buf).tolist(), data)
 
 
-def test_result_is_no_view_of_the_file() -> None:
+def test_result_is_a_copy_of_the_file() -> None:
     data = bytearray(encode_hash_index([1, 2]))
     found = decode_hash_index(data)
     data[:] = bytes(8)

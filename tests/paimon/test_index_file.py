@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_bit_flips, check_truncations, outcome
+from battery import Recorder, check_bit_flips, check_truncations, flipped, outcome
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -40,7 +40,8 @@ from dvcodec.core.frame import StoredFrame
 from dvcodec.io import open_source
 from dvcodec.ops.read import read_vector
 from dvcodec.paimon import DeletionVectorMeta, IndexFile
-from paimon.craft import BITMAP_ROWS, INDEX_FILES, KEY, MAGIC32, PYPAIMON_FILES, framed, metas_of
+from samples.bitmaps import framed
+from samples.paimon_index import BITMAP_ROWS, INDEX_FILES, KEY, MAGIC32, PYPAIMON_FILES, metas_of
 
 Bits = Literal[32, 64]
 A, B, C = RowSet([1, 3, 5]), RowSet(range(500)), RowSet([7, 70000])
@@ -56,27 +57,6 @@ def metas_beside(index: Path) -> list[DeletionVectorMeta]:
 
 def bits_of(name: str) -> Bits:
     return 32 if INDEX_FILES[name] == 32 else 64
-
-
-def flipped(data: bytes, at: int) -> bytes:
-    damaged = bytearray(data)
-    damaged[at] ^= 1
-    return bytes(damaged)
-
-
-class Recorder:
-    """A source that remembers its reads."""
-
-    def __init__(self, data: bytes) -> None:
-        self.name, self.size = "recorded", len(data)
-        self.reads: list[tuple[int, int]] = []
-        self._data = memoryview(data)
-
-    def read(self, offset: int, size: int) -> memoryview:
-        if offset + size > self.size:
-            raise Truncated("byte range", source=self.name, offset=offset)
-        self.reads.append((offset, size))
-        return self._data[offset : offset + size]
 
 
 # ---------------------------------------------------------------------- real files
@@ -270,7 +250,7 @@ def test_wrong_cardinality_is_refused(bits: Bits, cardinality: int) -> None:
 
 @both
 def test_wrong_crc_is_read_on_demand(bits: Bits) -> None:
-    data = b"\1" + flipped(FRAMES[bits], len(FRAMES[bits]) - 1)
+    data = b"\1" + flipped(FRAMES[bits], 8 * len(FRAMES[bits]) - 1)
     meta = DeletionVectorMeta("a", 1, LENGTHS[bits], 3)
     for read in (
         lambda **options: paimon.load(meta, data, **options),

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_buffers, check_truncations, outcome
+from battery import check_buffers, check_truncations, flipped, outcome
 from core.test_compress import zstd_frame
 from dvcodec import (
     BadMagic,
@@ -40,7 +40,7 @@ from dvcodec.paimon import (
     write_index_manifest,
 )
 from dvcodec.paimon.manifest import DELETION_VECTORS, EMPTY_PARTITION, HASH, SCHEMA
-from paimon.craft import SYNC, block, header, packed, records, sized, zigzag
+from samples.avro import SYNC, block, header, packed, records, sized, zigzag
 
 fastavro = pytest.importorskip("fastavro")
 
@@ -150,10 +150,10 @@ def test_snapshot_names_its_manifest(vectors: Path) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("codec", CODECS)
-def test_real_manifest_is_written_again(vectors: Path, name: str, codec: str) -> None:
-    entries = read_index_manifest(vectors / "paimon" / name)
-    assert read_index_manifest(written(*entries, codec=codec)) == entries
+def test_real_manifest_is_written_again(vectors: Path, name: str) -> None:
+    for codec in CODECS:
+        entries = read_index_manifest(vectors / "paimon" / name)
+        assert read_index_manifest(written(*entries, codec=codec)) == entries
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -194,9 +194,9 @@ ENTRIES = {
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("name", ENTRIES)
-def test_entry_is_read_as_it_was_written(name: str, codec: str) -> None:
-    assert read_index_manifest(written(ENTRIES[name], codec=codec)) == [ENTRIES[name]]
+def test_entry_is_read_as_it_was_written(codec: str) -> None:
+    for entry in ENTRIES.values():
+        assert read_index_manifest(written(entry, codec=codec)) == [entry]
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -407,7 +407,7 @@ def test_path_of_an_entry(root: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "/", "/etc/passwd", "..", ".", "index-0\0", "x/"])
-def test_name_that_is_no_bare_name_is_refused(name: str) -> None:
+def test_name_with_a_folder_is_refused(name: str) -> None:
     entry = replace(PLAIN, file_name=name)
     with pytest.raises(NotCanonical) as caught:
         entry.path("/t")
@@ -443,8 +443,7 @@ def test_small_manifest_cut_anywhere_is_refused_but_before_its_block() -> None:
 def test_any_flip_ends_in_a_value_or_a_decode_error(codec: str) -> None:
     data = written(ENTRIES["vectors"], codec=codec)
     for bit in range(8 * len(data)):
-        damaged = bytearray(data)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
+        damaged = flipped(data, bit)
         outcome(read_index_manifest, bytes(damaged))
 
 
@@ -808,20 +807,20 @@ def test_unknown_codec_is_unsupported(codec: str) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 2**31, 2**60, 2**63 - 1, -1, -(2**63), 0])
-def test_record_count_that_lies_is_refused(count: int) -> None:
+def test_wrong_record_count_is_refused(count: int) -> None:
     for codec in CODECS:
         with pytest.raises(NotCanonical):
             read_index_manifest(header(SCHEMA, codec) + block(count, packed(RECORD, codec)))
 
 
 @pytest.mark.parametrize("size", [-1, -(2**63), 2**31, 2**63 - 1, len(RECORD) + 17])
-def test_block_size_that_lies_is_refused(size: int) -> None:
+def test_wrong_block_size_is_refused(size: int) -> None:
     with pytest.raises(DecodeError, match="block"):
         read_index_manifest(header(SCHEMA) + block(1, RECORD, size=size))
 
 
 @pytest.mark.parametrize("count", [2**60, -(2**60)])
-def test_metadata_count_that_lies_is_refused(count: int) -> None:
+def test_wrong_metadata_count_is_refused(count: int) -> None:
     with pytest.raises(DecodeError, match="metadata"):
         read_index_manifest(b"Obj\1" + zigzag(count) + b"\0" * 20 + sized(b"avro.schema"))
 

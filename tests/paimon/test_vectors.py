@@ -31,7 +31,8 @@ from dvcodec import (
 )
 from dvcodec.core.frame import Magic
 from dvcodec.paimon.vectors import magic_of
-from paimon.craft import BITMAP_ROWS, INDEX_FILES, MAGIC32, MAGIC64, PYPAIMON_FILES, framed, metas_of
+from samples.bitmaps import framed
+from samples.paimon_index import BITMAP_ROWS, INDEX_FILES, MAGIC32, MAGIC64, PYPAIMON_FILES, metas_of
 
 
 def rows_of(positions: Any) -> RowSet:
@@ -161,7 +162,7 @@ VALID = paimon.encode(RowSet([1, 3]))
         (VALID + b"\0", NotCanonical, "length field"),
     ],
 )
-def test_unsound_vector_is_refused(frame: bytes, kind: type[DecodeError], what: str) -> None:
+def test_corrupt_vector_is_refused(frame: bytes, kind: type[DecodeError], what: str) -> None:
     with pytest.raises(kind) as caught:
         paimon.decode(frame, source="index-0", base=7)
     assert what in caught.value.what

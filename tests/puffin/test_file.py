@@ -12,7 +12,7 @@ import pytest
 from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, Unsupported, UsageError
 from dvcodec.io import open_source
 from dvcodec.puffin import BlobMetadata, Footer, PuffinReader, PuffinWriter, encode_footer, open_puffin, rewrite_paths
-from puffin.craft import lz4_frame, zstd_frame
+from samples.puffin import lz4_frame, zstd_frame
 
 SAMPLE = b"some blob \0 binary data \xf0\x9f\xa4\xaf that is not very very very very very very long, is it?"
 OLD = b"what stood here before"
@@ -141,7 +141,7 @@ def test_blob_at_the_border_is_read(offset: int, length: int) -> None:
         ("lz4", lz4_frame(b"xyz") + b"tail", NotCanonical),
     ],
 )
-def test_unsound_compression_is_refused(codec: str, stored: bytes, kind: type[DecodeError]) -> None:
+def test_corrupt_compression_is_refused(codec: str, stored: bytes, kind: type[DecodeError]) -> None:
     with pytest.raises(kind) as caught:
         read_first(container(stored, codec), Limits(max_blob_bytes=1_000_000))
     assert type(caught.value) is kind

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_truncations, outcome
+from battery import check_truncations, flipped, outcome
 from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, Unsupported
 from dvcodec.puffin import BlobMetadata, Footer, decode_footer, encode_footer
-from puffin.craft import BLOB, as_json, decode, lz4_frame, puffin, refused, with_blob
+from samples.puffin import BLOB, as_json, decode, lz4_frame, puffin, refused, with_blob
 
 REAL_FILES = (
     "java-main/one-small.puffin",
@@ -83,24 +83,24 @@ def test_empty_file_has_32_bytes_and_no_blobs(vectors: Path) -> None:
 # ---------------------------------------------------------------------- envelope
 
 
-@pytest.mark.parametrize("size", range(20))
-def test_less_than_20_bytes_are_truncated(size: int) -> None:
-    with pytest.raises(Truncated) as caught:
-        decode(puffin(b'{"blobs":[]}')[:size])
-    assert caught.value.actual == size
+def test_less_than_20_bytes_are_truncated() -> None:
+    for size in range(20):
+        with pytest.raises(Truncated) as caught:
+            decode(puffin(b'{"blobs":[]}')[:size])
+        assert caught.value.actual == size
 
 
 @pytest.mark.parametrize(
     ("place", "what", "offset"),
     [(0, "magic at the start", 0), (1, "magic before the footer payload", 7), (2, "magic at the end", 31)],
 )
-@pytest.mark.parametrize("wrong", [b"PFA2", b"pfa1", b"\0\0\0\0", b"1AFP"])
-def test_each_magic_is_checked(place: int, what: str, offset: int, wrong: bytes) -> None:
-    magics = [b"PFA1", b"PFA1", b"PFA1"]
-    magics[place] = wrong
-    data = puffin(b'{"blobs":[]}', b"abc", magics=(magics[0], magics[1], magics[2]))
-    with refused(BadMagic, what, offset):
-        decode(data)
+def test_each_magic_is_checked(place: int, what: str, offset: int) -> None:
+    for wrong in [b"PFA2", b"pfa1", b"\0\0\0\0", b"1AFP"]:
+        magics = [b"PFA1", b"PFA1", b"PFA1"]
+        magics[place] = wrong
+        data = puffin(b'{"blobs":[]}', b"abc", magics=(magics[0], magics[1], magics[2]))
+        with refused(BadMagic, what, offset):
+            decode(data)
 
 
 @pytest.mark.parametrize("place", range(3))
@@ -112,10 +112,10 @@ def test_each_magic_is_checked_around_a_footer_that_needs_a_second_read(place: i
         decode(puffin(payload, b"z" * 20_000, magics=(magics[0], magics[1], magics[2])))
 
 
-@pytest.mark.parametrize("bit", range(1, 32))
-def test_unknown_flag_is_unsupported(bit: int) -> None:
-    with refused(Unsupported, "footer flags", 24):
-        decode(puffin(b'{"blobs":[]}', flags=(1 << bit).to_bytes(4, "little")))
+def test_unknown_flag_is_unsupported() -> None:
+    for bit in range(1, 32):
+        with refused(Unsupported, "footer flags", 24):
+            decode(puffin(b'{"blobs":[]}', flags=(1 << bit).to_bytes(4, "little")))
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 13, 2**31 - 1])
@@ -124,10 +124,10 @@ def test_payload_size_has_to_fit_the_file(size: int) -> None:
         decode(puffin(b'{"blobs":[]}', size=size))
 
 
-@pytest.mark.parametrize("size", range(12))
-def test_smaller_payload_size_finds_no_magic(size: int) -> None:
-    with pytest.raises(BadMagic):
-        decode(puffin(b'{"blobs":[]}', size=size))
+def test_smaller_payload_size_finds_no_magic() -> None:
+    for size in range(12):
+        with pytest.raises(BadMagic):
+            decode(puffin(b'{"blobs":[]}', size=size))
 
 
 def test_footer_over_its_limit_is_refused_unread() -> None:
@@ -144,9 +144,8 @@ def test_every_truncation_is_refused() -> None:
 def test_every_bit_flip_ends_in_a_value_or_a_decode_error() -> None:
     data = with_blob(properties={"a": "b"}, compression_codec="zstd")
     for bit in range(8 * len(data)):
-        damaged = bytearray(data)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
-        outcome(decode, bytes(damaged))
+        damaged = flipped(data, bit)
+        outcome(decode, damaged)
 
 
 @given(st.binary(max_size=200), st.booleans())
@@ -223,7 +222,7 @@ LZ4_PAYLOAD = b'{"blobs":[]}'
         (lz4_frame(b""), NotCanonical, "footer payload"),
     ],
 )
-def test_unsound_lz4_footer_is_refused(payload: bytes, kind: type[DecodeError], what: str) -> None:
+def test_corrupt_lz4_footer_is_refused(payload: bytes, kind: type[DecodeError], what: str) -> None:
     frame = lz4_frame(LZ4_PAYLOAD)
     offset = {"lz4 content size": 14, "lz4 block size": 8 + len(frame) - 4}.get(what, 8)
     if payload == frame + b"x":
@@ -232,6 +231,6 @@ def test_unsound_lz4_footer_is_refused(payload: bytes, kind: type[DecodeError], 
         decode(puffin(payload, flags=b"\1\0\0\0"))
 
 
-def test_lz4_footer_without_its_flag_is_no_json() -> None:
+def test_lz4_footer_without_its_flag_is_not_json() -> None:
     with pytest.raises(NotCanonical, match="JSON object"):
         decode(puffin(lz4_frame(LZ4_PAYLOAD)))

@@ -16,7 +16,7 @@ from dvcodec.io import open_source
 from dvcodec.puffin import BlobMetadata, Footer, decode_footer, encode_footer
 from dvcodec.puffin import payload as payloads
 from dvcodec.puffin.uniform_footer import UniformBlobs
-from puffin.craft import puffin
+from samples.puffin import puffin
 
 
 def decode(payload: bytes, limits: Limits = DEFAULT_LIMITS) -> Footer:
@@ -46,12 +46,12 @@ def _short_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
 def by_json(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], Footer | str]:
     """What the JSON parser makes of a payload."""
 
-    def told(payload: bytes) -> Footer | str:
+    def result(payload: bytes) -> Footer | str:
         with monkeypatch.context() as patch:
             patch.setattr(payloads, "_LONG", 1 << 40)
             return outcome(payload)
 
-    return told
+    return result
 
 
 def outcome(payload: bytes) -> Footer | str:
@@ -132,7 +132,7 @@ def test_spaces_are_left_to_the_parser(by_json: Callable[[bytes], Footer | str])
     assert decode(payload) == by_json(payload)
 
 
-def test_no_damage_is_told_otherwise(by_json: Callable[[bytes], Footer | str]) -> None:
+def test_damage_gives_the_same_errors(by_json: Callable[[bytes], Footer | str]) -> None:
     valid = payload_of([blob(i, properties={"a": f"ä{i}", "cardinality": str(i)}) for i in range(6)])
     chance = random.Random(3)
     refused = 0

@@ -16,7 +16,7 @@ from browser import CHROMIUM, Page, browser
 from dvcodec.core.text import bytes_text, plain, share_text
 from dvcodec.report import write
 from dvcodec.tables.auditing import Audit
-from report_samples import HOSTILE, audit_of, hostile, large, small, some_findings
+from samples.audits import HOSTILE, audit_of, hostile, large, small, some_findings
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 MANY = large(120)
@@ -93,7 +93,7 @@ def test_what_slips_in_does_not_run(show: Any) -> None:
     assert any("Content Security Policy" in line for line in page.log)
 
 
-def test_the_list_tells_what_the_scan_found(show: Any) -> None:
+def test_the_list_shows_what_the_scan_found(show: Any) -> None:
     audit = small()
     page = show(audit)
     name, share, _, deleted, rows, stored, containers = cells(page, 1)
@@ -149,7 +149,7 @@ def test_finding_and_showing(show: Any) -> None:
     assert page.js("[...document.querySelectorAll('.open')].map((b) => b.innerText.slice(0, 5))") == ["00006"]
     assert page.js("place.textContent") == "1–1 of 1 data file"  # noqa: RUF001
     page.js("query.value = 'nowhere'; query.dispatchEvent(new Event('input'))")
-    assert page.js("place.textContent") == "No data file is like this."
+    assert page.js("place.textContent") == "No matching data files."
     page.js("query.value = ''; query.dispatchEvent(new Event('input'))")
     choice = "document.getElementById('show')"
     page.js(f"{choice}.value = '2'; {choice}.dispatchEvent(new Event('change'))")
@@ -175,9 +175,9 @@ def test_a_file_opens_and_keeps_the_focus(show: Any) -> None:
     page = show(small())
     page.js("document.querySelectorAll('.open')[1].focus(); document.activeElement.click()")
     assert page.js("document.activeElement.getAttribute('aria-expanded')") == "true"
-    told = page.js("document.querySelector('.detail').innerText")
+    details = page.js("document.querySelector('.detail').innerText")
     for text in ("s3://lake/warehouse/orders/data/00000-a.parquet", "at byte 4, 81 bytes, 50,000 rows recorded"):
-        assert text in told
+        assert text in details
     page.js("document.activeElement.click()")
     assert page.js("document.querySelector('.detail')") is None
 

@@ -10,7 +10,7 @@ import pytest
 from dvcodec import RowSet
 from dvcodec.core.text import plain
 from dvcodec.report.files import columns, shades
-from report_samples import HOSTILE, ROOT, audit_of, file_of, hostile, small
+from samples.audits import HOSTILE, ROOT, audit_of, file_of, hostile, small
 
 
 def test_every_column_has_a_value_for_every_file() -> None:

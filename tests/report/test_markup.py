@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dvcodec.core.text import plain
 from dvcodec.report.markup import Html, embedded, join, tag
-from report_samples import HOSTILE
+from samples.audits import HOSTILE
 
 
 class Elements(HTMLParser):
@@ -56,6 +56,6 @@ def test_embedded_values_have_no_markup(text: str) -> None:
     assert json.loads(made) == {"path": [text, None, 1]}
 
 
-def test_what_is_no_number_is_refused() -> None:
+def test_values_that_are_not_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match="JSON"):
         embedded([float("nan")])

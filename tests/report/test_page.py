@@ -18,7 +18,7 @@ from dvcodec import UsageError
 from dvcodec.report import render, write
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.stats import totals
-from report_samples import HOSTILE, audit_of, hostile, large, small, some_findings
+from samples.audits import HOSTILE, audit_of, hostile, large, small, some_findings
 
 SAMPLES = {"small": small(), "large": large(300), "hostile": hostile(), "empty": audit_of()}
 
@@ -110,7 +110,7 @@ def test_hostile_names_are_shown_whole() -> None:
     assert HOSTILE[0] not in page
 
 
-def test_when_it_was_made_is_told() -> None:
+def test_the_time_of_creation_is_shown() -> None:
     made = datetime(2026, 9, 30, tzinfo=timezone.utc)
     assert "2026-09-30 00:00:00 UTC" in render(small(), made=made)
     assert "Report of" not in render(small())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dvcodec import RowSet
 from dvcodec.report.pictures import pictures, share_bars, size_bars, vector_sizes
 from dvcodec.tables.stats import totals
-from report_samples import audit_of, file_of, large, small
+from samples.audits import audit_of, file_of, large, small
 
 
 def test_files_by_deleted_share() -> None:

@@ -12,7 +12,7 @@ from dvcodec.report.sections import FINDINGS_SHOWN, KINDS, findings, head, rewri
 from dvcodec.tables import SnapshotInfo, TableKind
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.stats import rewrite_candidates, totals
-from report_samples import INFO, ROOT, audit_of, file_of, large, small, some_findings
+from samples.audits import INFO, ROOT, audit_of, file_of, large, small, some_findings
 
 
 def finding(severity: Severity, **parts: object) -> Finding:
@@ -21,22 +21,22 @@ def finding(severity: Severity, **parts: object) -> Finding:
 
 def test_head() -> None:
     made = datetime(2026, 9, 30, 1, 30, tzinfo=timezone(timedelta(hours=2)))
-    told = head(small().scan, made)
-    assert "<h1>orders</h1>" in told
-    assert "Deletion vectors of an Iceberg table" in told
+    html = head(small().scan, made)
+    assert "<h1>orders</h1>" in html
+    assert "Deletion vectors of an Iceberg table" in html
     for pair in (
         "Snapshot</dt><dd>4815162342",
         "Operation</dt><dd>delete",
         "Report of</dt><dd>2026-09-29 23:30:00 UTC",
     ):
-        assert pair in told
-    assert "Committed</dt><dd>2026-09-21 14:13:20 UTC" in told
+        assert pair in html
+    assert "Committed</dt><dd>2026-09-21 14:13:20 UTC" in html
 
 
-def test_head_of_a_snapshot_that_tells_nothing() -> None:
-    told = head(audit_of(info=SnapshotInfo(3), kind=TableKind.LANCE).scan, None)
-    assert told.count("<dt>") == 1
-    assert "of a Lance dataset" in told
+def test_head_of_a_snapshot_without_details() -> None:
+    html = head(audit_of(info=SnapshotInfo(3), kind=TableKind.LANCE).scan, None)
+    assert html.count("<dt>") == 1
+    assert "of a Lance dataset" in html
 
 
 def test_a_moment_that_is_none_is_shown_as_its_number() -> None:
@@ -49,7 +49,7 @@ def test_every_kind_has_a_name() -> None:
 
 def test_summary() -> None:
     audit = small()
-    told = summary(audit, totals(audit.scan))
+    html = summary(audit, totals(audit.scan))
     for text in (
         "2 with deleted rows, 1 fully deleted",
         "202,500",
@@ -58,18 +58,18 @@ def test_summary() -> None:
         "25.9 % of all rows",
         "120 B",
     ):
-        assert text in told
-    assert "Valid." in told
-    assert "2 vectors read and checked" in told
+        assert text in html
+    assert "Valid." in html
+    assert "2 vectors read and checked" in html
 
 
 def test_summary_of_files_whose_rows_are_unknown() -> None:
     audit = audit_of(file_of("a", RowSet([1]), None))
-    assert "not known of 1 file" in summary(audit, totals(audit.scan))
+    assert "unknown for 1 file" in summary(audit, totals(audit.scan))
 
 
 @pytest.mark.parametrize(
-    ("severities", "look", "word", "told"),
+    ("severities", "look", "word", "sentence"),
     [
         ([], "fine", "Valid.", "No findings."),
         ([Severity.INFO], "fine", "Valid.", "1 note"),
@@ -77,12 +77,12 @@ def test_summary_of_files_whose_rows_are_unknown() -> None:
         ([Severity.WARNING, Severity.ERROR, Severity.ERROR], "error", "Not valid.", "2 errors, 1 warning"),
     ],
 )
-def test_verdict(severities: list[Severity], look: str, word: str, told: str) -> None:
+def test_verdict(severities: list[Severity], look: str, word: str, sentence: str) -> None:
     audit = audit_of(findings=tuple(map(finding, severities)))
     shown = summary(audit, totals(audit.scan))
     assert f'class="verdict {look}"' in shown
     assert f"<b>{word}</b>" in shown
-    assert f">{told}<" in shown
+    assert f">{sentence}<" in shown
 
 
 def test_no_findings_no_section() -> None:
@@ -91,37 +91,37 @@ def test_no_findings_no_section() -> None:
 
 
 def test_findings_are_grouped_the_worst_first() -> None:
-    told = findings(audit_of(findings=tuple(map(finding, reversed(Severity)))))
-    places = [told.index(f'class="panel group {severity.value}"') for severity in Severity]
+    html = findings(audit_of(findings=tuple(map(finding, reversed(Severity)))))
+    places = [html.index(f'class="panel group {severity.value}"') for severity in Severity]
     assert places == sorted(places)
-    assert told.count(" open>") == 2
+    assert html.count(" open>") == 2
 
 
 def test_many_findings_are_counted() -> None:
     audit = large(2)
-    told = findings(replace(audit, findings=some_findings(audit)))
-    assert told.count("<li>") == FINDINGS_SHOWN + 2
-    assert "30 more findings: dvcodec audit --json lists them all." in told
+    html = findings(replace(audit, findings=some_findings(audit)))
+    assert html.count("<li>") == FINDINGS_SHOWN + 2
+    assert "30 more findings: dvcodec audit --json lists them all." in html
 
 
 def test_a_finding_does_not_say_twice_what_its_message_says() -> None:
-    told = findings(audit_of(findings=(finding(Severity.ERROR, message="s3://x/a: bad", path="s3://x/a", actual="7"),)))
-    assert told.count("s3://x/a") == 1
-    assert "<dt>Found</dt><dd>7</dd>" in told
+    html = findings(audit_of(findings=(finding(Severity.ERROR, message="s3://x/a: bad", path="s3://x/a", actual="7"),)))
+    assert html.count("s3://x/a") == 1
+    assert "<dt>Found</dt><dd>7</dd>" in html
     placed = findings(audit_of(findings=(finding(Severity.ERROR, path="s3://x/a", offset=4096),)))
     assert "byte 4,096" in placed
 
 
 def test_files_worth_rewriting() -> None:
-    told = rewrite(rewrite_candidates(small().scan, min_ratio=0.3), f"{ROOT}/data/")
-    assert "2 data files, highest gain first; about 3.05 MiB of data to be freed." in told
-    assert ">00000-a.parquet</th>" in told
-    assert "drop it instead of rewriting<" in told
-    assert "many rows are deleted<" in told
+    html = rewrite(rewrite_candidates(small().scan, min_ratio=0.3), f"{ROOT}/data/")
+    assert "2 data files, highest gain first; rewriting frees about 3.05 MiB." in html
+    assert ">00000-a.parquet</th>" in html
+    assert "drop it instead of rewriting<" in html
+    assert "many rows are deleted<" in html
 
 
 def test_many_files_worth_rewriting_are_cut() -> None:
     candidates = rewrite_candidates(large(60).scan, min_ratio=0, min_deleted=0)
-    told = rewrite(candidates, "")
-    assert told.count("<tr>") == 1 + 20
-    assert "The first 20;" in told
+    html = rewrite(candidates, "")
+    assert html.count("<tr>") == 1 + 20
+    assert "The first 20;" in html

@@ -8,8 +8,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from dvcodec import RowSet, UsageError, iceberg
-from spark.data import reference, rows
-from spark.gathering import gathered
+from samples.position_rows import gathered, reference, rows
 
 
 def test_dictionaries_of_any_kind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,7 +196,7 @@ def test_vectors_that_match_no_file(spark: SparkSession, table: str, files: list
     assert {row["data_file"] for row in found.collect()} == set(strangers)
     raw = vectors(spark, {encoded: RowSet([1])})
     assert [unmatched(df, raw, match=how).count() for how in ("path", "uri", "plain")] == [0, 0, 1]
-    with pytest.raises(UsageError, match=r"vectors of data files that the rows do not come from: .*gone\.parquet"):
+    with pytest.raises(UsageError, match=r"vectors for data files that are not read: .*gone\.parquet"):
         apply(df, dvs, unmatched="fail")
     assert ids(apply(df, dvs)) == kept(files, rows)
     assert ids(apply(df, vectors(spark, rows), unmatched="fail")) == kept(files, rows)
@@ -250,7 +250,7 @@ def test_raw_file_paths_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": np.arange(100) + 300}), folder / "x%20y.parquet")
     both = spark.read.parquet(str(folder))
     dvs = vectors(spark, {f"{folder}/x%20y.parquet": RowSet([5])})
-    with pytest.raises(Exception, match="choose one by match='plain' or match='uri'"):
+    with pytest.raises(Exception, match="choose one with match='plain' or match='uri'"):
         apply(both, dvs).count()
     assert ids(deleted(both, dvs, match="plain")) == {305}
     assert ids(deleted(both, dvs, match="uri")) == {205}

@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors, positions
 from dvcodec.spark.jobs.merge import merge
-from spark.data import ORDERS, reference, rows, write
+from samples.position_rows import ORDERS, reference, rows, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

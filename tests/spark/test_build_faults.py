@@ -14,7 +14,7 @@ import pytest
 from dvcodec.spark import jobs, register
 from dvcodec.spark.jobs import build
 from dvcodec.spark.sources import read_manifest
-from spark.data import reference, rows, write
+from samples.position_rows import reference, rows, write
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -91,7 +91,7 @@ def test_frames_that_differ_only_in_bytes(spark: SparkSession) -> None:
     assert diff(broken, broken).collect() == []
 
 
-def test_diff_tells_what_it_cannot_compare(spark: SparkSession) -> None:
+def test_diff_reports_vectors_it_cannot_compare(spark: SparkSession) -> None:
     good = frames(spark, {"a": RowSet([1]), "b": RowSet([2])})
     bad = bytearray(iceberg.encode(RowSet([1, 9])))
     bad[-1] ^= 1
@@ -152,7 +152,7 @@ def test_what_is_already_there_is_copied(spark: SparkSession) -> None:
     assert bytes(convert(dvs, "paimon32").collect()[0]["dv"]) == odd
 
 
-def test_convert_tells_what_it_cannot_do(spark: SparkSession) -> None:
+def test_convert_reports_vectors_it_cannot_convert(spark: SparkSession) -> None:
     far = frames(spark, {"near": RowSet([1]), "far é": RowSet([2**31])})
     with pytest.raises(Exception, match="'far é': position 2147483648 does not fit a 32-bit vector"):
         convert(far, "paimon32").collect()

@@ -14,7 +14,7 @@ from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.spark.jobs import build_vectors, explode, ranges
 from dvcodec.spark.jobs import explode as job
 from dvcodec.spark.vectors import NamedVectors
-from spark.data import rows as position_rows
+from samples.position_rows import rows as position_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -138,7 +138,7 @@ def test_damaged_files(spark: SparkSession, vectors: Path, own_vectors: Path, tm
     assert_same(rows_of(read(spark, tmp_path)), want)
 
 
-def test_checksums_are_told_apart_and_can_be_skipped(spark: SparkSession, tmp_path: Path) -> None:
+def test_checksum_errors_are_distinguished_and_can_be_skipped(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "v.puffin"
     first, second = iceberg.write_deletion_vectors(path, {"a": RowSet([1, 2, 9]), "b": RowSet(range(0, 500, 7))})
     data = bytearray(path.read_bytes())
@@ -358,7 +358,7 @@ def test_an_expected_kind(spark: SparkSession, tmp_path: Path) -> None:
     assert "magic: expected" in native["error"]
 
 
-def test_what_is_no_container(spark: SparkSession, tmp_path: Path) -> None:
+def test_unknown_containers_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "data.parquet")
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
@@ -483,7 +483,7 @@ def test_windows_and_pools_do_not_change_what_is_read(tmp_path: Path, monkeypatc
         assert_same(found, [dict(row) for row in want])
 
 
-def test_a_footer_that_lies(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_wrong_footer(spark: SparkSession, tmp_path: Path) -> None:
     """Ranges outside of the file, a codec, a cardinality that is no number: rows with errors beside valid ones."""
     iceberg.write_deletion_vectors(tmp_path / "good", {name: RowSet([1]) for name in "abcdefgh"})
     data = (tmp_path / "good").read_bytes()

@@ -12,8 +12,7 @@ from dvcodec import ChecksumMismatch, RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.spark import accumulate, union
 from dvcodec.spark.jobs import build
 from dvcodec.spark.union import VectorUnion
-from spark.data import ORDERS, reference, rows
-from spark.gathering import gathered, united, vectors_of
+from samples.position_rows import ORDERS, gathered, reference, rows, united, vectors_of
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -88,7 +87,7 @@ def test_names_that_may_be_one_file_or_two_are_refused() -> None:
             list(gatherer.flush())
 
 
-def test_unsound_vectors_are_named() -> None:
+def test_corrupt_vectors_are_named() -> None:
     bad = bytearray(iceberg.encode(RowSet([1, 2, 3])))
     bad[-1] ^= 1
     with pytest.raises(ChecksumMismatch, match="vector of s3://b"):

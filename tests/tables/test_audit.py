@@ -17,7 +17,7 @@ from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
 from dvcodec.tables import Folder, StoredFile
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.findings import Severity
-from tables.fake import ROWS, FakeTable, changed, flip, make_table, write_vectors
+from samples.memory_table import ROWS, FakeTable, changed, flip, make_table, write_vectors
 
 
 def checks(found: Audit) -> list[str]:
@@ -26,14 +26,14 @@ def checks(found: Audit) -> list[str]:
 
 def test_a_valid_table(tmp_path: Path) -> None:
     table = make_table(tmp_path)
-    told: list[tuple[int, int]] = []
-    found = audit(table, progress=lambda done, total: told.append((done, total)))
+    steps: list[tuple[int, int]] = []
+    found = audit(table, progress=lambda done, total: steps.append((done, total)))
     assert found.findings == ()
     assert found.ok
     assert (found.counts.data_files, found.counts.vectors, found.counts.containers) == (4, 3, 1)
     assert found.counts.stored_files == 5
     assert [file.deleted for file in found.scan.files] == [3, ROWS, 3, 0]
-    assert told == [(3, 4), (4, 4)]
+    assert steps == [(3, 4), (4, 4)]
     assert json.loads(json.dumps(found.to_dict())) == {
         "table": str(tmp_path),
         "kind": "iceberg",
@@ -297,7 +297,7 @@ def test_storage_that_knows_no_times(tmp_path: Path) -> None:
     assert "unknown age" in finding.message
 
 
-def test_orphans_that_cannot_be_told(tmp_path: Path) -> None:
+def test_orphans_that_cannot_be_determined(tmp_path: Path) -> None:
     class Unlisted(FakeTable):
         def stored_files(self) -> Iterator[StoredFile]:
             raise PermissionError(13, "Permission denied", self.location)

@@ -15,11 +15,9 @@ from dvcodec.tables import Table, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.live import export_live, live_batches
-from tables.delta.crafted import Crafted
-from tables.iceberg.crafted import Commit
-from tables.iceberg.crafted import craft_table as craft_iceberg
-from tables.paimon.crafted import CraftedFile
-from tables.paimon.crafted import craft_table as craft_paimon
+from samples.delta_table import DeltaBuilder
+from samples.iceberg_table import Commit, build_iceberg
+from samples.paimon_table import PaimonFile, build_paimon
 
 
 def live(table: Table, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -54,7 +52,7 @@ def stored(**ids: int) -> pa.Table:
     return pa.table([[1, 2, 3]] * len(ids), schema=pa.schema(fields))
 
 
-class Declared(Crafted):
+class Declared(DeltaBuilder):
     """A table of a given protocol."""
 
     declared: dict[str, Any]
@@ -112,7 +110,7 @@ def test_deltalake_reads_them_too(tmp_path: Path, mode: str) -> None:
     assert rows[0] == {"id": 1, "n": 1}
 
 
-def test_a_mode_without_annotations_is_no_mapping(tmp_path: Path) -> None:
+def test_a_mode_without_annotations_does_not_map(tmp_path: Path) -> None:
     made = craft_mapped(tmp_path / "t", PROTOCOLS["old"], "name", [plain("col-1")])
     assert live(open_table(made.root))[2] == {"col-1": 3}
     declared = craft_mapped(tmp_path / "u", {"minReaderVersion": 2, "minWriterVersion": 5}, "name", [plain("col-1")])
@@ -122,12 +120,12 @@ def test_a_mode_without_annotations_is_no_mapping(tmp_path: Path) -> None:
 
 def test_delta_files_without_a_column_of_the_table(tmp_path: Path) -> None:
     fields = [plain("x"), plain("v", "void"), plain("p")]
-    made = Crafted(tmp_path / "t", fields=fields, partition_columns=("p",))
+    made = DeltaBuilder(tmp_path / "t", fields=fields, partition_columns=("p",))
     made.create()
     rows = pa.table({"y": [1, 2], "v": pa.nulls(2), "p": [7, 7]})
     made.commit({"add": made.write_file("a.parquet", rows, {"p": "7"})})
     table = open_table(made.root)
-    expected = "a.parquet: columns of the data file: expected one of x at least, found y, v, p"
+    expected = "a.parquet: columns of the data file: expected at least one of x, found y, v, p"
     for columns in (None, ["x"], ["p"], []):
         with pytest.raises(NotCanonical, match=expected):
             live(table, columns)
@@ -137,7 +135,7 @@ def test_delta_files_without_a_column_of_the_table(tmp_path: Path) -> None:
     made.fields = [*fields, {**fields[0], "name": "Y"}]
     made.commit({"metaData": made.metadata})
     assert live(open_table(made.root), ["x"]) == [{"x": None}] * 2
-    empty = Crafted(tmp_path / "u", fields=fields[:1])
+    empty = DeltaBuilder(tmp_path / "u", fields=fields[:1])
     empty.create()
     empty.commit({"add": empty.write_file("a.parquet", rows.slice(0, 0))})
     assert live(open_table(empty.root)) == []
@@ -183,22 +181,22 @@ def other_schema(*numbers: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 def test_iceberg_files_without_a_column_of_the_table(tmp_path: Path) -> None:
     data = Commit(data={"a": stored(id=7, other=8)}, vectors={"a": RowSet([1])})
-    made = craft_iceberg(tmp_path / "t", data, fields=FIELDS)
+    made = build_iceberg(tmp_path / "t", data, fields=FIELDS)
     for columns in (None, ["part"], []):
-        expected = r"data/a: columns of the data file: expected one of id \(field id 1\), part \(field id 2\) at least"
+        expected = r"data/a: columns of the data file: expected at least one of id \(field id 1\), part \(field id 2\)"
         with pytest.raises(NotCanonical, match=expected):
             live(open_table(made.folder), columns)
-    made = craft_iceberg(tmp_path / "some", data, fields=FIELDS, tweak=other_schema(7))
+    made = build_iceberg(tmp_path / "some", data, fields=FIELDS, tweak=other_schema(7))
     with pytest.raises(NotCanonical, match="columns of the data file"):
         live(open_table(made.folder))
-    made = craft_iceberg(tmp_path / "dropped", data, fields=FIELDS, tweak=other_schema(7, 8))
+    made = build_iceberg(tmp_path / "dropped", data, fields=FIELDS, tweak=other_schema(7, 8))
     assert live(open_table(made.folder)) == [{"id": None, "part": None}] * 2
-    made = craft_iceberg(tmp_path / "one", Commit(data={"a": stored(part=2, other=8)}), fields=FIELDS)
+    made = build_iceberg(tmp_path / "one", Commit(data={"a": stored(part=2, other=8)}), fields=FIELDS)
     assert live(open_table(made.folder), ["id"]) == [{"id": None}] * 3
 
 
 def test_iceberg_partition_values_are_columns_of_no_file(tmp_path: Path) -> None:
-    made = craft_iceberg(
+    made = build_iceberg(
         tmp_path / "t",
         Commit(data={"a": stored(x=7)}),
         fields=FIELDS[1:],
@@ -212,7 +210,7 @@ def test_iceberg_partition_values_are_columns_of_no_file(tmp_path: Path) -> None
 @pytest.mark.interop
 def test_pyiceberg_reads_dropped_columns_as_null(tmp_path: Path) -> None:
     static = pytest.importorskip("pyiceberg.table").StaticTable
-    made = craft_iceberg(tmp_path / "t", Commit(data={"a": stored(x=7, y=8)}), fields=FIELDS, tweak=other_schema(7, 8))
+    made = build_iceberg(tmp_path / "t", Commit(data={"a": stored(x=7, y=8)}), fields=FIELDS, tweak=other_schema(7, 8))
     theirs = static.from_metadata(str(made.metadata)).scan().to_arrow().to_pylist()
     assert theirs == live(open_table(made.folder))
 
@@ -223,18 +221,18 @@ ID, NAME = (0, "id", "BIGINT"), (1, "name", "STRING")
 
 
 def test_paimon_files_without_a_column_of_the_table(tmp_path: Path) -> None:
-    file = CraftedFile("a.parquet", pa.table({"x": [1, 2]}))
+    file = PaimonFile("a.parquet", pa.table({"x": [1, 2]}))
     for columns in (None, ["name"], []):
-        table = open_table(craft_paimon(tmp_path / f"t{columns}", [ID, NAME], [[file]]))
-        with pytest.raises(NotCanonical, match="expected one of id, name at least, found x"):
+        table = open_table(build_paimon(tmp_path / f"t{columns}", [ID, NAME], [[file]]))
+        with pytest.raises(NotCanonical, match="expected at least one of id, name, found x"):
             live(table, columns)
-    file = CraftedFile("a.parquet", pa.table({"id": [1, 2]}))
-    new = CraftedFile("b.parquet", pa.table({"name": ["x"]}), schema_id=1)
+    file = PaimonFile("a.parquet", pa.table({"id": [1, 2]}))
+    new = PaimonFile("b.parquet", pa.table({"name": ["x"]}), schema_id=1)
     states = [[file], [file, new]]
-    table = open_table(craft_paimon(tmp_path / "shared", [[ID, NAME], [NAME]], states))
-    with pytest.raises(NotCanonical, match="expected one of name at least, found id"):
+    table = open_table(build_paimon(tmp_path / "shared", [[ID, NAME], [NAME]], states))
+    with pytest.raises(NotCanonical, match="expected at least one of name, found id"):
         live(table)
-    table = open_table(craft_paimon(tmp_path / "dropped", [[ID], [NAME]], states))
+    table = open_table(build_paimon(tmp_path / "dropped", [[ID], [NAME]], states))
     assert live(table) == [{"name": None}, {"name": None}, {"name": "x"}]
 
 
@@ -259,7 +257,7 @@ def test_a_lance_fragment_without_a_column_is_refused(tmp_path: Path) -> None:
 
 def delta_with_variant(folder: Path) -> Path:
     fields = [plain("id"), plain("v", "variant")]
-    made = Crafted(folder, features=("deletionVectors", "variantType"), fields=fields)
+    made = DeltaBuilder(folder, features=("deletionVectors", "variantType"), fields=fields)
     made.create()
     binary = pa.array([{"value": b"", "metadata": b""}] * 3)
     made.commit({"add": made.write_file("a.parquet", pa.table({"id": [1, 2, 3], "v": binary}))})
@@ -270,12 +268,12 @@ def delta_with_variant(folder: Path) -> Path:
 def iceberg_with_variant(folder: Path) -> Path:
     fields = [FIELDS[0], {"id": 2, "name": "v", "required": False, "type": "variant"}]
     commit = Commit(data={"a": stored(id=1)}, vectors={"a": RowSet([1])})
-    return craft_iceberg(folder, commit, fields=fields).folder
+    return build_iceberg(folder, commit, fields=fields).folder
 
 
 def paimon_with_geometry(folder: Path) -> Path:
     columns = [ID, (1, "v", {"type": "ROW", "fields": [{"id": 2, "name": "x", "type": "GEOMETRY"}]})]
-    return craft_paimon(folder, columns, [[CraftedFile("a.parquet", pa.table({"id": [1, 2, 3]}), deleted=[1])]])
+    return build_paimon(folder, columns, [[PaimonFile("a.parquet", pa.table({"id": [1, 2, 3]}), deleted=[1])]])
 
 
 @pytest.mark.parametrize("craft", [delta_with_variant, iceberg_with_variant, paimon_with_geometry])
@@ -288,14 +286,14 @@ def test_a_column_that_is_not_read_stops_no_other(tmp_path: Path, craft: Callabl
     assert export_live(table, tmp_path / "out.parquet", columns=["id"]) == 2
     assert pq.read_table(tmp_path / "out.parquet").to_pydict() == {"id": [1, 3]}
     assert audit(table).ok
-    told = r"column v.*; name the other columns \(--column, columns=\) to leave this one out, found"
+    message = r"column v.*; name the other columns \(--column, columns=\) to leave this one out, found"
     for ask in (
         snapshot.schema,
         lambda: live(table),
         lambda: live(table, ["id", "v"]),
         lambda: export_live(table, tmp_path / "none.parquet"),
     ):
-        with pytest.raises(Unsupported, match=told):
+        with pytest.raises(Unsupported, match=message):
             ask()
     assert not (tmp_path / "none.parquet").exists()
     with pytest.raises(UsageError, match="no column 'w': it has id, v"):

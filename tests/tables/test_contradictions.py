@@ -21,11 +21,10 @@ from dvcodec.tables.findings import Severity
 from dvcodec.tables.live import live_batches
 from dvcodec.tables.repair import repair_plan
 from dvcodec.tables.stats import totals
-from tables import contradictory
-from tables.delta.crafted import Crafted, rows_from
-from tables.fake import ROWS, changed, flip, make_table, write_vectors
-from tables.iceberg.crafted import Commit, craft_table
-from tables.paimon import crafted as paimon_crafted
+from samples import contradictions, paimon_table
+from samples.delta_table import DeltaBuilder, rows_from
+from samples.iceberg_table import Commit, build_iceberg
+from samples.memory_table import ROWS, changed, flip, make_table, write_vectors
 
 
 def named(folder: Path, **options: Any) -> list[str]:
@@ -39,27 +38,27 @@ def named(folder: Path, **options: Any) -> list[str]:
     return [finding.check for finding in found.findings]
 
 
-@pytest.mark.parametrize("name", contradictory.DELTA)
+@pytest.mark.parametrize("name", contradictions.DELTA)
 def test_delta(name: str, tmp_path: Path) -> None:
-    expected = contradictory.make_delta(name, tmp_path / "t")
+    expected = contradictions.make_delta(name, tmp_path / "t")
     assert named(tmp_path / "t") == expected
 
 
-@pytest.mark.parametrize("name", contradictory.LOGS)
+@pytest.mark.parametrize("name", contradictions.LOGS)
 def test_delta_logs(name: str, tmp_path: Path) -> None:
-    expected = contradictory.make_log(name, tmp_path / "t")
+    expected = contradictions.make_log(name, tmp_path / "t")
     assert named(tmp_path / "t") == expected
     assert all(one.severity is Severity.ERROR for one in audit(open_table(str(tmp_path / "t"))).findings)
 
 
 def test_delta_in_words(tmp_path: Path) -> None:
-    contradictory.make_delta("old protocol", tmp_path / "t")
+    contradictions.make_delta("old protocol", tmp_path / "t")
     (finding,) = audit(open_table(str(tmp_path / "t"))).findings
     assert (finding.severity, finding.snapshot) == (Severity.ERROR, 2)
     assert finding.expected == "reader version 3 and writer version 7"
     assert finding.actual == "reader version 1 and writer version 2"
     assert finding.path == f"{tmp_path}/t/_delta_log/{0:020}.json, line 2"
-    contradictory.make_delta("readers only", tmp_path / "u")
+    contradictions.make_delta("readers only", tmp_path / "u")
     (finding,) = audit(open_table(str(tmp_path / "u"))).findings
     assert finding.actual == "none in writerFeatures"
 
@@ -67,7 +66,7 @@ def test_delta_in_words(tmp_path: Path) -> None:
 def test_delta_severities(tmp_path: Path) -> None:
     """What every engine reads right is no error; the older version, without vectors, has no findings at all."""
     for name, severity in (("append only", Severity.WARNING), ("off", Severity.INFO), ("no feature", Severity.ERROR)):
-        contradictory.make_delta(name, tmp_path / name)
+        contradictions.make_delta(name, tmp_path / name)
         table = open_table(str(tmp_path / name))
         (finding,) = audit(table).findings
         assert finding.severity is severity
@@ -77,7 +76,7 @@ def test_delta_severities(tmp_path: Path) -> None:
 
 def test_delta_protocol_of_a_checkpoint(tmp_path: Path) -> None:
     """The writer's half of a protocol is read from checkpoints too."""
-    table = Crafted(tmp_path / "t")
+    table = DeltaBuilder(tmp_path / "t")
     table.create()
     table.commit({"add": table.write_file("a", rows_from(0))})
     table.delete({"a": RowSet([1])})
@@ -87,23 +86,23 @@ def test_delta_protocol_of_a_checkpoint(tmp_path: Path) -> None:
     assert named(table.root, orphans=False) == []
 
 
-@pytest.mark.parametrize("name", contradictory.ICEBERG)
+@pytest.mark.parametrize("name", contradictions.ICEBERG)
 def test_iceberg(name: str, tmp_path: Path) -> None:
-    expected = contradictory.make_iceberg(name, tmp_path / "t")
+    expected = contradictions.make_iceberg(name, tmp_path / "t")
     assert named(tmp_path / "t") == expected
     for finding in audit(open_table(str(tmp_path / "t"))).findings:
         assert finding.severity is Severity.ERROR
 
 
 def test_iceberg_in_words(tmp_path: Path) -> None:
-    contradictory.make_iceberg("other tuple", tmp_path / "t")
+    contradictions.make_iceberg("other tuple", tmp_path / "t")
     (finding,) = audit(open_table(str(tmp_path / "t"))).findings
     assert (finding.expected, finding.actual) == ("name=a (the data file's)", "name=b")
     assert (finding.data_file, len(finding.vectors)) == (f"{tmp_path}/t/data/a", 1)
-    contradictory.make_iceberg("other spec", tmp_path / "u")
+    contradictions.make_iceberg("other spec", tmp_path / "u")
     (finding,) = audit(open_table(str(tmp_path / "u"))).findings
     assert (finding.expected, finding.actual) == ("0 (the data file's)", "1")
-    contradictory.make_iceberg("older", tmp_path / "v")
+    contradictions.make_iceberg("older", tmp_path / "v")
     (finding,) = audit(open_table(str(tmp_path / "v"))).findings
     assert (finding.expected, finding.actual) == ("at least 2, that of the data file", "1")
     with pytest.raises(DecodeError, match="sequence_number"):
@@ -111,7 +110,7 @@ def test_iceberg_in_words(tmp_path: Path) -> None:
 
 
 def test_metadata_files_without_a_version(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    craft_table(tmp_path / "t", *(Commit({"a": 100}), Commit(vectors={"a": RowSet([1])})))
+    build_iceberg(tmp_path / "t", *(Commit({"a": 100}), Commit(vectors={"a": RowSet([1])})))
     metadata = tmp_path / "t" / "metadata"
     shutil.copy(metadata / "v1.metadata.json", metadata / "vfinal.metadata.json")
     with caplog.at_level(logging.WARNING, logger="dvcodec.tables"):
@@ -132,7 +131,7 @@ def test_earlier_metadata_files_may_be_called_anything(tmp_path: Path, caplog: p
     def tweak(metadata: dict[str, Any]) -> dict[str, Any]:
         return metadata | {"metadata-log": [{"timestamp-ms": 1, "metadata-file": "s3://x/metadata/vold.metadata.json"}]}
 
-    craft_table(tmp_path / "t", Commit({"a": 100}), tweak=tweak)
+    build_iceberg(tmp_path / "t", Commit({"a": 100}), tweak=tweak)
     metadata = tmp_path / "t" / "metadata"
     shutil.copy(metadata / "v1.metadata.json", metadata / "vold.metadata.json")
     assert "references" not in named(tmp_path / "t")
@@ -140,7 +139,7 @@ def test_earlier_metadata_files_may_be_called_anything(tmp_path: Path, caplog: p
 
 
 def test_only_metadata_files_without_a_version(tmp_path: Path) -> None:
-    craft_table(tmp_path / "t", Commit({"a": 100}))
+    build_iceberg(tmp_path / "t", Commit({"a": 100}))
     metadata = tmp_path / "t" / "metadata"
     (metadata / "v1.metadata.json").rename(metadata / "vfinal.metadata.json")
     (metadata / "version-hint.text").unlink()
@@ -151,15 +150,15 @@ def test_only_metadata_files_without_a_version(tmp_path: Path) -> None:
     assert open_table(str(tmp_path / "t")).snapshot().info.id == 101
 
 
-@pytest.mark.parametrize("name", contradictory.PAIMON)
+@pytest.mark.parametrize("name", contradictions.PAIMON)
 def test_paimon(name: str, tmp_path: Path) -> None:
-    expected = contradictory.make_paimon(name, tmp_path / "t")
+    expected = contradictions.make_paimon(name, tmp_path / "t")
     assert named(tmp_path / "t") == expected
 
 
 def test_paimon_by_its_id(tmp_path: Path) -> None:
     """A state asked for by its id has the options that it was committed with."""
-    contradictory.make_paimon("off by now", tmp_path / "t")
+    contradictions.make_paimon("off by now", tmp_path / "t")
     table = open_table(str(tmp_path / "t"))
     (finding,) = audit(table).findings
     assert (finding.actual, finding.path) == ("false", f"{tmp_path}/t/schema/schema-1")
@@ -184,7 +183,7 @@ def counted(found: Audit, name: str, expected: str, actual: str) -> None:
 
 
 def test_rows_of_delta(tmp_path: Path) -> None:
-    table = Crafted(tmp_path / "t")
+    table = DeltaBuilder(tmp_path / "t")
     table.create()
     added = [table.write_file(name, rows_from(0)) for name in ("a.parquet", "b.parquet")]
     added[1]["stats"] = json.dumps({"numRecords": 90})
@@ -198,17 +197,17 @@ def test_rows_of_iceberg(tmp_path: Path) -> None:
             entry["data_file"]["record_count"] = 101
         return entry
 
-    craft_table(tmp_path / "t", Commit({"a": 100, "b": 100}), tweak_entry=tweak)
+    build_iceberg(tmp_path / "t", Commit({"a": 100, "b": 100}), tweak_entry=tweak)
     counted(deep(tmp_path / "t"), "/b", "101", "100")
 
 
 def test_rows_of_paimon(tmp_path: Path) -> None:
     rows = pa.table({"id": pa.array(range(100), pa.int64())})
     files = [
-        paimon_crafted.CraftedFile("a.parquet", rows, more={"_ROW_COUNT": 99}),
-        paimon_crafted.CraftedFile("b.orc", rows),
+        paimon_table.PaimonFile("a.parquet", rows, more={"_ROW_COUNT": 99}),
+        paimon_table.PaimonFile("b.orc", rows),
     ]
-    paimon_crafted.craft_table(tmp_path / "t", [(0, "id", "BIGINT")], [files])
+    paimon_table.build_paimon(tmp_path / "t", [(0, "id", "BIGINT")], [files])
     found = deep(tmp_path / "t")
     (finding,) = found.findings
     assert (finding.check, finding.expected) == ("physical-rows", "99 rows (metadata)")
@@ -233,20 +232,20 @@ def test_rows_of_scorch(own_vectors: Path) -> None:
 
 
 def test_data_files_that_cannot_be_counted(tmp_path: Path) -> None:
-    table = Crafted(tmp_path / "t")
+    table = DeltaBuilder(tmp_path / "t")
     table.create()
     table.commit(*({"add": table.write_file(name, rows_from(0))} for name in ("a", "b", "c")))
     (tmp_path / "t" / "a").unlink()
     footer = bytearray((tmp_path / "t" / "b").read_bytes())
     footer[-4:] = b"PARX"
     (tmp_path / "t" / "b").write_bytes(bytes(footer))
-    told: list[tuple[int, int]] = []
-    found = audit(open_table(str(tmp_path / "t")), deep=True, progress=lambda done, total: told.append((done, total)))
+    steps: list[tuple[int, int]] = []
+    found = audit(open_table(str(tmp_path / "t")), deep=True, progress=lambda done, total: steps.append((done, total)))
     assert [(one.check, one.data_file) for one in found.findings] == [
         ("missing-data-file", "a"),
         ("unreadable-data-file", "b"),
     ]
-    assert told[-1] == (3, 3)
+    assert steps[-1] == (3, 3)
     without = audit(open_table(str(tmp_path / "t")), deep=True, orphans=False)
     assert [one.check for one in without.findings] == ["missing-data-file", "unreadable-data-file"]
 
@@ -277,7 +276,7 @@ def test_unreadable_vectors_are_bounds(tmp_path: Path) -> None:
     assert found.to_dict()["counts"]["unreadable"] == 1
 
 
-def test_what_is_recorded_is_no_more_than_the_file_has(tmp_path: Path) -> None:
+def test_metadata_records_at_most_the_rows_of_the_file(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     one = table.snapshot().vectors[0]
     flip(one.location, (one.offset or 0) + 20)
@@ -307,14 +306,14 @@ def test_history_with_unreadable_vectors(tmp_path: Path) -> None:
     assert "CRC-32" in changes[1].unreadable[0][1]
     assert [file.exact for file in changes[1].files] == [False, True, True]
     assert changes[1].files[0].deleted_rows is None
-    told = changes[1].to_dict()
-    assert (told["exact"], told["files"][0]["exact"], len(told["unreadable"])) == (False, False, 1)
-    json.dumps(told)
+    change = changes[1].to_dict()
+    assert (change["exact"], change["files"][0]["exact"], len(change["unreadable"])) == (False, False, 1)
+    json.dumps(change)
 
 
 def test_history_with_unreadable_deletes_of_a_partition(tmp_path: Path) -> None:
     """Which data files they are for is in them: nothing is known of any."""
-    craft_table(
+    build_iceberg(
         tmp_path / "t",
         Commit({"a": 100, "b": 100}),
         Commit(deletes=[{"a": RowSet([1]), "b": RowSet([2])}], scope=None),

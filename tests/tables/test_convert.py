@@ -36,9 +36,8 @@ from dvcodec.tables import DataFile, DeletedRows, DeletionVector, SnapshotInfo, 
 from dvcodec.tables.convert import ENTRIES, TARGETS, Conversion, How, Target, convert_table
 from dvcodec.tables.convert import write as writing
 from dvcodec.tables.partition_value import PartitionValue
-from tables.fake import FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
-from tables.iceberg import crafted as craft_iceberg
-from tables.paimon import crafted as craft_paimon
+from samples import iceberg_table, paimon_table
+from samples.memory_table import FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
 
 ELSEWHERE: tuple[Target, ...] = ("delta", "paimon32", "paimon64")
 ROWS = RowSet([0, 3, 4, 5, 700])
@@ -198,7 +197,7 @@ def test_delta_vectors_are_copied_byte_for_byte(tmp_path: Path) -> None:
         assert data[line["offset"] : line["offset"] + line["size"]] == delta.encode(rows)
 
 
-def test_what_is_no_portable_frame_on_disk_is_encoded(tmp_path: Path) -> None:
+def test_vectors_of_other_layouts_are_encoded_again(tmp_path: Path) -> None:
     rows = {"native.parquet": ROWS, "portable.parquet": OTHER}
     frames = [delta.encode(ROWS, layout="native"), delta.encode(OTHER)]
     path = Path(delta.new_file(str(tmp_path)))
@@ -331,21 +330,23 @@ def test_delta_paths_of_a_bucket(tmp_path: Path, root: str, expected: str) -> No
 def test_partition_values_are_handed_on(tmp_path: Path) -> None:
     values = {"day": "2026-01-01", "part": None}
     typed = (PartitionValue("day", "date", 20_454), PartitionValue("part", "string", None))
-    records: dict[str, Any] = {"partitionValues": values, "partition_values": typed}
-    for name, record in records.items():
-        file = a_file(partition="day=2026-01-01/part=null", record={name: record})
+    serialized = tuple(PartitionValue(name, "serialized", value) for name, value in values.items())
+    for name, recorded in {"typed": typed, "serialized": serialized}.items():
+        file = a_file(partition="day=2026-01-01/part=null", partition_values=recorded)
         table = a_table([file], write_vectors(tmp_path, "v", {file.path: ROWS}), tmp_path)
         (line,) = lines(convert_table(table, "delta", str(beside(tmp_path) / name))).values()
         assert line["add"]["partitionValues"] == line["partition_values"] == values
         assert line["partition"] == "day=2026-01-01/part=null"
 
 
-def partitioned(folder: Path, kind: str, avro: Any, value: Any, transform: str = "identity") -> craft_iceberg.Crafted:
+def partitioned(
+    folder: Path, kind: str, avro: Any, value: Any, transform: str = "identity"
+) -> iceberg_table.IcebergFiles:
     column = {"id": 3, "name": "c", "required": False, "type": kind}
-    return craft_iceberg.craft_table(
+    return iceberg_table.build_iceberg(
         folder,
-        craft_iceberg.Commit({"a.parquet": 10}, {"a.parquet": RowSet([1, 2])}),
-        fields=[*craft_iceberg.FIELDS, column],
+        iceberg_table.Commit({"a.parquet": 10}, {"a.parquet": RowSet([1, 2])}),
+        fields=[*iceberg_table.FIELDS, column],
         spec=[{"field-id": 1000, "source-id": 3, "name": "p", "transform": transform}],
         partition_types={"p": avro},
         partition=lambda _: {"p": value},
@@ -389,10 +390,10 @@ def test_position_deletes_for_a_data_file_spelled_otherwise(tmp_path: Path, scop
         return entry if file["content"] else entry | {"data_file": file | {"file_path": f"file:{file['file_path']}"}}
 
     commits = (
-        craft_iceberg.Commit({"a.parquet": 10}),
-        craft_iceberg.Commit(deletes=[{"a.parquet": RowSet([1])}], scope=scope),
+        iceberg_table.Commit({"a.parquet": 10}),
+        iceberg_table.Commit(deletes=[{"a.parquet": RowSet([1])}], scope=scope),
     )
-    crafted = craft_iceberg.craft_table(tmp_path / "t", *commits, version=2, tweak_entry=spelled)
+    crafted = iceberg_table.build_iceberg(tmp_path / "t", *commits, version=2, tweak_entry=spelled)
     (line,) = lines(convert_table(open_table(crafted.folder), "delta", str(beside(tmp_path) / "out"))).values()
     assert line["add"]["deletionVector"]["cardinality"] == 1
 
@@ -407,8 +408,8 @@ def test_position_deletes_become_one_vector_for_each_data_file(tmp_path: Path) -
         second: {files[0].path: RowSet([2, 999])},
         third: {files[2].path: RowSet([100])},  # does not count where there is a vector
     }
-    told: list[tuple[int, int]] = []
-    done = convert_table(table, "iceberg", str(beside(tmp_path) / "out"), progress=lambda *step: told.append(step))
+    steps: list[tuple[int, int]] = []
+    done = convert_table(table, "iceberg", str(beside(tmp_path) / "out"), progress=lambda *step: steps.append(step))
     found = lines(done)
     assert {path: rows_of(line) for path, line in found.items()} == {
         files[0].path: RowSet([1, 2, 999]),
@@ -427,7 +428,7 @@ def test_position_deletes_become_one_vector_for_each_data_file(tmp_path: Path) -
         files[1].path: "encoded",
         files[2].path: "in-place",
     }
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_iceberg_vectors_in_place_keep_their_recorded_paths(tmp_path: Path) -> None:
@@ -449,9 +450,9 @@ def test_iceberg_vectors_in_place_keep_their_recorded_paths(tmp_path: Path) -> N
 def test_index_files_are_written_for_each_partition_and_bucket(tmp_path: Path, to: Target, bits: int, how: str) -> None:
     files = [
         a_file("p=1/a.parquet", partition="p=1"),
-        a_file("p=2/a.parquet", partition="p=2", record={"_BUCKET": 3}),
-        a_file("p=2/b.parquet", partition="p=2", record={"_BUCKET": 3}),
-        a_file("p=2/c.parquet", partition="p=2", record={"_BUCKET": 4}),
+        a_file("p=2/a.parquet", partition="p=2", bucket=3),
+        a_file("p=2/b.parquet", partition="p=2", bucket=3),
+        a_file("p=2/c.parquet", partition="p=2", bucket=4),
     ]
     vectors = write_vectors(tmp_path, "v", {file.path: RowSet([i, 500]) for i, file in enumerate(files)})
     done = convert_table(a_table(files, vectors, tmp_path), to, str(beside(tmp_path) / "out"))
@@ -472,7 +473,7 @@ def test_index_files_are_written_for_each_partition_and_bucket(tmp_path: Path, t
         assert data == paimon.encode(RowSet([i, 500]), layout=f"bitmap{bits}")
 
 
-def test_names_that_paimon_cannot_tell_apart(tmp_path: Path) -> None:
+def test_names_that_are_equal_for_paimon(tmp_path: Path) -> None:
     files = [a_file("x/a.parquet"), a_file("y/a.parquet")]
     table = a_table(files, write_vectors(tmp_path, "v", {file.path: ROWS for file in files}), tmp_path)
     with pytest.raises(UsageError, match=r"/t/y/a\.parquet and /t/x/a\.parquet"):
@@ -706,7 +707,7 @@ def test_tables_without_data_files_of_rows(tmp_path: Path, kind: TableKind) -> N
 
 @pytest.mark.parametrize("values", [{"rows": None}, {"size": None}, {"partition": "p=1"}])
 def test_what_delta_records_must_be_known(tmp_path: Path, values: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=r"/t/dark\.parquet: its (rows|bytes|partition values) are not known"):
+    with pytest.raises(UsageError, match=r"/t/dark\.parquet: its (rows|bytes|partition values) are unknown"):
         convert_table(
             with_vectors(tmp_path, a_file("dark.parquet", **values), ROWS), "delta", str(beside(tmp_path) / "out")
         )
@@ -715,9 +716,9 @@ def test_what_delta_records_must_be_known(tmp_path: Path, values: dict[str, Any]
 
 def test_equality_deletes_hold_within_iceberg_alone(tmp_path: Path) -> None:
     """Another format would bring the rows back that they delete; in the same table they go on holding."""
-    first = craft_iceberg.Commit({"a.parquet": 20, "b.parquet": 20}, {"a.parquet": RowSet([3])})
-    later = craft_iceberg.Commit({"c.parquet": 20}, equality=True)
-    crafted = craft_iceberg.craft_table(tmp_path / "t", first, later)
+    first = iceberg_table.Commit({"a.parquet": 20, "b.parquet": 20}, {"a.parquet": RowSet([3])})
+    later = iceberg_table.Commit({"c.parquet": 20}, equality=True)
+    crafted = iceberg_table.build_iceberg(tmp_path / "t", first, later)
     table = open_table(crafted.folder)
     for to in ELSEWHERE:
         with pytest.raises(Unsupported, match=r"a\.parquet: .*equality-\d+\.parquet"):
@@ -733,8 +734,8 @@ def test_a_vector_that_is_older_than_its_data_file(tmp_path: Path) -> None:
     def older(entry: dict[str, Any]) -> dict[str, Any]:
         return entry | {"sequence_number": 1} if entry["data_file"]["content"] else entry
 
-    commits = (craft_iceberg.Commit({"a": 1}), craft_iceberg.Commit({"b": 20}, {"b": RowSet([3])}))
-    craft_iceberg.craft_table(tmp_path / "t", *commits, tweak_entry=older)
+    commits = (iceberg_table.Commit({"a": 1}), iceberg_table.Commit({"b": 20}, {"b": RowSet([3])}))
+    iceberg_table.build_iceberg(tmp_path / "t", *commits, tweak_entry=older)
     for to in TARGETS:
         with pytest.raises(NotCanonical, match=r"/b\b.*expected at least 2, .*found 1"):
             convert_table(open_table(tmp_path / "t"), to, str(beside(tmp_path) / "out"))
@@ -753,8 +754,8 @@ def test_records_that_are_no_rows_hold_within_paimon_alone(
     tmp_path: Path, files: list[dict[str, Any]], why: str | None
 ) -> None:
     rows = pa.table({"id": range(5)})
-    data = [craft_paimon.CraftedFile(f"{i}.parquet", rows, [2], **about) for i, about in enumerate(files)]
-    craft_paimon.craft_table(
+    data = [paimon_table.PaimonFile(f"{i}.parquet", rows, [2], **about) for i, about in enumerate(files)]
+    paimon_table.build_paimon(
         tmp_path / "t", [(0, "id", "BIGINT NOT NULL")], [data], primary_keys=["id"], options={"bucket": "1"}
     )
     table = open_table(tmp_path / "t")
@@ -770,11 +771,11 @@ def test_records_that_are_no_rows_hold_within_paimon_alone(
 def test_paimons_partitions_are_known_to_delta(tmp_path: Path) -> None:
     rows = pa.table({"id": range(5)})
     data = [
-        craft_paimon.CraftedFile("a.parquet", rows, [2], (part, 20_000), f"p={folder}/day=20000")
+        paimon_table.PaimonFile("a.parquet", rows, [2], (part, 20_000), f"p={folder}/day=20000")
         for part, folder in (("a/b=c", "a%2Fb%3Dc"), (None, "__DEFAULT_PARTITION__"))
     ]
     columns = [(0, "id", "BIGINT"), (1, "p", "STRING"), (2, "day", "DATE")]
-    craft_paimon.craft_table(tmp_path / "t", columns, [data], partition_keys=["p", "day"])
+    paimon_table.build_paimon(tmp_path / "t", columns, [data], partition_keys=["p", "day"])
     found = lines(convert_table(open_table(tmp_path / "t"), "delta", str(beside(tmp_path) / "out")))
     assert {path: line["add"]["partitionValues"] for path, line in found.items()} == {
         "p=a%252Fb%253Dc/day=20000/bucket-0/a.parquet": {"p": "a/b=c", "day": "2024-10-04"},
@@ -783,7 +784,7 @@ def test_paimons_partitions_are_known_to_delta(tmp_path: Path) -> None:
 
 
 def test_data_files_that_are_no_parquet(tmp_path: Path) -> None:
-    cases: list[dict[str, Any]] = [{"record": {"file_format": "ORC"}}, {"path": "/t/a.orc"}, {"path": "/t/a.avro"}]
+    cases: list[dict[str, Any]] = [{"file_format": "orc"}, {"path": "/t/a.orc"}, {"path": "/t/a.avro"}]
     for i, values in enumerate(cases):
         table = with_vectors(tmp_path, a_file(**values), ROWS)
         with pytest.raises(UsageError, match=r"/t/a\.\w+: it is (orc|avro)"):

@@ -24,10 +24,10 @@ from dvcodec.tables.auditing import audit
 from dvcodec.tables.live import live_batches
 from dvcodec.tables.repair import repair_plan, write
 from dvcodec.tables.scanning import scan
-from tables.delta.crafted import Crafted, rows_from
-from tables.fake import flip
-from tables.iceberg.crafted import Commit, craft_table
-from tables.paimon import crafted as paimon_crafted
+from samples import paimon_table
+from samples.delta_table import DeltaBuilder, rows_from
+from samples.iceberg_table import Commit, build_iceberg
+from samples.memory_table import flip
 
 ROWS = 100
 A, B, C = "a.parquet", "b.parquet", "c.parquet"
@@ -71,7 +71,7 @@ class Iceberg(Workshop):
     ) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
         data = dict.fromkeys((A, B, C), ROWS)
-        craft_table(self.folder, Commit(data), Commit(vectors=deletes), *more, tweak_entry=tweak)
+        build_iceberg(self.folder, Commit(data), Commit(vectors=deletes), *more, tweak_entry=tweak)
 
     def count(self) -> None:
         def tweak(entry: Any) -> Any:
@@ -102,7 +102,7 @@ class Iceberg(Workshop):
 
 class Delta(Workshop):
     def make(self, deletes: Mapping[str, RowSet]) -> None:
-        self.made = Crafted(self.folder)
+        self.made = DeltaBuilder(self.folder)
         self.made.create()
         adds = [self.made.write_file(name, rows_from(i * ROWS)) for i, name in enumerate((A, B, C))]
         self.made.commit(*({"add": added} for added in adds))
@@ -136,13 +136,13 @@ class Paimon(Workshop):
     def make(self, deletes: Mapping[str, RowSet]) -> None:
         columns = [(0, "id", "BIGINT")]
         files = [
-            paimon_crafted.CraftedFile(
+            paimon_table.PaimonFile(
                 name, pa.table({"id": pa.array(range(i * ROWS, (i + 1) * ROWS), pa.int64())}), deletes.get(name)
             )
             for i, name in enumerate((A, B, C))
         ]
         without = [replace(file, deleted=None) for file in files]
-        paimon_crafted.craft_table(self.folder, columns, [without, files])
+        paimon_table.build_paimon(self.folder, columns, [without, files])
 
     def edit(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         """Change the vectors of the index manifest, by data file."""
@@ -300,7 +300,7 @@ def test_a_moved_table(shop: Workshop, tmp_path: Path) -> None:
 
 
 def test_a_table_in_a_store(shop: Workshop) -> None:
-    """The same by URL: listed, read and told of as a local one."""
+    """The same by URL: listed, read and reported as a local one."""
     url = f"memory://{uuid.uuid4()}"
     store = fsspec.filesystem("memory")
     store.put(str(shop.folder), url, recursive=True)
@@ -353,8 +353,8 @@ def test_lance_data_files(own_vectors: Path, tmp_path: Path) -> None:
     """Of a fragment in several files, each is looked for."""
     folder = Path(shutil.copytree(own_vectors / "tables" / "lance" / "pylance-14.0.2" / "life", tmp_path / "life"))
     table = open_table(str(folder))
-    file = max(table.snapshot(5).data_files, key=lambda file: len(file.record["files"]))
-    second = folder / file.record["files"][1]
+    file = max(table.snapshot(5).data_files, key=lambda file: len(file.files))
+    second = folder / file.files[1]
     second.write_bytes(second.read_bytes() + b"x")
     assert [(one.check, one.data_file) for one in audit(table, 5).findings] == [("data-file-size", file.path)]
     second.unlink()

@@ -36,6 +36,6 @@ def test_exponents_are_written_out(text: str, written: str) -> None:
         *("1E38", "1E-39", "1E-999999999", "1E+999999999"),
     ],
 )
-def test_what_is_no_decimal(text: str) -> None:
+def test_invalid_decimals_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a decimal number|has more than 38 digits"):
         parse_decimal(text)

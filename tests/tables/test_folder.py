@@ -167,7 +167,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "modified"),
+    ("attributes", "modified"),
     [
         ({"LastModified": datetime(1970, 1, 1, 0, 0, 2, tzinfo=timezone.utc)}, 2000),
         ({"mtime": 1.5, "created": 9}, 1500),
@@ -176,11 +176,11 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     ],
 )
 def test_times_as_stores_call_them(
-    told: dict[str, object], modified: int | None, remote: str, monkeypatch: pytest.MonkeyPatch
+    attributes: dict[str, object], modified: int | None, remote: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = fsspec.filesystem("memory")
     root = remote.removeprefix("memory:/")
-    monkeypatch.setattr(type(files), "find", lambda *_, **__: {f"{root}/x": {"size": 7, **told}, f"{root}/y": {}})
+    monkeypatch.setattr(type(files), "find", lambda *_, **__: {f"{root}/x": {"size": 7, **attributes}, f"{root}/y": {}})
     assert list(Folder(remote).walk()) == [StoredFile(f"{remote}/x", 7, modified), StoredFile(f"{remote}/y", 0)]
 
 

@@ -10,7 +10,7 @@ import pytest
 from dvcodec import RowSet, UsageError
 from dvcodec.tables import DeletedRows, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.changes import history
-from tables.fake import FakeSnapshot, FakeTable, flip, make_table, write_data, write_vectors
+from samples.memory_table import FakeSnapshot, FakeTable, flip, make_table, write_data, write_vectors
 
 
 def grown(folder: Path) -> FakeTable:
@@ -43,10 +43,10 @@ def test_each_snapshot_against_the_one_before(tmp_path: Path) -> None:
     assert (third.deleted_rows, third.restored_rows) == (RowSet([3]), RowSet([1]))
     assert Path(changes[3].removed[0].path).stem == "b"
     assert Path(changes[3].files[0].data_file.path).stem == "e"
-    told = changes[2].to_dict()
-    assert (told["deleted"], told["restored"], told["previous"]) == (1, 1, 2)
-    assert told["files"][0]["deleted_ranges"] == [[3, 4]]
-    assert told["files"][0]["restored_ranges"] == [[1, 2]]
+    change = changes[2].to_dict()
+    assert (change["deleted"], change["restored"], change["previous"]) == (1, 1, 2)
+    assert change["files"][0]["deleted_ranges"] == [[3, 4]]
+    assert change["files"][0]["restored_ranges"] == [[1, 2]]
 
 
 def test_unchanged_vectors_are_not_read(tmp_path: Path) -> None:

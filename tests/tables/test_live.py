@@ -17,7 +17,7 @@ from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import CardinalityMismatch, ChecksumMismatch, DecodeError, NotCanonical
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.live import deleted_rows, export_live, live_batches
-from tables.fake import ROWS, FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
+from samples.memory_table import ROWS, FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
 
 
 def ids(batches: Iterator[pa.RecordBatch]) -> list[int]:
@@ -118,11 +118,11 @@ def other_rows(table: FakeTable, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "error", "told"),
+    ("damage", "error", "message"),
     [
         (bad_bit, ChecksumMismatch, "CRC"),
         (bad_count, CardinalityMismatch, "cardinality"),
-        (other_vector, NotCanonical, "vectors that hold for one data file"),
+        (other_vector, NotCanonical, "vectors for one data file"),
         (beyond, NotCanonical, "below 1000"),
         (beyond_unknown_rows, NotCanonical, "below 1000"),
         (stale, NotCanonical, "data/a.parquet"),
@@ -131,14 +131,14 @@ def other_rows(table: FakeTable, folder: Path) -> None:
     ],
 )
 def test_damage_is_an_error(
-    damage: Callable[[FakeTable, Path], None], error: type[DecodeError], told: str, tmp_path: Path
+    damage: Callable[[FakeTable, Path], None], error: type[DecodeError], message: str, tmp_path: Path
 ) -> None:
     table = make_table(tmp_path)
     damage(table, tmp_path)
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         list(live_batches(table))
     out = beside(tmp_path) / "out.parquet"
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         export_live(table, out)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
@@ -191,14 +191,14 @@ def test_usage(tmp_path: Path) -> None:
 
 def test_export(tmp_path: Path) -> None:
     table = make_table(tmp_path)
-    told: list[tuple[int, int]] = []
+    steps: list[tuple[int, int]] = []
     out = beside(tmp_path) / "out.parquet"
-    count = export_live(table, out, progress=lambda done, total: told.append((done, total)))
+    count = export_live(table, out, progress=lambda done, total: steps.append((done, total)))
     written = pq.read_table(out)
     assert count == written.num_rows == len(LIVE)
     assert written.schema.equals(table.snapshot().schema())
     assert written["id"].to_pylist() == LIVE
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert pq.ParquetFile(out).num_row_groups == 1
 
 

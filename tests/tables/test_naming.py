@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import delta_table
 from dvcodec import RowSet, UsageError
 from dvcodec.tables import open_table
 from dvcodec.tables.live import deleted_rows, live_batches
-from tables.fake import make_table
-from tables.iceberg.crafted import Commit, craft_table
+from samples import delta_log
+from samples.iceberg_table import Commit, build_iceberg
+from samples.memory_table import make_table
 
 ROWS = RowSet([1, 5])
 
@@ -21,14 +21,14 @@ ROWS = RowSet([1, 5])
 @pytest.mark.parametrize("root", ["t", "{}/t"])
 def test_delta(name: str, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    table = open_table(root.format(delta_table.make(tmp_path / "t").parent))
+    table = open_table(root.format(delta_log.restored_table(tmp_path / "t").parent))
     if (name, root) != ("t/a.parquet", "{}/t"):
-        assert deleted_rows(table, name.format(tmp_path)) == delta_table.SECOND
+        assert deleted_rows(table, name.format(tmp_path)) == delta_log.SECOND
 
 
 @pytest.mark.parametrize("name", ["{}/t/data/a", "file:{}/t/data/a", "data/a", "a"])
 def test_iceberg(name: str, tmp_path: Path) -> None:
-    craft_table(tmp_path / "t", Commit({"a": 100, "b": 100}), Commit(vectors={"a": ROWS}))
+    build_iceberg(tmp_path / "t", Commit({"a": 100, "b": 100}), Commit(vectors={"a": ROWS}))
     table = open_table(str(tmp_path / "t"))
     assert deleted_rows(table, name.format(tmp_path)) == ROWS
     assert sum(batch.num_rows for batch in live_batches(table, name.format(tmp_path))) == 98

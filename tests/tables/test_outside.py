@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from cli_runner import run
-from delta_table import make
 from dvcodec import UsageError, report
 from dvcodec.tables import Table, open_table
 from dvcodec.tables.auditing import audit
@@ -17,6 +16,7 @@ from dvcodec.tables.convert import convert_table
 from dvcodec.tables.live import export_live
 from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.repair import repair_plan, write
+from samples.delta_log import restored_table
 
 WRITERS: dict[str, Callable[[Table, str], object]] = {
     "export_live": export_live,
@@ -52,7 +52,7 @@ def state(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    make(tmp_path / "t")
+    restored_table(tmp_path / "t")
     (tmp_path / "o").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "t" / "_delta_log")
     (tmp_path / "t" / "out").symlink_to(tmp_path / "o")

@@ -1,4 +1,4 @@
-"""Parquet by physical position: positions that follow row groups, and damage that is told with the file's name."""
+"""Parquet by physical position: positions follow row groups; errors of corrupt files name the file."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def test_no_parquet(tmp_path: Path, data: bytes) -> None:
         pass
 
 
-def test_a_missing_file_is_no_damage(tmp_path: Path) -> None:
+def test_a_missing_file_is_not_corruption(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), open_parquet(str(tmp_path / "none"), Storage()):
         pass
 
 
-def test_an_error_of_the_system_is_no_damage(tmp_path: Path) -> None:
+def test_an_error_of_the_system_is_not_corruption(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": range(10)}), tmp_path / "f")
     with pytest.raises(PermissionError), open_parquet(str(tmp_path / "f"), Storage()):
         raise PermissionError(13, "Permission denied")
@@ -103,8 +103,8 @@ def test_damage_ends_in_rows_or_an_error_that_names_the_file(
     try:
         with open_parquet(str(path), Storage()) as file:
             rows = sum(batch.num_rows for _, batch in physical_batches(file, None))
-            told = file.metadata.num_rows
+            stated = file.metadata.num_rows
     except DecodeError as error:
         assert error.source == str(path)
     else:
-        assert rows == told
+        assert rows == stated

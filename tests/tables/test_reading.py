@@ -16,7 +16,7 @@ from dvcodec.io import source as io_source
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables import DeletedRows, DeletionVector, Snapshot
 from dvcodec.tables.reading import by_container, read_vectors
-from tables.fake import FakeTable, make_table, write_vectors
+from samples.memory_table import FakeTable, make_table, write_vectors
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -103,7 +103,7 @@ def test_a_file_is_opened_once_and_read_at_once(tmp_path: Path, monkeypatch: pyt
     assert list(rows.values()) == [RowSet([1, 2, 500]), RowSet(range(1000)), RowSet([0, 7, 999])]
 
 
-def test_what_lies_far_apart_is_read_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distant_ranges_are_read_separately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table(tmp_path)
     many = {f"{i}": RowSet(range(0, 2 * i, 2)) for i in range(300)}
     vectors = write_vectors(tmp_path, "many", many)
@@ -118,7 +118,7 @@ def test_what_lies_far_apart_is_read_apart(tmp_path: Path, monkeypatch: pytest.M
     assert counts == {"opened": 4, "read": 4}  # stretches of 64
 
 
-def test_a_wrong_range_is_told_of_its_vector_alone(tmp_path: Path) -> None:
+def test_a_wrong_range_is_an_error_of_its_vector_alone(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     a, b, c = table.snapshot().vectors
     wrong = replace(b, size=1 << 40)
@@ -129,7 +129,7 @@ def test_a_wrong_range_is_told_of_its_vector_alone(tmp_path: Path) -> None:
     assert [type(read.error) for read in found] == [FileNotFoundError, FileNotFoundError, type(None)]
 
 
-def test_a_path_that_is_none_is_told(tmp_path: Path) -> None:
+def test_an_invalid_path_is_reported(tmp_path: Path) -> None:
     """Metadata may name anything; that is no wrong use of the library."""
     table = make_table(tmp_path)
     odd = replace(table.snapshot().vectors[0], location="file://elsewhere/x")

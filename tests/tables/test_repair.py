@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import delta_table
 from dvcodec import RowSet, UsageError, iceberg, paimon
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, NotCanonical
 from dvcodec.core.location import DvLocation
@@ -20,7 +19,8 @@ from dvcodec.tables.findings import Finding
 from dvcodec.tables.live import deleted_rows
 from dvcodec.tables.path_matching import PathMatcher
 from dvcodec.tables.repair import RepairPlan, repair_plan, write
-from tables.fake import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
+from samples import delta_log
+from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
 def committed(table: FakeTable, plan: RepairPlan, locations: tuple[DvLocation, ...]) -> FakeTable:
@@ -148,7 +148,7 @@ def test_what_is_planned_mends(
     assert deleted_rows(mended, mended.snapshot().data_files[0].path) == expected
 
 
-def test_what_is_lost_is_told(tmp_path: Path) -> None:
+def test_lost_rows_are_reported(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     broken(table, tmp_path)
     (action,) = repair_plan(audit(table), table).actions
@@ -239,7 +239,7 @@ def test_wrong_blob_descriptions_are_written_again(tmp_path: Path) -> None:
 
 def test_what_a_file_says_of_a_replaced_vector_is_mended_too(tmp_path: Path) -> None:
     """Of a Delta vector of a wrong size, ``length`` and ``frame`` are errors; one action mends both."""
-    log = delta_table.make(tmp_path / "t") / "_delta_log" / f"{2:020}.json"
+    log = delta_log.restored_table(tmp_path / "t") / "_delta_log" / f"{2:020}.json"
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     for action in actions:
         if "add" in action:
@@ -321,10 +321,8 @@ def test_one_index_file_for_each_bucket_and_width(tmp_path: Path) -> None:
             (at,) = paimon.write_deletion_vectors(
                 path, {file.path: RowSet([i, 10 + j])}, layout="bitmap64" if i == 3 else "bitmap32"
             )
-            record = {"_PARTITION": b"", "_BUCKET": min(i, 1)}
-            vectors.append(
-                DeletionVector(at.format, file.path, path, path, at.offset, at.size, 2, at.file_size, record)
-            )
+            place = at.offset, at.size, 2, at.file_size, b""
+            vectors.append(DeletionVector(at.format, file.path, path, path, *place, bucket=min(i, 1)))
     table = Paimon(str(tmp_path / "table"), [replace(made.states[-1], vectors=tuple(vectors))])
     plan = repair_plan(audit(table, orphans=False), table)
     locations = write(plan, table, str(tmp_path / "new"))

@@ -17,7 +17,7 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DeletedRows, DeletionVector
 from dvcodec.tables.scanning import DENSITY_PARTS, density, scan
 from dvcodec.tables.stats import rewrite_candidates, totals
-from tables.fake import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
+from samples.memory_table import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
 def test_all_files_in_order(tmp_path: Path) -> None:
@@ -72,10 +72,10 @@ def test_states(tmp_path: Path) -> None:
 
 
 def test_progress(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    scan(make_table(tmp_path), progress=lambda done, total: told.append((done, total)))
-    assert told[-1] == (3, 3)
-    assert told == sorted(told)
+    steps: list[tuple[int, int]] = []
+    scan(make_table(tmp_path), progress=lambda done, total: steps.append((done, total)))
+    assert steps[-1] == (3, 3)
+    assert steps == sorted(steps)
 
 
 def test_a_vector_that_is_not_valid_stops_nothing(tmp_path: Path) -> None:
@@ -174,12 +174,8 @@ def test_position_deletes_that_cannot_be_read(known: bool, tmp_path: Path) -> No
 
     made = make_table(tmp_path)
     last = made.states[-1]
-    files = tuple(
-        replace(file, record={"spec_id": i // 3, "partition": {"p": "ab"[i % 2]}})
-        for i, file in enumerate(last.data_files)
-    )
-    record = {"spec_id": 0, "partition": {"p": "a"}} if known else {}
-    wide = DeletionVector("position-deletes", None, "w", "w", None, 300, 4, record=record)
+    files = tuple(replace(file, partition_key=(i // 3, "ab"[i % 2])) for i, file in enumerate(last.data_files))
+    wide = DeletionVector("position-deletes", None, "w", "w", None, 300, 4, partition_key=(0, "a") if known else None)
     table = Broken(str(tmp_path), [replace(last, data_files=files, vectors=(*last.vectors, wide))])
     found = scan(table)
     assert [len(file.errors) for file in found.files] == ([1, 0, 1, 0] if known else [1] * 4)

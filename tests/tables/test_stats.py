@@ -13,7 +13,7 @@ from dvcodec.core.bitmap import ContainerMix
 from dvcodec.tables import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.scanning import FileDeletes, Scan, scan
 from dvcodec.tables.stats import rewrite_candidates, totals
-from tables.fake import flip, make_table
+from samples.memory_table import flip, make_table
 
 VECTOR = DeletionVector("iceberg", "x", "p", "p", 4, 40, 1)
 

@@ -104,6 +104,6 @@ def test_a_number_comes_back_from_its_value_and_a_lower_one_from_its_other_terms
 @pytest.mark.parametrize(
     "value", [b"", b"\x20", b"\x1f" + bytes(10), b"\x20" + bytes(9) + b"\x80", b"\x20\x7f" + bytes(9)]
 )
-def test_what_is_no_number_is_refused(value: bytes) -> None:
+def test_values_that_are_not_numbers_are_refused(value: bytes) -> None:
     with pytest.raises(UsageError, match="not a number"):
         number_value(value)

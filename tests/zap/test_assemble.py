@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.crafting import crc_oracle
 from dvcodec import UsageError
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.io.opening import open_sink
@@ -24,8 +23,9 @@ from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.stored_records import StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 from dvcodec.zap.vellum import Fst
-from zap.craft import NOT, VERSIONS, norm, uv
-from zap.slow import Lists, Posting, columns, take
+from samples.bitmaps import crc_oracle
+from samples.zap.postings import Lists, Posting, columns
+from samples.zap.segments import NOT, VERSIONS, norm, take, uv
 
 TEXT = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.TERM_VECTORS | FieldOptions.DOC_VALUES
 INDEX = np.array

@@ -23,9 +23,9 @@ from dvcodec.zap.chunks import (
     read_blocks,
 )
 from dvcodec.zap.footer import Footer
-from zap import pieces
-from zap.craft import NOT, VERSIONS, chunked, minimal, uv
-from zap.slow import chunk_size
+from samples.zap import parts
+from samples.zap.postings import chunk_size
+from samples.zap.segments import NOT, VERSIONS, chunked, minimal, take, uv
 
 Blocks = list[list[list[int]]]
 """The varints in the chunks of blocks."""
@@ -79,14 +79,14 @@ def test_hazard_an_unknown_mode_is_not_opened(version: int) -> None:
             Segment.open(craft.finish())
         assert caught.value.offset is not None
         with pytest.raises(NotCanonical):
-            decode_mode(pieces.segment(b""), Footer(version, 1, 0, 0, None, mode))
+            decode_mode(parts.segment(b""), Footer(version, 1, 0, 0, None, mode))
 
 
 # ------------------------------------------------------------------ blocks
 
 
 def read(raw: bytes, places: list[int], counts: list[int]) -> ChunkedBlocks:
-    return read_blocks(pieces.segment(raw), np.array(places, np.int64), np.array(counts, np.int64), "some")
+    return read_blocks(parts.segment(raw), np.array(places, np.int64), np.array(counts, np.int64), "some")
 
 
 def contents(found: ChunkedBlocks, counts: list[int]) -> Blocks:
@@ -95,7 +95,7 @@ def contents(found: ChunkedBlocks, counts: list[int]) -> Blocks:
     flat = [found.values[a:b].tolist() for a, b in itertools.pairwise(bounds)]
     data = bytes(found.cursor.view)
     assert [data[a:b] for a, b in itertools.pairwise(found.bounds.tolist())] == [uv(*chunk) for chunk in flat]
-    assert [pieces.take(data, at)[0] for at in found.edges[:-1].tolist()] == found.values.tolist()
+    assert [take(data, at)[0] for at in found.edges[:-1].tolist()] == found.values.tolist()
     assert bounds[-1] == len(found.values)
     stops = list(itertools.accumulate(counts, initial=0))
     return [flat[a:b] for a, b in itertools.pairwise(stops)]
@@ -123,7 +123,7 @@ def test_blocks_come_back_as_they_were(spec: Blocks, gap: int, dice: object) -> 
     assert contents(read(raw, [places[i] for i in range(len(spec))], counts), counts) == spec
 
 
-def test_errors_tell_where_in_the_file_a_chunk_is() -> None:
+def test_errors_have_the_file_offset_of_the_chunk() -> None:
     first, second = chunked([uv(1), uv(2)]), chunked([uv(3, 4), b"", uv(5)])
     raw = b"???" + second + b"?" + first
     found = read(raw, [4 + len(second), 3], [2, 3])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dvcodec import NotCanonical
 from dvcodec.core.errors import Truncated
 from dvcodec.zap.data import Pieces, SegmentData
-from zap.pieces import segment
-from zap.slow import Sparse
+from samples.zap.parts import segment
+from samples.zap.postings import Sparse
 
 RAW = bytes(range(20))
 END = 16
@@ -97,7 +97,7 @@ def test_no_pieces(data: SegmentData) -> None:
     assert Pieces(np.zeros(0, np.uint8), none, none, "y").error(NotCanonical, "x", at=3).offset == 3
 
 
-def test_only_what_lies_between_the_pieces_is_read() -> None:
+def test_only_the_bytes_between_the_pieces_are_read() -> None:
     source = Sparse(1 << 40, RAW)
     data = SegmentData(source, source.size)
     found = data.pieces(np.array([3, 7]) + source.base, np.array([2, 3]), "x")

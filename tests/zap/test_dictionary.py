@@ -13,10 +13,8 @@ from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.dictionary import decode_dictionary, encode_dictionary, term_blocks
 from dvcodec.zap.vellum import build
-from zap.craft import NOT, uv
-from zap.pieces import Sample, sample, segment
-
-__all__ = ["sample"]
+from samples.zap.parts import Sample, segment
+from samples.zap.segments import NOT, uv
 
 terms = st.dictionaries(st.binary(max_size=4), st.integers(0, NOT), max_size=20)
 
@@ -42,18 +40,20 @@ def test_a_field_without_a_dictionary_has_no_terms() -> None:
     assert list(term_blocks(segment(b""), None)) == []
 
 
-def test_the_terms_of_go_are_what_go_reads(sample: Sample) -> None:
-    for info in sample.fields:
-        found = [key for block in term_blocks(sample.data, info.dictionary) for key in block.keys]
-        assert found == [term.encode() for term, *_ in sample.dump["dicts"][info.name] or []]
+def test_the_terms_of_go_are_what_go_reads(samples: list[Sample]) -> None:
+    for sample in samples:
+        for info in sample.fields:
+            found = [key for block in term_blocks(sample.data, info.dictionary) for key in block.keys]
+            assert found == [term.encode() for term, *_ in sample.dump["dicts"][info.name] or []]
 
 
-def test_dictionaries_are_written_as_go_does(sample: Sample) -> None:
-    for info in sample.fields:
-        assert info.dictionary is not None
-        block = decode_dictionary(sample.data, info.dictionary).to_block()
-        data = encode_dictionary(block.keys, block.values)
-        assert sample.raw[info.dictionary : info.dictionary + len(data)] == data
+def test_dictionaries_are_written_as_go_does(samples: list[Sample]) -> None:
+    for sample in samples:
+        for info in sample.fields:
+            assert info.dictionary is not None
+            block = decode_dictionary(sample.data, info.dictionary).to_block()
+            data = encode_dictionary(block.keys, block.values)
+            assert sample.raw[info.dictionary : info.dictionary + len(data)] == data
 
 
 FST = build(ByteStrings.from_list([b"a", b"b"]), np.array([1, 2], np.uint64))

@@ -12,8 +12,9 @@ from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.doc_value_chunks import split_terms
 from dvcodec.zap.doc_values import encode_doc_values
 from dvcodec.zap.documents import FieldOptions
-from zap.doc_value_blocks import BOTH, NONE, RAW, SINGLE, close, decode, fields, values_of, write
-from zap.pieces import pack, plain, uv
+from samples.zap.doc_values import BOTH, NONE, RAW, SINGLE, close, decode, fields, values_of, write
+from samples.zap.parts import pack, plain
+from samples.zap.segments import uv
 
 
 @given(fields())

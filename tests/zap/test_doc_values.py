@@ -12,7 +12,7 @@ from dvcodec.zap import doc_values
 from dvcodec.zap.doc_value_chunks import DocValues, split_terms
 from dvcodec.zap.doc_values import DocValueBlock, decode_doc_values, encode_doc_values
 from dvcodec.zap.documents import FieldOptions
-from zap.doc_value_blocks import (
+from samples.zap.doc_values import (
     BOTH,
     CHUNK,
     FRONT,
@@ -29,9 +29,8 @@ from zap.doc_value_blocks import (
     values_of,
     write,
 )
-from zap.pieces import Sample, footer, pack, plain, sample, segment, survives, uv
-
-__all__ = ["sample"]
+from samples.zap.parts import Sample, footer, pack, plain, segment, survives
+from samples.zap.segments import uv
 
 
 def value_of(block: DocValueBlock, doc: int) -> bytes | None:
@@ -40,25 +39,27 @@ def value_of(block: DocValueBlock, doc: int) -> bytes | None:
     return dict(zip(found.docs.tolist(), found.values, strict=True)).get(doc)
 
 
-def test_real_files(sample: Sample) -> None:
-    data, foot = sample.data, sample.footer
-    docs: list[dict[str, list[str]]] = [{} for _ in range(foot.num_docs)]
-    blocks = [(field, field.doc_values) for field in sample.fields if field.doc_values]
-    for field, block in blocks:
-        parts = list(decode_doc_values(data, foot, block, field.options))
-        found = join(parts)
-        for part in parts:
-            owners, terms = split_terms(part)
-            for doc, term in zip(owners.tolist(), terms, strict=True):
-                docs[doc].setdefault(field.name, []).append(term.decode())
-        again = encode_doc_values(foot.version, foot.num_docs, foot.chunk_mode, field.options, found.docs, found.values)
-        assert again == sample.raw[slice(*block)]
-        by_doc = dict(zip(found.docs.tolist(), found.values, strict=True))
-        opened = DocValueBlock.open(data, foot, block, field.options)
-        for doc in range(foot.num_docs):
-            assert value_of(opened, doc) == by_doc.get(doc)
-    assert docs == sample.dump["docvalues"]
-    assert sorted(field.name for field, _ in blocks) == sample.dump["dv_fields"]
+def test_real_files(samples: list[Sample]) -> None:
+    for sample in samples:
+        data, foot = sample.data, sample.footer
+        docs: list[dict[str, list[str]]] = [{} for _ in range(foot.num_docs)]
+        blocks = [(field, field.doc_values) for field in sample.fields if field.doc_values]
+        for field, block in blocks:
+            parts = list(decode_doc_values(data, foot, block, field.options))
+            found = join(parts)
+            for part in parts:
+                owners, terms = split_terms(part)
+                for doc, term in zip(owners.tolist(), terms, strict=True):
+                    docs[doc].setdefault(field.name, []).append(term.decode())
+            shape = (foot.version, foot.num_docs, foot.chunk_mode)
+            again = encode_doc_values(*shape, field.options, found.docs, found.values)
+            assert again == sample.raw[slice(*block)]
+            by_doc = dict(zip(found.docs.tolist(), found.values, strict=True))
+            opened = DocValueBlock.open(data, foot, block, field.options)
+            for doc in range(foot.num_docs):
+                assert value_of(opened, doc) == by_doc.get(doc)
+        assert docs == sample.dump["docvalues"]
+        assert sorted(field.name for field, _ in blocks) == sample.dump["dv_fields"]
 
 
 @given(fields(), st.integers(1, 12))

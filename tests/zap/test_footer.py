@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.crafting import crc_oracle
 from dvcodec import DecodeError, NotCanonical, UsageError
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, Truncated, Unsupported
 from dvcodec.io import open_source
@@ -19,10 +18,9 @@ from dvcodec.io.source import Source
 from dvcodec.zap import DEFAULT_CHUNK_MODE, Footer, Segment
 from dvcodec.zap import footer as module
 from dvcodec.zap.footer import decode_footer, encode_footer, refuse_writer_id, verify_checksum
-from zap.craft import CHUNK_MODES, NOT, VERSIONS, footer_of, minimal, sealed
-from zap.pieces import Sample, sample
-
-__all__ = ["sample"]
+from samples.bitmaps import crc_oracle
+from samples.zap.parts import Sample
+from samples.zap.segments import CHUNK_MODES, NOT, VERSIONS, footer_of, minimal, sealed
 
 SIZES = {16: 52, 17: 40}
 
@@ -87,13 +85,14 @@ def test_a_footer_comes_back_as_it_was(case: tuple[Footer, int], filling: bytes)
     verify_checksum(source_of(body + data), found)
 
 
-def test_the_footers_of_go_are_written_as_they_are(sample: Sample) -> None:
-    footer = sample.footer
-    assert footer.num_docs == sample.dump["count"]
-    assert footer.chunk_mode == DEFAULT_CHUNK_MODE[footer.version] == CHUNK_MODES[footer.version]
-    assert footer.size == SIZES.get(footer.version, 44)
-    assert encode_footer(footer, crc_oracle(sample.raw[: -footer.size])) == sample.raw[-footer.size :]
-    assert footer.crc == crc_oracle(sample.raw[:-4])
+def test_the_footers_of_go_are_written_as_they_are(samples: list[Sample]) -> None:
+    for sample in samples:
+        footer = sample.footer
+        assert footer.num_docs == sample.dump["count"]
+        assert footer.chunk_mode == DEFAULT_CHUNK_MODE[footer.version] == CHUNK_MODES[footer.version]
+        assert footer.size == SIZES.get(footer.version, 44)
+        assert encode_footer(footer, crc_oracle(sample.raw[: -footer.size])) == sample.raw[-footer.size :]
+        assert footer.crc == crc_oracle(sample.raw[:-4])
 
 
 def test_the_worked_example(vectors: Path) -> None:
@@ -111,28 +110,30 @@ def test_no_other_version_is_written(version: int) -> None:
 # ------------------------------------------------------------------ checksum
 
 
-def test_every_flipped_bit_breaks_the_checksum(sample: Sample) -> None:
-    raw = sample.raw
-    body = len(raw) - sample.footer.size
-    for at in {0, 1, body // 2, *range(body - 1, len(raw))}:
-        for bit in range(8) if at >= len(raw) - 8 else (at % 8,):
-            bad = bytearray(raw)
-            bad[at] ^= 1 << bit
-            with pytest.raises(DecodeError) as caught:
-                Segment.open(bad)
-            if at < body or at >= len(raw) - 4:
-                assert isinstance(caught.value, ChecksumMismatch)
-                assert caught.value.offset == len(raw) - 4
+def test_every_flipped_bit_breaks_the_checksum(samples: list[Sample]) -> None:
+    for sample in samples:
+        raw = sample.raw
+        body = len(raw) - sample.footer.size
+        for at in {0, 1, body // 2, *range(body - 1, len(raw))}:
+            for bit in range(8) if at >= len(raw) - 8 else (at % 8,):
+                bad = bytearray(raw)
+                bad[at] ^= 1 << bit
+                with pytest.raises(DecodeError) as caught:
+                    Segment.open(bad)
+                if at < body or at >= len(raw) - 4:
+                    assert isinstance(caught.value, ChecksumMismatch)
+                    assert caught.value.offset == len(raw) - 4
 
 
-def test_a_wrong_checksum_can_be_let_pass(sample: Sample) -> None:
-    bad = sample.raw[:-4] + bytes(4)
-    with Segment.open(bad, verify_checksum=False) as segment:
-        assert len(segment.fields) == len(sample.fields)
-    with pytest.raises(ChecksumMismatch) as caught:
-        verify_checksum(source_of(bad), decode(bad))
-    assert caught.value.source == "x.zap"
-    assert str(crc_oracle(bad[:-4]).to_bytes(4, "big").hex()) in str(caught.value.actual)
+def test_a_wrong_checksum_can_be_let_pass(samples: list[Sample]) -> None:
+    for sample in samples:
+        bad = sample.raw[:-4] + bytes(4)
+        with Segment.open(bad, verify_checksum=False) as segment:
+            assert len(segment.fields) == len(sample.fields)
+        with pytest.raises(ChecksumMismatch) as caught:
+            verify_checksum(source_of(bad), decode(bad))
+        assert caught.value.source == "x.zap"
+        assert str(crc_oracle(bad[:-4]).to_bytes(4, "big").hex()) in str(caught.value.actual)
 
 
 @pytest.mark.parametrize("piece", [1, 7, 100, 1 << 20])
@@ -159,23 +160,23 @@ def test_hazard_too_short(version: int) -> None:
         decode(b"")
 
 
-@pytest.mark.parametrize("named", [0, 10, 18, 255, 15 << 24, 2**32 - 1])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_hazard_another_version(version: int, named: int) -> None:
-    raw = sealed(bytes(20) + footer_of(version, 0, 0, 0, named=named))
-    with pytest.raises(BadMagic) as caught:
-        decode(raw)
-    assert (caught.value.offset, caught.value.expected, caught.value.actual) == (len(raw) - 8, "11 to 17", named)
+def test_hazard_another_version(version: int) -> None:
+    for named in [0, 10, 18, 255, 15 << 24, 2**32 - 1]:
+        raw = sealed(bytes(20) + footer_of(version, 0, 0, 0, named=named))
+        with pytest.raises(BadMagic) as caught:
+            decode(raw)
+        assert (caught.value.offset, caught.value.expected, caught.value.actual) == (len(raw) - 8, "11 to 17", named)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("docs", [13, 2**29, 2**32, 2**32 + 1, 2**61, 2**64 - 1])
-def test_hazard_more_documents_than_the_stored_index_has_room_for(version: int, docs: int) -> None:
-    assert decode(with_footer(version, 100, 12, 4, 0)).num_docs == 12
-    with pytest.raises(NotCanonical) as caught:
-        decode(with_footer(version, 100, docs, 0, 0))
-    assert caught.value.what == ("stored index" if docs <= 2**32 else "number of documents")
-    assert caught.value.source == "x.zap"
+def test_hazard_more_documents_than_the_stored_index_has_room_for(version: int) -> None:
+    for docs in [13, 2**29, 2**32, 2**32 + 1, 2**61, 2**64 - 1]:
+        assert decode(with_footer(version, 100, 12, 4, 0)).num_docs == 12
+        with pytest.raises(NotCanonical) as caught:
+            decode(with_footer(version, 100, docs, 0, 0))
+        assert caught.value.what == ("stored index" if docs <= 2**32 else "number of documents")
+        assert caught.value.source == "x.zap"
 
 
 @pytest.mark.parametrize("version", VERSIONS)

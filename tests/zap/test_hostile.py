@@ -19,13 +19,14 @@ from typing import Any
 import cramjam
 import pytest
 
-from core.crafting import bitmap, run_limited, runs, vector64
+from battery import run_limited
 from dvcodec import DecodeError, UsageError
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, LimitExceeded, Truncated
 from dvcodec.core.limits import Limits
 from dvcodec.zap import Segment, merge_segments, verify_segment
 from dvcodec.zap.columns import SCHEMAS
-from zap.craft import NOT, VERSIONS, Craft, chunked, docs_of, minimal, sealed, uv
+from samples.bitmaps import bitmap, runs, vector64
+from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, chunked, docs_of, minimal, sealed, uv
 
 MUTANTS = int(os.environ.get("DVCODEC_MUTANTS", "120"))
 FLIPS = (1, 1, 1, 2, 4, 8, 32)
@@ -139,7 +140,7 @@ def test_a_file_cut_in_front_of_its_footer_is_not_opened(raw: bytes) -> None:
             except DecodeError as error:
                 assert not isinstance(error, BadMagic), "the footer was read"
                 continue
-        # Up to version 15 nothing but the room for their addresses tells how many fields there are.
+        # Up to version 15 the number of fields follows from the room for their addresses alone.
         lost, rest = divmod(len(body) - end, 8)
         assert (version_of(raw) < 16, rest) == (True, 0)
         assert [info.name for info in found.fields] == names[:-lost]
@@ -235,7 +236,7 @@ def test_a_damaged_file_takes_little_memory(vectors: Path) -> None:
 # ------------------------------------------------------------------ much of little
 
 
-def shared(version: int, build: Callable[[Craft], int], *, docs: int = 1, mode: int | None = None) -> bytes:
+def shared(version: int, build: Callable[[SegmentBuilder], int], *, docs: int = 1, mode: int | None = None) -> bytes:
     """5000 terms with one and the same list."""
     craft = minimal(version, docs)
     craft.chunk_mode = mode
@@ -247,7 +248,7 @@ def shared(version: int, build: Callable[[Craft], int], *, docs: int = 1, mode: 
 def many_chunks() -> bytes:
     """A chunk for every document, in every list."""
 
-    def build(craft: Craft) -> int:
+    def build(craft: SegmentBuilder) -> int:
         empty = [b""] * 4999
         return craft.postings([0], chunked([uv(2, 1), *empty]), chunked([b"", *empty]))
 
@@ -258,7 +259,7 @@ def many_locations() -> bytes:
     """All lists have the same locations."""
     entry = uv(0, 1, 1, 1, 0) * 40_000
 
-    def build(craft: Craft) -> int:
+    def build(craft: SegmentBuilder) -> int:
         return craft.postings([0], chunked([uv(80_001, 1)]), chunked([uv(len(entry)) + entry]))
 
     return shared(15, build)
@@ -298,7 +299,7 @@ def equal_names() -> bytes:
     return craft.finish()
 
 
-def transducer(craft: Craft, keys: int, levels: int) -> int:
+def transducer(craft: SegmentBuilder, keys: int, levels: int) -> int:
     """A dictionary of 2**levels keys of one value, in 6 bytes a level; `keys` stands in its footer."""
     states = bytearray(struct.pack("<2Q", 1, 0))
     below = 0
@@ -310,7 +311,7 @@ def transducer(craft: Craft, keys: int, levels: int) -> int:
     return craft.put(uv(len(blob)) + blob)
 
 
-def with_dictionary(build: Callable[[Craft], int], version: int = 15, docs: int = 1) -> bytes:
+def with_dictionary(build: Callable[[SegmentBuilder], int], version: int = 15, docs: int = 1) -> bytes:
     craft = minimal(version, docs)
     craft.field("bomb", build(craft))
     return craft.finish()
@@ -327,7 +328,7 @@ def with_doc_values(content: bytes, size: int, count: int) -> bytes:
     return craft.finish()
 
 
-def with_section(version: int, kind: int, build: Callable[[Craft], bytes]) -> bytes:
+def with_section(version: int, kind: int, build: Callable[[SegmentBuilder], bytes]) -> bytes:
     craft = minimal(version)
     head = build(craft)
     craft.field("bomb", sections=[(kind, craft.put(uv(NOT, NOT) + head))])
@@ -335,7 +336,7 @@ def with_section(version: int, kind: int, build: Callable[[Craft], bytes]) -> by
 
 
 def with_synonyms(version: int, tail: bytes) -> bytes:
-    def build(craft: Craft) -> bytes:
+    def build(craft: SegmentBuilder) -> bytes:
         members = vector64((0, docs_of([0])))
         at = craft.dictionary({b"x": craft.put(uv(len(members)) + members)})
         craft.put(tail)
@@ -345,7 +346,7 @@ def with_synonyms(version: int, tail: bytes) -> bytes:
 
 
 def with_stored(meta: bytes, data: bytes) -> bytes:
-    craft = Craft(15)
+    craft = SegmentBuilder(15)
     craft.put(uv(len(meta), len(data)) + meta + data)
     craft.docs, craft.stored = 1, craft.put(bytes(8))
     craft.field("_id", craft.dictionary({b"0": craft.postings([0])}))
@@ -428,7 +429,7 @@ def test_more_documents_than_there_is_room_for_are_refused(version: int) -> None
 
 @pytest.mark.parametrize("table", ["stored", "doc_values"])
 def test_what_is_decompressed_is_limited(table: str) -> None:
-    craft = Craft(15)
+    craft = SegmentBuilder(15)
     content = b"x" * 99_999 + b"\xff"
     block = bytes(cramjam.snappy.compress_raw(content))
     meta = uv(1, 1, 116, 0, 100, 0)

@@ -15,10 +15,10 @@ from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.ragged import offsets_of
 from dvcodec.zap import chunks, locations
 from dvcodec.zap.locations import Locations, decode_locations, encode_locations
-from zap import pieces
-from zap.craft import NOT, chunked, uv
-from zap.slow import Place, read_places, rows_of_locations, take
-from zap.slow import locations as columns
+from samples.zap import parts
+from samples.zap.postings import Place, read_places, rows_of_locations
+from samples.zap.postings import locations as columns
+from samples.zap.segments import NOT, chunked, take, uv
 
 FIELDS = 3
 NUMBERS = st.one_of(st.integers(0, 3), st.integers(0, 20_000), st.sampled_from([2**63, NOT]))
@@ -52,7 +52,7 @@ def case_of(entries: list[list[list[Place]]]) -> Case:
 
 
 def decode(case: Case) -> Found:
-    data = pieces.segment(b"?" + chunked(case.raw))
+    data = parts.segment(b"?" + chunked(case.raw))
     blocks = chunks.read_blocks(data, np.ones(1, np.int64), np.array([len(case.raw)]), "location")
     counts, found = decode_locations(
         blocks, np.array(case.per_chunk, np.int64), np.array(case.freqs, np.uint64), FIELDS
@@ -174,7 +174,7 @@ def test_hazard_entries_in_the_wrong_chunk(monkeypatch: pytest.MonkeyPatch) -> N
         assert isinstance(check(Case(raw, [1, 1], [1, 1]), monkeypatch), NotCanonical)
 
 
-def test_an_error_tells_the_chunk() -> None:
+def test_an_error_names_the_chunk() -> None:
     good, bad = entry([(0, 1, 2, 3, ())]), uv(5, 9, 1, 1, 1, 0)
     with pytest.raises(NotCanonical) as caught:
         decode(Case([good, bad, good], [1, 1, 1], [1, 1, 1]))

@@ -7,8 +7,8 @@ import pytest
 
 from dvcodec import RowSet, UsageError
 from dvcodec.zap import Document, Segment
-from zap.craft import VERSIONS, minimal
-from zap.three_documents import written
+from samples.zap.documents import written
+from samples.zap.segments import VERSIONS, minimal
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -27,8 +27,7 @@ from dvcodec.zap import (
     verify_segment,
     write_segment,
 )
-from zap.craft import NOT, VERSIONS, Craft, chunked, minimal, norm, uv
-from zap.model import (
+from samples.zap.documents import (
     Content,
     content,
     content_of,
@@ -39,6 +38,7 @@ from zap.model import (
     united,
     written,
 )
+from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, chunked, minimal, norm, uv
 
 O = FieldOptions  # noqa: E741
 TEXT = O.INDEXED | O.STORED | O.TERM_VECTORS | O.DOC_VALUES
@@ -391,7 +391,7 @@ def test_sections_that_only_go_writes(version: int, kind: int, what: str) -> Non
 @pytest.mark.parametrize("version", VERSIONS)
 def test_fields_that_another_writer_put_in_another_order(version: int) -> None:
     """Stored values and locations go by the new ids, and those are in the order of names."""
-    craft = Craft(version)
+    craft = SegmentBuilder(version)
     meta = uv(1, 1, 116, 0, 1, 0, 2, 116, 1, 1, 0)
     craft.put(uv(len(meta), 5) + meta + b"0" + b"\x02\x04zb")
     craft.docs, craft.stored = 1, craft.put(bytes(8))
@@ -411,7 +411,7 @@ def test_fields_that_another_writer_put_in_another_order(version: int) -> None:
 # ------------------------------------------------------------------ what is refused
 
 
-def test_what_is_no_merge(tmp_path: Path) -> None:
+def test_invalid_merges_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.zap"
     segment = Segment.open(written(15, [document(b"a", b"x")]))
     for segments, drops, version, message in (

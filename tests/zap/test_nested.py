@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.zap.nested import Edges, decode_edges, encode_edges
-from zap.pieces import Sample, footer, plain, sample, segment, survives, uv
-
-__all__ = ["sample"]
+from samples.zap.parts import Sample, footer, plain, segment, survives
+from samples.zap.segments import uv
 
 INDEX = 5
 """Address of the stored index of the crafted segments."""
@@ -28,13 +27,14 @@ def decode(listed: bytes, num_docs: int, tail: bytes = b"") -> Edges:
     return decode_edges(segment(raw), footer(17, num_docs, INDEX))
 
 
-def test_real_files(sample: Sample) -> None:
+def test_real_files(samples: list[Sample]) -> None:
     """None of them has nested documents: in version 17 they say so."""
-    edges = decode_edges(sample.data, sample.footer)
-    assert len(edges) == 0
-    if sample.footer.version == 17:
-        behind = sample.footer.stored_index + 8 * sample.footer.num_docs
-        assert sample.raw[behind : behind + 1] == encode_edges(edges) == b"\0"
+    for sample in samples:
+        edges = decode_edges(sample.data, sample.footer)
+        assert len(edges) == 0
+        if sample.footer.version == 17:
+            behind = sample.footer.stored_index + 8 * sample.footer.num_docs
+            assert sample.raw[behind : behind + 1] == encode_edges(edges) == b"\0"
 
 
 @st.composite

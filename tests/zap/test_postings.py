@@ -10,21 +10,31 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from battery import outcome
-from core.crafting import array, bitmap, bitset, runs
 from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import BadMagic, Truncated
 from dvcodec.zap import Segment, chunks, postings
 from dvcodec.zap.footer import Footer
 from dvcodec.zap.postings import decode_postings, encode_postings
-from dvcodec.zap.postings_lists import Postings, cut_by_weight
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import decode_records
-from zap import pieces
-from zap.craft import VERSIONS, Craft, chunked, docs_of, minimal, norm, uv
-from zap.pieces import Sample, sample
-from zap.postings_lists import KINDS, WIDE, cases, decoded, read, refusal, segment_of
-from zap.slow import Lists, Posting, columns, read_list, rows
-
-__all__ = ["sample"]
+from samples.bitmaps import array, bitmap, bitset, runs
+from samples.zap import parts
+from samples.zap.parts import Sample
+from samples.zap.postings import (
+    KINDS,
+    WIDE,
+    Lists,
+    Posting,
+    cases,
+    columns,
+    decoded,
+    read,
+    read_list,
+    refusal,
+    rows,
+    segment_of,
+)
+from samples.zap.segments import VERSIONS, SegmentBuilder, chunked, docs_of, minimal, norm, uv
 
 
 def check(footer: Footer, lists: Lists, base: int) -> None:
@@ -59,31 +69,32 @@ def test_long_lists_come_back_as_they_were(version: int, mode: int) -> None:
     check(Footer(version, num_docs, 0, 0, None, mode), lists, 1000)
 
 
-def test_the_lists_of_go_are_what_go_reads(sample: Sample) -> None:
-    for info in sample.fields:
-        assert info.dictionary is not None
-        with Segment.open(sample.raw) as segment:
-            dictionary = segment.dictionary(info.name)
-            assert dictionary is not None
-            block = dictionary.to_block()
-            for (term, _, expected), key in zip(sample.dump["dicts"][info.name] or [], block.keys, strict=True):
-                assert key == term.encode()
-                found = segment.postings(info.name, key)
-                assert found is not None
-                assert found.docs.tolist() == [doc for doc, *_ in expected]
-                assert found.freqs.tolist() == [freq for _, freq, *_ in expected]
-                norms = [np.float32(value) for _, _, value, _ in expected]
-                assert found.norms.tolist() == norms
-                places = [place for *_, list_of in expected for place in list_of or []]
-                names = [segment.fields[number].name for number in found.locations.fields.tolist()]
-                assert names == [place[0] for place in places]
-                assert found.locations.positions.tolist() == [place[1] for place in places]
-                assert found.locations.starts.tolist() == [place[2] for place in places]
-                assert found.locations.ends.tolist() == [place[3] for place in places]
-                arrays = [position for place in places for position in place[4] or []]
-                assert found.locations.array_positions.tolist() == arrays
-        values = [read_list(sample.raw, 0, value, *kind(sample.footer)) for value in block.values.tolist()]
-        assert rows(decoded_from(sample, block.values)) == values
+def test_the_lists_of_go_are_what_go_reads(samples: list[Sample]) -> None:
+    for sample in samples:
+        for info in sample.fields:
+            assert info.dictionary is not None
+            with Segment.open(sample.raw) as segment:
+                dictionary = segment.dictionary(info.name)
+                assert dictionary is not None
+                block = dictionary.to_block()
+                for (term, _, expected), key in zip(sample.dump["dicts"][info.name] or [], block.keys, strict=True):
+                    assert key == term.encode()
+                    found = segment.postings(info.name, key)
+                    assert found is not None
+                    assert found.docs.tolist() == [doc for doc, *_ in expected]
+                    assert found.freqs.tolist() == [freq for _, freq, *_ in expected]
+                    norms = [np.float32(value) for _, _, value, _ in expected]
+                    assert found.norms.tolist() == norms
+                    places = [place for *_, list_of in expected for place in list_of or []]
+                    names = [segment.fields[number].name for number in found.locations.fields.tolist()]
+                    assert names == [place[0] for place in places]
+                    assert found.locations.positions.tolist() == [place[1] for place in places]
+                    assert found.locations.starts.tolist() == [place[2] for place in places]
+                    assert found.locations.ends.tolist() == [place[3] for place in places]
+                    arrays = [position for place in places for position in place[4] or []]
+                    assert found.locations.array_positions.tolist() == arrays
+            values = [read_list(sample.raw, 0, value, *kind(sample.footer)) for value in block.values.tolist()]
+            assert rows(decoded_from(sample, block.values)) == values
 
 
 def kind(footer: Footer) -> tuple[int, int, int]:
@@ -128,7 +139,7 @@ def test_chunks_of_frequencies_are_read_as_one_by_one(spec: list[tuple[list[int]
         right = next((n for n in range(len(values) + 1) if sequential(version, values, n) is not None), 1)
         per_chunk.append(max(right + wrong, 0) if wrong in (-1, 1) else right)
     raw = chunked([uv(*values) for values, _ in spec])
-    data = pieces.segment(b"?" + raw)
+    data = parts.segment(b"?" + raw)
     blocks = chunks.read_blocks(data, np.ones(1, np.int64), np.array([len(spec)]), "freq/norm")
     expected: list[tuple[int, int]] | None = []
     for (values, _), count in zip(spec, per_chunk, strict=True):
@@ -188,7 +199,7 @@ WRONG_BITMAPS = {
 }
 
 
-def read_all(craft: Craft, values: np.ndarray) -> Postings:
+def read_all(craft: SegmentBuilder, values: np.ndarray) -> Postings:
     with segment_of(craft) as segment:
         records = decode_records(segment.contents.data, segment.footer, values)
         return decode_postings(segment.contents.data, segment.footer, len(segment.fields), records)
@@ -198,7 +209,7 @@ def read_all(craft: Craft, values: np.ndarray) -> Postings:
 @pytest.mark.parametrize("with_others", [False, True])
 def test_hazard_bitmaps(name: str, with_others: bool) -> None:
     data, kind = WRONG_BITMAPS[name]
-    craft = Craft(15, 1025)
+    craft = SegmentBuilder(15, 1025)
     craft.documents(3000)
     craft.field("_id")
     values = [craft.postings([7]), craft.postings(data, chunked([uv(2, 1) * 2])), craft.postings([9])]
@@ -210,7 +221,7 @@ def test_hazard_bitmaps(name: str, with_others: bool) -> None:
 
 def test_hazard_a_document_behind_the_last_one() -> None:
     """In a chunk that is there."""
-    craft = Craft(15, 1024)
+    craft = SegmentBuilder(15, 1024)
     craft.documents(3000)
     freqs = chunked([b"", b"", uv(2, 1)])
     last, behind = craft.postings([2999], freqs), craft.postings([3000], freqs)
@@ -292,18 +303,6 @@ def test_hazard_more_locations_than_the_frequency(version: int) -> None:
         assert (error.what, error.actual) == ("locations of a posting", 3)
     else:
         assert len(read(craft, at)[0].places) == 3
-
-
-# ------------------------------------------------------------------ cutting
-
-
-@given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 40))
-def test_cuts_weigh_what_they_may_or_are_one_thing(weights: list[int], most: int) -> None:
-    cuts = list(cut_by_weight(np.array(weights, np.int64), most))
-    assert [i for start, stop in cuts for i in range(start, stop)] == list(range(len(weights)))
-    for start, stop in cuts:
-        assert sum(weights[start:stop]) <= most or stop == start + 1
-        assert stop == len(weights) or sum(weights[start : stop + 1]) > most
 
 
 @pytest.mark.parametrize("version", [11, 12, 15])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec.zap.locations import Locations
-from dvcodec.zap.postings_lists import Postings, cut_by_weight
+from dvcodec.zap.postings_lists import Postings
 
 
 def sample(counts: list[int]) -> Postings:
@@ -57,13 +57,6 @@ def test_concat_puts_lists_one_behind_the_other(parts: list[list[int]]) -> None:
     assert [row[1:] for row in rows(joined)] == [row[1:] for counts in parts for row in rows(sample(counts))]
     assert joined.docs.dtype == np.int64
     assert joined.freqs.dtype == np.uint64
-
-
-@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 60))
-def test_cuts_cover_everything_and_keep_the_bound(weights: list[int], most: int) -> None:
-    cuts = list(cut_by_weight(np.array(weights, np.int64), most))
-    assert [place for start, stop in cuts for place in range(start, stop)] == list(range(len(weights)))
-    assert all(stop - start == 1 or sum(weights[start:stop]) <= most for start, stop in cuts)
 
 
 @pytest.mark.parametrize("part", [slice(0, 0), slice(1, 2), slice(2, None)])

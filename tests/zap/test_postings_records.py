@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.crafting import bitmap, runs
 from dvcodec.core.errors import Truncated
 from dvcodec.io import open_source
 from dvcodec.zap import Segment
@@ -16,23 +15,23 @@ from dvcodec.zap.footer import Footer
 from dvcodec.zap.postings import decode_postings, encode_postings
 from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import decode_records, encode_one_hits
-from zap import pieces
-from zap.craft import NOT, VERSIONS, Craft, minimal, norm
-from zap.postings_lists import FIELDS, cases, decoded, one_hit, read, refusal
-from zap.slow import Lists, Posting, columns, rows
+from samples.bitmaps import bitmap, runs
+from samples.zap.postings import FIELDS, Lists, Posting, cases, columns, decoded, one_hit, read, refusal, rows
+from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, minimal, norm, take
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("power", range(1, 9))
-def test_addresses_grow_by_a_byte_in_the_middle_of_the_lists(version: int, power: int) -> None:
+def test_addresses_grow_by_a_byte_in_the_middle_of_the_lists(version: int) -> None:
     """The address of a block is part of what stands in front of the next one."""
-    footer = Footer(version, 20, 0, 0, None, 1025 if version > 11 else 1024)
-    lists = [
-        [Posting(doc, 2, 3, ((1, 1, 2, 3, ()),) * (doc % 3 % 2)) for doc in range(i % 4, 20, 1 + i)] for i in range(8)
-    ]
-    data, _ = encode_postings(footer, columns(lists), 0)
-    for back in range(1 + (power + 3 * version) % 29, len(data), 29):
-        check_addresses(footer, lists, max((1 << 7 * power) - back, 0))
+    for power in range(1, 9):
+        footer = Footer(version, 20, 0, 0, None, 1025 if version > 11 else 1024)
+        lists = [
+            [Posting(doc, 2, 3, ((1, 1, 2, 3, ()),) * (doc % 3 % 2)) for doc in range(i % 4, 20, 1 + i)]
+            for i in range(8)
+        ]
+        data, _ = encode_postings(footer, columns(lists), 0)
+        for back in range(1 + (power + 3 * version) % 29, len(data), 29):
+            check_addresses(footer, lists, max((1 << 7 * power) - back, 0))
 
 
 def check_addresses(footer: Footer, lists: Lists, base: int) -> None:
@@ -40,9 +39,9 @@ def check_addresses(footer: Footer, lists: Lists, base: int) -> None:
     raw = data.tobytes()
     end = base
     for value, one in zip(values.tolist(), lists, strict=True):
-        freq_at, at = pieces.take(raw, value - base)
-        place_at, at = pieces.take(raw, at)
-        size, at = pieces.take(raw, at)
+        freq_at, at = take(raw, value - base)
+        place_at, at = take(raw, at)
+        size, at = take(raw, at)
         assert freq_at == end, "no gap, and the address is right"
         assert (place_at not in (0, NOT)) == (footer.version == 11 or any(posting.places for posting in one))
         end = base + at + size
@@ -129,7 +128,7 @@ def test_hazard_the_sign_of_no_location_of_another_version(version: int) -> None
 
 
 def test_hazard_a_record_that_ends_too_soon() -> None:
-    craft = Craft(15)
+    craft = SegmentBuilder(15)
     craft.documents(1)
     craft.field("_id")
     raw = craft.finish()
@@ -160,7 +159,5 @@ def test_lists_read_in_parts_are_the_lists(case: tuple[Footer, Lists], most: int
     with open_source(raw) as source:
         data = SegmentData(source, source.size)
     records = decode_records(data, footer, values)
-    parts = [
-        decode_postings(data, footer, FIELDS, records[start:stop], locations=True) for start, stop in records.cuts(most)
-    ]
+    parts = [decode_postings(data, footer, FIELDS, records[cut], locations=True) for cut in records.cuts(most)]
     assert rows(Postings.concat(parts)) == lists

@@ -15,11 +15,9 @@ from dvcodec.core.errors import LimitExceeded, Truncated
 from dvcodec.core.limits import Limits
 from dvcodec.io.source import SourceTarget
 from dvcodec.zap import Document, Segment, StoredValue, Synonyms
-from zap.craft import NOT, VERSIONS, Craft, chunked, minimal, norm, uv
-from zap.pieces import Sample, sample
-from zap.three_documents import written
-
-__all__ = ["sample"]
+from samples.zap.documents import written
+from samples.zap.parts import Sample
+from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, chunked, minimal, norm, uv
 
 BLOCK = 1 << 16
 """What is read at once from far away."""
@@ -92,23 +90,24 @@ def test_a_field_without_a_dictionary() -> None:
         assert segment.dictionary("_id") is not None
 
 
-def test_unknown_fields_and_documents(sample: Sample) -> None:
-    with Segment.open(sample.raw) as segment:
-        for ask in (
-            segment.field,
-            segment.dictionary,
-            segment.thesaurus,
-            segment.vectors,
-            lambda name: list(segment.terms(name)),
-            lambda name: list(segment.doc_values(name)),
-            lambda name: segment.postings(name, b"x"),
-            lambda name: list(segment.to_arrow("terms", [name])),
-        ):
-            with pytest.raises(UsageError, match=r"has no field 'nowhere': it has _id"):
-                ask("nowhere")
-        for doc in (-1, segment.num_docs, 2**40):
-            with pytest.raises(UsageError, match=f"0 to {segment.num_docs - 1}, not {doc}"):
-                segment.stored(doc)
+def test_unknown_fields_and_documents(samples: list[Sample]) -> None:
+    for sample in samples:
+        with Segment.open(sample.raw) as segment:
+            for ask in (
+                segment.field,
+                segment.dictionary,
+                segment.thesaurus,
+                segment.vectors,
+                lambda name: list(segment.terms(name)),
+                lambda name: list(segment.doc_values(name)),
+                lambda name: segment.postings(name, b"x"),
+                lambda name: list(segment.to_arrow("terms", [name])),
+            ):
+                with pytest.raises(UsageError, match=r"has no field 'nowhere': it has _id"):
+                    ask("nowhere")
+            for doc in (-1, segment.num_docs, 2**40):
+                with pytest.raises(UsageError, match=f"0 to {segment.num_docs - 1}, not {doc}"):
+                    segment.stored(doc)
 
 
 def test_limits_are_kept() -> None:
@@ -218,9 +217,9 @@ def test_a_file_that_is_not_opened_is_let_go(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ how little is read
 
 
-def large(version: int) -> Craft:
+def large(version: int) -> SegmentBuilder:
     """A megabyte between all that is needed to open a segment."""
-    craft = Craft(version)
+    craft = SegmentBuilder(version)
     craft.documents(40_000)
     craft.put(bytes(1 << 20))
     places = chunked([uv(5, 0, 1, 2, 3, 0)])

@@ -11,7 +11,8 @@ from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.ragged import offsets_of
 from dvcodec.zap import snappy
-from zap.pieces import pack, uv
+from samples.zap.parts import pack
+from samples.zap.segments import uv
 
 
 def unpack(blocks: list[bytes], limits: Limits | None = None) -> list[bytes]:

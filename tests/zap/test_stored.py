@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from dvcodec import LimitExceeded, Limits, NotCanonical, Truncated, UsageError
 from dvcodec.zap.stored import decode_stored, encode_stored_index, iter_stored
 from dvcodec.zap.stored_records import StoredColumns, encode_stored_records
-from zap.pieces import Sample, footer, plain, sample, segment, survives
-from zap.stored_documents import (
+from samples.zap.parts import Sample, footer, plain, segment, survives
+from samples.zap.stored import (
     DOCS,
     GOOD,
     TOP,
@@ -26,21 +26,20 @@ from zap.stored_documents import (
     write,
 )
 
-__all__ = ["sample"]
 
-
-def test_real_files(sample: Sample) -> None:
-    names = [field.name for field in sample.fields]
-    found = decode_stored(sample.data, sample.footer, len(names), 0, sample.footer.num_docs)
-    dump = [
-        [["_id", "t", name.decode(), None]]
-        + [[names[v.field], chr(v.type), v.value.decode(), list(v.arrays) or None] for v in values]
-        for name, values in docs_of(found)
-    ]
-    assert dump == [[[*entry[:3], entry[3] or None] for entry in doc] for doc in sample.dump["stored"]]
-    records, addresses = encode_stored_records(found, sample.footer.num_docs)
-    assert records + encode_stored_index(addresses) == sample.raw[: len(records) + 8 * len(addresses)]
-    assert len(records) == sample.footer.stored_index
+def test_real_files(samples: list[Sample]) -> None:
+    for sample in samples:
+        names = [field.name for field in sample.fields]
+        found = decode_stored(sample.data, sample.footer, len(names), 0, sample.footer.num_docs)
+        dump = [
+            [["_id", "t", name.decode(), None]]
+            + [[names[v.field], chr(v.type), v.value.decode(), list(v.arrays) or None] for v in values]
+            for name, values in docs_of(found)
+        ]
+        assert dump == [[[*entry[:3], entry[3] or None] for entry in doc] for doc in sample.dump["stored"]]
+        records, addresses = encode_stored_records(found, sample.footer.num_docs)
+        assert records + encode_stored_index(addresses) == sample.raw[: len(records) + 8 * len(addresses)]
+        assert len(records) == sample.footer.stored_index
 
 
 @given(documents, st.integers(0, 6), st.integers(0, 6), st.integers(1, 4), st.integers(1, 80))

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, UsageError
 from dvcodec.zap.stored import encode_stored_index
 from dvcodec.zap.stored_records import StoredColumns, encode_stored_records
-from zap.pieces import pack, plain, uv
-from zap.stored_documents import (
+from samples.zap.parts import pack, plain
+from samples.zap.segments import uv
+from samples.zap.stored import (
     CONTENT,
     DOCS,
     GOOD,

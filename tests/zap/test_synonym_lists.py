@@ -11,8 +11,9 @@ from pyroaring import BitMap
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated
 from dvcodec.zap.synonyms import encode_thesaurus
 from dvcodec.zap.vellum import build
-from zap.pieces import NOT, plain, take, uv
-from zap.thesauri import (
+from samples.zap.parts import plain
+from samples.zap.segments import NOT, take, uv
+from samples.zap.synonyms import (
     FRONT,
     NAMES,
     ONE,

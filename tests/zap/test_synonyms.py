@@ -15,8 +15,9 @@ from dvcodec.zap import synonyms
 from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.synonyms import Thesaurus, decode_thesaurus, encode_thesaurus
 from dvcodec.zap.vellum import Fst, build
-from zap.pieces import NOT, Sample, footer, plain, sample, segment, survives, take, uv
-from zap.thesauri import (
+from samples.zap.parts import Sample, footer, plain, segment, survives
+from samples.zap.segments import NOT, take, uv
+from samples.zap.synonyms import (
     BOOK,
     BOOK_NAMES,
     FRONT,
@@ -32,24 +33,23 @@ from zap.thesauri import (
     write,
 )
 
-__all__ = ["sample"]
 
-
-def test_real_files(sample: Sample) -> None:
-    found: dict[str, dict[str, list[list[str | int]]]] = {}
-    for field in sample.fields:
-        if field.synonyms is None:
-            continue
-        thesaurus = decode_thesaurus(sample.data, sample.footer, field)
-        names = dict(zip(thesaurus.ids.tolist(), thesaurus.synonyms, strict=True))
-        members = list(zip(thesaurus.synonym_ids.tolist(), thesaurus.docs.tolist(), strict=True))
-        found[field.name] = {}
-        for term, count in zip(thesaurus.terms, thesaurus.counts.tolist(), strict=True):
-            found[field.name][term.decode()] = [[names[number].decode(), doc] for number, doc in members[:count]]
-            members = members[count:]
-        assert not members
-        check_bytes(sample, field.synonyms, thesaurus)
-    assert found == sample.dump.get("thesauri", {})
+def test_real_files(samples: list[Sample]) -> None:
+    for sample in samples:
+        found: dict[str, dict[str, list[list[str | int]]]] = {}
+        for field in sample.fields:
+            if field.synonyms is None:
+                continue
+            thesaurus = decode_thesaurus(sample.data, sample.footer, field)
+            names = dict(zip(thesaurus.ids.tolist(), thesaurus.synonyms, strict=True))
+            members = list(zip(thesaurus.synonym_ids.tolist(), thesaurus.docs.tolist(), strict=True))
+            found[field.name] = {}
+            for term, count in zip(thesaurus.terms, thesaurus.counts.tolist(), strict=True):
+                found[field.name][term.decode()] = [[names[number].decode(), doc] for number, doc in members[:count]]
+                members = members[count:]
+            assert not members
+            check_bytes(sample, field.synonyms, thesaurus)
+        assert found == sample.dump.get("thesauri", {})
 
 
 def check_bytes(sample: Sample, section: int, thesaurus: Thesaurus) -> None:

@@ -13,7 +13,7 @@ from dvcodec import NotCanonical, Truncated
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
 from dvcodec.zap import varlen_records
-from zap.pieces import take, uv
+from samples.zap.segments import take, uv
 
 TOP = 2**64 - 1
 HUGE = (TOP, TOP - 4, 2**63, 2**63 - 1, 2**32)

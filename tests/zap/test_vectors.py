@@ -11,7 +11,8 @@ from battery import outcome
 from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.vectors import OPTIMIZATIONS, VectorSection, decode_vectors
-from zap.pieces import NOT, damaged, footer, plain, segment, uv
+from samples.zap.parts import damaged, footer, plain, segment
+from samples.zap.segments import NOT, uv
 
 N = 1000
 """Documents of the segment."""

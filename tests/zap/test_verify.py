@@ -10,16 +10,14 @@ from typing import Any
 
 import pytest
 
-from core.crafting import array, bitmap, vector64
 from dvcodec.core.limits import Limits
+from dvcodec.core.ragged import cut_by_weight
 from dvcodec.core.report import Check, Report, Status
 from dvcodec.zap import Segment, verify_segment
-from dvcodec.zap.postings_lists import cut_by_weight
 from dvcodec.zap.verify import FIELD_CHECKS, SEGMENT_CHECKS
-from zap.craft import NOT, VERSIONS, Craft, chunked, docs_of, footer_of, minimal, norm, sealed, uv
-from zap.pieces import Sample, sample
-
-__all__ = ["sample"]
+from samples.bitmaps import array, bitmap, vector64
+from samples.zap.parts import Sample
+from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, chunked, docs_of, footer_of, minimal, norm, sealed, uv
 
 
 def one(report: Report) -> Check:
@@ -40,24 +38,25 @@ def names(report: Report) -> set[tuple[str, str]]:
 # ------------------------------------------------------------------ valid ones
 
 
-def test_real_segments_are_valid(sample: Sample) -> None:
-    report = verify_segment(sample.raw)
-    assert report.ok
-    assert (report.source, report.kind) == ("<bytes>", f"zap v{sample.footer.version}")
-    whole = [check for check in report.checks if check.subject == "file"]
-    assert tuple(check.name for check in whole) == SEGMENT_CHECKS
-    assert {check.status for check in whole} == {Status.PASS}
-    for info in sample.fields:
-        of_field = [check for check in report.checks if check.subject == f"field {info.name!r}"]
-        assert tuple(check.name for check in of_field) == FIELD_CHECKS
-        applies = dict.fromkeys(FIELD_CHECKS[:3], True) | {
-            "doc-values": info.doc_values is not None,
-            "synonyms": info.synonyms is not None,
-            "vectors": False,
-            "options": sample.footer.version >= 17,
-        }
-        assert {check.name: check.status is Status.PASS for check in of_field} == applies
-    assert len(report.checks) == len(SEGMENT_CHECKS) + len(sample.fields) * len(FIELD_CHECKS)
+def test_real_segments_are_valid(samples: list[Sample]) -> None:
+    for sample in samples:
+        report = verify_segment(sample.raw)
+        assert report.ok
+        assert (report.source, report.kind) == ("<bytes>", f"zap v{sample.footer.version}")
+        whole = [check for check in report.checks if check.subject == "file"]
+        assert tuple(check.name for check in whole) == SEGMENT_CHECKS
+        assert {check.status for check in whole} == {Status.PASS}
+        for info in sample.fields:
+            of_field = [check for check in report.checks if check.subject == f"field {info.name!r}"]
+            assert tuple(check.name for check in of_field) == FIELD_CHECKS
+            applies = dict.fromkeys(FIELD_CHECKS[:3], True) | {
+                "doc-values": info.doc_values is not None,
+                "synonyms": info.synonyms is not None,
+                "vectors": False,
+                "options": sample.footer.version >= 17,
+            }
+            assert {check.name: check.status is Status.PASS for check in of_field} == applies
+        assert len(report.checks) == len(SEGMENT_CHECKS) + len(sample.fields) * len(FIELD_CHECKS)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -69,7 +68,7 @@ def test_crafted_segments_are_valid(version: int) -> None:
 
 def full(version: int, **damage: Any) -> bytes:
     """A segment with something of everything; `damage` stands for parts of it."""
-    craft = Craft(version)
+    craft = SegmentBuilder(version)
     edges = uv(1, 1, 0) if version == 17 else b""
     craft.documents(3, damage.get("edges", edges))
     if "document" in damage:
@@ -237,14 +236,14 @@ def test_many_damages_are_many_findings() -> None:
 
 
 def test_documents_without_the_field_of_their_ids() -> None:
-    craft = Craft(15)
+    craft = SegmentBuilder(15)
     craft.documents(2)
     craft.field("_id")
     assert one(verify_segment(craft.finish())).name == "ids"
 
 
 def test_a_damaged_list_of_ids_is_found_twice() -> None:
-    craft = Craft(15)
+    craft = SegmentBuilder(15)
     craft.documents(1)
     craft.field("_id", craft.put(b"\xff" * 30))
     assert names(verify_segment(craft.finish())) == {("ids", "file"), ("dictionary", "field '_id'")}

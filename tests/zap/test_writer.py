@@ -25,8 +25,8 @@ from dvcodec.zap import (
     verify_segment,
     write_segment,
 )
-from zap.craft import VERSIONS
-from zap.model import content, content_of, documents, names_of, one_hits, written
+from samples.zap.documents import content, content_of, documents, names_of, one_hits, written
+from samples.zap.segments import VERSIONS
 
 OPTIONS = FieldOptions
 TEXT = OPTIONS.INDEXED | OPTIONS.STORED | OPTIONS.TERM_VECTORS | OPTIONS.DOC_VALUES

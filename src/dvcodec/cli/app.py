@@ -18,7 +18,7 @@ _MODULES = {
     "inspect": {
         "inspect": "Show a file's container, footer and vectors, and where the deleted rows are; a segment's fields.",
         "stats": "Show rows, bytes, density and container mix of vectors, without expanding them.",
-        "positions": "Print deleted row positions, one per line; of several vectors, each after its vector's name.",
+        "positions": "Print deleted row positions, one per line, after the vector's name if there are several.",
         "ranges": "Print deleted rows as ranges, one per line: start, stop (exclusive).",
     },
     "manifest": {
@@ -36,7 +36,7 @@ _MODULES = {
         "spark-demo": "Demonstrate Spark jobs on a partitioned table: build, audit, apply, merge and convert vectors.",
     },
     "tables.audit": {
-        "audit": "Check all vectors of a table's snapshot, also against its metadata, data files and folder.",
+        "audit": "Check all vectors of a table's snapshot, and compare them with its metadata, data files and folder.",
     },
     "tables.show": {
         "table": "Show how many rows of a table are deleted, in which data files and where, and which to rewrite.",
@@ -65,7 +65,7 @@ COMMANDS = {name: (module, line) for module, found in _MODULES.items() for name,
 
 
 class _Group(TyperGroup):
-    """Passes on `Truncated`, an `EOFError`, which typer takes for the end of standard input."""
+    """Re-raises `Truncated`: it is an `EOFError`, which typer takes for the end of standard input."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -78,8 +78,8 @@ def build(only: str | None = None) -> typer.Typer:
     """Return the application with all commands, or with one: importing all takes longer than running most of them.
 
     Args:
-        only: the command that will be called; the others have only their line on the help page. An unknown name,
-            such as an empty one, imports none; None imports all.
+        only: the command that will be called; the others get only their line on the help page. An unknown or empty name
+            imports none; None imports all.
     """
     app = typer.Typer(
         name="dvcodec",

@@ -23,7 +23,7 @@ __all__ = ["run"]
 FILES, ROWS, ROW_GROUP = 3, 400_000, 100_000
 COUNTRIES = ("DE", "FR", "IT", "ES", "PL", "NL")
 DELTA_FILE = f"deletion_vector_{uuid.uuid5(uuid.NAMESPACE_URL, 'dvcodec demo')}.bin"
-"""A name in Delta's form (see `delta.new_file`), fixed, so that a second run overwrites the first."""
+"""A fixed name in Delta's form (see `delta.new_file`), so that a second run overwrites the first."""
 
 
 def run(folder: Path) -> None:

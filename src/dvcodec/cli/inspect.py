@@ -32,7 +32,7 @@ from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import VectorStats, measure
 
 _JSON_ROWS = 20_000_000
-"""Most positions held in memory for JSON; without --json they are streamed."""
+"""Maximum positions held in memory for JSON; without --json they are streamed."""
 _Seen: TypeAlias = tuple[VectorRef, VectorStats | DecodeError, RowSet]
 """A vector, its statistics or error, and its rows."""
 
@@ -111,7 +111,7 @@ _KINDS = {
     "paimon": "Paimon vector file",
     "blob": "bare deletion vector",
     "roaring64": "bare 64-bit roaring bitmap",
-    "roaring32": "bare 32-bit roaring bitmap, as of a Lance deletion file",
+    "roaring32": "bare 32-bit roaring bitmap, as in a Lance deletion file",
     "lance-arrow": "Lance deletion file (Arrow)",
 }
 
@@ -204,10 +204,10 @@ def _show_stats(items: list[tuple[str, dict[str, Any], VectorStats]], as_json: b
 def positions(
     targets: Names,
     data_file: DataFile = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=0, help="Stop after so many rows of a vector.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="At most this many rows per vector.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print deleted row positions, one per line; of several vectors, each after its vector's name."""
+    """Print deleted row positions, one per line, after the vector's name if there are several."""
 
     def show(found: Opened, ref: VectorRef, prefix: str) -> dict[str, Any]:
         left = limit

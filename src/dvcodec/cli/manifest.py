@@ -233,7 +233,7 @@ def _findings_json(findings: list[Check], check: bool) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Replace bytes by hex, as JSON has no bytes."""
+    """Replace bytes with hex, because JSON has no bytes."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

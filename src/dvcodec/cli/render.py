@@ -64,10 +64,10 @@ def print_json(value: Any) -> None:
 
 
 def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP_WIDTH) -> Text:
-    """Draw where the deleted rows of a data file are: one bar per slice, its height the share deleted there.
+    """Draw where the deleted rows of a data file are: one bar per slice, as high as the share deleted there.
 
-    The scale is the file's rows if `row_count` is known, else up to the highest deleted row. A slice with a single
-    deleted row shows the lowest bar, one without any a dot.
+    The scale ends at the file's last row if `row_count` is known, else at the highest deleted row. A slice with a
+    single deleted row shows the lowest bar, one without any a dot.
     """
     stop = row_count if row_count is not None else (rows.max or 0) + 1
     strip = Text()
@@ -116,7 +116,7 @@ def share_bar(parts: Sequence[tuple[int, str, str]], width: int = BAR_WIDTH) -> 
 
 
 class Table:
-    """A table; too wide for the terminal, it shows each row as lines of named values.
+    """A table; if it is too wide for the terminal, each row is shown as lines of named values.
 
     Args:
         columns: titles; the first column names the row.
@@ -133,7 +133,7 @@ class Table:
         self._rows.append([Text(plain(cell)) if isinstance(cell, str) else cell for cell in cells])
 
     def show(self, *, empty: bool = False) -> None:
-        """Print the table; one without rows only if `empty`."""
+        """Print the table; if it has no rows, only with `empty`."""
         if not self._rows and not empty:
             return
         out = console()
@@ -185,7 +185,7 @@ def track(items: Sequence[T], what: str, *, silent: bool) -> Iterator[T]:
 
 @contextmanager
 def counter(what: str, *, silent: bool = True, show: bool = True) -> Iterator[Callable[[int, int], None]]:
-    """Show a progress bar as `track` does; call what this yields with the number of steps done, and of all."""
+    """Show a progress bar as `track` does; call the yielded function with the steps done and the total."""
     if not show or not sys.stderr.isatty() or (sys.stdout.isatty() and not silent):
         yield lambda _done, _total: None
         return

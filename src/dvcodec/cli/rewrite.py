@@ -48,6 +48,7 @@ def _rows_of(names: list[str], what: str) -> dict[str | None, RowSet]:
     return merge_inputs(vectors())
 
 
+Folder = Annotated[str, typer.Option("--folder", help="Where to put the files.")]
 _SIDE = "File, folder, URL, path@offset:size, or - for standard input."
 
 
@@ -108,7 +109,7 @@ def merge(
     vectors = _rows_of(targets, "merging")
     if data_files:
         if list(vectors) != [None] or len(data_files) != 1:
-            raise UsageError("--data-file is for vectors without data files, all of one data file")
+            raise UsageError("--data-file names the data file of vectors that name none: one file for all of them")
         vectors = {data_files[0]: vectors[None]}
     if kind == "puffin" and None in vectors:
         parts = any(target.offset is not None for target in expand(targets))
@@ -193,7 +194,7 @@ def rewrite_paths(
     target: Name,
     output: Output,
     old: Annotated[
-        str | None, typer.Option("--from", help="Folder of the data files' old paths, whole path segments.")
+        str | None, typer.Option("--from", help="Folder in the old paths of the data files, as whole path segments.")
     ] = None,
     new: Annotated[str | None, typer.Option("--to", help="Its replacement.")] = None,
     pairs: Annotated[
@@ -242,18 +243,14 @@ def _pair(text: str, paths: list[str], name: str) -> tuple[str, str]:
     return old, text[len(old) + 1 :]
 
 
-def demo(
-    folder: Annotated[str, typer.Option("--folder", help="Where to put the files.")] = "demo-out",
-) -> None:
+def demo(folder: Folder = "demo-out") -> None:
     """Demonstrate on Parquet files: delete rows, write vectors, convert, verify, read the live rows."""
     from dvcodec.cli.demo import run
 
     run(_local_folder(folder))
 
 
-def spark_demo(
-    folder: Annotated[str, typer.Option("--folder", help="Where to put the files.")] = "spark-demo-out",
-) -> None:
+def spark_demo(folder: Folder = "spark-demo-out") -> None:
     """Demonstrate Spark jobs on a partitioned table: build, audit, apply, merge and convert vectors."""
     from dvcodec.cli.spark_demo import run
 

@@ -25,6 +25,7 @@ __all__ = [
     "DataFile",
     "DataFiles",
     "Json",
+    "MinRatio",
     "Name",
     "Names",
     "Output",
@@ -50,6 +51,9 @@ Names = Annotated[
 ]
 Name = Annotated[str, typer.Argument(metavar="TARGET", help="File, URL, path@offset:size, or - for standard input.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+MinRatio = Annotated[
+    float, typer.Option("--min-ratio", min=0, max=1, help="Rewrite files with at least this share of deleted rows.")
+]
 Rows = Annotated[int | None, typer.Option("--rows", help="Physical rows of the data file.", min=0)]
 Output = Annotated[
     str,
@@ -106,7 +110,7 @@ class Tour:
             yield target
 
     def containers(self, *, segments: bool = False) -> Iterator[Opened]:
-        """Open the containers among the targets; files of folders that are none are passed over."""
+        """Open the containers among the targets; other files found in folders are passed over."""
         for target in self:
             with self.turn(), open_target(target, segments=segments) as found:
                 if found is None:
@@ -132,7 +136,7 @@ class Tour:
         return self.passed_over == len(self.targets)
 
     def report_passed_over(self) -> None:
-        """Report how many files of folders hold nothing of the kind.
+        """Report the number of files in folders that hold nothing of the kind.
 
         Raises:
             UsageError: none holds any.

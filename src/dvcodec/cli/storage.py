@@ -42,7 +42,7 @@ _STORAGE: ContextVar[Storage | None] = ContextVar("storage of the command", defa
 
 
 def storage() -> Storage:
-    """Return the storage of the running command, which opens all its files and caches what it reads of stores."""
+    """Return the storage of the running command, which opens all its files and caches what it reads from stores."""
     known = _STORAGE.get()
     if known is None:
         known = _new({})

@@ -30,7 +30,7 @@ _SIGNS = (
 )
 """Files that identify a table's folder."""
 _SHOWN = 10
-"""Most tables that get their own note."""
+"""Maximum number of tables that get their own note."""
 
 
 @dataclass(slots=True)
@@ -39,13 +39,13 @@ class _Table:
 
     Attributes:
         kind: format of the table.
-        name: of its folder, as the user spelled it.
+        name: name of its folder, as the user spelled it.
         root: the folder, as a prefix of files.
         snapshot: the current one; None if it cannot be read.
         error: the reason.
         live: offsets of the snapshot's vectors by file; None for a vector that is the whole file.
         seen: vectors that were shown or checked.
-        superseded: how many of them are not in the snapshot.
+        superseded: number of these that are not in the snapshot.
     """
 
     kind: TableKind
@@ -86,10 +86,10 @@ class _Table:
 
 
 class TableFolders:
-    """The tables in the folders of a command; opened on first use.
+    """The tables in a command's folders; opened on first use.
 
     Args:
-        targets: of the command; names of files found in folders identify tables.
+        targets: targets of the command; the names of files found in folders identify tables.
     """
 
     def __init__(self, targets: Sequence[Target]) -> None:
@@ -113,8 +113,8 @@ class TableFolders:
         """Count a vector that was shown or checked.
 
         Args:
-            path: its file.
-            offset: of the vector in it.
+            path: file of the vector.
+            offset: offset of the vector in the file.
 
         Returns:
             For JSON: ``superseded``, True if no table has it in its current snapshot, None if unknown; {} for a file

@@ -19,6 +19,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.io import Source, is_partial, is_url, open_source, read_window
 from dvcodec.io.find import find_remote, has_pattern, without_query
+from dvcodec.io.source import beyond_end
 from dvcodec.io.store import Reason, StoreError, open_store
 from dvcodec.io.target import local_path
 from dvcodec.ops.read import ahead, read_vector
@@ -81,7 +82,7 @@ class Opened:
 
 
 def expand(names: list[str]) -> list[Target]:
-    """Return the targets that names mean, in their order; files of folders and globs are sorted.
+    """Return the targets that names stand for, in order; files of folders and globs are sorted.
 
     Raises:
         UsageError: a glob or folder without files, or an empty name.
@@ -193,8 +194,7 @@ class Part:
     def read(self, offset: int, size: int) -> memoryview:
         """Return bytes, or raise `Truncated`."""
         if offset < 0 or offset + size > self.size:
-            left = max(self.size - offset, 0)
-            raise Truncated("byte range", source=self.name, offset=offset, expected=f"{size} bytes", actual=left)
+            raise beyond_end(self, offset, size)
         return self._source.read(self.base + offset, size)
 
     @contextmanager
@@ -273,7 +273,7 @@ def _cut(file: Source, target: Target) -> Iterator[Source]:
 def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | None]:
     """Open and sniff a target; None for a file of a folder that the command does not handle.
 
-    A file of a folder that has the name of a container must be one, or it is corrupt.
+    A file in a folder that is named like a container must be one; otherwise it is corrupt.
 
     Args:
         target: what to open.

@@ -24,7 +24,7 @@ def verify(
         typer.Option(
             "--cardinality",
             min=0,
-            help="Rows by the manifest or log, for one vector: choose it by --data-file or path@offset.",
+            help="Rows according to the manifest or log, for one vector: choose it by --data-file or path@offset.",
         ),
     ] = None,
     data_file: DataFile = None,

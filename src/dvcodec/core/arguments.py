@@ -94,7 +94,7 @@ def positions_of(mask: NDArray[np.bool_] | Iterable[bool], start: int) -> NDArra
 
 
 def as_bounds(start: int, stop: int) -> tuple[int, int]:
-    """Check a half-open range of positions and convert it to Python ints (NumPy's overflow silently).
+    """Check a half-open range of positions and convert it to Python ints (NumPy's integers overflow silently).
 
     Raises:
         UsageError: not 0 <= start <= stop.

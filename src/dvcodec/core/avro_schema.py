@@ -23,7 +23,7 @@ def differs(found: Any, known: Any, *, required: int | None = None) -> str | Non
     Args:
         found: the type in the file.
         known: a record of primitives, records and arrays; fields with a default may be missing.
-        required: of the outermost record, only this many of the first fields are required.
+        required: number of leading fields of the outermost record that are required.
     """
     found, nullable = _unwrapped(found)
     known, may_be_null = _unwrapped(known)

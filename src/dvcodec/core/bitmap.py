@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
-from dvcodec.core.cursor import raise_first
+from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import NotCanonical
 
 __all__ = ["ARRAY_MAX", "BITSET_BYTES", "BitmapView", "ContainerKind", "ContainerMix", "Runs", "payload_sizes"]
@@ -181,7 +181,7 @@ class BitmapView:
             raise NotCanonical(f"roaring bitmap: {err}", source=self.source, offset=self.base) from err
 
     def _fail(self, container: int, what: str, offset: int | None = None, **values: object) -> NotCanonical:
-        """Build an error at `offset` of the data; by default at the container's payload."""
+        """Build an error at `offset` in the data, by default at the container's payload."""
         kind = ContainerKind(int(self.kinds[container])).name.lower()
         where = f"{kind} container {container} (key 0x{int(self.keys[container]):04x})"
         offset = int(self.starts[container]) if offset is None else offset
@@ -189,22 +189,21 @@ class BitmapView:
 
     def _check_arrays(self) -> None:
         words = self.words
-        # One pass over all payloads: descents between containers, or in other kinds of containers, are fine.
+        # One pass over all payloads: descents between containers, or in containers of other kinds, are fine.
         descends = words[1:] <= words[:-1]
         descends[self.word_starts[1:] - 1] = False
         if not descends.any():
             return
         descents = np.flatnonzero(descends)
         owner = np.searchsorted(self.word_starts, descents, side="right") - 1
-        bad = np.flatnonzero(self.kinds[owner] == ContainerKind.ARRAY)
-        if len(bad):
-            word = int(descents[bad[0]])
+        if (i := first_true(self.kinds[owner] == ContainerKind.ARRAY)) is not None:
+            word = descents[i]
             raise self._fail(
-                int(owner[bad[0]]),
+                owner[i],
                 "values not strictly ascending",
-                int(self.starts[0]) + 2 * word + 2,
-                expected=f"a value above {int(words[word])}",
-                actual=int(words[word + 1]),
+                self.starts[0] + 2 * word + 2,
+                expected=f"a value above {words[word]}",
+                actual=words[word + 1],
             )
 
     def _check_bitsets(self) -> None:
@@ -218,10 +217,8 @@ class BitmapView:
 
     def _check_cards(self, chosen: NDArray[np.int64], counted: NDArray[np.int64], problem: str) -> None:
         """Compare the values counted in the `chosen` containers with the header."""
-        raise_first(
-            counted != self.cards[chosen],
-            lambda i: self._fail(int(chosen[i]), problem, expected=int(self.cards[chosen[i]]), actual=int(counted[i])),
-        )
+        if (i := first_true(counted != self.cards[chosen])) is not None:
+            raise self._fail(chosen[i], problem, expected=self.cards[chosen[i]], actual=counted[i])
 
     def check_runs(self) -> None:
         """Check every run container; `roaring.walk` calls this, as no library compares runs with the header.
@@ -235,7 +232,8 @@ class BitmapView:
             return
         starts, lengths, owner = self.runs()
         counts = (self.sizes[chosen] - 2) >> 2
-        raise_first(counts == 0, lambda i: self._fail(int(chosen[i]), "no run", expected="at least 1 run", actual=0))
+        if (i := first_true(counts == 0)) is not None:
+            raise self._fail(chosen[i], "no run", expected="at least 1 run", actual=0)
         ends = starts + lengths
         first = np.cumsum(counts) - counts
 
@@ -245,15 +243,9 @@ class BitmapView:
             offset = int(self.starts[container]) + 2 + 4 * nth
             return self._fail(container, problem, offset, expected=expected, actual=actual)
 
-        raise_first(
-            ends > 1 << 16,
-            lambda i: fail(i, "run ends past 65535", "a last value of at most 65535", int(ends[i]) - 1),
-        )
-        raise_first(
-            (owner[1:] == owner[:-1]) & (starts[1:] <= ends[:-1]),
-            lambda i: fail(
-                i + 1, "runs unsorted, overlapping or unmerged", f"a start above {int(ends[i])}", int(starts[i + 1])
-            ),
-        )
+        if (i := first_true(ends > 1 << 16)) is not None:
+            raise fail(i, "run ends past 65535", "a last value of at most 65535", ends[i] - 1)
+        if (i := first_true((owner[1:] == owner[:-1]) & (starts[1:] <= ends[:-1]))) is not None:
+            raise fail(i + 1, "runs unsorted, overlapping or unmerged", f"a start above {ends[i]}", starts[i + 1])
         sums = np.add.reduceat(lengths, first)
         self._check_cards(chosen, sums, "run lengths do not add up to the cardinality in the header")

@@ -35,7 +35,7 @@ class BitmapSet:
     _hash: int | None
 
     def __init__(self, positions: Positions | Holder = ()) -> None:
-        """Build from positions in any order; a `Holder`, as decoders pass, is used as it is."""
+        """Build from positions in any order; a `Holder`, as decoders pass, is used directly."""
         if isinstance(positions, Holder):
             self._holder = positions
         elif isinstance(positions, BitmapSet):

@@ -14,7 +14,7 @@ from pyroaring import AbstractBitMap, BitMap
 
 from dvcodec.core.bitmap import ARRAY_MAX
 from dvcodec.core.build import COOKIE_NO_RUNS, MAX_CONTAINERS, from_sorted
-from dvcodec.core.cursor import Cursor, raise_first
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import Truncated
 from dvcodec.core.gather_scatter import put, u16, u32
 from dvcodec.core.heads import MIN_BITMAP, read_heads
@@ -42,16 +42,11 @@ def cardinalities(cursor: Cursor, starts: Index, sizes: Index) -> Index:
         NotCanonical: more than 65,536 containers.
     """
     data = bytes_of(cursor)
-    raise_first(
-        sizes < MIN_BITMAP,
-        lambda i: cursor.error(
-            Truncated, "roaring bitmap", at=int(starts[i]), expected=f"{MIN_BITMAP} bytes", actual=int(sizes[i])
-        ),
-    )
+    if (i := first_true(sizes < MIN_BITMAP)) is not None:
+        raise cursor.error(Truncated, "roaring bitmap", at=starts[i], expected=f"{MIN_BITMAP} bytes", actual=sizes[i])
     heads = read_heads(data, starts)
-    bad = np.flatnonzero(~heads.valid | (heads.descriptors + 4 * heads.counts > sizes))
-    if len(bad):
-        _read_one(cursor, int(starts[bad[0]]), int(sizes[bad[0]]))
+    if (i := first_true(~heads.valid | (heads.descriptors + 4 * heads.counts > sizes))) is not None:
+        _read_one(cursor, starts[i], sizes[i])
     cards = u16(data, spread(starts + heads.descriptors, 4 * heads.counts)[2::4]) + 1
     return sums(cards, heads.counts)
 

@@ -29,7 +29,7 @@ __all__ = [
 COOKIE_NO_RUNS = 12346
 COOKIE_RUNS = 12347
 OFFSETS_FROM = 4
-"""Containers from which a bitmap with run containers has an offset table."""
+"""A bitmap with run containers has an offset table if it has at least this many containers."""
 MAX_CONTAINERS = 1 << 16
 MAX_RANGE_CONTAINERS = 1 << 24
 """Upper bound on the blocks of 65,536 rows that `from_ranges` covers: 2**40 rows."""

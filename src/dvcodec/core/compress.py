@@ -45,7 +45,7 @@ def decompress(
         codec: ``lz4`` or ``zstd``.
         limit: name of the `Limits` field that bounds the content size.
         limits: the limits.
-        sized: whether the frame must state its content size; only ``zstd`` frames can be read without.
+        sized: whether the frame must state its content size; only ``zstd`` frames can be read without it.
 
     Raises:
         Truncated: the window ends inside the frame.

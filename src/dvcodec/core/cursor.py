@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-__all__ = ["BytesLike", "Cursor", "as_view", "raise_first"]
+__all__ = ["BytesLike", "Cursor", "as_view", "first_true"]
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | NDArray[np.uint8]
 """Any contiguous object with the buffer protocol."""
@@ -47,10 +47,9 @@ def as_view(buf: BytesLike) -> memoryview:
     return (view if view.format == "B" and view.ndim == 1 else view.cast("B")).toreadonly()
 
 
-def raise_first(mask: NDArray[np.bool_], error: Callable[[int], Exception]) -> None:
-    """Raise `error(i)` for the first index i at which `mask` is True, if there is one."""
-    if len(mask) and mask[first := int(mask.argmax())]:
-        raise error(first)
+def first_true(mask: NDArray[np.bool_]) -> int | None:
+    """Return the first index at which `mask` is True, or None."""
+    return first if len(mask) and mask[first := int(mask.argmax())] else None
 
 
 class Cursor:

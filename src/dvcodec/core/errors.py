@@ -5,6 +5,8 @@ Each class also inherits the matching builtin, so `except ValueError` and `excep
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "BadMagic",
     "CardinalityMismatch",
@@ -31,7 +33,7 @@ class UsageError(DvcodecError, ValueError):
 
 
 class MissingExtra(UsageError, ImportError):
-    """An optional dependency is not installed; the message names the extra that brings it."""
+    """An optional dependency is not installed; the message names the extra that installs it."""
 
     def __init__(self, package: str, extra: str) -> None:
         self.package = package
@@ -59,6 +61,8 @@ class DecodeError(DvcodecError, ValueError):
         offset: byte offset in `source`, 0-based, or None if the error has no single position.
         expected: what a valid file has there.
         actual: what was found. CRCs are given in hex.
+
+    NumPy scalars are stored as Python values.
     """
 
     def __init__(
@@ -72,9 +76,9 @@ class DecodeError(DvcodecError, ValueError):
     ) -> None:
         self.what = what
         self.source = source
-        self.offset = offset
-        self.expected = expected
-        self.actual = actual
+        self.offset = None if offset is None else int(offset)
+        self.expected = _plain(expected)
+        self.actual = _plain(actual)
         super().__init__(what)
 
     def __str__(self) -> str:
@@ -92,6 +96,11 @@ class DecodeError(DvcodecError, ValueError):
     def __reduce__(self) -> tuple[object, ...]:
         """Keep every field when pickled: Spark workers send errors to the driver that way."""
         return (_rebuild, (type(self), self.what, self.source, self.offset, self.expected, self.actual))
+
+
+def _plain(value: Any) -> object:
+    """Return a NumPy scalar as a Python value, without importing NumPy."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 def _rebuild(

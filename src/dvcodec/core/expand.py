@@ -38,7 +38,7 @@ def ranges_of(view: BitmapView) -> NDArray[np.int64]:
 def _array_values(
     view: BitmapView, chosen: NDArray[np.int64], high: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
-    """Return the values of array containers, each plus its container's `high`, and the low 16 bits alone."""
+    """Return the values of array containers, each plus its container's `high`, and separately the low 16 bits."""
     cards = view.cards[chosen]
     low = gather(view.words, view.word_starts[chosen], cards)
     values = np.repeat(high[chosen], cards)

@@ -1,4 +1,4 @@
-"""Positions, ranges, masks and counts of a row set, from its bitmaps by key; `expand` has those of one bitmap.
+"""Positions, ranges, masks and counts of a row set, from its bitmaps by key; `expand` does the same for one bitmap.
 
 A key is the high half of the positions in its bitmap; keys ascend, and no bitmap is empty.
 """

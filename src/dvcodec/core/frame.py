@@ -3,10 +3,10 @@
 ::
 
     offset  bytes  order  content
-    0       4      BE     L = 4 + length of the vector (magic and vector, not itself, not the CRC)
+    0       4      BE     L = 4 + length of the bitmap (without itself and the CRC)
     4       4      raw    magic: the layout of the vector
-    8       L - 4  -      vector
-    4 + L   4      BE     CRC-32 of magic and vector
+    8       L - 4  -      bitmap
+    4 + L   4      BE     CRC-32 of magic and bitmap
 
 Sources: Iceberg's Puffin specification, blob type deletion-vector-v1; Delta's PROTOCOL.md, "Deletion Vector File
 Storage Format"; Paimon's ``BitmapDeletionVector`` and ``Bitmap64DeletionVector``.
@@ -101,20 +101,17 @@ def peek_size(cursor: Cursor) -> int:
     return length + LENGTH_BYTES + CRC_BYTES
 
 
-def read(
-    cursor: Cursor, *, allowed: tuple[Magic, ...] = tuple(Magic), exact: bool = False, verify_checksum: bool = True
-) -> Frame:
-    """Read the frame at the cursor and move past it. Length, CRC and magic are checked, in this order.
+def read(cursor: Cursor, *, allowed: tuple[Magic, ...] = tuple(Magic), verify_checksum: bool = True) -> Frame:
+    """Read the frame that fills the rest of the window. Length, CRC and magic are checked, in this order.
 
     Args:
         cursor: at the length field.
         allowed: the magics that the format allows.
-        exact: True if the frame must fill the rest of the window.
         verify_checksum: False skips the CRC (to inspect a damaged vector).
 
     Raises:
         Truncated: the window ends before the frame does.
-        NotCanonical: the stored length is too small, or with `exact` not that of the window.
+        NotCanonical: the stored length is too small, or not that of the window.
         ChecksumMismatch: the CRC differs; expected (stored) and actual (computed) are given in hex.
         BadMagic: not one of `allowed`.
     """
@@ -126,16 +123,16 @@ def read(
         )
     room = cursor.remaining - CRC_BYTES
     if length > room:
-        expected = f"at most {max(room, 0)} (bytes left for magic and vector)"
+        expected = f"at most {max(room, 0)} (bytes left for magic and bitmap)"
         raise cursor.error(Truncated, "length field", at=start, expected=expected, actual=length)
-    if exact and length != room:
-        expected = f"{room} (bytes of magic and vector)"
+    if length != room:
+        expected = f"{room} (bytes of magic and bitmap)"
         raise cursor.error(NotCanonical, "length field", at=start, expected=expected, actual=length)
-    body = cursor.take(length, "magic and vector")
+    body = cursor.take(length, "magic and bitmap")
     crc_pos = cursor.pos
     stored = cursor.u32be("CRC-32")
     if verify_checksum:
-        check_crc(cursor, crc_pos, "magic and vector", stored, body)
+        check_crc(cursor, crc_pos, "magic and bitmap", stored, body)
     magic = check_magic(cursor, start + LENGTH_BYTES, bytes(body[:MAGIC_BYTES]), allowed)
     base = cursor.base + start + LENGTH_BYTES + MAGIC_BYTES
     vector = Cursor(body[MAGIC_BYTES:], source=cursor.source, base=base)

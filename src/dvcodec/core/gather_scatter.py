@@ -12,7 +12,7 @@ from dvcodec.core.ragged import Bytes, Index, spread
 __all__ = ["put", "put_words", "u16", "u32", "words_at"]
 
 _LONG = 16
-"""Mean words of a piece from which pieces are copied as slices, instead of word by word."""
+"""Pieces of more than this many words on average are copied as slices, not word by word."""
 
 
 def _read(data: Bytes, at: Index, dtype: str, size: int) -> Index:

@@ -75,7 +75,7 @@ class Stored(tuple[memoryview, int, int, int], Holder):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Canonical(Holder):
-    """Canonically serialized bitmaps, built on first use: many row sets are encoded and never read.
+    """Canonically serialized bitmaps, built on first use, because many row sets are encoded but never read.
 
     Attributes:
         parts: key -> bytes of the bitmap as from `roaring.serialize`, in pieces; keys ascend.

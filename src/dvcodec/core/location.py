@@ -1,4 +1,4 @@
-"""Where a vector is stored: what a manifest or log records of it."""
+"""The location of a stored vector, as a manifest or log records it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DvLocation:
         format: ``iceberg``, ``delta``, ``paimon32`` or ``paimon64``: the format whose metadata references it.
         path: the file that holds the vector.
         offset: byte offset of the frame's length field in that file.
-        size: bytes of the whole frame: length field, magic, vector, CRC. (Delta logs and Paimon 32-bit metadata
+        size: bytes of the whole frame: length field, magic, bitmap, CRC. (Delta logs and Paimon 32-bit metadata
             record 8 less.)
         cardinality: number of deleted rows.
         data_file: the data file whose rows these are; None if unknown.

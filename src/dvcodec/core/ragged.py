@@ -13,14 +13,27 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ByteStrings", "Bytes", "Flags", "Index", "copy_pieces", "gather", "offsets_of", "spread", "sums"]
+__all__ = [
+    "ByteStrings",
+    "Bytes",
+    "Flags",
+    "Index",
+    "Values",
+    "copy_pieces",
+    "cut_by_weight",
+    "gather",
+    "offsets_of",
+    "spread",
+    "sums",
+]
 
 T = TypeVar("T", bound=np.generic)
 Index = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
+Values = NDArray[np.uint64]
 _LONG = 256
-"""Items of a piece from which it is copied as a slice, instead of item by item."""
+"""A piece of at least this many items is copied as a slice, not item by item."""
 
 
 def offsets_of(lengths: NDArray[Any]) -> Index:
@@ -28,6 +41,16 @@ def offsets_of(lengths: NDArray[Any]) -> Index:
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+def cut_by_weight(weights: NDArray[Any], most: int) -> Iterator[slice]:
+    """Cut weighted items into slices of at most `most` weight each; a heavier item gets its own."""
+    bounds = offsets_of(weights)
+    start = 0
+    while start < len(weights):
+        stop = max(int(np.searchsorted(bounds, bounds[start] + most, side="right")) - 1, start + 1)
+        yield slice(start, stop)
+        start = stop
 
 
 def sums(values: NDArray[Any], counts: Index) -> Index:

@@ -21,7 +21,7 @@ from pyroaring import AbstractBitMap, BitMap
 
 from dvcodec.core.bitmap import ARRAY_MAX, BitmapView, ContainerKind, payload_sizes
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, MAX_CONTAINERS, OFFSETS_FROM, from_sorted
-from dvcodec.core.cursor import BytesLike, Cursor, raise_first
+from dvcodec.core.cursor import BytesLike, Cursor, first_true
 from dvcodec.core.errors import BadMagic, NotCanonical, Truncated
 
 __all__ = ["EMPTY_BITMAP", "serialize", "walk"]
@@ -51,16 +51,14 @@ def walk(cursor: Cursor) -> BitmapView:
     descriptors_pos = cursor.pos
     descriptors = np.frombuffer(cursor.take(4 * count, "roaring descriptors"), "<u2").reshape(count, 2)
     keys, cards = descriptors[:, 0], descriptors[:, 1].astype(np.int64) + 1
-    raise_first(
-        keys[1:] <= keys[:-1],
-        lambda i: cursor.error(
+    if (i := first_true(keys[1:] <= keys[:-1])) is not None:
+        raise cursor.error(
             NotCanonical,
             "container keys not strictly ascending",
             at=descriptors_pos + 4 * (i + 1),
-            expected=f"a key above {int(keys[i])}",
-            actual=int(keys[i + 1]),
-        ),
-    )
+            expected=f"a key above {keys[i]}",
+            actual=keys[i + 1],
+        )
     table_pos, table = cursor.pos, None
     if is_run is None or count >= OFFSETS_FROM:
         table = np.frombuffer(cursor.take(4 * count, "roaring offset table"), "<u4").astype(np.int64)
@@ -72,16 +70,11 @@ def walk(cursor: Cursor) -> BitmapView:
     starts = ends - sizes
     if table is not None:
         offsets = table
-        raise_first(  # from the first container beyond the window on, `take` reports the error
-            (offsets != starts) & (starts <= cursor.end - start),
-            lambda i: cursor.error(
-                NotCanonical,
-                f"offset of container {i}",
-                at=table_pos + 4 * i,
-                expected=int(starts[i]),
-                actual=int(offsets[i]),
-            ),
-        )
+        # From the first container beyond the window on, `take` reports the error.
+        if (i := first_true((offsets != starts) & (starts <= cursor.end - start))) is not None:
+            raise cursor.error(
+                NotCanonical, f"offset of container {i}", at=table_pos + 4 * i, expected=starts[i], actual=offsets[i]
+            )
     cursor.take(int(ends[-1]) - header, "roaring containers")
     kinds = (cards > ARRAY_MAX).astype(np.uint8)
     if is_run is not None:
@@ -156,7 +149,7 @@ def _with_run_sizes(
 
 
 def serialize(bitmap: AbstractBitMap, *, run_optimize: bool = True) -> bytes:
-    """Serialize a bitmap in a form that depends on its values only.
+    """Serialize a bitmap in a form that depends only on its values.
 
     Args:
         bitmap: any 32-bit bitmap; not modified.

@@ -21,7 +21,7 @@ from pyroaring import AbstractBitMap, FrozenBitMap
 
 from dvcodec.core.bitmap import BitmapView, ContainerMix
 from dvcodec.core.build import Pieces
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.roaring import EMPTY_BITMAP, serialize, walk
@@ -177,11 +177,9 @@ def _skip_gaps(cursor: Cursor, left: int, last: int, max_key: int) -> tuple[int,
         others = np.flatnonzero((records[:, 1] != _GAP[0]) | (records[:, 2] != _GAP[1]))
         gaps = int(others[0]) if len(others) else size
         keys = records[:gaps, 0].astype(np.int64)
-        bad = np.flatnonzero((np.diff(keys, prepend=last) <= 0) | (keys > max_key))
-        if len(bad):
-            i = int(bad[0])
-            before = int(keys[i - 1]) if i else last
-            raise _key_error(cursor, cursor.pos + i * MIN_BUCKET, int(keys[i]), before, max_key)
+        if (i := first_true((np.diff(keys, prepend=last) <= 0) | (keys > max_key))) is not None:
+            before = keys[i - 1] if i else last
+            raise _key_error(cursor, cursor.pos + i * MIN_BUCKET, keys[i], before, max_key)
         cursor.pos += gaps * MIN_BUCKET
         total += gaps
         last = int(keys[-1]) if gaps else last

@@ -164,8 +164,8 @@ class RowSet(BitmapSet):
 
         Args:
             dtype: ``np.int64``, or ``np.uint64`` for positions from 2**63 on.
-            max_rows: upper bound on expanded rows, as a few bytes of runs can encode billions; None for no bound. Use
-                `chunks`, `ranges` or `mask` for larger sets.
+            max_rows: upper bound on expanded rows, because a few bytes of runs can encode billions; None for no bound.
+                Use `chunks`, `ranges` or `mask` for larger sets.
 
         Raises:
             LimitExceeded: the set has more than `max_rows` rows.

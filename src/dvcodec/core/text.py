@@ -1,4 +1,4 @@
-"""Formats numbers and names for display, on the command line and in reports."""
+"""Formats numbers and names for display on the command line and in reports."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.cursor import Cursor, raise_first
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated
-from dvcodec.core.ragged import Index, gather, offsets_of, spread
+from dvcodec.core.ragged import Index, Values, gather, offsets_of, spread
 
 __all__ = ["MAX_BYTES", "bytes_of", "decode", "encode", "read_at", "read_runs", "sizes", "uvarints"]
 
@@ -22,8 +22,6 @@ _TOP_BYTE = 1
 """Largest tenth byte: bit 63."""
 _FAR = 4
 """Copy the runs out of the window first if they span this many times their maximum size."""
-
-Values = NDArray[np.uint64]
 
 
 def bytes_of(cursor: Cursor) -> NDArray[np.uint8]:
@@ -43,7 +41,8 @@ def read_at(cursor: Cursor, positions: NDArray[Any], what: str) -> tuple[Values,
     """
     data, end = bytes_of(cursor), cursor.end
     starts = np.asarray(positions, np.int64)
-    raise_first((starts < 0) | (starts >= end), lambda i: _truncated(cursor, int(starts[i]), what))
+    if (i := first_true((starts < 0) | (starts >= end))) is not None:
+        raise _truncated(cursor, starts[i], what)
     first = data[starts]
     values = (first & 0x7F).astype(np.uint64)
     stops = starts + 1
@@ -54,8 +53,8 @@ def read_at(cursor: Cursor, positions: NDArray[Any], what: str) -> tuple[Values,
         index = stops[open_]
         if k == MAX_BYTES:
             raise _too_long(cursor, int(starts[open_[0]]), what)
-        if int(index.max()) >= end:
-            raise _truncated(cursor, int(starts[open_[int(np.argmax(index >= end))]]), what)
+        if (i := first_true(index >= end)) is not None:
+            raise _truncated(cursor, starts[open_[i]], what)
         byte = data[index]
         if k == MAX_BYTES - 1:
             _check_top(cursor, starts[open_], byte, what)
@@ -69,7 +68,7 @@ def read_runs(cursor: Cursor, starts: NDArray[Any], counts: NDArray[Any], what: 
     """Read `counts[i]` consecutive varints at `starts[i]`, for every i.
 
     Takes time proportional to the window from the first start to the last end or, if the runs are far apart, to the
-    runs alone.
+    runs.
 
     Returns:
         uint64[sum of counts] values, and int64[n] positions after each run.
@@ -97,7 +96,8 @@ def read_runs(cursor: Cursor, starts: NDArray[Any], counts: NDArray[Any], what: 
         ends += low
         first, beyond = np.searchsorted(ends, starts), np.full(len(starts), len(ends))
     fits = starts + MAX_BYTES * counts <= cursor.end
-    raise_first(first + counts > beyond, lambda i: (_too_long if fits[i] else _truncated)(cursor, int(starts[i]), what))
+    if (i := first_true(first + counts > beyond)) is not None:
+        raise (_too_long if fits[i] else _truncated)(cursor, starts[i], what)
     index = spread(first, counts)
     stops = starts.copy()
     some = counts > 0
@@ -143,8 +143,8 @@ def _values(cursor: Cursor, data: NDArray[np.uint8], begins: Index, ends: Index,
         byte = data[begins[open_] + k]
         if k == MAX_BYTES - 1:
             starts = begins[open_]
-            if (extra[open_] > k).any():
-                raise _too_long(cursor, int(starts[np.argmax(extra[open_] > k)]), what)
+            if (i := first_true(extra[open_] > k)) is not None:
+                raise _too_long(cursor, starts[i], what)
             _check_top(cursor, starts, byte, what)
         values[open_] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * k)
         open_ = open_[extra[open_] > k]
@@ -152,10 +152,8 @@ def _values(cursor: Cursor, data: NDArray[np.uint8], begins: Index, ends: Index,
 
 
 def _check_top(cursor: Cursor, starts: Index, byte: NDArray[np.uint8], what: str) -> None:
-    raise_first(
-        (byte & 0x7F) > _TOP_BYTE,
-        lambda i: cursor.error(NotCanonical, what, at=int(starts[i]), expected="a varint below 2**64"),
-    )
+    if (i := first_true((byte & 0x7F) > _TOP_BYTE)) is not None:
+        raise cursor.error(NotCanonical, what, at=starts[i], expected="a varint below 2**64")
 
 
 def _truncated(cursor: Cursor, pos: int, what: str) -> Truncated:

@@ -1,6 +1,6 @@
 """A stored deletion vector: framed or bare, in any of the three layouts, walked but not expanded.
 
-Shared by all formats, which differ in magic and metadata only. Checks run in this order: length, CRC, magic, structure,
+Shared by all formats, which differ only in magic and metadata. Checks run in this order: length, CRC, magic, structure,
 cardinality; array order and bitset population last (`check`, `load`).
 """
 
@@ -16,14 +16,14 @@ from dvcodec.core import frame as framing
 from dvcodec.core import roaring, roaring64
 from dvcodec.core.bitmap import BitmapView
 from dvcodec.core.build import Pieces
-from dvcodec.core.cursor import BytesLike, Cursor
+from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Truncated, UsageError
 from dvcodec.core.frame import MAGIC_BYTES, Frame, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, VectorView
 from dvcodec.core.rowset import RowSet
 
-__all__ = ["Vector", "encode_payload", "encode_pieces", "read", "read_payload", "read_whole", "walk"]
+__all__ = ["Vector", "encode_payload", "encode_pieces", "read", "read_payload", "walk"]
 
 _MIN_NATIVE = 12
 """Bytes of the smallest entry of a native array: an i32 length and the empty bitmap."""
@@ -68,19 +68,17 @@ class Vector:
 
 def read(
     cursor: Cursor,
-    *,
     allowed: tuple[Magic, ...] = tuple(Magic),
-    exact: bool = False,
     cardinality: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    *,
     verify_checksum: bool = True,
 ) -> Vector:
-    """Read the framed vector at the cursor and move past it.
+    """Read the framed vector that fills the rest of the window.
 
     Args:
         cursor: at the frame's length field.
         allowed: magics that the format allows.
-        exact: True if the frame must fill the rest of the window.
         cardinality: rows according to the metadata; None skips the check.
         limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
@@ -90,40 +88,10 @@ def read(
     """
     start = cursor.pos
     limits.check("max_vector_bytes", min(framing.peek_size(cursor), cursor.remaining), cursor, start)
-    frame = framing.read(cursor, allowed=allowed, exact=exact, verify_checksum=verify_checksum)
+    frame = framing.read(cursor, allowed=allowed, verify_checksum=verify_checksum)
     view = walk(frame.magic, frame.vector, limits)
     _check_cardinality(cursor, start, view, cardinality)
     return Vector(frame.magic, view, frame)
-
-
-def read_whole(
-    buf: BytesLike,
-    allowed: tuple[Magic, ...],
-    cardinality: int | None,
-    limits: Limits,
-    verify_checksum: bool,
-    source: str | None,
-    base: int,
-) -> Vector:
-    """Read a buffer that contains exactly one framed vector.
-
-    Args:
-        buf: exactly the frame.
-        allowed: magics that the format allows.
-        cardinality: rows according to the metadata; None skips the check.
-        limits: bounds on what the bytes may claim.
-        verify_checksum: False skips the CRC.
-        source: name of the file, for errors.
-        base: byte offset of the frame in that file, for errors.
-
-    Raises:
-        DecodeError: see `read`; or bytes follow the frame.
-        UsageError: `buf` is not a contiguous buffer.
-    """
-    cursor = Cursor(buf, source=source, base=base)
-    return read(
-        cursor, allowed=allowed, exact=True, cardinality=cardinality, limits=limits, verify_checksum=verify_checksum
-    )
 
 
 def read_payload(
@@ -133,7 +101,7 @@ def read_payload(
     cardinality: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Vector:
-    """Read magic and vector, which fill the rest of the window: the body of a frame, or a Delta inline vector.
+    """Read magic and bitmap, which fill the rest of the window: the body of a frame, or a Delta inline vector.
 
     Raises:
         Truncated: the window ends first.

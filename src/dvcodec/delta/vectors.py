@@ -1,4 +1,4 @@
-"""Delta's vector files; `inline` has the vectors in the log.
+"""Delta's vector files; `inline` handles the vectors in the log.
 
 Specification: Delta's PROTOCOL.md, "Deletion Vector Format" and "Deletion Vector File Storage Format"; Java class
 ``RoaringBitmapArray``. A file is a version byte and adjacent frames; the log has their data files::
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-def decode(
+def decode(  # noqa: D417  (the other arguments are those of `dvcodec.iceberg.decode`)
     buf: BytesLike,
     *,
     cardinality: int | None = None,
@@ -50,24 +50,21 @@ def decode(
 ) -> RowSet:
     """Decode one frame of a vector file, portable or native.
 
+    See `dvcodec.iceberg.decode` for `limits`, `verify_checksum`, `source`, `base`, the result and the errors.
+
     Args:
         buf: exactly the frame: ``sizeInBytes + 8`` bytes from the descriptor's offset.
         cardinality: from the descriptor; None skips the check.
-        limits: bounds on what the bytes may claim.
-        verify_checksum: False skips the CRC.
-        source: name of the file, for errors.
-        base: byte offset of the frame in that file, for errors.
-
-    Returns and raises as `dvcodec.iceberg.decode`.
     """
-    return vector.read_whole(buf, MAGICS, cardinality, limits, verify_checksum, source, base).load()
+    cursor = Cursor(buf, source=source, base=base)
+    return vector.read(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum).load()
 
 
 def encode(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True, gap_keys: bool = True) -> bytes:
     """Encode one frame.
 
-    The defaults give the bytes of Delta Spark for a fresh vector. *Merged* vectors are not run-optimised there, and may
-    have other containers.
+    The defaults give the bytes of Delta Spark for a fresh vector. Delta Spark does not run-optimise *merged* vectors,
+    so they may have other containers.
 
     Args:
         rows: the deleted rows.
@@ -126,14 +123,7 @@ def load(
 
 def _load_from(source: Source, location: DvLocation | Descriptor, limits: Limits, verify_checksum: bool) -> RowSet:
     cursor = frame_at(source, location, limits)
-    return decode(
-        cursor.view,
-        cardinality=location.cardinality,
-        limits=limits,
-        verify_checksum=verify_checksum,
-        source=source.name,
-        base=cursor.base,
-    )
+    return vector.read(cursor, MAGICS, location.cardinality, limits, verify_checksum=verify_checksum).load()
 
 
 def frame_at(source: Source, location: DvLocation | Descriptor, limits: Limits = DEFAULT_LIMITS) -> Cursor:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.cursor import Cursor, raise_first
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 
 __all__ = ["decode", "encode"]
@@ -57,23 +57,19 @@ def decode(text: str, size: int | None = None, *, source: str | None = None) -> 
     if len(raw) % 5:
         raise cursor.error(NotCanonical, "length of Z85 text", expected="a multiple of 5", actual=len(raw))
     digits = _VALUES[np.frombuffer(raw, np.uint8)]
-    raise_first(
-        digits == _NOT_A_DIGIT,
-        lambda i: cursor.error(
+    if (i := first_true(digits == _NOT_A_DIGIT)) is not None:
+        raise cursor.error(
             NotCanonical, "Z85 character", at=i, expected="one of the alphabet", actual=repr(chr(raw[i]))
-        ),
-    )
+        )
     groups = digits.reshape(-1, 5).astype(np.int64)
     tail = _rust_tail(groups[-1]) if len(groups) else 0
     values = groups @ _POWERS
     if tail:
         values[-1] = int(groups[-1, 4 - tail :] @ _POWERS[4 - tail :])
-    raise_first(
-        values >= 1 << 32,
-        lambda i: cursor.error(
+    if (i := first_true(values >= 1 << 32)) is not None:
+        raise cursor.error(
             NotCanonical, "Z85 group", at=5 * i, expected="a value below 2**32", actual=repr(text[5 * i : 5 * i + 5])
-        ),
-    )
+        )
     data = values.astype(">u4").tobytes()
     if tail:
         if int(values[-1]) >> 8 * tail:

@@ -28,15 +28,15 @@ ROW_POSITION_FIELD = 2147483645
 CARDINALITY = "cardinality"
 """Blob property: number of rows, as a decimal string."""
 NO_ID = -1
-"""snapshot-id and sequence-number of a deletion vector: the manifest has them after the commit."""
+"""snapshot-id and sequence-number of a deletion vector: the manifest has the real ones after the commit."""
 
 
 def vector_blobs(footer: Footer, source: str | None = None) -> list[BlobMetadata]:
     """Return the deletion vectors among the blobs of a footer.
 
     Raises:
-        NotCanonical: the vectors are larger than the file: many entries for the same bytes would take very long to
-            read. (A single wrong length is reported when that blob is read.)
+        NotCanonical: together the vectors are larger than the file; many entries for the same bytes would take very
+            long to read. (A single wrong length is reported when that blob is read.)
     """
     blobs = [blob for blob in footer.blobs if blob.type == BLOB_TYPE]
     lengths = sorted(max(blob.length, 0) for blob in blobs)

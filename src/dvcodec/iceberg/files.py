@@ -20,7 +20,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, NO_ID, ROW_POSITION_FIELD, check_blob, vector_blobs
 from dvcodec.iceberg.manifest import java_blob_order, location_of
-from dvcodec.iceberg.vectors import MAGICS, decode, encode
+from dvcodec.iceberg.vectors import MAGICS, encode
 from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_source, read_window, target_name
 from dvcodec.io.allowed_locations import check_reach, protocols
 from dvcodec.io.coalesce import coalesce
@@ -50,14 +50,8 @@ def read_blob(reader: PuffinReader, blob: BlobMetadata, *, verify_checksum: bool
         DecodeError: the blob or its metadata is corrupt.
         OSError: the file cannot be read.
     """
-    return vector.read(
-        reader.read_stored(blob),
-        allowed=MAGICS,
-        exact=True,
-        cardinality=check_blob(blob, reader.source.name),
-        limits=reader.limits,
-        verify_checksum=verify_checksum,
-    )
+    window, cardinality = reader.read_stored(blob), check_blob(blob, reader.source.name)
+    return vector.read(window, MAGICS, cardinality, reader.limits, verify_checksum=verify_checksum)
 
 
 def load(
@@ -91,14 +85,7 @@ def load(
             check_reach(location.path, None, protocols(allow))
     with open_source(location.path if source is None else source, storage_options=storage_options) as opened:
         cursor = read_frame(opened, location.offset, location.size, limits)
-        return decode(
-            cursor.view,
-            cardinality=location.cardinality,
-            limits=limits,
-            verify_checksum=verify_checksum,
-            source=opened.name,
-            base=cursor.base,
-        )
+        return vector.read(cursor, MAGICS, location.cardinality, limits, verify_checksum=verify_checksum).load()
 
 
 def read_deletion_vectors(
@@ -196,8 +183,7 @@ def write_deletion_vectors(
         target: path, URL or writable file.
         vectors: data file -> deleted rows (an empty set is written as an empty vector).
         created_by: file property ``created-by``.
-        order: ``java`` puts the blobs in the order of Java's writer (see `java_blob_order`), ``given`` in that of
-            the mapping.
+        order: ``java`` orders the blobs as Java's writer does (see `java_blob_order`), ``given`` as the mapping does.
         run_optimize: see `encode`.
         gap_keys: see `encode`.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
@@ -234,7 +220,7 @@ def write_stored_vectors(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: a frame without a data file, or two of one data file, also in two spellings (nothing is written
+        UsageError: a frame without a data file, or two frames for one data file in any spelling (nothing is written
             then).
         OSError: the file cannot be written (an existing file is kept).
     """

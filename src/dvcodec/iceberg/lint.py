@@ -1,7 +1,7 @@
 """Rules for the metadata of ``deletion-vector-v1`` blobs, as named checks.
 
 Source: Puffin specification, blob type deletion-vector-v1; Iceberg Java and Go reject files that break the first
-four. Fields are not checked: writers differ (Java names the row position column, Trino and DuckDB none).
+four. ``fields`` is not checked: Java writes the id of the row position column, Trino and DuckDB write none.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ __all__ = ["java_blob_order", "location_of", "manifest_entry"]
 _JAVA_TABLE = 16
 """Initial buckets of a HashMap."""
 _JAVA_CROWDED = 8
-"""Entries of a bucket from which a small table doubles."""
+"""A small table doubles if a bucket has at least this many entries."""
 _JAVA_MIN_TREE_TABLE = 64
 _INVERSE_31 = pow(31, -1, 2**32)
 

@@ -1,4 +1,4 @@
-"""Iceberg deletion vectors: the ``deletion-vector-v1`` blob; `files` has the Puffin files.
+"""Iceberg deletion vectors: the ``deletion-vector-v1`` blob; `files` reads and writes the Puffin files.
 
 Specification: Apache Iceberg, "Puffin file format" (blob type deletion-vector-v1) and "Table spec" v3; the bytes are
 those of Iceberg Java's ``BitmapPositionDeleteIndex``. A blob is one frame::
@@ -12,7 +12,7 @@ the footer. Positions are 0-based physical row positions in the data file.
 from __future__ import annotations
 
 from dvcodec.core import frame, vector
-from dvcodec.core.cursor import BytesLike
+from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
@@ -52,7 +52,8 @@ def decode(
     >>> decode(encode(RowSet([1, 3, 5])), cardinality=3)
     RowSet([1, 3, 5])
     """
-    return vector.read_whole(buf, MAGICS, cardinality, limits, verify_checksum, source, base).load()
+    cursor = Cursor(buf, source=source, base=base)
+    return vector.read(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum).load()
 
 
 def encode(rows: RowSet, *, run_optimize: bool = True, gap_keys: bool = True) -> bytes:

@@ -51,7 +51,7 @@ def check_reach(path: str, home: str | None, allow: frozenset[str] = frozenset()
             protocol in it.
 
     Raises:
-        Unsupported: metadata may not reference this location.
+        Unsupported: metadata must not reference this location.
         NotCanonical: not a location: a ``file:`` URL of another host.
     """
     try:
@@ -87,7 +87,7 @@ def check_step(name: str, home: str) -> None:
 
 
 def _scheme(url: str) -> str:
-    """Return the protocol of one part of a chain; a part may be a protocol alone (``simplecache``)."""
+    """Return the protocol of one part of a chain; a part may be only a protocol (``simplecache``)."""
     return url.partition("://")[0].lower()
 
 

@@ -10,7 +10,7 @@ __all__ = ["BlockSource"]
 
 BLOCK_BYTES = 1 << 16
 MAX_BLOCKS = 256
-"""Blocks kept (16 MiB), least recently used first out."""
+"""Maximum number of cached blocks (16 MiB); the least recently used are evicted."""
 
 
 class BlockSource:

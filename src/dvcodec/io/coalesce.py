@@ -1,4 +1,4 @@
-"""Coalesce byte ranges: one request of at most a few megabytes for ranges that are close together."""
+"""Coalesce byte ranges: ranges that are close together are read with one request of a few megabytes at most."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dvcodec.core.ragged import Index
 from dvcodec.io.source import Source
 
 __all__ = ["WINDOW_BYTES", "WINDOW_VECTORS", "by_windows", "coalesce"]
 
-Index = NDArray[np.int64]
 
 WINDOW_BYTES = 1 << 24
 WINDOW_VECTORS = 1 << 15

@@ -21,7 +21,7 @@ class FileCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # Keys are a location and how often it was written: a write makes earlier entries unreachable.
+        # A key is a location and the number of writes to it, so a write makes earlier entries unreachable.
         self._sources: OrderedDict[tuple[str, int], StoreSource] = OrderedDict()
         self._objects: dict[tuple[str, int], StoredObject] = {}
         self._writes: dict[str, int] = {}
@@ -42,7 +42,7 @@ class FileCache:
 
         Args:
             location: URL.
-            options: of its store.
+            options: options of its store.
             size: bytes according to metadata; None if unknown.
         """
         with self._lock:

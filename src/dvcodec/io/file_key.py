@@ -3,7 +3,7 @@
 Engines spell the same file differently: ``s3://`` and ``s3a://``, ``file:/x`` and ``/x``, ``a//b`` and ``a/b``. Tables
 store plain text; Spark's ``_metadata.file_path`` and Delta's log percent-encode. A name does not show whether it is
 encoded, because a file may really be named ``a%20b`` (folders of Hive partitions are), so `file_key` never decodes:
-`unite_spellings` resolves this by the names of a job, other callers by the files that exist.
+`unite_spellings` resolves this by the other names in a job, other callers by the files that exist.
 """
 
 from __future__ import annotations

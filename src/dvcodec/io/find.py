@@ -62,7 +62,7 @@ def find_remote(url: str, storage: Storage) -> FoundFiles | None:
             found = storage.stat(url)
         except StoreError as err:
             if err.reason in (Reason.DENIED, Reason.BAD_CREDENTIALS):
-                denied = err  # S3 says so of an object that is not there, and never why: a list has its words
+                denied = err  # S3 may answer so for a missing object, without a message: the list below has one
             elif err.reason is not Reason.NO_OBJECT:
                 raise
         else:
@@ -76,14 +76,14 @@ def find_remote(url: str, storage: Storage) -> FoundFiles | None:
     except StoreError:
         if denied is None or not url.lower().startswith("http"):
             raise
-        raise denied from None  # web servers without lists say so in words that do not help
+        raise denied from None  # web servers without listings give unhelpful errors
     if matching is None and denied is not None:
         raise denied
     return matching
 
 
 def _matching(url: str, storage: Storage) -> FoundFiles | None:
-    """List the folder of that exact name, else the keys that match: one listing of the prefix has both."""
+    """Return the files in the folder of that exact name, else those that match: one listing of the prefix has both."""
     inner, chain, outer = url.partition("::")
     before = _MAGIC.split(inner, maxsplit=1)[0].rpartition("/")[0]
     base = before + chain + outer

@@ -153,7 +153,7 @@ def _frame_size(piece: Cursor, left: int, count: int, limits: Limits) -> int:
         raise piece.error(
             Truncated,
             "length field",
-            expected=f"at most {max(left - 8, 0)} (bytes left for magic and vector)",
+            expected=f"at most {max(left - 8, 0)} (bytes left for magic and bitmap)",
             actual=size - 8,
         )
     if size < frame.FRAME_OVERHEAD + 4:

@@ -24,7 +24,7 @@ class Listed:
     Attributes:
         location: path or URL, spelled as the folder is.
         size: bytes.
-        modified_ms: last modification, milliseconds since 1970 UTC; None where the storage does not report it.
+        modified_ms: last modification, milliseconds since 1970 UTC; None if the storage does not report it.
     """
 
     location: str
@@ -47,7 +47,7 @@ class Listing:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it is recent enough to be reused."""
+        """Whether it is recent enough to reuse."""
         return time.monotonic() - self._made < _FRESH_SECONDS
 
     @cached_property

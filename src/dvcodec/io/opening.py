@@ -78,8 +78,8 @@ def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: S
 
     Args:
         target: path, URL or writable file.
-        exclusive: whether the file or object must not exist yet. This is checked at the end, atomically: of several
-            concurrent writers, one succeeds.
+        exclusive: whether the file or object must not exist yet. This is checked at the end, atomically: only one of
+            several concurrent writers succeeds.
         storage_options: for URLs: how to reach the store.
 
     Raises:

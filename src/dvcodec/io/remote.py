@@ -1,4 +1,4 @@
-"""An object of a store as a source: few requests, each byte read once, never two versions of an object mixed."""
+"""An object in a store as a source: few requests, each byte read once, two versions of an object never mixed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from dvcodec.core.errors import DvcodecError, Truncated
+from dvcodec.core.errors import DvcodecError
+from dvcodec.io.source import beyond_end
 from dvcodec.io.store import Fetched, ObjectChanged, Reason, Store, StoredObject, StoreError
 
 __all__ = ["HEAD_BYTES", "WHOLE_BYTES", "StoreSource"]
@@ -23,8 +24,8 @@ class StoreSource:
     Requests are lazy. The first response fixes size and version (ETag); later requests are for the same version.
 
     Args:
-        store: of the object.
-        key: of the object.
+        store: store of the object.
+        key: key of the object.
         name: for errors.
         listed: the object as a listing reported it.
         expected: bytes according to metadata; only a hint.
@@ -95,13 +96,7 @@ class StoreSource:
         """
         data = self.read_up_to(offset, size) if offset >= 0 and size >= 0 else memoryview(b"")
         if offset < 0 or size < 0 or len(data) != size or (not size and offset and offset > self.size):
-            raise Truncated(
-                "byte range",
-                source=self.name,
-                offset=offset,
-                expected=f"{size} bytes",
-                actual=f"{max(self.size - offset, 0)} left of {self.size}",
-            )
+            raise beyond_end(self, offset, size)
         return data
 
     def read_up_to(self, offset: int, size: int) -> memoryview:
@@ -120,7 +115,7 @@ class StoreSource:
                 return memoryview(b"")
             end = min(stop, self._size)
             if end <= offset:
-                self._trusted = True  # an empty result is one too
+                self._trusted = True  # an empty result counts as received bytes
                 return memoryview(b"")
             again, self._has_read = self._has_read, True
             if end > len(self._head) and self._size <= WHOLE_BYTES and (self._eager or again or self._head):
@@ -129,7 +124,7 @@ class StoreSource:
             if end <= len(self._head):
                 self._trusted = True
                 return self._head[offset:end]
-            # A reader of the last bytes will read the footer in front of them next.
+            # A reader of the last bytes will next read the footer, which precedes them.
             near = max(self._size - HEAD_BYTES, 0)
             if end == self._size and offset >= near and not self._tail:
                 tail = self._get(near, end)

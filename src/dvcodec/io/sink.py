@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TypeAlias, cast
 from dvcodec.core.cursor import BytesLike, as_view
 from dvcodec.io.target import errors_name
 
-__all__ = ["Sink", "SinkFile", "SinkTarget", "buffered", "is_partial", "open_local_sink", "target_name"]
+__all__ = ["Sink", "SinkFile", "SinkTarget", "buffered", "is_partial", "open_local_sink", "sync_folder", "target_name"]
 
 SinkTarget: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 _PARTIAL = re.compile(r"\..*\.[0-9a-f]{16}\.partial", re.DOTALL)
@@ -119,7 +119,7 @@ def open_local_sink(local: Path, *, exclusive: bool = False) -> Iterator[Sink]:
         with suppress(OSError):
             partial.unlink()
         raise
-    _sync_folder(final.parent)
+    sync_folder(final.parent)
 
 
 def _rename_exclusively(partial: Path, final: Path) -> None:
@@ -179,7 +179,7 @@ def _mode(path: Path) -> int:
         return 0
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename durable, where folders can be synced."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

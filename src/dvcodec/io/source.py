@@ -26,6 +26,7 @@ __all__ = [
     "ReadAhead",
     "Source",
     "SourceTarget",
+    "beyond_end",
     "held_source",
     "hold_source",
     "object_source",
@@ -59,6 +60,12 @@ BUFFERS = (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)
 """Types that are used as bytes in memory."""
 
 
+def beyond_end(source: Source, offset: int, size: int) -> Truncated:
+    """Return the error for a byte range that is not within a source."""
+    left = f"{max(source.size - offset, 0)} left of {source.size}"
+    return Truncated("byte range", source=source.name, offset=offset, expected=f"{size} bytes", actual=left)
+
+
 class _RangeSource:
     """A source that reads ranges by a function."""
 
@@ -69,13 +76,7 @@ class _RangeSource:
 
     def read(self, offset: int, size: int) -> memoryview:
         if offset < 0 or size < 0 or offset + size > self.size:
-            raise Truncated(
-                "byte range",
-                source=self.name,
-                offset=offset,
-                expected=f"{size} bytes",
-                actual=f"{max(self.size - offset, 0)} left of {self.size}",
-            )
+            raise beyond_end(self, offset, size)
         data = as_view(self._fetch(offset, size)) if size else memoryview(b"")
         if len(data) != size:
             raise Truncated(

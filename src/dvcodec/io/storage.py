@@ -55,7 +55,7 @@ class Storage:
 
         Args:
             location: path or URL.
-            size: bytes according to metadata. It saves the request for the size of a remote file; the source's own
+            size: bytes according to metadata, which saves a request for the size of a remote file. The source's own
                 `size` is always the actual one.
 
         Raises:
@@ -213,7 +213,7 @@ class Storage:
             self._cache.open_folder(folder)
 
     def threads(self, location: str, wanted: int | None = None) -> int:
-        """Return how many files to read at once: few locally, where the CPU limits; many where latency does."""
+        """Return the number of files to read at once: few locally (CPU-bound), many remotely (latency-bound)."""
         if wanted is not None:
             return wanted
         return _LOCAL_THREADS if local_path(location) is not None else self.options.max_concurrency
@@ -233,7 +233,7 @@ class Storage:
     def _list_page(self, folder: str, store: Store, key: str) -> Listing | None:
         """List everything below a folder if it fits in one page, else return None.
 
-        This is one request, as for the folder's own names, and answers for the folders below and for sizes too.
+        This takes one request, as listing the folder's own names does, and also gives sizes and the folders below.
         """
         if not store.lists_by_page:
             return None

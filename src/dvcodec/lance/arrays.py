@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.core.limits import enough_memory
+from dvcodec.core.ragged import Values
 from dvcodec.lance import wire
 
-__all__ = ["ArrayParts", "EncodedArray", "Values", "expanding"]
+__all__ = ["ArrayParts", "EncodedArray", "expanding"]
 
-Values = NDArray[np.uint64]
 WIDTHS = {1: 2, 2: 4, 3: 8}
 """Field number -> bytes of a value."""
 _NUMBERS = {width: number for number, width in WIDTHS.items()}

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dvcodec.core.limits import enough_memory
+from dvcodec.core.ragged import Values
 from dvcodec.core.report import Check, Report
 from dvcodec.core.rowset import RowSet
-from dvcodec.lance.arrays import Values
 from dvcodec.lance.row_ids import RowIdSequence
 from dvcodec.lance.segments import RangeSegment, RangeWithHoles
 
@@ -23,7 +23,7 @@ __all__ = ["FragmentIds", "check_row_ids", "live_row_ids"]
 
 
 _MOST_LISTED = 1 << 24
-"""Ids of a fragment up to which repeated ones are listed."""
+"""Repeated ids are listed for fragments of at most this many ids."""
 
 
 class FragmentIds(NamedTuple):
@@ -41,7 +41,7 @@ def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet: 
     """Return the ids of the rows that are not deleted, as a set; ranges are not expanded.
 
     Args:
-        row_ids: of all rows of the fragment, in row order.
+        row_ids: row ids of all rows of the fragment, in row order.
         deleted: the deleted rows, 0-based physical offsets in the fragment.
 
     Raises:

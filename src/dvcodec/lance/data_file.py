@@ -6,7 +6,7 @@ Specification: Lance's file format, version 2: the last 40 bytes are the footer,
     u16 major version | u16 minor version | "LANC"
 
 The first global buffer (u64 position, u64 size in the table) is a protobuf ``FileDescriptor``, whose field 2 is the
-number of rows. Version 2.0 is stored as 0.3; files of 0.2 and below have the legacy format, which differs.
+number of rows. Version 2.0 is stored as 0.3; files of version 0.2 and below have a different, legacy format.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ Kind = Literal["arrow", "bin"]
 KINDS: tuple[Kind, Kind] = ("arrow", "bin")
 """In the order of the `file_type` enum."""
 BITMAP_FROM = 5000
-"""Deleted rows from which the first deletion file is a bitmap."""
+"""The first deletion file is a bitmap if it has at least this many rows."""
 COLUMN = "row_id"
 _U32 = 2**32
 _PADDING = 64

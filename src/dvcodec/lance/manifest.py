@@ -97,7 +97,8 @@ def manifest_name(version: int, scheme: Literal["V1", "V2"] = "V2") -> str:
 
     Args:
         version: from 1.
-        scheme: ``V2`` counts down from 2**64 - 1, so that the latest version sorts first; ``V1`` is the version itself.
+        scheme: ``V2`` is 2**64 - 1 minus the version, so that the latest version sorts first; ``V1`` is the version
+            itself.
 
     Raises:
         UsageError: `version` is not between 1 and 2**64 - 1.
@@ -131,7 +132,7 @@ def find_manifest(folder: str, version: int | None = None, *, storage_options: S
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: no such version.
+        UsageError: the dataset does not have this version, or any.
         OSError: the folder ``_versions`` cannot be listed.
     """
     versions_folder = f"{str(folder).rstrip('/')}/_versions"

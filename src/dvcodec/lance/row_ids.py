@@ -20,9 +20,10 @@ from dvcodec.core.arguments import as_positions
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.limits import enough_memory
+from dvcodec.core.ragged import Values
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet
 from dvcodec.lance import segments, wire
-from dvcodec.lance.arrays import Values, expanding
+from dvcodec.lance.arrays import expanding
 from dvcodec.lance.segment_reader import decode_segment
 from dvcodec.lance.segments import ArraySegment, RangeSegment, Segment
 
@@ -81,7 +82,7 @@ class RowIdSequence:
         """Return all row ids in row order: uint64[n].
 
         Args:
-            max_rows: upper bound on expanded ids, as 20 bytes can encode 2**64 of them; None for no bound.
+            max_rows: upper bound on expanded ids, because 20 bytes can encode 2**64 of them; None for no bound.
 
         Raises:
             LimitExceeded: the sequence has more than `max_rows` ids, or more than fit in memory.

@@ -7,7 +7,7 @@ Specification: Lance's ``rowids.proto``, message ``U64Segment``; Rust module ``r
     3 RangeWithBitmap   start = 1, end = 2, bitmap = 3           values whose bit is set, least significant bit first
     4 sorted_array      an encoded array, ascending              5 array   an encoded array in any order
 
-(rowids.proto and the web pages document the most significant bit first, but no writer does that.)
+(rowids.proto and the web pages say most significant bit first, but no writer does that.)
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.ragged import spread
+from dvcodec.core.ragged import Values, spread
 from dvcodec.lance import wire
-from dvcodec.lance.arrays import EncodedArray, Values
+from dvcodec.lance.arrays import EncodedArray
 
 __all__ = [
     "ArraySegment",
@@ -258,8 +258,8 @@ class ArraySegment(_StoredArray):
 def from_values(values: Values) -> Segment:
     """Choose the segment that Lance's writer chooses for these values.
 
-    Ascending values become the smallest of three kinds by an estimate, others an array (also with equal neighbours,
-    which Lance's writer would lose).
+    Ascending values become the kind with the smallest estimated size of three, others an array. Values with equal
+    neighbours become an array too (Lance's writer would lose them).
     """
     if not len(values):
         return RangeSegment(0, 0)

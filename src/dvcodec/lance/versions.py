@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike
 from dvcodec.core.arguments import as_positions
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.ragged import Values
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS
 from dvcodec.lance import wire
-from dvcodec.lance.arrays import Values, expanding
+from dvcodec.lance.arrays import expanding
 from dvcodec.lance.segment_reader import decode_segment
 from dvcodec.lance.segments import RangeSegment, Segment
 
@@ -89,7 +90,7 @@ class RowDatasetVersionSequence:
         """Return the version of each row, in row order: uint64[n].
 
         Args:
-            max_rows: upper bound on expanded rows, as one run can encode 2**64 of them; None for no bound.
+            max_rows: upper bound on expanded rows, because one run can encode 2**64 of them; None for no bound.
 
         Raises:
             LimitExceeded: more than `max_rows` rows, or more than fit in memory.

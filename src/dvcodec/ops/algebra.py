@@ -56,7 +56,7 @@ def merge(vectors: Iterable[Mapping[DataFile, RowSet]]) -> dict[DataFile, RowSet
 
 
 def merge_inputs(inputs: Iterable[Iterable[tuple[DataFile, RowSet]]]) -> dict[DataFile, RowSet]:
-    """`merge` for inputs that may name a data file more than once each; arguments and errors as there."""
+    """`merge` for inputs that may name a data file more than once; same arguments and errors."""
     pairs = [list(some) for some in inputs]
     kept = unite_spellings(*([path for path, _ in some] for some in pairs))
     by_file: dict[DataFile, list[RowSet]] = {}
@@ -74,7 +74,7 @@ def read_rows(
     Several vectors of one data file are merged, also under different spellings.
 
     Args:
-        source: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
+        source: bytes, path, URL, open file or `Source`; any container that `sniff` knows, except search segments.
         limits: bounds on what the bytes may claim.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 

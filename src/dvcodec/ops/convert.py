@@ -48,7 +48,7 @@ def convert(
     Every vector is verified: length, CRC, magic, structure, and cardinality if the source states it.
 
     Args:
-        source: any container that `sniff` knows, apart from search segments.
+        source: any container that `sniff` knows, except search segments.
         to: ``puffin`` (Iceberg), ``delta`` (a vector file), ``paimon32`` or ``paimon64`` (an index file of such
             vectors), or ``blob`` (one bare frame).
         target: path, URL or writable file; written whole or not at all.

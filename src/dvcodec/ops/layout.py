@@ -2,7 +2,7 @@
 
 Computed from addresses; no postings, documents or values are read. Gaps between known parts are assigned by the order
 in which zapx and dvcodec write: postings before their dictionary, synonyms before their section. The end of a section
-of vectors or shapes is not recorded: it extends to the next postings.
+of vectors or shapes is not recorded, so it is taken to extend to the next postings.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ ALLOWED = {
 }
 """The layouts that framed vectors may have in each container."""
 _LARGE = 1 << 15
-"""Mean bytes from which vectors are read one by one: reading many together saves only a fixed cost per vector."""
+"""Vectors of more than this many bytes on average are read one by one: bulk reads save only a fixed cost each."""
 
 
 def ahead(source: Source, refs: Sequence[VectorRef]) -> Source:
@@ -59,14 +59,7 @@ def read_vector(
     cursor = read_window(source, ref.offset, ref.size)
     if ref.kind in (ContainerKind.ROARING32, ContainerKind.ROARING64):
         return _walk_bare(cursor, ref.kind, limits)
-    return vector.read(
-        cursor,
-        allowed=ALLOWED[ref.kind],
-        exact=True,
-        cardinality=ref.cardinality,
-        limits=limits,
-        verify_checksum=verify_checksum,
-    )
+    return vector.read(cursor, ALLOWED[ref.kind], ref.cardinality, limits, verify_checksum=verify_checksum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +87,8 @@ def survey_vectors(
 ) -> Iterator[tuple[VectorRef, CheckedFrame | None]]:
     """Check the vectors of one container in bulk: a file may have ten thousand.
 
-    Yields each with its frame, in order; None instead of the frame where the caller must use `read_vector`: corrupt
-    frames (it raises the error), large ones, and those of which there is only one nearby.
+    Yields each vector with its frame, in order. The frame is None if the caller must use `read_vector`: for corrupt
+    frames (it raises the error), large ones, and those without others nearby.
 
     Raises:
         OSError: the file cannot be read.
@@ -146,7 +139,7 @@ def decode_at(
     Args:
         source: bytes, path, URL or open file.
         offset: where the frame's length field is (Iceberg's `content_offset`, Delta's and Paimon's `offset`).
-        size: bytes, in either convention: the whole frame (Iceberg, Paimon 64-bit), or magic and bitmap alone, 8 less
+        size: bytes, in either convention: the whole frame (Iceberg, Paimon 64-bit), or only magic and bitmap, 8 less
             (Delta, Paimon 32-bit). None uses the frame's length field.
         cardinality: rows according to the metadata.
         limits: bounds on what the bytes may claim.
@@ -166,11 +159,5 @@ def decode_at(
             size = min(claimed, max(opened.size - offset, 0)) if claimed > len(window.view) else claimed
         if size > len(window.view):
             window = read_window(opened, offset, size)
-        found = vector.read(
-            Cursor(window.view[:size], source=window.source, base=offset),
-            exact=True,
-            cardinality=cardinality,
-            limits=limits,
-            verify_checksum=verify_checksum,
-        )
-        return found.load()
+        cursor = Cursor(window.view[:size], source=window.source, base=offset)
+        return vector.read(cursor, cardinality=cardinality, limits=limits, verify_checksum=verify_checksum).load()

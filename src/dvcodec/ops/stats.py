@@ -88,7 +88,7 @@ def describe(
     (3, 5, 46, 0.25)
 
     Args:
-        source: bytes, path, URL, open file or `Source`; any container that `sniff` knows, apart from search segments.
+        source: bytes, path, URL, open file or `Source`; any container that `sniff` knows, except search segments.
         row_count: physical rows of the data file (of each one, if there are several).
         limits: bounds on what the bytes may claim.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.

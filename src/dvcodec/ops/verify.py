@@ -45,7 +45,7 @@ def verify(
         source: bytes, path, URL or open file.
         cardinality: rows according to the manifest or log (for a file of one vector, or with `data_file`).
         row_count: physical rows of the data file: all positions must be below it.
-        data_file: check the vectors of this data file only, in any spelling.
+        data_file: check only the vectors of this data file, in any spelling.
         limits: bounds on what the bytes may claim.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
@@ -144,9 +144,7 @@ def _read(
             read = read_vector(source, ref, limits=limits)
         else:
             cursor = read_window(source, ref.offset, ref.size)
-            read = vector.read(
-                cursor, allowed=ALLOWED[ref.kind], exact=True, limits=limits, verify_checksum=verify_checksum
-            )
+            read = vector.read(cursor, ALLOWED[ref.kind], limits=limits, verify_checksum=verify_checksum)
         read.check()
     except DecodeError as error:
         return None, error

@@ -1,13 +1,13 @@
 """Paimon's deletion-vector index files; the index manifest names the data file of each vector.
 
 Specification: Paimon's "Table Index", section "Deletion Vectors Index"; Java classes ``DeletionVectorsIndexFile`` and
-``DeletionFileWriter``. A version byte and frames back to back (see `io.frames`), of either kind, also mixed::
+``DeletionFileWriter``. A version byte and frames back to back (see `io.frames`), of either kind or mixed::
 
     u8 1 | u32 BE L | magic and bitmap (L bytes) | u32 BE CRC-32 | u32 BE L | ...
            ^ offset
 
 The manifest's ``length`` is L for a 32-bit vector, but L + 8, the whole frame, for a 64-bit one.
-A file without vectors is the version byte alone.
+A file without vectors is only the version byte.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 TARGET_SIZE = 2 * 1024 * 1024
-"""Bytes from which an index file of an append table is full (``deletion-vector.index-file.target-size``)."""
+"""An index file of an append table is full at this many bytes (``deletion-vector.index-file.target-size``)."""
 FORMATS = {Magic.PAIMON32: "paimon32", Magic.PORTABLE64: "paimon64"}
 """`DvLocation.format` of a vector: which length convention its metadata follows."""
 
@@ -169,14 +169,8 @@ def load_vector(
             raise UsageError(f"vector of {meta.data_file!r}: the index file is missing: pass it as source")
         source = location.path
     with open_source(source, storage_options=storage_options) as opened:
-        return vector.read(
-            _frame_at(opened, meta, limits),
-            allowed=MAGICS,
-            exact=True,
-            cardinality=meta.cardinality,
-            limits=limits,
-            verify_checksum=verify_checksum,
-        )
+        cursor = _frame_at(opened, meta, limits)
+        return vector.read(cursor, MAGICS, meta.cardinality, limits, verify_checksum=verify_checksum)
 
 
 def _frame_at(source: Source, meta: DeletionVectorMeta, limits: Limits) -> Cursor:

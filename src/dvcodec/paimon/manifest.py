@@ -7,8 +7,8 @@ Specification: Paimon's "Manifest", section "Index Manifest"; Java classes ``Ind
     _DELETIONS_VECTORS_RANGES: array of (f0 data file, f1 offset, f2 length, _CARDINALITY)
     _EXTERNAL_PATH | _GLOBAL_INDEX
 
-Paimon 0.9 ends with the ranges, and these with f2. Later fields were appended and are nullable, so one reader reads all
-generations. Items of the ranges are nullable in files of Java and Rust, but not of pypaimon.
+In Paimon 0.9 the record ends with the ranges, and each range with f2. Later fields were appended and are nullable, so
+one reader reads all generations. Items of the ranges are nullable in files of Java and Rust, but not of pypaimon.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _OLDEST = 8
 
 @dataclass(frozen=True, slots=True)
 class GlobalIndexMeta:
-    """Metadata of a global index file; the row range is of row ids, inclusive at both ends."""
+    """Metadata of a global index file; its row range consists of row ids and includes both ends."""
 
     row_range_start: int
     row_range_end: int
@@ -116,7 +116,7 @@ class IndexManifestEntry:
         index_type: ``DELETION_VECTORS``, ``HASH``, or the name of a global index.
         file_name: bare name of the index file.
         file_size: bytes.
-        row_count: number of vectors or hashes, not of rows. Not checked against `vectors`.
+        row_count: number of vectors or hashes, not rows. Not checked against `vectors`.
         partition: serialized by Paimon, not decoded: arity (4 bytes, big-endian), then the BinaryRow.
         bucket: 0 in tables without buckets.
         kind: ``ADD``; ``DELETE`` occurs only during a commit.

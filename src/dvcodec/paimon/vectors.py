@@ -1,4 +1,4 @@
-"""Paimon deletion vectors, 32- and 64-bit; `index_file` has the files of vectors.
+"""Paimon deletion vectors, 32- and 64-bit; `index_file` reads and writes the files of vectors.
 
 Specification: Paimon's "Table Index", section "Deletion Vectors Index"; Java classes ``BitmapDeletionVector`` (32-bit)
 and ``Bitmap64DeletionVector`` (64-bit). Both use the frame of `core.frame`; the magic distinguishes them::
@@ -10,7 +10,7 @@ and ``Bitmap64DeletionVector`` (64-bit). Both use the frame of `core.frame`; the
 from __future__ import annotations
 
 from dvcodec.core import frame, vector
-from dvcodec.core.cursor import BytesLike
+from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
@@ -33,7 +33,7 @@ def magic_of(layout: str) -> Magic:
     return _LAYOUTS[layout]
 
 
-def decode(
+def decode(  # noqa: D417  (the other arguments are those of `dvcodec.iceberg.decode`)
     buf: BytesLike,
     *,
     cardinality: int | None = None,
@@ -44,17 +44,15 @@ def decode(
 ) -> RowSet:
     """Decode one framed vector, 32- or 64-bit.
 
+    See `dvcodec.iceberg.decode` for `limits`, `source`, `base`, the result and the errors.
+
     Args:
         buf: exactly the frame, length field and CRC included.
         cardinality: from the index manifest; None skips the check.
-        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC (as Paimon's own readers do since 1.0).
-        source: name of the file, for errors.
-        base: byte offset of the frame in that file, for errors.
-
-    Returns and raises as `dvcodec.iceberg.decode`.
     """
-    return vector.read_whole(buf, MAGICS, cardinality, limits, verify_checksum, source, base).load()
+    cursor = Cursor(buf, source=source, base=base)
+    return vector.read(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum).load()
 
 
 def encode(rows: RowSet, *, layout: str = "bitmap32", run_optimize: bool = True) -> bytes:

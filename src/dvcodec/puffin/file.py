@@ -48,7 +48,7 @@ class PuffinReader:
         return self.footer.blobs
 
     def read_stored(self, blob: BlobMetadata) -> Cursor:
-        """Return the blob's bytes as they are stored.
+        """Return the blob's stored bytes.
 
         Raises:
             Truncated: `offset` and `length` are not between the first magic and the footer.
@@ -94,7 +94,7 @@ def open_puffin(
     Args:
         source: bytes, path, URL, open file or `Source`.
         limits: bounds on footer and blobs.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         DecodeError: the footer is corrupt; see `decode_footer`.
@@ -225,7 +225,7 @@ def rewrite_paths(
         mapping: old path -> new path, or a function of the old path. Other paths are kept. An old path that
             no blob has matches other spellings of the same data file (``s3a://`` for ``s3://``).
         limits: bounds on the footer.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         The number of blobs that changed.

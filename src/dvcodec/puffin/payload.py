@@ -19,7 +19,7 @@ from dvcodec.puffin.uniform_footer import UniformBlobs, read_uniform
 __all__ = ["decode_payload", "encodable", "encode_payload"]
 
 _FREE_STRUCTURE = 1 << 16
-"""Brackets and commas allowed in addition to one per 8 bytes: each may take 64 bytes of memory."""
+"""Brackets and commas allowed in addition to one per 8 bytes, because each may take 64 bytes of memory."""
 _USUAL = ("type", "fields", "snapshot-id", "sequence-number", "offset", "length", "properties")
 """Members of an uncompressed blob, in Java's order."""
 _usual_members = itemgetter(*_USUAL)
@@ -27,9 +27,9 @@ _BLOBS = b'{"blobs":['
 """Start of a minified footer with blobs."""
 _PIECE = 1 << 16
 _LONG = 1 << 14
-"""Bytes of a footer from which `read_uniform` is tried."""
+"""`read_uniform` is tried for footers of at least this many bytes."""
 _MAX_NESTING = 64
-"""Maximum depth of unknown members, which must be written again."""
+"""Maximum depth of unknown members, which a rewrite keeps."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _JSON_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
@@ -40,7 +40,7 @@ def decode_payload(text: bytes, payload: Cursor, offset: int, compressed: bool, 
     Args:
         text: the JSON.
         payload: the stored payload; errors have its offset.
-        offset: of the footer, for the result.
+        offset: offset of the footer, for the result.
         compressed: whether it was compressed, for the result.
         limits: bounds on the number of blobs.
 

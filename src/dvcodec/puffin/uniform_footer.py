@@ -1,7 +1,7 @@
 """A fast path for long footers whose blob entries differ only in offset, length and property values.
 
 In such a footer the positions of the quotation marks locate every value, and a few array operations compare the rest.
-Any other footer goes to the JSON parser. Reading a file of 10,000 vectors takes 36 ms with this path and 103 ms with
+The JSON parser reads any other footer. Reading a file of 10,000 vectors takes 36 ms with this path and 103 ms with
 `json` alone (6 and 65 ms of it for the footer).
 """
 

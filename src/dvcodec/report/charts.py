@@ -24,7 +24,7 @@ class Bar:
     """One bar of a histogram.
 
     Attributes:
-        label: what stands below its left edge, where its values begin; may be empty.
+        label: text below its left edge, where its values begin; may be empty.
         title: which values it counts, in words.
         count: how many.
     """
@@ -40,7 +40,7 @@ def bars(items: Sequence[Bar], *, unit: str, what: str, last: str = "") -> Html:
     Args:
         items: the bars from left to right.
         unit: what is counted, in the singular.
-        what: the whole in words, for those who do not see it.
+        what: a description for screen readers.
         last: label below the right edge of the last bar.
     """
     top = max((bar.count for bar in items), default=0)
@@ -55,7 +55,7 @@ def bars(items: Sequence[Bar], *, unit: str, what: str, last: str = "") -> Html:
         words = f"{bar.title}: {counted(bar.count, unit)}"
         column = [
             tag("title", words),
-            # The whole column reacts to the pointer, even above a low bar.
+            # The whole column reacts to the pointer, not only its bar.
             tag("rect", class_="area", x=_at(left), y=0, width=_at(step), height=floor),
             tag(
                 "rect",
@@ -90,7 +90,7 @@ def stack(parts: Sequence[tuple[str, int]], *, what: str) -> Html:
 
     Args:
         parts: name and size of each; the shades go from light to dark.
-        what: the whole in words, for those who do not see it.
+        what: a description for screen readers.
     """
     total = sum(size for _, size in parts)
     drawn: list[str] = []

@@ -21,8 +21,8 @@ SHADE_EDGES = (np.finfo(np.float32).tiny, 0.01, 0.1, 0.5, 1.0)
 def columns(scan: Scan, folder: str, rewrite: Iterable[str]) -> dict[str, Any]:
     """Return plain values for JSON: a list for each column, with one value for each data file, in the scan's order.
 
-    Paths and errors are shown as text of one line, see `plain`. What is deleted of a file with unreadable vectors is
-    not known: None.
+    Paths and errors are shown as text of one line, see `plain`. The deleted rows of a file with unreadable vectors
+    are unknown: None.
 
     Args:
         scan: what is deleted.
@@ -67,6 +67,6 @@ def shades(density: NDArray[np.float32]) -> str:
 
 
 def _vector(vector: DeletionVector, places: dict[str, int]) -> list[int | None]:
-    """Return file (index in `places`, of an inline vector the empty name), offset, size and recorded cardinality."""
+    """Return file (index in `places`; an inline vector has the empty name), offset, size and recorded cardinality."""
     place = places.setdefault(vector.path, len(places))
     return [place, vector.offset, vector.size, vector.cardinality]

@@ -11,7 +11,7 @@ from dvcodec.core.text import plain
 __all__ = ["Html", "embedded", "join", "tag"]
 
 _VOID = frozenset({"br", "col", "hr", "meta", "rect", "line", "path"})
-"""Elements without content, of HTML and (closed by a slash, which HTML allows there) of SVG."""
+"""Elements without content: of HTML, and of SVG (closed by a slash, which HTML allows there)."""
 
 
 class Html(str):
@@ -24,10 +24,10 @@ def tag(name: str, *children: str | None, **attributes: object) -> Html:
     """Make an element; children and attributes are escaped, and shown on one line without control characters.
 
     Args:
-        name: of the element.
-        children: text, or `Html`; None is left out.
-        attributes: an underscore at the end is dropped and others become hyphens; True is an attribute without a
-            value, None and False are none.
+        name: name of the element.
+        children: text, or `Html`; None is omitted.
+        attributes: a trailing underscore is dropped and others become hyphens; True gives an attribute without a
+            value; None and False are omitted.
 
     >>> tag("p", "a < b", tag("b", "!"), class_="note", data_row=7, hidden=False)
     '<p class="note" data-row="7">a &lt; b<b>!</b></p>'

@@ -89,5 +89,5 @@ def _template(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return the hash of a text, with which the page's content security policy allows it and no other script."""
+    """Return the hash of a text, by which the page's content security policy allows it and no other script."""
     return f"sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

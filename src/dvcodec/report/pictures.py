@@ -25,17 +25,17 @@ def pictures(scan: Scan, sums: Totals) -> Html:
     figures = (
         _figure(
             "Deleted share of data files",
-            f"Files by the share of their rows that is deleted; {untouched} without deleted rows left out.",
+            f"Files by the share of their rows that is deleted; {untouched} without deleted rows not shown.",
             bars(share_bars(scan), unit="file", what="Data files by deleted share", last="100 %"),
         ),
         _figure(
             "Size of vectors",
-            "Vectors by their bytes as stored; from bar to bar, sizes grow fourfold.",
+            "Vectors by stored size; sizes grow fourfold from bar to bar.",
             bars(size_bars(vector_sizes(scan)), unit="vector", what="Vectors by bytes"),
         ),
         _figure(
             "Containers",
-            f"How {counted(sum(containers), 'roaring container')} keep their rows.",
+            f"How {counted(sum(containers), 'roaring container')} store their rows.",
             stack(parts, what="Containers of the vectors"),
         ),
     )

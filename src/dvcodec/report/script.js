@@ -43,7 +43,7 @@
     const shades = files.strip[i];
     const known = files.deleted[i] !== null;
     const parts = [...shades].filter((shade) => shade !== "0").length;
-    const words = known ? `deleted rows in ${parts} of 64 parts of the file` : "not known";
+    const words = known ? `deleted rows in ${parts} of 64 parts of the file` : "unknown";
     const svg = draw("svg", { class: "strip", viewBox: "0 0 64 1", preserveAspectRatio: "none", role: "img" });
     svg.append(draw("title", {}, words));
     for (let at = 0; at < shades.length; ) {
@@ -75,7 +75,7 @@
   };
   const amount = (i) => {
     const part = share(i);
-    const words = part === null ? "not known" : `${number(files.deleted[i])} of ${counted(files.rows[i], "row")}`;
+    const words = part === null ? "unknown" : `${number(files.deleted[i])} of ${counted(files.rows[i], "row")}`;
     return make("div", { class: "amount", title: words }, bar(part), make("span", {}, percent(part)));
   };
   const name = (i) => {
@@ -127,7 +127,7 @@
     order.sort((a, b) => {
       const [x, y] = [values[a], values[b]];
       if (x === y) return a - b;
-      if (x === null) return 1; // what is not known comes last, in both directions
+      if (x === null) return 1; // unknown values come last, in both directions
       if (y === null) return -1;
       return sign * (typeof x === "string" ? collator.compare(x, y) : x - y) || a - b;
     });
@@ -140,14 +140,14 @@
 
   const detail = (i) => {
     const pairs = make("dl", { class: "pairs" });
-    const tell = (title, ...values) => pairs.append(make("dt", {}, title), ...values.map((value) => make("dd", {}, value)));
-    tell("Path", make("span", { class: "path" }, files.folder + files.path[i]));
-    if (files.size[i] !== null) tell("Size", make("span", { title: counted(files.size[i], "byte") }, bytes(files.size[i])));
+    const entry = (title, ...values) => pairs.append(make("dt", {}, title), ...values.map((value) => make("dd", {}, value)));
+    entry("Path", make("span", { class: "path" }, files.folder + files.path[i]));
+    if (files.size[i] !== null) entry("Size", make("span", { title: counted(files.size[i], "byte") }, bytes(files.size[i])));
     for (const [file, offset, length, rows] of files.vectors[i]) {
       const where = [offset === null ? "" : `at byte ${number(offset)}`, length === null ? "" : counted(length, "byte"), rows === null ? "" : `${counted(rows, "row")} recorded`];
-      tell("Vector", make("span", {}, make("span", { class: "path" }, files.places[file] || "inline"), ` ${where.filter(Boolean).join(", ")}`));
+      entry("Vector", make("span", {}, make("span", { class: "path" }, files.places[file] || "inline"), ` ${where.filter(Boolean).join(", ")}`));
     }
-    for (const error of files.errors[i] ?? []) tell("Error", error);
+    for (const error of files.errors[i] ?? []) entry("Error", error);
     const axis = make("div", { class: "axis", "aria-hidden": "true" }, make("span", {}, "first row"), make("span", {}, "last row"));
     const cell = make("td", { colspan: columns.length, role: "cell" }, ...(files.strip[i] ? [strip(i), axis] : []), pairs);
     return make("tr", { class: "detail", role: "row" }, cell);
@@ -176,7 +176,7 @@
       }),
     );
     const shown = `${number(start + 1)}–${number(start + page.length)} of ${counted(order.length, "data file")}`;
-    $("place").textContent = order.length ? shown : "No data file is like this.";
+    $("place").textContent = order.length ? shown : "No matching data files.";
     $("previous").disabled = state.page === 0;
     $("next").disabled = start + PAGE >= order.length;
     $("sort").value = `${state.key} ${state.down}`;

@@ -30,8 +30,8 @@ KINDS = {
 }
 _SEVERITIES = {
     Severity.ERROR: ("error", "rows are wrong, or cannot be read, in some engine"),
-    Severity.WARNING: ("warning", "rows are right, but something is not as the metadata says"),
-    Severity.INFO: ("note", "nothing is wrong: space could be freed, or it is good to know"),
+    Severity.WARNING: ("warning", "rows are right, but something differs from the metadata"),
+    Severity.INFO: ("note", "nothing is wrong; for example, space could be freed"),
 }
 
 
@@ -87,7 +87,7 @@ def summary(audit: Audit, sums: Totals) -> Html:
     least, most = ("", "") if sums.exact else ("at least ", "at most ")
     rows = f"{most}{large(sums.max_live)} live"
     if unknown:
-        rows = f"not known of {counted(unknown, 'file')}"
+        rows = f"unknown for {counted(unknown, 'file')}"
     cards = (
         _card(
             "Data files",
@@ -138,7 +138,7 @@ def _verdict(audit: Audit) -> Html:
     unreadable = audit.counts.unreadable
     checked = f"{counted(audit.counts.vectors - unreadable, 'vector')} read and checked."
     if unreadable:
-        checked = f"{checked[:-1]}, {number(unreadable)} could not be read: their rows are counted as recorded."
+        checked = f"{checked[:-1]}, {number(unreadable)} could not be read: their rows are counted from the metadata."
     counts = _by_severity(audit.findings)
     if not counts:
         return tag("p", tag("b", "Valid."), tag("span", "No findings."), tag("span", checked), class_="verdict fine")
@@ -222,9 +222,7 @@ def rewrite(candidates: Sequence[RewriteCandidate], folder: str) -> Html:
     if not candidates:
         return Html()
     gain = sum(candidate.gain or 0 for candidate in candidates)
-    caption = (
-        f"{counted(len(candidates), 'data file')}, highest gain first; about {bytes_text(gain)} of data to be freed."
-    )
+    caption = f"{counted(len(candidates), 'data file')}, highest gain first; rewriting frees about {bytes_text(gain)}."
     if len(candidates) > CANDIDATES_SHOWN:
         caption += f" The first {CANDIDATES_SHOWN}; below, show the data files \u201cworth rewriting\u201d for all."
     columns = ("Data file", "Deleted share", "Deleted", "Live rows", "Gain", "Why")

@@ -5,9 +5,9 @@
 
 Conventions:
 
-- A **vectors** DataFrame has at least ``data_file string, dv binary``, one row a data file.
-- A ``dv`` is one whole frame (length field, magic, vector, CRC), in any of the layouts that `dvcodec.decode_at`
-  knows; what these write is the frame that Iceberg, Delta and Paimon 64-bit share.
+- A **vectors** DataFrame has at least ``data_file string, dv binary``, one row per data file.
+- A ``dv`` is one whole frame (length field, magic, bitmap, CRC), in any layout that `dvcodec.decode_at`
+  reads. Jobs and functions write the frame that Iceberg, Delta and Paimon 64-bit share.
 - Positions are 0-based physical row positions in the data file (``_metadata.row_index``), never the order of rows.
 - Data files are named as their table names them; Spark's ``_metadata.file_path`` is another spelling (see `paths`).
 """

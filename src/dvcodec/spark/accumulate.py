@@ -16,30 +16,29 @@ from numpy.typing import NDArray
 
 from dvcodec.core import batch
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import ByteStrings, offsets_of, sums
-from dvcodec.spark.columns import binary_array, pieces
+from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of, sums
+from dvcodec.spark.columns import binary_array
 from dvcodec.spark.schemas import VECTORS, arrow_schema
 
 __all__ = ["RowAccumulator", "group", "vector_batches"]
 
-Index = NDArray[np.int64]
 CHUNK_ROWS = 4_000_000
 """Rows per chunk: the more, the fewer partial vectors per data file."""
 CHUNK_BYTES = 256 << 20
-"""Bytes of Arrow data after which a chunk is full, whatever its rows; a Python worker stays well below 1 GB."""
+"""Bytes of Arrow data after which a chunk is full, whatever its rows, so that a Python worker stays well below 1 GB."""
 BATCH_BYTES = 16 << 20
 """Bytes of vectors in one record batch that goes back to Spark."""
 _POSITION_BITS = 40
 """Code and position share 63 bits; positions above 2**40 take a slower sort."""
 _MANY_FILES = 1 << 16
 _ROWS_A_FILE = 64
-"""Average rows per data file from which sorting each file separately is faster."""
+"""With at least this many rows per data file on average, sorting each file separately is faster."""
 SCHEMA = arrow_schema(VECTORS)
 
 
 def vector_batches(files: pa.Array, cardinality: Index, frames: ByteStrings) -> Iterator[pa.RecordBatch]:
     """Yield vectors as record batches of schema `VECTORS`, of bounded size."""
-    for part in pieces(frames.lengths + 64, BATCH_BYTES):
+    for part in cut_by_weight(frames.lengths + 64, BATCH_BYTES):
         yield pa.record_batch(
             [
                 files.slice(part.start, part.stop - part.start),
@@ -66,7 +65,7 @@ class RowAccumulator:
         """Add rows; yields vectors when a chunk is full.
 
         Args:
-            files: strings, dictionary-encoded or not; or numbers in place of them, which are formatted.
+            files: strings, dictionary-encoded or not; or numbers, which are formatted as text.
             positions: integers, one per file; 0-based physical row positions, in any order, duplicates fine.
 
         Raises:
@@ -134,7 +133,7 @@ def _positions(column: pa.ChunkedArray) -> Index:
 
 
 def group(codes: Index, positions: Index) -> tuple[Index, Index, Index]:
-    """Sort rows by file and position and drop duplicates: the codes, how many rows each has, the positions."""
+    """Sort rows by file and position and drop duplicates; return the codes, the rows of each, and the positions."""
     highest, files = int(positions.max()), int(codes.max()) + 1
     if highest >> _POSITION_BITS or files >> (63 - _POSITION_BITS):
         order = np.lexsort((positions, codes))
@@ -157,7 +156,7 @@ def group(codes: Index, positions: Index) -> tuple[Index, Index, Index]:
 def _group_by_radix(codes: NDArray[np.uint16], positions: NDArray[np.uint32], files: int) -> tuple[Index, Index, Index]:
     """Like `group`, for many rows of few files, in a third of the time.
 
-    A stable sort of 16-bit codes is a radix sort; the rows of each file then are sorted in cache, as 32-bit numbers.
+    A stable sort of 16-bit codes is a radix sort; then the rows of each file are sorted in cache, as 32-bit numbers.
     """
     rows = positions[np.argsort(codes, kind="stable")]
     counts = np.bincount(codes, minlength=files)

@@ -6,7 +6,6 @@ vectors take the buffer, and the start and size of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +15,10 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, offsets_of
 
-__all__ = ["BinaryColumn", "binary_array", "binary_column", "list_array", "pieces", "range_array"]
+__all__ = ["BinaryColumn", "binary_array", "binary_column", "list_array", "range_array"]
 
 MAX_OFFSET = 2**31 - 1
-"""Most bytes, or list elements, of one Arrow column with 32-bit offsets, as Spark takes them."""
+"""Maximum bytes, or list elements, of an Arrow column with 32-bit offsets, the only ones that Spark takes."""
 
 
 class BinaryColumn(NamedTuple):
@@ -76,7 +75,7 @@ def binary_array(strings: ByteStrings, *, valid: NDArray[np.bool_] | None = None
     """Return byte strings as an Arrow binary array over the same bytes.
 
     Args:
-        strings: they must not be changed afterwards.
+        strings: the byte strings, which must not be changed afterwards.
         valid: False gives a null; None: no nulls.
 
     Raises:
@@ -95,7 +94,7 @@ def list_array(
     """Return runs of values as an Arrow array of lists.
 
     Args:
-        values: of all lists, concatenated; not copied.
+        values: values of all lists, concatenated; not copied.
         counts: values in each list.
         valid: False gives a null; None: no nulls.
 
@@ -119,14 +118,3 @@ def _bits(valid: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:
     if valid is None or valid.all():
         return None, 0
     return pa.py_buffer(np.packbits(valid, bitorder="little")), int(len(valid) - valid.sum())
-
-
-def pieces(weights: NDArray[np.int64], budget: int) -> Iterator[slice]:
-    """Split weighted items into slices of at most `budget` each; a heavier item gets its own."""
-    total = np.cumsum(weights)
-    first = 0
-    while first < len(weights):
-        done = int(total[first - 1]) if first else 0
-        stop = max(int(np.searchsorted(total, done + budget, side="right")), first + 1)
-        yield slice(first, stop)
-        first = stop

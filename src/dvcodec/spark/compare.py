@@ -9,19 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import batch
-from dvcodec.core.ragged import ByteStrings
+from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight
 from dvcodec.core.rowset import RowSet
-from dvcodec.spark.columns import pieces
 from dvcodec.spark.layouts import encode
 
 __all__ = ["POSITION_BITS", "Difference", "differences", "is_in"]
 
-Index = NDArray[np.int64]
 
 POSITION_BITS = 40
 """Vector code and position share 63 bits; larger positions take a slower path."""
 _SMALL = 1 << 14
-"""Rows of two vectors up to which they are compared together with others."""
+"""Pairs of at most this many rows are compared together with others."""
 _AT_ONCE = 1 << 21
 """Positions expanded at once."""
 
@@ -45,11 +43,11 @@ Difference: TypeAlias = tuple[Index, tuple[Index, Index], tuple[ByteStrings, Byt
 
 
 def differences(old: Vectors, new: Vectors) -> Iterator[Difference]:
-    """Yield the pairs of vectors that differ in rows: what only `new` has is added, what only `old` has restored."""
+    """Yield the pairs of vectors that differ in rows: rows only in `new` are added, rows only in `old` are restored."""
     sizes = old.found.cardinality + new.found.cardinality
     large = (sizes > _SMALL) | (np.maximum(old.found.max, new.found.max) >> POSITION_BITS > 0)
     small = np.flatnonzero(~large)
-    for part in pieces(sizes[small] + 1, _AT_ONCE):
+    for part in cut_by_weight(sizes[small] + 1, _AT_ONCE):
         chosen = small[part]
         keys = [_keys(side, chosen) for side in (old, new)]
         found = [keys[1][~is_in(keys[1], keys[0])], keys[0][~is_in(keys[0], keys[1])]]

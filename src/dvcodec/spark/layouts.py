@@ -8,18 +8,17 @@ from numpy.typing import NDArray
 from dvcodec.core import batch, frame, vector
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
+from dvcodec.core.ragged import Index, cut_by_weight
 from dvcodec.core.rowset import RowSet
-from dvcodec.spark.columns import pieces
 from dvcodec.spark.vectors import NamedVectors
 
 __all__ = ["EMPTY", "encode", "has_magic", "narrow", "reencode", "refuse_far"]
 
-Index = NDArray[np.int64]
 
 _MAX_32 = 2**31 - 1
 """Highest position in a 32-bit vector."""
 _SMALL = 1 << 14
-"""Rows of a vector up to which it is re-encoded together with others."""
+"""Vectors of at most this many rows are re-encoded together with others."""
 _AT_ONCE = 1 << 21
 """Positions expanded at once."""
 _BITMAP = 20
@@ -63,7 +62,7 @@ def reencode(vectors: NamedVectors, index: Index, magic: Magic) -> dict[int, byt
     for i in index[~small].tolist():
         frames[i] = encode(vectors.load(i), magic)
     index = index[small]
-    for part in pieces(vectors.found.cardinality[index] + 1, _AT_ONCE):
+    for part in cut_by_weight(vectors.found.cardinality[index] + 1, _AT_ONCE):
         encoded = batch.encode(*vectors.expand(index[part])).to_list()
         if magic is Magic.PAIMON32:
             encoded = list(map(narrow, encoded))

@@ -42,10 +42,10 @@ _ENCODED = r'[\x00-\x20"#%<>?\[\\\]^`{|}\x7f-\xa0' + r"\u1680\u2000-\u200a\u2028
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?"
 _URL = r"^([A-Za-z][A-Za-z0-9+.-]*)://"
 _HEAD = rf"(?:^(?i:https?)://[^/]*|{_URL}|{ROOTED})"
-"""A scheme, with the host of a web address: what is equal in upper and lower case."""
+"""The case-insensitive start of a location: its scheme, and the host of a web address."""
 _SLASHES = "/{2,}"
 _GONE = ("s3n", "az", "azure", "adl", "gcs")
-"""Schemes that Spark does not read (any more), but that tables and other engines use."""
+"""Schemes that Spark does not read, or no longer reads, but that tables and other engines use."""
 _SAME = {f"{other}://": f"{known}://" for known, others in SAME_SCHEMES.items() for other in others}
 _HEADS = [text for pair in (_SAME | {f"{name}:/": f"{name}:///" for name in ROOTED_SCHEMES}).items() for text in pair]
 """Pairs of a head of a location and the spelling that replaces it."""
@@ -132,7 +132,7 @@ def match_key_column(path: Column, *, uri: bool = False) -> Column:
 
 
 def _any_key(path: Column) -> Column:
-    # Few and short expressions: Java compiles no method of more than 64 KiB, and a join has this several times.
+    # Few and short expressions: Java compiles no method larger than 64 KiB, and a join contains this several times.
     local = sf.concat(sf.lit("/"), _tidy(sf.regexp_replace(path, LOCAL, "")))
     head = sf.lower(sf.regexp_extract(path, _HEAD, 0))
     known = sf.coalesce(sf.create_map(*map(sf.lit, _HEADS))[head], head)
@@ -146,7 +146,7 @@ def _tidy(path: Column) -> Column:
 
 
 def decoded_key_column(path: Column) -> Column:
-    """`dvcodec.io.file_key.decoded_key` for a column, but null only where nothing is encoded."""
+    """`dvcodec.io.file_key.decoded_key` for a column, but null only if nothing is encoded."""
     return sf.when(path.contains("%"), match_key_column(_decoded(path)))
 
 

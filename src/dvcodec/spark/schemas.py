@@ -57,7 +57,7 @@ STORED_VECTORS = struct(
 """Rows of the data source ``dvcodec``, one per stored vector.
 
 ``container`` is the file, ``format`` how its vectors are wrapped (`dvcodec.ContainerKind`); ``offset`` and ``size``
-are the whole frame's, in bytes; ``containers`` counts roaring containers. Where a vector or a whole file is corrupt,
+are the whole frame's, in bytes; ``containers`` counts roaring containers. If a vector or a whole file is corrupt,
 ``error`` says why, and values that could not be read are null.
 """
 

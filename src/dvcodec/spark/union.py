@@ -18,20 +18,19 @@ from pyroaring import FrozenBitMap
 from dvcodec.core import batch, frame, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
-from dvcodec.core.ragged import ByteStrings, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of, spread
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.file_key import decoded_key, file_keys, log_united, undecidable
 from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, group, vector_batches
-from dvcodec.spark.columns import BinaryColumn, binary_column, pieces
+from dvcodec.spark.columns import BinaryColumn, binary_column
 from dvcodec.spark.vectors import NamedVectors
 
 __all__ = ["VectorUnion", "input_bit"]
 
-Index = NDArray[np.int64]
 FOLD_BYTES = 192 << 20
 """Bytes of collected vectors after which those of one data file are merged and the others compacted."""
 _DENSE = 256
-"""Average rows per partial vector from which merging bitmaps is faster than sorting positions."""
+"""With at least this many rows per partial vector on average, merging bitmaps is faster than sorting positions."""
 _SCHEMA = pa.schema([*SCHEMA, pa.field("inputs", pa.int64())])
 _ONE_BITMAP = Magic.PORTABLE64.value + (1).to_bytes(8, "little") + bytes(4)
 """Bytes between the length field and the bitmap of a frame with one bitmap of key 0."""
@@ -121,11 +120,11 @@ class VectorUnion:
         codes = codes[shared]
         # Slices of files whose vectors are merged together; their bytes are copied once.
         heads = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
-        sizes = np.concatenate([np.diff(_lengths(chunk)) for chunk in table["dv"].chunks])[shared]
+        sizes = np.concatenate([binary_column(chunk).sizes for chunk in table["dv"].chunks])[shared]
         rows = table["cardinality"].to_numpy()[shared]
         weights = np.add.reduceat(sizes + 2 * rows, heads)
         bounds = np.append(heads, len(codes))
-        for part in pieces(weights, 2 * BATCH_BYTES):
+        for part in cut_by_weight(weights, 2 * BATCH_BYTES):
             lo, hi = int(bounds[part.start]), int(bounds[part.stop])
             chosen = table["dv"].take(pa.array(shared[lo:hi])).combine_chunks()
             counts = np.diff(bounds[part.start : part.stop + 1])
@@ -193,11 +192,6 @@ def _whole(array: Any) -> BinaryColumn:
     return binary_column(array)
 
 
-def _lengths(chunk: pa.Array) -> Index:
-    column = binary_column(chunk)
-    return offsets_of(column.sizes)
-
-
 def _strings(column: BinaryColumn) -> ByteStrings:
     return ByteStrings.cut(column.data, column.starts, column.sizes)
 
@@ -252,7 +246,7 @@ def _union_bitmaps(frames: Iterable[memoryview]) -> tuple[int, bytes]:
         if bytes(data[4:20]) == _ONE_BITMAP:
             bitmaps.append(FrozenBitMap.deserialize(data[20:-4]))  # type: ignore[arg-type]  # takes any buffer
         else:
-            others.append(vector.read(Cursor(data), exact=True, verify_checksum=False).load())
+            others.append(vector.read(Cursor(data), verify_checksum=False).load())
     merged = RowSet.from_bitmaps({0: FrozenBitMap.union(*bitmaps)} if bitmaps else {})
     if others:
         merged = merged.union(*others)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import functions as sf
 
 from dvcodec.core import batch, vector
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.core.ragged import Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.spark.columns import BinaryColumn, binary_column
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["NamedVectors", "vector_columns"]
-
-Index = NDArray[np.int64]
 
 
 def vector_columns(dvs: DataFrame) -> DataFrame:
@@ -71,8 +68,7 @@ class NamedVectors:
         if files.null_count:
             raise UsageError(f"{files.null_count} vectors name no data file")
         names, column = files.to_pylist(), binary_column(frames)
-        if not column.valid.all():
-            i = int(np.flatnonzero(~column.valid)[0])
+        if (i := first_true(~column.valid)) is not None:
             why = errors[i].as_py() if errors is not None else None
             raise UsageError(
                 f"data file {names[i]!r} has no vector{f' ({why})' if why else ''}: "
@@ -85,7 +81,7 @@ class NamedVectors:
 
     def read(self, i: int) -> Vector:
         """Walk one verified vector."""
-        return vector.read(Cursor(self.column.view(i)), exact=True, verify_checksum=False)
+        return vector.read(Cursor(self.column.view(i)), verify_checksum=False)
 
     def load(self, i: int) -> RowSet:
         """Return one of them as a row set."""

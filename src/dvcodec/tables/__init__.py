@@ -21,6 +21,7 @@ from dvcodec.tables.model import (
     DeletedRows,
     DeletionVector,
     PhysicalRows,
+    Record,
     SnapshotInfo,
     TableKind,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "Finding",
     "Folder",
     "PhysicalRows",
+    "Record",
     "RepairPlan",
     "Scan",
     "Severity",
@@ -70,40 +72,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "auditing": (
-        "Audit",
-        "audit",
-    ),
+    "auditing": ("Audit", "audit"),
     "changes": ("history",),
-    "convert": (
-        "Conversion",
-        "convert_table",
-    ),
-    "enabling": (
-        "Enabled",
-        "enable",
-    ),
-    "findings": (
-        "Finding",
-        "Severity",
-    ),
-    "live": (
-        "deleted_rows",
-        "export_live",
-        "live_batches",
-    ),
-    "repair": (
-        "RepairPlan",
-        "repair_plan",
-    ),
-    "scanning": (
-        "Scan",
-        "scan",
-    ),
-    "stats": (
-        "rewrite_candidates",
-        "totals",
-    ),
+    "convert": ("Conversion", "convert_table"),
+    "enabling": ("Enabled", "enable"),
+    "findings": ("Finding", "Severity"),
+    "live": ("deleted_rows", "export_live", "live_batches"),
+    "repair": ("RepairPlan", "repair_plan"),
+    "scanning": ("Scan", "scan"),
+    "stats": ("rewrite_candidates", "totals"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -143,16 +120,16 @@ def open_table(
     Args:
         target: the table's folder (path or URL); of Iceberg also one of its ``*.metadata.json`` files, to open
             the table as of that file.
-        kind: required where a folder has the metadata of several kinds (a Delta table that Iceberg reads too).
+        kind: required if a folder has the metadata of several kinds (a Delta table that Iceberg reads too).
         allow: protocols (``http``, ``sftp``) of locations that the metadata may name besides those of the table's own
             storage and of object stores; ``file`` for local files that a remote table names. Others are refused.
-        storage_options: how the store of a URL is reached, as deltalake and polars spell it; see the guide on object
-            stores. Opening a table again with the same `Storage` clears what it has cached of it.
+        storage_options: how to reach the store of a URL, as deltalake and polars spell it; see the guide on object
+            stores. Opening a table again with the same `Storage` clears its cache of the table.
 
     Raises:
         UsageError: the folder has no table metadata, or that of several kinds.
         DecodeError: the metadata is corrupt.
-        MissingExtra: what reads the metadata is not installed.
+        MissingExtra: a package that reads the metadata is not installed.
         OSError: it cannot be read.
     """
     location = os.fspath(target).rstrip("/") or "/"
@@ -173,7 +150,7 @@ def open_table(
             f"{location}: no table (there is no _delta_log, metadata, snapshot and schema, _versions, or root.bolt)"
         )
     if len(found) > 1:
-        raise UsageError(f"{location}: tables of several kinds ({', '.join(found)}): say which kind is meant")
+        raise UsageError(f"{location}: tables of several kinds ({', '.join(found)}): choose one with kind")
     module = import_module(f"dvcodec.tables.{found[0].value}")
     opened: Table = module.open(folder)
     return opened

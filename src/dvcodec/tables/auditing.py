@@ -19,7 +19,7 @@ Checks, each the `check` of its findings:
   file with two spellings in the log, which deltalake takes for two files;
 - ``iceberg-version``, ``partition-mismatch``, ``sequence-number``: Puffin vectors in a table of version 1 or 2; deletes
   of one data file with another partition or partition spec, or a lower sequence number, than the file;
-- ``metadata-name``: metadata files of an Iceberg table that were not read, as their names have no version;
+- ``metadata-name``: metadata files of an Iceberg table that were not read, because their names have no version;
 - ``paimon-vectors-disabled``: vectors in a Paimon table whose options disable them;
 - ``overlap``: two vectors share bytes of a file;
 - ``missing-file``, ``unreadable-file``, ``file-size``: the file of a vector;
@@ -27,13 +27,13 @@ Checks, each the `check` of its findings:
 - ``container``, and names that depend on the format: the file's own metadata;
 - ``missing-data-file``, ``unreadable-data-file``, ``data-file-size``: a data file; with ``deep`` also
   ``physical-rows`` (its footer has another row count than the metadata);
-- ``orphan-vector-file``, ``orphan-data-file``: a file that no state needs;
+- ``orphan-vector-file``, ``orphan-data-file``: a file that no snapshot needs;
 - ``references``, ``listing``: why orphans could not be found;
 - ``moved``: the metadata records another location of the table.
 
 Two swapped vectors of the same cardinality are found by the data files that their Puffin blobs name. Files of Delta,
-Paimon and Lance do not name data files: there such a swap is not found. `Audit.notes` has what else no check can find
-in a table: ``no-checksum`` (Lance), ``rows-not-counted``.
+Paimon and Lance do not name data files: there such a swap is not found. `Audit.notes` lists other damage that no check
+can find in a table: ``no-checksum`` (Lance), ``rows-not-counted``.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class AuditCounts:
     """How much was checked.
 
     Attributes:
-        data_files: of the snapshot.
-        vectors: of the snapshot; each was read, or is unreadable.
+        data_files: data files of the snapshot.
+        vectors: vectors of the snapshot; each was read, or is unreadable.
         containers: files that hold them.
         stored_files: files below the table's folder; None if it was not listed.
         unreadable: vectors that could not be read: their rows are unknown.
@@ -83,12 +83,12 @@ class Audit:
 
     Attributes:
         table: location of the table's folder.
-        kind: of the table.
+        kind: kind of the table.
         info: which snapshot.
         findings: those of the snapshot, then those of the whole table; none if the table is valid.
         counts: how much was checked.
         scan: what the vectors delete; rows are not kept.
-        notes: what no check can find here, and why; a table without findings may have notes.
+        notes: damage that no check can find here, and why; a table without findings may have notes.
     """
 
     table: str
@@ -105,7 +105,7 @@ class Audit:
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; the scan aside."""
+        """Return plain values for JSON, without the scan."""
         severities = Counter(finding.severity for finding in self.findings)
         return {
             "table": self.table,
@@ -131,15 +131,15 @@ def audit(
 
     Args:
         table: see `open_table`.
-        snapshot_id: which state; None = the current one.
+        snapshot_id: the snapshot to audit; None = the current one.
         orphans: True lists the table's folder, to find orphans and missing data files.
         deep: True opens every data file, and compares the row count in its footer with the metadata.
-        threads: how many read at a time; None = 8, or for remote tables as many as the storage takes at once.
-        progress: called with how many vectors and files are done, and of how many.
+        threads: number of concurrent readers; None = 8, or for remote tables the maximum of the storage.
+        progress: called with the number of vectors and files done, and the total.
 
     Raises:
-        UsageError: the table has no such state.
-        DecodeError: the metadata of the state is corrupt, so that its vectors are unknown.
+        UsageError: the table has no such snapshot.
+        DecodeError: the metadata of the snapshot is corrupt, so its vectors are unknown.
         OSError: it cannot be read.
     """
     threads = table.folder.storage.threads(table.location, threads)
@@ -191,7 +191,7 @@ def audit(
         except MissingExtra:
             raise
         except (DvcodecError, OSError) as error:
-            what = "files that the table's states need, to find orphans"
+            what = "files that the table's snapshots need, to find orphans"
             of_table.append(Finding.failed("references", what, None, error, path=table.location))
     table.folder.storage.forget()  # another audit reads again
     counts = AuditCounts(

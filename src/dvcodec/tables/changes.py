@@ -26,12 +26,12 @@ _WAITING, _WAITING_FILES = 64, 100_000
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What a snapshot changed of a data file's deleted rows.
+    """The change of a data file's deleted rows in a snapshot.
 
     Attributes:
-        data_file: which, a data file of the snapshot.
-        deleted: rows deleted since the snapshot before; of an added file, those that it came with.
-        restored: rows that are live again.
+        data_file: the data file, in the snapshot.
+        deleted: number of rows deleted since the snapshot before; for an added file, those that it came with.
+        restored: number of rows that are live again.
         deleted_rows: which were deleted; None without `keep_rows`.
         restored_rows: which are live again; None without `keep_rows`.
         exact: False if a vector could not be read: `deleted` and `restored` are then lower bounds by the cardinality
@@ -46,7 +46,7 @@ class FileChange:
     exact: bool = True
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; rows as ranges ``[start, stop)``, where they were kept."""
+        """Return plain values for JSON; rows as ranges ``[start, stop)``, if they were kept."""
         values: dict[str, Any] = {
             "data_file": self.data_file.path,
             "deleted": self.deleted,
@@ -128,7 +128,7 @@ def history(
         since: id of the first snapshot to report; None = the oldest.
         until: id of the last; None = the current one.
         keep_rows: True keeps which rows were deleted and restored.
-        threads: how many read at a time; None = 8, or for remote tables as many as the storage takes at once.
+        threads: number of concurrent readers; None = 8, or for remote tables the maximum of the storage.
 
     Raises:
         UsageError: the table has no such snapshot, or `until` comes before `since`.
@@ -199,7 +199,7 @@ def _change(old: Snapshot | None, new: Snapshot, *, keep_rows: bool, threads: in
     then = _identified(old) if old is not None else {}
     now = _identified(new)
     changed = [vector.data_file for key, vector in [*then.items(), *now.items()] if (key in then) != (key in now)]
-    # Position deletes of a partition name no data file: where they change, any data file may.
+    # Position deletes of a partition name no data file: if they change, any data file may have changed.
     touched = set(after) if None in changed else {*changed, *(set(after) - set(before))} & set(after)
 
     def rows_of(snapshot: Snapshot, vectors: Mapping[Hashable, DeletionVector]) -> _Rows:
@@ -236,7 +236,7 @@ def _identified(snapshot: Snapshot) -> dict[Hashable, DeletionVector]:
     keys: dict[Hashable, DeletionVector] = {}
     for index, vector in enumerate(snapshot.vectors):
         key = (vector.format, vector.path, vector.offset, vector.size, vector.cardinality, vector.data_file)
-        # Inline vectors have no place, and the pages of an index's root file are written again.
+        # Inline vectors have no location, and the pages of an index's root file are rewritten.
         lasting = vector.path and snapshot.table.kind is not TableKind.SCORCH
         keys[key if lasting else (*key, snapshot.info.id, index)] = vector
     return keys
@@ -248,7 +248,7 @@ class _Rows:
 
     Attributes:
         rows: as read.
-        recorded: cardinalities of the vectors that could not be read; under None of position deletes of partitions.
+        recorded: cardinalities of the vectors that could not be read; under None for position deletes of partitions.
         unreadable: these vectors, with the reason.
     """
 
@@ -260,7 +260,7 @@ class _Rows:
         return path in self.recorded or None in self.recorded
 
     def bounds(self, path: str) -> tuple[int, float]:
-        """Return how many rows are deleted at least and at most, if the metadata is right."""
+        """Return the minimum and maximum number of deleted rows, if the metadata is right."""
         read = self.rows.get(path, RowSet()).cardinality
         found = self.recorded.get(path, [])
         if None in self.recorded or None in found:

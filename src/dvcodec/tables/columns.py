@@ -1,4 +1,4 @@
-"""Columns of tables and data files: their type, how a table's are found in a file, and the errors that name them."""
+"""Columns of tables and data files: their types, how to find a table's column in a file, and errors that name them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class ColumnKey:
-    """What a column is found by in data files.
+    """How to find a column in data files.
 
     Attributes:
         name: in the schema.
-        id: field id; None where it is found by name.
-        physical_name: name in data files (Delta); empty where that is `name`.
+        id: field id; None if it is found by name.
+        physical_name: name in data files (Delta); empty if that is `name`.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Column(ColumnKey):
         type: Arrow's.
         nullable: whether it may be null.
         children: fields of a struct, element of a list, key and value of a map.
-        kind: the type in the format's own terms: Iceberg's name of it without parameters, Paimon's `DataType`.
+        kind: the format's own type: Iceberg's name of it without parameters, Paimon's `DataType`.
         default: Iceberg's ``initial-default`` as JSON; None = null.
     """
 
@@ -67,9 +67,9 @@ def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -
     """Return the columns to read, in this order.
 
     Args:
-        names: of all columns.
+        names: names of all columns.
         columns: requested; None = all.
-        location: of the table, for errors.
+        location: location of the table, for errors.
 
     Raises:
         UsageError: no such column.
@@ -113,11 +113,11 @@ def unrelated(location: str, wanted: Iterable[str], found: Iterable[str]) -> Not
     """Return the error for a data file that holds no column of the table: all its rows would be null.
 
     Args:
-        location: of the data file.
-        wanted: columns of the table that it should hold, one at least, as it would call them.
+        location: location of the data file.
+        wanted: columns of the table, under their names in data files; it should have at least one.
         found: its columns.
     """
-    expected = f"one of {_some(list(wanted))} at least"
+    expected = f"at least one of {_some(list(wanted))}"
     return NotCanonical("columns of the data file", source=location, expected=expected, actual=_some(list(found)))
 
 

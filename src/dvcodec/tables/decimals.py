@@ -8,15 +8,15 @@ from decimal import Decimal
 __all__ = ["MAX_DIGITS", "parse_decimal"]
 
 MAX_DIGITS = 38
-"""Digits that any format's decimals have at most."""
+"""Maximum digits of a decimal, in any format."""
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,38}(?:\.[0-9]{1,38})?(?:[eE][+-]?[0-9]{1,2})?")
 
 
 def parse_decimal(text: str) -> Decimal:
-    """Return a number with all its digits written out: Arrow must not see an exponent, it may be of any size.
+    """Return a number with all digits written out: an exponent could be of any size, so Arrow must not see it.
 
     Raises:
-        ValueError: it is not a decimal number, or has more than `MAX_DIGITS` digits before its point or behind it.
+        ValueError: it is not a decimal number, or has more than `MAX_DIGITS` digits before or after its point.
 
     >>> parse_decimal("-1.50"), parse_decimal("2E+3")
     (Decimal('-1.50'), Decimal('2000'))

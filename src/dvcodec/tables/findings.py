@@ -21,7 +21,7 @@ class Severity(str, Enum):
     WARNING = "warning"
     """Rows are right, but something differs from its metadata."""
     INFO = "info"
-    """Nothing is wrong: space could be freed, or it is worth knowing."""
+    """Nothing is wrong; for example, space could be freed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Finding:
             what: see `failed`.
             expected: see `failed`.
             actual: see `failed`.
-            vector: whose path and offset are reported.
+            vector: the vector whose path and offset are reported.
             data_file: its data file, if the vector does not record it.
         """
         return cls.failed(
@@ -136,7 +136,7 @@ class Finding:
 
         Args:
             check: see `failed`.
-            error: what was raised; its offset is one in `path`.
+            error: the error; its offset is in `path`.
             path: the corrupt file.
             vectors: the affected vectors.
             data_file: path of the affected data file.

@@ -32,8 +32,8 @@ class Folder:
     Attributes:
         location: path or URL, without a slash at its end.
         recorded: how the table's own metadata spells the folder, None if it does not. A relative one (``./t``) means
-            wherever the table is.
-        allow: protocols that the metadata may name besides those of `check_reach`.
+            the table's folder, wherever it is.
+        allow: protocols that the metadata may use besides those of `check_reach`.
         storage: opens all files of the table.
     """
 
@@ -44,7 +44,7 @@ class Folder:
 
     @classmethod
     def of(cls, location: Folder | str | os.PathLike[str]) -> Folder:
-        """Return a folder by its path or URL; one that is a folder already, as it is."""
+        """Return a folder by its path or URL; a `Folder` is returned unchanged."""
         return location if isinstance(location, Folder) else cls(os.fspath(location).rstrip("/") or "/")
 
     @property
@@ -73,7 +73,7 @@ class Folder:
         return replace(self, location=self.locate(name))
 
     def locate(self, path: str) -> str:
-        """Return where a recorded path (plain text, not percent-encoded) is to be opened.
+        """Return the location at which to open a recorded path (plain text, not percent-encoded).
 
         >>> Folder("/copy/t", recorded="s3://lake/t").locate("s3a://lake/t/data/a b.parquet")
         '/copy/t/data/a b.parquet'
@@ -82,7 +82,7 @@ class Folder:
 
         Raises:
             NotCanonical: it leaves the folder, or is not a location.
-            Unsupported: metadata may not name it; see `check_reach`.
+            Unsupported: metadata must not reference it; see `check_reach`.
         """
         try:
             below = self.below(path)
@@ -95,7 +95,7 @@ class Folder:
         return path if local is None else str(local) if not path.startswith("file:") else file_key(path)
 
     def below(self, path: str) -> str | None:
-        """Return a recorded path from the folder on, without steps ``.``; None if it is elsewhere.
+        """Return a recorded path relative to the folder, without ``.`` segments; None if it is elsewhere.
 
         >>> Folder("/copy/t", recorded="s3://lake/t").below("s3://lake/t/data/a.parquet")
         'data/a.parquet'
@@ -103,7 +103,7 @@ class Folder:
         'data/a.parquet'
 
         Raises:
-            NotCanonical: it has a step ``..`` there, which no writer makes: such a path may leave the folder.
+            NotCanonical: it has a ``..`` segment there, which no writer makes: such a path may leave the folder.
         """
         below = self._below(path)
         if below is None:
@@ -140,13 +140,13 @@ class Folder:
 
         Raises:
             LimitExceeded: it is larger than the default `Limits.max_manifest_bytes`.
-            OSError: it is not there, or cannot be read.
+            OSError: it is missing, or cannot be read.
         """
         most = DEFAULT_LIMITS.max_manifest_bytes
         return self.storage.read(self.join(name), most, "Limits.max_manifest_bytes")
 
     def read_each(self, names: Iterable[str]) -> Iterator[bytes]:
-        """Read files of metadata below the folder, several at a time if they are remote; yield each in order.
+        """Read files of metadata below the folder, several concurrently if they are remote; yield each in order.
 
         Raises:
             LimitExceeded, OSError: see `read`.
@@ -154,7 +154,7 @@ class Folder:
         return run_bounded(self.read, names, self.storage.readers(self.location))
 
     def walk(self) -> Iterator[StoredFile]:
-        """List all files below the folder, in no order; links to folders are not followed.
+        """List all files below the folder, unordered; links to folders are not followed.
 
         Raises:
             OSError: a folder cannot be listed.
@@ -167,7 +167,7 @@ def _is_relative(path: str) -> bool:
 
 
 def _after(folder: str, path: str) -> str:
-    """Return a relative path from a relative folder on; as it is if it does not begin with the folder.
+    """Return a relative path without a leading relative folder; unchanged if it does not begin with it.
 
     >>> _after("./t", "./t/data/a"), _after("t/", "./t//data/a"), _after(".", "./data/a"), _after("./t", "data/a")
     ('data/a', 'data/a', 'data/a', 'data/a')
@@ -177,7 +177,7 @@ def _after(folder: str, path: str) -> str:
 
 
 def _key(folder: str) -> str:
-    """Spell a folder so that two spellings of it are equal: a local one whole, in plain text."""
+    """Return a key that all spellings of a folder share: for a local one, its absolute path in plain text."""
     try:
         local = local_path(folder)
     except UsageError:  # a file URL of another host, which is compared as it is spelled

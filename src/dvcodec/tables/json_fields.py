@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from dvcodec.core.errors import NotCanonical
 
 __all__ = ["JsonFields", "bare_name", "is_path", "parse_json"]
 
+T = TypeVar("T")
 _MISSING = object()
 
 
@@ -20,7 +21,7 @@ def is_path(text: str) -> bool:
 
 
 def bare_name(name: str, what: str, source: str) -> str:
-    """Return a recorded file name, which must name a file of its own folder.
+    """Return a recorded file name, which must be that of a file in its own folder.
 
     Raises:
         NotCanonical: it is empty, has a slash, or leads to another folder.
@@ -113,16 +114,19 @@ class JsonFields:
         """
         return self.integer(name, least=least) if name in self else None
 
+    def _of(self, name: str, kind: type[T], expected: str) -> T:
+        value = self.values.get(name)
+        if not isinstance(value, kind):
+            self.fail(name, expected)
+        return value
+
     def flag(self, name: str) -> bool:
         """Return a required boolean.
 
         Raises:
             NotCanonical: it is missing or of another type.
         """
-        value = self.values.get(name)
-        if not isinstance(value, bool):
-            self.fail(name, "true or false")
-        return value
+        return self._of(name, bool, "true or false")
 
     def text(self, name: str) -> str:
         """Return a required string.
@@ -130,10 +134,7 @@ class JsonFields:
         Raises:
             NotCanonical: it is missing or of another type.
         """
-        value = self.values.get(name)
-        if not isinstance(value, str):
-            self.fail(name, "a string")
-        return value
+        return self._of(name, str, "a string")
 
     def text_or_none(self, name: str) -> str | None:
         """Return a string; None if it is missing.
@@ -176,10 +177,7 @@ class JsonFields:
         Raises:
             NotCanonical: it is missing or of another type.
         """
-        value = self.values.get(name)
-        if not isinstance(value, list):
-            self.fail(name, "an array")
-        return value
+        return self._of(name, list, "an array")
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a required array of strings.
@@ -211,7 +209,7 @@ class JsonFields:
 
 
 def _kind(value: object) -> str:
-    """Say what a JSON value is, without repeating a large one."""
+    """Describe a JSON value, without repeating a large one."""
     if value is None:
         return "nothing"
     if isinstance(value, (dict, list)):

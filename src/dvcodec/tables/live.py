@@ -40,11 +40,11 @@ def live_batches(
     Args:
         table: see `open_table`.
         data_file: the only one to read: its `DataFile.path` or `DataFile.location`, however it is spelled, its path
-            from the table's folder on, or its bare name, if no other has it; None = all.
-        snapshot_id: which state; None = the current one.
+            relative to the table's folder, or its bare name, if no other has it; None = all.
+        snapshot_id: the snapshot to read; None = the current one.
         columns: names to read, in this order; None = all.
         deleted: True yields the deleted rows instead.
-        batch_rows: at most so many rows in a batch. Batches end with row groups; none is empty.
+        batch_rows: maximum rows in a batch. Batches end with row groups; none is empty.
 
     Raises:
         UsageError: no such snapshot, data file or column.
@@ -60,12 +60,12 @@ def live_batches(
 
 
 def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None) -> RowSet:
-    """Return the deleted rows of a data file, as `live_batches` leaves them out.
+    """Return the deleted rows of a data file, those that `live_batches` leaves out.
 
     Args:
         table: see `open_table`.
         data_file: `DataFile.path`, however it is spelled.
-        snapshot_id: which state; None = the current one.
+        snapshot_id: the snapshot to read; None = the current one.
 
     Raises:
         UsageError, DecodeError, OSError: as `live_batches`.
@@ -94,13 +94,13 @@ def export_live(
         table: see `open_table`.
         sink: path or URL outside of the table, or writable file. An existing file is replaced.
         data_file: the only one to read, see `live_batches`; None = all.
-        snapshot_id: which state; None = the current one.
+        snapshot_id: the snapshot to read; None = the current one.
         columns: names to write, in this order; None = all.
         deleted: True writes the deleted rows instead.
-        compression: of pyarrow's Parquet writer: ``zstd``, ``snappy``, ``none`` ...
-        batch_rows: at most so many rows are read at a time.
-        progress: called with how many data files are done, and of how many.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        compression: compression of pyarrow's Parquet writer: ``zstd``, ``snappy``, ``none`` ...
+        batch_rows: maximum rows read at a time.
+        progress: called with the number of data files done, and the total.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         Rows written.
@@ -139,7 +139,7 @@ def export_live(
 
 
 _GROUP_ROWS = 1 << 17
-"""Rows from which on a row group is full."""
+"""A row group is full at this many rows."""
 
 
 def _batches(

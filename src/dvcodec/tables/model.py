@@ -1,22 +1,24 @@
-"""The values of the table model: states, data files, deletion vectors and rows, one shape for every format.
+"""The values of the table model: snapshots, data files, deletion vectors and rows, one shape for every format.
 
 `dvcodec.tables.table` has the objects that return them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.stats import VectorStats
+from dvcodec.tables.partition_value import PartitionValue
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Self
 
 __all__ = [
     "NO_SNAPSHOT",
@@ -25,6 +27,7 @@ __all__ = [
     "DeletedRows",
     "DeletionVector",
     "PhysicalRows",
+    "Record",
     "SnapshotInfo",
     "TableKind",
     "vectors_of",
@@ -32,11 +35,11 @@ __all__ = [
 
 
 NO_SNAPSHOT = -1
-"""Id of the current state of a table without a snapshot: no data files, but a schema. Iceberg's metadata says so."""
+"""Id of the current snapshot of a table without one: no data files, but a schema. Iceberg's metadata has this id."""
 
 
 POSITION_DELETES = "position-deletes"
-"""`DeletionVector.format` of Iceberg v2 delete files, of which several may hold for one data file."""
+"""`DeletionVector.format` of Iceberg v2 delete files, several of which may apply to one data file."""
 
 
 class TableKind(str, Enum):
@@ -51,14 +54,14 @@ class TableKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInfo:
-    """One state of a table.
+    """One snapshot of a table.
 
     Attributes:
         id: snapshot id (Iceberg, Paimon), version (Delta, Lance), epoch (scorch); `NO_SNAPSHOT` for an Iceberg table
             that has none.
         timestamp_ms: when it was committed, milliseconds since 1970 UTC; None if not recorded.
-        operation: the commit in the engine's words: ``delete``, ``MERGE``, ``COMPACT``; None if not recorded.
-        parent: the snapshot that it was made from, None for the first or where the metadata does not say.
+        operation: the engine's name for the commit: ``delete``, ``MERGE``, ``COMPACT``; None if not recorded.
+        parent: the snapshot that it was made from; None for the first, or if the metadata does not say.
     """
 
     id: int
@@ -67,17 +70,40 @@ class SnapshotInfo:
     parent: int | None = None
 
 
+class Record:
+    """What one format alone records of a data file or a vector; each format has its own types."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, one: DataFile | DeletionVector) -> Self:
+        """Return the record of a data file or a vector, typed.
+
+        Raises:
+            UsageError: it is of another format.
+        """
+        if not isinstance(one.record, cls):
+            raise UsageError(f"{one.location or one.path}: its record is {one.record!r:.60}, not {cls.__name__}")
+        return one.record
+
+
 @dataclass(frozen=True, slots=True)
 class DataFile:
     """A data file of a snapshot (of Lance: a fragment; of scorch: a segment).
 
     Attributes:
         path: its identity in the table: as the metadata spells it, with URL encoding undone where the format encodes.
-        location: where it can be opened: path or URL. Other than `path` where that is relative, or the table moved.
+        location: where it can be opened: path or URL. It differs from `path` if that is relative, or the table moved.
         physical_rows: rows in the file, deleted ones included; None if not recorded.
         size: bytes; None if not recorded.
         partition: partition values as ``day=2026-01-01/part=a``, None without partitions.
-        record: its metadata, by the engine's own field names.
+        partition_values: the same, to be written by other formats; None if not known.
+        partition_key: equal for data files and vectors of one partition and partition spec; None if not known.
+        sequence_number: data sequence number (Iceberg); None if not recorded.
+        bucket: number of the bucket (Paimon); None without buckets.
+        file_format: ``parquet``, ``orc``, ``avro`` or another word in lower case; None if not recorded.
+        files: paths of all files of a fragment (Lance), overlays last; empty where the data file is one file.
+        record: what the format alone records of it.
     """
 
     path: str
@@ -85,7 +111,13 @@ class DataFile:
     physical_rows: int | None
     size: int | None = None
     partition: str | None = None
-    record: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    partition_values: tuple[PartitionValue, ...] | None = field(default=None, compare=False, repr=False)
+    partition_key: Hashable | None = field(default=None, compare=False, repr=False)
+    sequence_number: int | None = field(default=None, compare=False, repr=False)
+    bucket: int | None = field(default=None, compare=False, repr=False)
+    file_format: str | None = field(default=None, compare=False, repr=False)
+    files: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    record: Record | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +127,7 @@ class DeletionVector:
     Attributes:
         format: ``iceberg``, ``delta``, ``paimon32``, ``paimon64``, ``lance``, ``scorch``, or ``position-deletes`` (an
             Iceberg v2 delete file).
-        data_file: `DataFile.path` that it is for, as recorded (the data file may be gone); None for position deletes
+        data_file: `DataFile.path` of its data file, as recorded (the file may be gone); None for position deletes
             of a whole partition, whose rows name their data files.
         path: the file that holds it, as the metadata spells it (URL encoding undone); empty for an inline vector.
         location: where that file can be opened; empty for an inline vector.
@@ -103,7 +135,10 @@ class DeletionVector:
         size: bytes of the whole frame or file; None if not recorded.
         cardinality: deleted rows as recorded; None if not recorded.
         file_size: bytes of the whole file as recorded, None if not recorded.
-        record: its metadata, by the engine's own field names.
+        partition_key: see `DataFile`.
+        sequence_number: see `DataFile`.
+        bucket: see `DataFile`.
+        record: what the format alone records of it.
     """
 
     format: str
@@ -114,7 +149,10 @@ class DeletionVector:
     size: int | None = None
     cardinality: int | None = None
     file_size: int | None = None
-    record: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    partition_key: Hashable | None = field(default=None, compare=False, repr=False)
+    sequence_number: int | None = field(default=None, compare=False, repr=False)
+    bucket: int | None = field(default=None, compare=False, repr=False)
+    record: Record | None = field(default=None, compare=False, repr=False)
 
     @property
     def where(self) -> str:
@@ -143,7 +181,7 @@ class DeletedRows:
     Attributes:
         data_file: `DataFile.path`.
         rows: the deleted rows.
-        stats: numbers of the vector as stored; None for position deletes, which are not a bitmap.
+        stats: statistics of the stored vector; None for position deletes, which are not a bitmap.
     """
 
     data_file: str
@@ -158,7 +196,7 @@ class PhysicalRows:
     Attributes:
         start: 0-based physical position of the first.
         batch: the rows, in the snapshot's schema, deleted ones included.
-        keep: which of them are rows of the table at all, for data files that also hold other records (Paimon's
+        keep: which of them are rows of the table, for data files that also hold other records (Paimon's
             retractions); None = all. Deletion vectors are not applied here.
     """
 
@@ -168,7 +206,7 @@ class PhysicalRows:
 
 
 def vectors_of(vectors: Iterable[DeletionVector]) -> dict[str, list[DeletionVector]]:
-    """Group vectors by their recorded data file, in order; position deletes of partitions are left out."""
+    """Group vectors by their recorded data file, in order; position deletes of partitions are omitted."""
     groups: dict[str, list[DeletionVector]] = {}
     for vector in vectors:
         if vector.data_file is not None:

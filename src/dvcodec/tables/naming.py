@@ -19,8 +19,8 @@ _NEAR = 3
 def named_files(snapshot: Snapshot, name: str | None) -> tuple[DataFile, ...]:
     """Return the data files with a name, all of them for None; several are spellings of one.
 
-    The first of these that matches is used: `DataFile.path` as it is; `DataFile.path` or `DataFile.location` in
-    another spelling (see `file_key`); the path from the table's folder on; the bare name.
+    The first of these that matches is used: `DataFile.path` as spelled; `DataFile.path` or `DataFile.location` in
+    another spelling (see `file_key`); the path relative to the table's folder; the bare name.
 
     Raises:
         UsageError: none matches, or the bare name matches several.

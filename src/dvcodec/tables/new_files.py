@@ -19,7 +19,7 @@ def check_outside(target: SinkTarget, table: str) -> None:
     """Refuse to write into a table: its own files could be replaced, and the next commit may not know the new ones.
 
     Args:
-        target: what is to be written: path, URL or open file. Open files are not checked.
+        target: the output: path, URL or open file. Open files are not checked.
         table: path or URL of the table's folder. Links and ``..`` are resolved, spellings compared by `file_key`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Rows of a Parquet data file by their physical position: what deletion vectors count."""
+"""Rows of a Parquet data file by physical position, as deletion vectors count them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> 
     Args:
         location: path or URL.
         storage: opens it.
-        int96_unit: in which timestamps of 96 bits are read; as ``ns``, years beyond 2262 wrap around silently.
+        int96_unit: unit in which timestamps of 96 bits are read; as ``ns``, years beyond 2262 wrap around silently.
 
     Raises:
         MissingExtra: pyarrow is not installed.
-        NotCanonical: it is not a Parquet file, or what the block reads of it is damaged.
+        NotCanonical: it is not a Parquet file, or the part that the block reads is damaged.
         Unsupported: it uses a feature that pyarrow does not support.
         OSError: it cannot be read.
     """
@@ -47,7 +47,7 @@ def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> 
 
 
 def count_rows(location: str, storage: Storage) -> int:
-    """Return the rows of a Parquet file as its footer says; its pages are not read.
+    """Return the row count in the footer of a Parquet file; its pages are not read.
 
     Args:
         location: path or URL.
@@ -72,11 +72,11 @@ def physical_batches(
     Args:
         file: an open file.
         columns: top-level columns to read, in any order; None = all. Without any, batches have rows but no columns: the
-            narrowest column is read, as footers alone may claim any number of rows.
-        batch_rows: most rows in a batch; batches end with row groups.
+            narrowest column is read, because a footer may claim any number of rows.
+        batch_rows: maximum rows in a batch; batches end with row groups.
 
     Raises:
-        NotCanonical: a row group has other rows than it says, or cannot be decoded.
+        NotCanonical: a row group does not have the stated number of rows, or cannot be decoded.
     """
     names = None if columns is None else list(columns)
     start = 0
@@ -101,7 +101,7 @@ def _batches(file: pq.ParquetFile, group: int, names: list[str] | None, batch_ro
 
 
 def _nothing(file: pq.ParquetFile, group: int, batch_rows: int) -> Iterator[Any]:
-    """Batches without columns: those of the narrowest one, without it."""
+    """Yield batches without columns: those of the narrowest column, without it."""
     chunks = file.metadata.row_group(group)
     leaves = [chunks.column(i) for i in range(chunks.num_columns)]
     if leaves:

@@ -15,7 +15,8 @@ class PartitionValue:
     Attributes:
         column: source column of the values; the name of the field if they have none.
         kind: ``boolean``, ``int``, ``float``, ``double``, ``decimal``, ``date``, ``timestamp``, ``timestamptz``,
-            ``string``. Any other word is a type, or a transform, that some formats lack.
+            ``string``; ``serialized`` is text as Delta's log has it. Any other word is a type, or a transform, that
+            some formats lack.
         value: None = null; days or microseconds since 1970; a `decimal.Decimal`.
     """
 

@@ -16,7 +16,7 @@ from dvcodec.tables.table import Snapshot
 __all__ = ["Progress", "VectorRead", "by_container", "read_vectors"]
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Called with how many are done, and of how many."""
+"""Called with the number done, and the total."""
 
 _TASK_BYTES = 4 << 20
 _TASK_VECTORS = 64
@@ -27,7 +27,7 @@ class VectorRead:
     """The result of reading a vector.
 
     Attributes:
-        vector: which.
+        vector: the vector.
         found: its rows by data file; empty if it could not be read.
         error: why it could not be read.
     """
@@ -59,10 +59,10 @@ def read_vectors(
     A vector that cannot be read is a result with an error; it does not stop the others.
 
     Args:
-        snapshot: which has the vectors.
+        snapshot: the snapshot that has the vectors.
         vectors: to be read.
-        threads: how many read at a time; None = 8, or for remote files as many as its storage takes at once. At most
-            twice as many tasks, of about 4 MiB each, are held.
+        threads: number of concurrent readers; None = 8, or for remote files the maximum of the storage. At most twice
+            as many tasks, of about 4 MiB each, are held.
         progress: called after each task.
 
     Raises:

@@ -1,6 +1,6 @@
 """Everything that can be wrong with a vector in a snapshot: each rule returns findings.
 
-An audit lists them, readers and conversions refuse by them (`refuse`), a repair plan acts on their names:
+An audit lists the findings, readers and conversions refuse them (`refuse`), a repair plan acts on their checks:
 ``length``, ``crc``, ``magic``, ``structure``, ``cardinality`` and ``rows``, as in `verify`; ``sequence-number``,
 ``equal-vectors``, ``different-vectors``, ``stale-path``, ``stale-blob-path``, ``referenced-data-file``,
 ``path-scheme``, ``gone-data-file``, ``overlap``, ``file-size``, ``container``, ``missing-file`` and
@@ -85,7 +85,7 @@ class Part:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of the vector as stored; of position deletes, this data file's share of them."""
+        """Bytes of the vector as stored; for position deletes, this data file's share of them."""
         if self.found.stats is not None:
             return self.found.stats.size
         whole = self.vector.size or self.vector.file_size or 0
@@ -124,9 +124,9 @@ def blob_path(matcher: PathMatcher, vector: DeletionVector, path: str) -> Iterat
     the metadata has an old path too, `paths` reports it.
 
     Args:
-        matcher: of the snapshot.
+        matcher: matcher of the snapshot.
         vector: as recorded.
-        path: of the data file, as the blob has it.
+        path: path of the data file in the blob.
     """
     data_file, check = vector.data_file, "referenced-data-file"
     if data_file is None or file_key(path) == file_key(data_file):
@@ -144,7 +144,7 @@ def older(vector: DeletionVector, file: DataFile | None) -> Iterator[Finding]:
 
     Metadata without sequence numbers gives no finding. Source: Iceberg table spec, "Scan Planning".
     """
-    written, added = (None if one is None else one.record.get("sequence_number") for one in (vector, file))
+    written, added = vector.sequence_number, None if file is None else file.sequence_number
     if written is not None and added is not None and written < added:
         expected = f"at least {added}, that of the data file"
         yield Finding.of_vector("sequence-number", vector, "sequence_number of the vector", expected, written)
@@ -192,12 +192,12 @@ def positions(file: DataFile, vector: DeletionVector, highest: int | None) -> It
 
 
 def doubles(file: DataFile, vectors: Sequence[DeletionVector], parts: Sequence[Part] = ()) -> Iterator[Finding]:
-    """Find a second live vector, ``equal-vectors`` or ``different-vectors``; of position deletes there may be many.
+    """Find a second live vector, ``equal-vectors`` or ``different-vectors``; there may be many position deletes.
 
     Args:
-        file: for which the vectors hold.
+        file: the data file to which the vectors apply.
         vectors: all of them.
-        parts: what was read of them.
+        parts: the parts that were read.
     """
     alive = tuple(vector for vector in vectors if vector.format != POSITION_DELETES)
     if len(alive) < 2:
@@ -209,7 +209,7 @@ def doubles(file: DataFile, vectors: Sequence[DeletionVector], parts: Sequence[P
     actual = f"{len(alive)} of {'the same' if equal else 'other'} rows"
     if not equal:
         actual += f" ({counts})" if counts else f" ({' and '.join(vector.where for vector in alive)}, none was read)"
-    what = "vectors that hold for one data file"
+    what = "vectors for one data file"
     yield Finding.failed(name, what, "one", actual, vectors=alive, data_file=file.path, path=alive[0].location)
 
 
@@ -252,12 +252,12 @@ def container(snapshot: Snapshot, location: str, group: Sequence[DeletionVector]
     """Check a file of vectors: `file_sizes`, and `Snapshot.check_container`; ``container`` if it is corrupt.
 
     Args:
-        snapshot: which records the vectors.
-        location: of the file.
+        snapshot: the snapshot that records the vectors.
+        location: location of the file.
         group: all vectors that the snapshot records in it.
 
     Raises:
-        MissingExtra: what reads the file is not installed.
+        MissingExtra: a package that reads the file is not installed.
     """
     try:
         with snapshot.table.folder.storage.open(location) as source:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,11 @@ DENSITY_PARTS = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileDeletes:
-    """A data file of a snapshot and what is deleted of it.
+    """A data file of a snapshot and its deleted rows.
 
     Attributes:
-        data_file: which.
-        vectors: those that hold for it, read or not. More than one is a finding, unless they are position deletes.
+        data_file: the data file.
+        vectors: those that apply to it, read or not. More than one is a finding, unless they are position deletes.
         rows: union of the vectors that could be read; None without `keep_rows`.
         deleted: rows in that union.
         stored_bytes: bytes of its vectors as stored. A file of position deletes counts for each of its data files
@@ -40,8 +40,8 @@ class FileDeletes:
             float32[0] if the file's rows are unknown.
         errors: why these numbers may be wrong: vectors that could not be read, positions beyond the file, vectors of
             different rows.
-        unreadable: how many of its vectors could not be read.
-        recorded: deleted rows that the metadata records of one of those, the highest number; 0 where it does not say.
+        unreadable: number of its vectors that could not be read.
+        recorded: highest cardinality that the metadata records for one of those; 0 if it records none.
     """
 
     data_file: DataFile
@@ -57,7 +57,7 @@ class FileDeletes:
 
     @property
     def min_deleted(self) -> int:
-        """Rows that are deleted at least: `deleted`, or as recorded of a vector that could not be read."""
+        """Lower bound of the deleted rows: `deleted`, or the recorded cardinality of an unreadable vector."""
         rows = self.data_file.physical_rows
         recorded = self.recorded if rows is None else min(self.recorded, rows)
         return max(self.deleted, recorded)
@@ -76,15 +76,15 @@ class FileDeletes:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A snapshot and what is deleted of it.
+    """A snapshot and its deleted rows.
 
     Attributes:
         table: location of the table's folder.
-        kind: of the table.
-        info: which snapshot.
+        kind: kind of the table.
+        info: the snapshot.
         files: all data files, in the snapshot's order, also those without deletes.
         lost: vectors that could not be read or whose data file is gone, with the reason.
-        unreadable: how many of these could not be read.
+        unreadable: number of these that could not be read.
         findings: what is wrong, in the order it was found; empty if all vectors are valid.
         unopened: locations of vector files that could not be opened.
     """
@@ -111,16 +111,16 @@ def scan(
 
     Args:
         table: see `open_table`.
-        snapshot_id: which state; None = the current one.
-        threads: how many read at a time; None = 8, or for remote tables as many as the storage takes at once.
+        snapshot_id: the snapshot to scan; None = the current one.
+        threads: number of concurrent readers; None = 8, or for remote tables the maximum of the storage.
         keep_rows: True keeps each data file's rows; by default they are dropped once counted.
-        progress: called with how many vectors are read, and of how many.
+        progress: called with the number of vectors read, and the total.
 
     Returns:
         Corrupt vectors are in its `lost` and `findings`; they do not raise.
 
     Raises:
-        UsageError: the table has no such state.
+        UsageError: the table has no such snapshot.
         DecodeError: the table's metadata is corrupt.
         OSError: the metadata cannot be read.
     """
@@ -162,7 +162,7 @@ class _Collector:
         self._parts: dict[str, list[Part]] = {}
         self._errors: dict[str, list[str]] = {}
         self._unread: dict[str, list[DeletionVector]] = {}
-        self._wide_errors: list[tuple[_PartitionKey, str]] = []
+        self._wide_errors: list[tuple[Hashable | None, str]] = []
 
     def add(self, read: VectorRead) -> None:
         """Take a vector that was read, or could not be."""
@@ -174,7 +174,7 @@ class _Collector:
                 self.unopened.add(vector.location)
             self.findings.append(rules.unreadable(vector, read.error))
             if path is None:
-                self._wide_errors.append((_partition(vector), str(read.error)))
+                self._wide_errors.append((vector.partition_key, str(read.error)))
             else:
                 self._errors.setdefault(path, []).append(str(read.error))
                 self._unread.setdefault(path, []).append(vector)
@@ -193,18 +193,18 @@ class _Collector:
             self._wide -= 1
         else:
             self._waiting[path] -= 1
-        if self._wide == 0:  # those of partitions may hold for any file
+        if self._wide == 0:  # those of partitions may apply to any file
             for done in dict.fromkeys([*self._parts, *self._errors]) if path is None else [path]:
                 if not self._waiting.get(done):
                     self._finish(done)
 
     def deletes_of(self, file: DataFile) -> FileDeletes:
-        """Return what is deleted of a data file, once all vectors were taken."""
+        """Return the deleted rows of a data file, once all vectors were added."""
         found = self._files.get(file.path)
         if found is None:
             rows = RowSet()
             found = FileDeletes(file, rows=rows if self._keep_rows else None, density=density(rows, file.physical_rows))
-        here = _partition(file) if self._wide_errors else None
+        here = file.partition_key
         wide = tuple(error for partition, error in self._wide_errors if None in (partition, here) or partition == here)
         return replace(found, errors=(*found.errors, *wide)) if wide else found
 
@@ -239,20 +239,11 @@ class _Collector:
         )
 
 
-_PartitionKey: TypeAlias = "tuple[Any, Any] | None"
-
-
-def _partition(one: DataFile | DeletionVector) -> _PartitionKey:
-    """Return what is equal for files of one partition; None where the metadata does not say."""
-    found = one.record.get("partition")
-    return None if found is None else (one.record.get("spec_id"), found)
-
-
 def density(rows: RowSet, physical_rows: int | None) -> NDArray[np.float32]:
     """Return the deleted share of each of `DENSITY_PARTS` equal parts of a data file, 0 to 1.
 
     Part i is the rows from ``physical_rows * i // DENSITY_PARTS`` up to where the next begins. A file of fewer rows has
-    each of them in several parts. Positions beyond the file are left out. Unknown rows: no parts.
+    each of them in several parts. Positions beyond the file are ignored. If the rows are unknown, there are no parts.
 
     >>> density(RowSet([0, 1, 2]), 128)[:3].tolist()
     [1.0, 0.5, 0.0]

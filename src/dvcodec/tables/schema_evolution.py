@@ -1,4 +1,4 @@
-"""Columns of a data file as columns of the table: matched by field id or name, promoted, filled where they are missing.
+"""Columns of a data file as columns of the table: matched by field id or name, promoted, and filled if missing.
 
 A format passes the file's columns with their ids, and subclasses `Evolution` for the promotions that it allows.
 """
@@ -42,7 +42,7 @@ def _field_id(field: pa.Field, source: str) -> int | None:
 
 
 def _parts(kind: Any) -> list[pa.Field]:
-    """Return the fields of a nested type; those of lists and maps by Iceberg's names, whatever the file calls them."""
+    """Return the fields of a nested type; those of lists and maps have Iceberg's names, whatever those in the file."""
     from pyarrow import types  # noqa: PLC0415
 
     kind = getattr(kind, "storage_type", kind)
@@ -56,7 +56,7 @@ def _parts(kind: Any) -> list[pa.Field]:
 def find_column(stored: Sequence[Column], key: ColumnKey, source: str) -> int | None:
     """Find a column among those of a data file or of a struct in it; None if it is missing.
 
-    By field id where the column has one, else by its name as spelled, else by its name in any case.
+    By field id if the column has one, else by its exact name, else by its name in any case.
 
     Raises:
         NotCanonical: several match.
@@ -108,8 +108,8 @@ class Evolution:
 
         Args:
             source: the data file, for errors.
-            columns: of the table, in the order of the result.
-            stored: of the file.
+            columns: columns of the table, in the order of the result.
+            stored: columns of the file.
             constants: values of columns that are not read from the file, by name.
 
         Raises:
@@ -177,7 +177,7 @@ class Evolution:
         Args:
             array: as read.
             stored: its column in the file.
-            column: of the table.
+            column: a column of the table.
             what: the column's path, for errors.
 
         Raises:

@@ -19,7 +19,7 @@ class Totals:
     """Numbers of a whole snapshot.
 
     Attributes:
-        data_files: how many.
+        data_files: number of data files.
         with_deletes: data files with deleted rows.
         fully_deleted: data files without live rows.
         in_doubt: data files with a vector that could not be read, or with more deleted rows than rows.
@@ -30,7 +30,7 @@ class Totals:
         max_live: recorded rows of the data files less `min_deleted`: an upper bound of the live rows.
         unreadable: vectors of the snapshot that could not be read.
         data_bytes: bytes of the data files with a recorded size.
-        vectors: that hold for data files of the snapshot.
+        vectors: vectors that apply to data files of the snapshot.
         stored_bytes: bytes of these vectors as stored.
         containers: roaring containers of these vectors.
     """
@@ -56,7 +56,7 @@ class Totals:
 
     @property
     def deleted_share(self) -> float | None:
-        """Deleted rows per physical row, at least where vectors could not be read; None without rows."""
+        """Deleted rows per physical row, a lower bound if vectors could not be read; None without rows."""
         return self.min_deleted / self.rows if self.rows else None
 
     @property
@@ -98,7 +98,7 @@ class RewriteCandidate:
     """A data file that is worth rewriting.
 
     Attributes:
-        file: what is deleted of it.
+        file: the data file and its deleted rows.
         reasons: ``fully-deleted``, ``deleted-ratio``, ``bytes-per-row``, ``small-vector``, ``small-file``.
     """
 
@@ -141,14 +141,15 @@ def rewrite_candidates(
     small_vector: int | None = None,
     small_file: int | None = None,
 ) -> tuple[RewriteCandidate, ...]:
-    """Return the data files that are worth rewriting, highest gain first. Terms are those of `compaction_candidates`.
+    """Return the data files that are worth rewriting, highest gain first. Terms as in `compaction_candidates`.
 
-    A file without live rows always is a candidate: it can be dropped instead of rewritten. A file with an unreadable
+    A file without live rows is always a candidate: it can be dropped instead of rewritten. A file with an unreadable
     vector, or with more deleted rows than rows, is not: a rewrite would make the wrong rows permanent.
 
     Args:
-        scan: of a snapshot.
-        min_ratio: 0 to 1; a file is a candidate from this share of deleted rows on, if they are at least `min_deleted`.
+        scan: the scan of a snapshot.
+        min_ratio: 0 to 1; a file is a candidate if at least this share of its rows is deleted, and at least
+            `min_deleted`.
         min_deleted: rows. Raise it to skip small files, whose rewrite costs more than it gains.
         max_bytes_per_row: a file is a candidate if its vectors have more bytes than this per deleted row.
         small_vector: bytes; a file is a candidate if its vectors are smaller.

@@ -25,7 +25,7 @@ _METADATA = {
     TableKind.LANCE: ("_versions/", "_transactions/", "_indices/", "_refs/", "tree/"),
     TableKind.SCORCH: ("root.bolt", "index_meta.json"),
 }
-"""Paths below a table's folder that are metadata, or that snapshots do not govern."""
+"""Paths below a table's folder that are metadata, or outside the control of snapshots."""
 _VECTOR_NAMES = (".puffin", ".bin", ".arrow")
 _DATA_NAMES = (".parquet", ".orc", ".avro", ".lance", ".zap")
 _YOUNG_SECONDS = 24 * 60 * 60
@@ -47,7 +47,7 @@ class CheckedFiles:
     Attributes:
         findings: ``missing-data-file``, ``unreadable-data-file``, ``data-file-size`` and ``physical-rows``.
         counted: data files whose footer was read.
-        passed_over: paths of those whose format is not known.
+        passed_over: paths of those with an unknown format.
     """
 
     findings: tuple[Finding, ...]
@@ -66,17 +66,17 @@ def check_data_files(
     """Compare the sizes, and the rows, of data files with the metadata.
 
     Files below the table's folder are looked up in its listing; others are opened. Positions of vectors count physical
-    rows: where these differ from the metadata, engines that use the metadata return other rows.
+    rows: where these differ from the metadata, engines that use the metadata return wrong rows.
 
     Args:
         snapshot: has the data files.
-        stored: of `list_files`; None = sizes are not compared.
-        threads: how many files are read at a time.
+        stored: from `list_files`; None = sizes are not compared.
+        threads: number of files read concurrently.
         deep: True reads the row count in the footer of each file that could be opened.
         progress: with `deep`, called with the number of files done.
 
     Raises:
-        MissingExtra: what reads the footers is not installed.
+        MissingExtra: a package that reads the footers is not installed.
     """
 
     def check(file: DataFile) -> tuple[list[Finding], int | Exception | None]:
@@ -110,10 +110,8 @@ def check_data_files(
 
 
 def _size(table: Table, file: DataFile, stored: Mapping[str, StoredFile]) -> int | DvcodecError | OSError:
-    """Return the bytes of a data file; of a Lance fragment with columns added later, those of several files."""
-    locations = [file.location]
-    if table.kind is TableKind.LANCE and "files" in file.record:
-        locations = [table.folder.locate(path) for path in file.record["files"]]
+    """Return the bytes of a data file; for a Lance fragment with columns added later, those of several files."""
+    locations = [table.folder.locate(path) for path in file.files] or [file.location]
     size = 0
     try:
         for location in locations:
@@ -131,7 +129,7 @@ def _size(table: Table, file: DataFile, stored: Mapping[str, StoredFile]) -> int
 
 
 def _rows(snapshot: Snapshot, file: DataFile) -> int | DvcodecError | OSError | None:
-    """Return the rows in the footer of a data file; None for a format that is not known."""
+    """Return the row count in the footer of a data file; None for an unknown format."""
     try:
         return snapshot.stored_rows(file)
     except MissingExtra:
@@ -153,12 +151,12 @@ def _finding(check: str, file: DataFile, expected: str, actual: str) -> Finding:
 
 
 def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int | None = None) -> Iterator[Finding]:
-    """Find vector and data files that no state of the table needs (``orphan-vector-file``, ``orphan-data-file``).
+    """Find vector and data files that no snapshot of the table needs (``orphan-vector-file``, ``orphan-data-file``).
 
     Metadata, files whose names begin with a dot, and files that engines keep by other rules are ignored.
 
     Raises:
-        DecodeError: the metadata of a state is corrupt.
+        DecodeError: the metadata of a snapshot is corrupt.
         OSError: it cannot be read.
     """
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
@@ -176,14 +174,14 @@ def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int 
         yield Finding(
             f"orphan-{what}-file",
             Severity.INFO,
-            f"{file.location}: no state of the table needs this {what} file ({file.size} bytes, {old})",
+            f"{file.location}: no snapshot of the table needs this {what} file ({file.size} bytes, {old})",
             path=file.location,
             details={"size": file.size, "age_seconds": age},
         )
 
 
 def _real(location: str) -> str:
-    """Return one spelling for all ways to a local file: symbolic links are resolved."""
+    """Return one path for all paths to a local file: symbolic links are resolved."""
     local = local_path(location)
     return file_key(location) if local is None else os.path.realpath(local)
 

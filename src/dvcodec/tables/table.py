@@ -1,6 +1,6 @@
 """Tables and their snapshots: one model for Iceberg, Delta, Paimon, Lance and scorch.
 
-A `Table` lists its states and opens one as a `Snapshot`, which lists data files and deletion vectors and reads them.
+A `Table` lists its snapshots and opens one as a `Snapshot`, which lists data files and deletion vectors and reads them.
 Everything else (audit, statistics, history, live rows, conversion, repair) is written once, over these two.
 """
 
@@ -10,10 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from dvcodec.core.errors import UsageError
 from dvcodec.tables.folder import Folder, StoredFile
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows, SnapshotInfo, TableKind
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows, Record, SnapshotInfo, TableKind
 from dvcodec.tables.path_matching import PathMatcher
 
 if TYPE_CHECKING:
@@ -28,21 +29,23 @@ if TYPE_CHECKING:
 
 __all__ = ["Snapshot", "Table"]
 
+R = TypeVar("R", bound=Record)
+
 
 @dataclass(frozen=True)
 class Snapshot(ABC):
-    """A state of a table: its data files and the deletion vectors that hold for them.
+    """A snapshot of a table: its data files and the deletion vectors that apply to them.
 
     Methods read, and may be called from several threads; a snapshot keeps no file open.
 
     Attributes:
-        table: the table that it is a state of.
-        info: which state.
+        table: its table.
+        info: its id, time and operation.
         data_files: in the metadata's order; each path occurs once.
         vectors: in the metadata's order, as recorded, valid or not: two may be for one data file, and their data files
             may be gone.
-        schema_id: the schema that its rows are read in, where the metadata numbers schemas. A state opened by its id
-            has the one that it was committed with; the current state the newest, as engines show it.
+        schema_id: the schema in which its rows are read, if the metadata numbers schemas. A snapshot opened by its
+            id has the one that it was committed with; the current one has the newest, as in engines.
     """
 
     table: Table = field(repr=False, compare=False)
@@ -61,17 +64,34 @@ class Snapshot(ABC):
         """Finds the data file that a path of a moved table refers to."""
         return PathMatcher(self.table.folder, self.files)
 
+    @cached_property
+    def _containers(self) -> frozenset[str]:
+        return frozenset(vector.location for vector in self.vectors)
+
+    def _record(self, one: DataFile | DeletionVector, kind: type[R]) -> R:
+        """Return the record of a data file or a vector of this snapshot.
+
+        Raises:
+            UsageError: it is of another table or format.
+        """
+        is_file = isinstance(one, DataFile)
+        if one.path not in self.files if is_file else one.location not in self._containers:
+            what = "data file" if is_file else "vector"
+            raise UsageError(f"{one.path}: no {what} of snapshot {self.info.id} of {self.table.location}")
+        return kind.of(one)
+
     @abstractmethod
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector by its byte range and verify it: frame, CRC, structure, cardinality as recorded.
 
-        One entry for a vector; for position deletes one for each data file of the snapshot whose rows they delete.
+        Returns one entry for a vector; for position deletes, one for each data file of the snapshot that they apply to.
         Not checked: that positions are below the data file's rows.
 
         Args:
-            vector: of this snapshot.
+            vector: a vector of this snapshot.
 
         Raises:
+            UsageError: it is of another table.
             DecodeError: it is corrupt.
             OSError: its file cannot be read.
         """
@@ -86,7 +106,7 @@ class Snapshot(ABC):
         Raises:
             UsageError: no such column.
             DecodeError: the schema is corrupt.
-            Unsupported: the type of a column is not known; the message names it.
+            Unsupported: a column has an unknown type; the message names it.
             MissingExtra: pyarrow is not installed.
             OSError: it cannot be read.
         """
@@ -100,9 +120,9 @@ class Snapshot(ABC):
         Columns that the file lacks are filled as the format says.
 
         Args:
-            data_file: of this snapshot.
+            data_file: a data file of this snapshot.
             columns: names to read, in this order; None = all.
-            batch_rows: at most so many rows in a batch; batches end with row groups.
+            batch_rows: maximum rows in a batch; batches end with row groups.
 
         Raises:
             UsageError: no such column or data file.
@@ -133,27 +153,27 @@ class Snapshot(ABC):
         return {}
 
     def stored_rows(self, data_file: DataFile) -> int | None:  # noqa: ARG002  (of the formats that have it)
-        """Return the row count in the footer of a data file; None for a format that is not known here.
+        """Return the row count in the footer of a data file; None for an unknown format.
 
         The rows themselves are not checked.
 
         Args:
-            data_file: of this snapshot.
+            data_file: a data file of this snapshot.
 
         Raises:
             DecodeError: the file is corrupt.
-            MissingExtra: what reads the file is not installed.
+            MissingExtra: a package that reads the file is not installed.
             OSError: it cannot be read.
         """
         return None
 
     def other_deletes(self, data_file: DataFile) -> str | None:  # noqa: ARG002  (of the formats that have it)
-        """Name what besides deletion vectors deletes rows of a data file; None if nothing does.
+        """Describe what else deletes rows of a data file, besides deletion vectors; None if nothing does.
 
-        Equality deletes, or records that readers have to merge first: what no vector expresses.
+        This is what no vector can express: equality deletes, or records that readers have to merge first.
 
         Args:
-            data_file: of this snapshot.
+            data_file: a data file of this snapshot.
 
         Raises:
             DecodeError: the metadata is corrupt.
@@ -166,7 +186,7 @@ class Snapshot(ABC):
         They are gone, or spelled differently in the metadata: readers that compare plain text do not delete their rows.
 
         Args:
-            vector: of this snapshot; other vectors have no such files.
+            vector: a vector of this snapshot; other vectors have no such files.
 
         Raises:
             DecodeError: the position deletes are corrupt.
@@ -180,7 +200,7 @@ class Snapshot(ABC):
         Their rows are deleted by `read`, while readers that compare text do not delete them.
 
         Args:
-            vector: of this snapshot; other vectors have no such files.
+            vector: a vector of this snapshot; other vectors have no such files.
 
         Returns:
             Pairs: the path in the deletes, `DataFile.path`.
@@ -224,7 +244,7 @@ class Snapshot(ABC):
         return iter(())
 
     def blind_spots(self) -> Iterator[tuple[str, str]]:
-        """Return the damage to vectors that no check can find, because of what the format does not store.
+        """Return the damage to vectors that no check can find, because the format does not store enough.
 
         Returns:
             A name in kebab case, as findings have, and one line of text for each.
@@ -236,7 +256,7 @@ class Table(ABC):
     """A table found by its metadata. Methods read; a table keeps no file open.
 
     Attributes:
-        kind: of the metadata.
+        kind: format of the metadata.
         folder: the table's folder.
     """
 
@@ -250,7 +270,7 @@ class Table(ABC):
 
     @abstractmethod
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
-        """Return the states that still have metadata, oldest first; the last is the current one.
+        """Return the snapshots that still have metadata, oldest first; the last is the current one.
 
         Raises:
             UsageError: the folder does not have a table (any more).
@@ -260,21 +280,21 @@ class Table(ABC):
 
     @abstractmethod
     def snapshot(self, id: int | None = None) -> Snapshot:  # noqa: A002  (what every format calls it)
-        """Return a state; None = the current one, in the newest schema.
+        """Return a snapshot; None = the current one, in the newest schema.
 
         Raises:
-            UsageError: the table has no such state.
+            UsageError: the table has no such snapshot.
             DecodeError: the metadata is corrupt.
-            Unsupported: the metadata uses a feature that is not known here; nothing is left out silently.
+            Unsupported: the metadata uses an unknown feature; nothing is skipped silently.
             OSError: it cannot be read.
         """
 
     @abstractmethod
     def referenced(self) -> frozenset[str]:
-        """Return the locations of all files that any state still needs, metadata included.
+        """Return the locations of all files that any snapshot still needs, metadata included.
 
         Raises:
-            UsageError: other metadata is newer: what it needs is not known here.
+            UsageError: other metadata is newer: what it needs is unknown.
             DecodeError: the metadata is corrupt.
             OSError: it cannot be read.
         """

@@ -1,7 +1,7 @@
 """Simple analysis: make fields from plain values, with numbers as in bleve's default mapping.
 
 Source: bleve ``document/field_numeric.go``, ``numeric/prefix_coded.go``, ``numeric/float.go``. This is enough
-for words, keywords and numbers. For languages, stop words and stemming use an analyser, and make `Field` from its
+for words, keywords and numbers. For languages, stop words and stemming, use an analyser and build `Field`s from its
 tokens.
 """
 
@@ -32,7 +32,7 @@ def text_field(name: str, text: str, *, options: FieldOptions = _LOCATED, array_
     Args:
         name: name of the field.
         text: the value, stored as UTF-8.
-        options: of the field. Without `FieldOptions.TERM_VECTORS` terms have no locations; with
+        options: options of the field. Without `FieldOptions.TERM_VECTORS` terms have no locations; with
             `FieldOptions.SKIP_FREQ_NORM` frequencies and length are 0.
         array_positions: indices in the arrays of the source document, outermost first.
 
@@ -68,7 +68,7 @@ def keyword_field(
     Args:
         name: name of the field.
         value: bytes, or text to store as UTF-8.
-        options: of the field; with `FieldOptions.TERM_VECTORS` the term has a location.
+        options: options of the field; with `FieldOptions.TERM_VECTORS` the term has a location.
         array_positions: indices in the arrays of the source document, outermost first.
 
     Raises:
@@ -89,7 +89,7 @@ def number_field(
     Args:
         name: name of the field.
         value: an integer becomes the nearest float.
-        options: of the field; terms of numbers have no locations.
+        options: options of the field; terms of numbers have no locations.
         array_positions: indices in the arrays of the source document, outermost first.
 
     Raises:
@@ -115,12 +115,12 @@ def number_value(value: bytes) -> float:
     """
     shift = value[0] - _SHIFT_MARK if value else -1
     if not 0 <= shift < _BITS or len(value) != (_BITS - 1 - shift) // _GROUP + 2 or max(value[1:]) >> _GROUP:
-        raise UsageError(f"not a number as bleve codes them: {value[:20]!r}")
+        raise UsageError(f"not a number in bleve's encoding: {value[:20]!r}")
     rest = 0
     for group in value[1:]:
         rest = rest << _GROUP | group
     if rest << shift >> _BITS:
-        raise UsageError(f"not a number as bleve codes them: {value[:20]!r}")
+        raise UsageError(f"not a number in bleve's encoding: {value[:20]!r}")
     sortable = (rest << shift) - (1 << (_BITS - 1))
     bits = sortable if sortable >= 0 else sortable ^ 0x7FFFFFFFFFFFFFFF
     (number,) = struct.unpack(">d", struct.pack(">q", bits))
@@ -145,7 +145,7 @@ def composite_field(
     Args:
         fields: the others; their frequencies and lengths are added.
         name: name of the composite field.
-        options: of the composite field.
+        options: options of the composite field.
     """
     frequencies: dict[bytes, int] = {}
     places: dict[bytes, tuple[Location, ...]] = {}

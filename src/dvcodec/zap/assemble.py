@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dvcodec.core.checksum import crc32
 from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.ragged import ByteStrings, cut_by_weight, offsets_of
 from dvcodec.io.sink import Sink
 from dvcodec.zap import chunks
 from dvcodec.zap.dictionary import encode_dictionary
@@ -44,7 +44,7 @@ from dvcodec.zap.fields import (
 from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, SECTIONS_FROM, VERSIONS, WRITER_ID_FROM, Footer, encode_footer
 from dvcodec.zap.nested import Edges, encode_edges
 from dvcodec.zap.postings import LOCATIONS_WITHIN_FREQ, encode_postings
-from dvcodec.zap.postings_lists import Postings, cut_by_weight
+from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import POSTINGS_AT_ONCE, encode_one_hits
 from dvcodec.zap.stored import encode_stored_index
 from dvcodec.zap.stored_records import StoredColumns, encode_stored_records
@@ -81,7 +81,7 @@ class FieldContent:
 
 
 def check_version(version: int, chunk_mode: int | None) -> int:
-    """Check version and chunk mode; return the chunk mode, by default the one that zapx of the version writes.
+    """Check version and chunk mode; return the chunk mode, by default the one that zapx writes in that version.
 
     Raises:
         UsageError: a version other than 11 to 17, or a mode that its readers do not support.
@@ -150,7 +150,7 @@ def write_content(
     if num_docs:
         stored_index = _write_stored(out, footer, stored, edges or Edges.none())
     elif version >= SECTIONS_FROM:
-        out.write(b"\0")  # zapx takes address 0 of a record for a missing field
+        out.write(b"\0")  # zapx takes a record at address 0 for a missing field
     written = []
     for content in fields:
         written.append(_write_field(out, footer, content))
@@ -264,8 +264,7 @@ def _parts(footer: Footer, postings: Postings) -> Iterator[Postings]:
     """Split lists into parts with a bounded number of postings and chunks."""
     sizes = chunks.chunk_sizes(footer.version, footer.chunk_mode, footer.num_docs, postings.counts)
     weights = postings.counts + (footer.num_docs - 1) // sizes + 1
-    for start, stop in cut_by_weight(weights, POSTINGS_AT_ONCE):
-        yield postings.lists(slice(start, stop))
+    return map(postings.lists, cut_by_weight(weights, POSTINGS_AT_ONCE))
 
 
 def _write_synonyms(out: _Out, footer: Footer, written: list[_Written]) -> None:

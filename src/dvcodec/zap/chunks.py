@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import varints
+from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
-from dvcodec.core.ragged import ByteStrings, copy_pieces, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, copy_pieces, offsets_of, spread
 from dvcodec.zap.data import Pieces, SegmentData
 from dvcodec.zap.footer import Footer
 
 __all__ = ["ChunkedBlocks", "check_mode", "chunk_sizes", "cut_postings", "encode_blocks", "read_blocks"]
 
-Index = NDArray[np.int64]
 PLAIN_UP_TO = 1024
 """Modes 1 to 1024 are the chunk size itself."""
 BY_CARDINALITY = 1025
@@ -54,7 +54,7 @@ def chunk_sizes(version: int, mode: int, num_docs: int, cards: Index) -> Index:
     """Return the chunk size (documents) for postings lists of these cardinalities: int64[n].
 
     Args:
-        version: of the segment.
+        version: version of the segment.
         mode: chunk mode of the footer, checked by `check_mode`.
         num_docs: documents of the segment, at least 1.
         cards: int64[n], postings of each list.
@@ -72,7 +72,7 @@ def cut_postings(docs: Index, counts: Index, chunk_docs: Index, num_docs: int) -
     Args:
         docs: int64, document numbers below `num_docs` of all lists, ascending in each list.
         counts: int64[n], postings of each list.
-        chunk_docs: int64[n], chunk size of each list, of `chunk_sizes`.
+        chunk_docs: int64[n], chunk size of each list, from `chunk_sizes`.
         num_docs: documents of the segment, at least 1.
 
     Returns:
@@ -114,10 +114,8 @@ class ChunkedBlocks:
 
     def expect(self, what: str, found: Index, expected: Index) -> None:
         """Raise `NotCanonical` unless every chunk has the expected number of entries."""
-        bad = np.flatnonzero(found != expected)
-        if len(bad):
-            chunk = int(bad[0])
-            raise self.error(what, chunk, expected=int(expected[chunk]), actual=int(found[chunk]))
+        if (chunk := first_true(found != expected)) is not None:
+            raise self.error(what, chunk, expected=expected[chunk], actual=found[chunk])
 
 
 def read_blocks(data: SegmentData, addresses: Index, num_chunks: Index, what: str) -> ChunkedBlocks:
@@ -135,12 +133,8 @@ def read_blocks(data: SegmentData, addresses: Index, num_chunks: Index, what: st
     """
     window = data.around(addresses, varints.MAX_BYTES * (num_chunks + 1), what)
     counts, at = varints.read_at(window, addresses - window.base, f"number of {what} chunks")
-    bad = np.flatnonzero(counts != num_chunks.astype(np.uint64))
-    if len(bad):
-        i = int(bad[0])
-        raise data.error(
-            f"number of {what} chunks", int(addresses[i]), expected=int(num_chunks[i]), actual=int(counts[i])
-        )
+    if (i := first_true(counts != num_chunks.astype(np.uint64))) is not None:
+        raise data.error(f"number of {what} chunks", addresses[i], expected=num_chunks[i], actual=counts[i])
     raw_ends, stops = varints.read_runs(window, at, num_chunks, f"end of a {what} chunk")
     term = np.repeat(np.arange(len(addresses)), num_chunks)
     starts = stops + window.base
@@ -149,23 +143,20 @@ def read_blocks(data: SegmentData, addresses: Index, num_chunks: Index, what: st
     first = offsets_of(num_chunks)[:-1]
     sizes = np.diff(ends, prepend=0)
     sizes[first] = ends[first]
-    bad = np.flatnonzero(beyond | (sizes < 0))
-    if len(bad):
-        i = int(bad[0])
+    if (i := first_true(beyond | (sizes < 0))) is not None:
         raise data.error(
             f"end of a {what} chunk",
-            int(addresses[term[i]]),
-            expected=f"ascending, at most {data.end - int(starts[term[i]])}",
-            actual=int(raw_ends[i]),
+            addresses[term[i]],
+            expected=f"ascending, at most {data.end - starts[term[i]]}",
+            actual=raw_ends[i],
         )
     cursor = data.pieces(starts, ends[first + num_chunks - 1], f"{what} chunks")
     values, last_bytes = varints.decode(cursor, what)
     bounds = offsets_of(sizes)
     joined = varints.bytes_of(cursor)
     inner = bounds[1:][sizes > 0]
-    split = np.flatnonzero(joined[inner - 1] >= 0x80)
-    if len(split):
-        raise cursor.error(NotCanonical, f"{what} chunk", at=int(inner[split[0]]) - 1, expected="whole varints")
+    if (i := first_true(joined[inner - 1] >= 0x80)) is not None:
+        raise cursor.error(NotCanonical, f"{what} chunk", at=inner[i] - 1, expected="whole varints")
     edges = np.zeros(len(last_bytes) + 1, np.int64)
     np.add(last_bytes, 1, out=edges[1:])
     return ChunkedBlocks(cursor, bounds, values, edges, np.searchsorted(last_bytes, bounds))

@@ -83,7 +83,7 @@ def batches(
     """Return a table of a segment as record batches.
 
     Args:
-        contents: of the segment.
+        contents: contents of the segment.
         what: ``terms``, ``postings``, ``locations``, ``stored``, ``doc_values`` or ``fields``.
         fields: fields to read; default: all.
         docs: documents to read, for the table ``stored`` only; default: all.

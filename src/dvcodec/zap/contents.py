@@ -1,4 +1,4 @@
-"""Contents of a segment: its bytes, footer and fields, and bulk reads.
+"""The contents of a segment: its bytes, footer and fields, with bulk reads.
 
 All readers share them: `Segment`, lookups, Arrow tables, merging, verification, layout.
 """
@@ -123,8 +123,8 @@ class Contents:
         """Read terms and lists of a field, a bounded number of postings at a time; see `Segment.lists`."""
         for block in self.term_blocks(info.dictionary):
             records = self.records(block.values)
-            for start, stop in records.cuts():
-                yield block.keys[start:stop], self.postings(records[start:stop], locations=locations)
+            for cut in records.cuts():
+                yield block.keys[cut], self.postings(records[cut], locations=locations)
 
     def stored(self, start: int = 0, stop: int | None = None) -> Iterator[StoredColumns]:
         """Read the stored values of a range of documents; see `iter_stored`."""

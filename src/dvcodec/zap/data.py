@@ -8,17 +8,16 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
-from dvcodec.core.ragged import gather, offsets_of
+from dvcodec.core.ragged import Index, gather, offsets_of
 from dvcodec.core.varints import bytes_of
 from dvcodec.io.source import Source
+from dvcodec.zap.footer import NOT
 
 __all__ = ["Pieces", "SegmentData"]
 
 E = TypeVar("E", bound=DecodeError)
-
-Index = NDArray[np.int64]
 
 
 class Pieces(Cursor):
@@ -71,6 +70,20 @@ class SegmentData:
             raise self.outside(what, start, 1)
         return self.window(start, min(start + room, self.end), what)
 
+    def section(self, start: int, room: int, what: str) -> Cursor:
+        """Return a cursor after the two addresses of doc values that begin a section; it must have none.
+
+        Raises:
+            Truncated: `start` is not before the footer.
+            NotCanonical: the section has doc values.
+        """
+        cursor = self.at(start, room, what)
+        for _ in range(2):
+            at, place = cursor.pos, cursor.uvarint(f"start of a {what}")
+            if place != NOT:
+                raise cursor.error(NotCanonical, f"start of a {what}", at=at, expected="no doc values", actual=place)
+        return cursor
+
     def around(self, starts: Index, rooms: NDArray[Any] | int, what: str) -> Cursor:
         """Return one window with `rooms` bytes from each address in `starts`, clipped at the footer.
 
@@ -91,9 +104,8 @@ class SegmentData:
             Truncated: one is not before the footer.
             NotCanonical: they overlap: together they are larger than the file.
         """
-        bad = np.flatnonzero((starts < 0) | (sizes > self.end - starts))
-        if len(bad):
-            raise self.outside(what, int(starts[bad[0]]), int(sizes[bad[0]]))
+        if (i := first_true((starts < 0) | (sizes > self.end - starts))) is not None:
+            raise self.outside(what, starts[i], sizes[i])
         if int(sizes.sum()) > self.end:
             raise self.error(f"{what} overlap", int(starts[0]), expected=f"at most {self.end}", actual=int(sizes.sum()))
         window = self.around(starts[sizes > 0], sizes[sizes > 0], what)

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import varints
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Limits, enough_memory
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of
+from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of
 from dvcodec.zap import snappy
 from dvcodec.zap.documents import FieldOptions
 
@@ -40,8 +40,6 @@ _OPTIONS_FROM = 17
 _EMPTY_CHUNK = varints.uvarints(0) + snappy.EMPTY
 SKIPS = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
 """Options to set together: zapx misreads its own files with only one of them."""
-
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +98,7 @@ def decode_chunks(
 
     Args:
         cursor: the window.
-        layout: of the chunks.
+        layout: layout of the chunks.
         numbers: int64[n], number of each chunk, ascending.
         starts: int64[n], position of each.
         stops: int64[n], end of each; inside the window.
@@ -115,12 +113,10 @@ def decode_chunks(
     read = _decode_listed if layout.listed else _decode_single
     docs, values, at = read(cursor, layout, numbers, starts, stops, limits)
     empty = np.diff(values.offsets) == 0
-    wrong = empty if empty.any() else values.data[values.offsets[1:] - 1] != TERM_END
-    if wrong.any():
-        i = int(np.argmax(wrong))
+    if (i := first_true(empty if empty.any() else values.data[values.offsets[1:] - 1] != TERM_END)) is not None:
         last = "no byte" if empty[i] else f"{int(values.data[values.offsets[i + 1] - 1]):#04x}"
-        what = f"doc values of document {int(docs[i])}"
-        raise cursor.error(NotCanonical, what, at=int(at[i]), expected="0xff at the end", actual=last)
+        what = f"doc values of document {docs[i]}"
+        raise cursor.error(NotCanonical, what, at=at[i], expected="0xff at the end", actual=last)
     return DocValues(docs, values)
 
 
@@ -134,11 +130,9 @@ def _decode_listed(
     found, pairs = varints.read_at(cursor, starts, what)
     _refuse_cut(cursor, what, starts, stops, pairs)
     most = np.minimum(highs - lows, (stops - pairs) // 2)
-    wrong = np.flatnonzero(found > most.astype(np.uint64))
-    if len(wrong):
-        i = int(wrong[0])
-        expected = f"at most {int(most[i])}"
-        raise cursor.error(NotCanonical, what, at=int(starts[i]), expected=expected, actual=int(found[i]))
+    if (i := first_true(found > most.astype(np.uint64))) is not None:
+        expected = f"at most {most[i]}"
+        raise cursor.error(NotCanonical, what, at=starts[i], expected=expected, actual=found[i])
     counts = found.astype(np.int64)
     numbers, begins = varints.read_runs(cursor, pairs, 2 * counts, what)
     _refuse_cut(cursor, what, starts, stops, begins)
@@ -146,29 +140,21 @@ def _decode_listed(
     owner = np.repeat(np.arange(len(chunks)), counts)
     bad = (docs < lows.astype(np.uint64)[owner]) | (docs >= highs.astype(np.uint64)[owner])
     bad[1:] |= docs[1:] <= docs[:-1]
-    if bad.any():
-        i = int(np.argmax(bad))
-        expected = f"{int(lows[owner[i]])} to {int(highs[owner[i]]) - 1}, ascending"
-        at = int(starts[owner[i]])
-        raise cursor.error(NotCanonical, "document of a doc value chunk", at=at, expected=expected, actual=int(docs[i]))
+    if (i := first_true(bad)) is not None:
+        expected = f"{lows[owner[i]]} to {highs[owner[i]] - 1}, ascending"
+        at = starts[owner[i]]
+        raise cursor.error(NotCanonical, "document of a doc value chunk", at=at, expected=expected, actual=docs[i])
     sizes, content = _contents(cursor, layout, begins, stops, limits)
     bad = ends > sizes.astype(np.uint64)[owner]
     bad[1:] |= (ends[1:] < ends[:-1]) & (owner[1:] == owner[:-1])
-    if bad.any():
-        i = int(np.argmax(bad))
-        expected = f"ascending, at most {int(sizes[owner[i]])}"
-        at = int(starts[owner[i]])
-        raise cursor.error(NotCanonical, "end of a document's values", at=at, expected=expected, actual=int(ends[i]))
+    if (i := first_true(bad)) is not None:
+        expected = f"ascending, at most {sizes[owner[i]]}"
+        at = starts[owner[i]]
+        raise cursor.error(NotCanonical, "end of a document's values", at=at, expected=expected, actual=ends[i])
     lasts = np.append(ends.astype(np.int64), 0)[np.where(counts > 0, np.cumsum(counts) - 1, -1)]
-    wrong = np.flatnonzero(lasts != sizes)
-    if len(wrong):
-        i = int(wrong[0])
+    if (i := first_true(lasts != sizes)) is not None:
         raise cursor.error(
-            NotCanonical,
-            "end of the last document's values",
-            at=int(starts[i]),
-            expected=int(sizes[i]),
-            actual=int(lasts[i]),
+            NotCanonical, "end of the last document's values", at=starts[i], expected=sizes[i], actual=lasts[i]
         )
     offsets = np.zeros(len(docs) + 1, np.int64)
     offsets[1:] = ends.astype(np.int64) + (np.cumsum(sizes) - sizes)[owner]
@@ -187,11 +173,9 @@ def _decode_single(
 
 def _refuse_cut(cursor: Cursor, what: str, starts: Index, stops: Index, behind: Index) -> None:
     """Raise `Truncated` if the head of a chunk extends into the next one."""
-    cut = np.flatnonzero(behind > stops)
-    if len(cut):
-        i = int(cut[0])
+    if (i := first_true(behind > stops)) is not None:
         actual = f"{int(stops[i] - starts[i])} bytes left"
-        raise cursor.error(Truncated, what, at=int(starts[i]), expected="a varint", actual=actual)
+        raise cursor.error(Truncated, what, at=starts[i], expected="a varint", actual=actual)
 
 
 def _contents(
@@ -212,7 +196,7 @@ def encode_chunks(layout: ChunkLayout, docs: NDArray[np.int64], values: ByteStri
     """Encode chunks. As in zapx, only the first one is written if it is empty.
 
     Args:
-        layout: of the chunks.
+        layout: layout of the chunks.
         docs: int64[k], strictly ascending.
         values: the bytes of each: its distinct terms, ascending, each followed by 0xff.
 
@@ -225,7 +209,7 @@ def encode_chunks(layout: ChunkLayout, docs: NDArray[np.int64], values: ByteStri
     """
     num_docs, chunk_docs = layout.num_docs, layout.chunk_docs
     if layout.compressed != layout.listed:
-        raise UsageError(f"doc values: set both {SKIPS!r} or neither: readers misread one alone")
+        raise UsageError(f"doc values: set both {SKIPS!r} or neither: readers misread values with only one")
     if num_docs < 1 or chunk_docs < 1:
         raise UsageError(f"doc values of {num_docs} documents in chunks of {chunk_docs}")
     if len(docs) != len(values):

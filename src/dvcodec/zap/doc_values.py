@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import varints
+from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.ragged import ByteStrings
+from dvcodec.core.ragged import ByteStrings, Index
 from dvcodec.zap import snappy
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.doc_value_chunks import ChunkLayout, DocValues, decode_chunks, encode_chunks
@@ -32,8 +33,6 @@ _TRAILER = 16
 _BATCH_BYTES = 1 << 19
 _BATCH_CHUNKS = 1 << 16
 
-Index = NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DocValueBlock:
@@ -43,7 +42,7 @@ class DocValueBlock:
         data: the segment.
         start: address of the first chunk.
         bounds: int64[chunks + 1], bounds of the chunks relative to `start`.
-        layout: of the chunks.
+        layout: layout of the chunks.
         limits: `Limits.max_blob_bytes` bounds the bytes decompressed at once.
     """
 
@@ -95,11 +94,9 @@ class DocValueBlock:
         ends, _ = varints.decode(table, "end of a doc value chunk")
         if len(ends) != count:
             raise table.error(NotCanonical, "ends of doc value chunks", at=0, expected=count, actual=len(ends))
-        wrong = np.flatnonzero(ends[1:] < ends[:-1])
-        if len(wrong):
-            i = int(wrong[0]) + 1
-            expected = f"at least {int(ends[i - 1])}, the previous one"
-            raise table.error(NotCanonical, "end of a doc value chunk", at=0, expected=expected, actual=int(ends[i]))
+        if (i := first_true(ends[1:] < ends[:-1])) is not None:
+            expected = f"at least {ends[i]}, the previous one"
+            raise table.error(NotCanonical, "end of a doc value chunk", at=0, expected=expected, actual=ends[i + 1])
         if (int(ends[-1]) if count else 0) != room - size:
             last = int(ends[-1]) if count else 0
             raise table.error(NotCanonical, "end of the last doc value chunk", at=0, expected=room - size, actual=last)
@@ -177,10 +174,10 @@ def encode_doc_values(
     """Encode the doc values of a field.
 
     Args:
-        version: of the segment.
+        version: version of the segment.
         num_docs: documents of the segment, at least 1.
-        chunk_mode: of the footer; in version 11 the documents per chunk.
-        options: of the field, version 17.
+        chunk_mode: chunk mode of the footer; in version 11 the documents per chunk.
+        options: options of the field, version 17.
         docs: int64[k], strictly ascending.
         values: the bytes of each: its distinct terms, ascending, each followed by 0xff.
 

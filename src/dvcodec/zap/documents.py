@@ -33,7 +33,7 @@ class Location:
     """One occurrence of a term.
 
     Attributes:
-        position: of the token in the field, 1-based.
+        position: position of the token in the field, 1-based.
         start: first byte in the field's value.
         end: byte after the last.
         field: field of the token; empty for the field itself (composite fields have tokens of others).
@@ -107,7 +107,7 @@ class Document:
 
     Attributes:
         id: stored, and the only term of the field ``_id``.
-        fields: every instance of every field but ``_id`` and the composite ones, in visiting order.
+        fields: every instance of every field except ``_id`` and composite ones, in visiting order.
         composites: composite fields (such as ``_all``): indexed, never stored.
         children: nested documents, version 17.
         synonyms: versions 16 and 17.

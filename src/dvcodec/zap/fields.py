@@ -1,4 +1,4 @@
-"""Fields: names, and the addresses of their sections.
+"""Fields: their names, and the addresses of their sections.
 
 Source: zapx ``write.go``, ``section.go``, ``segment.go`` (``loadFields``)::
 
@@ -35,7 +35,7 @@ TEXT, VECTORS, SYNONYMS, SHAPES = range(4)
 _ROOM = 1 << 12
 """Bytes first read for a field record."""
 _BEHIND_NAME = 64
-"""Most bytes of a record after its name."""
+"""Maximum bytes of a record after its name."""
 _SHORT = 40
 """Characters of a name shown in errors."""
 _MIN_BLOCK = 17
@@ -209,7 +209,7 @@ def encode_field(name: str, options: FieldOptions | None, sections: dict[int, in
     Args:
         name: its name.
         options: `FieldOptions`; None in version 16.
-        sections: type -> address, 0 for a missing section; written in ascending order (zapx: in any).
+        sections: type -> address, 0 for a missing section; written in ascending order (zapx: in any order).
     """
     raw = name.encode()
     head = uvarints(len(raw)) + raw + (b"" if options is None else uvarints(int(options))) + uvarints(len(sections))

@@ -26,7 +26,7 @@ VERSIONS = range(11, 18)
 NOT = 2**64 - 1
 """Stored in place of a missing address."""
 DEFAULT_CHUNK_MODE = {11: 1024, 12: 1025, 13: 1025, 14: 1026, 15: 1026, 16: 1026, 17: 1026}
-"""What zapx writes; see `dvcodec.zap.chunks`."""
+"""The mode that zapx writes; see `dvcodec.zap.chunks`."""
 SECTIONS_FROM = 16
 """First version with a sections index."""
 WRITER_ID_FROM = 17

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, Values, gather, offsets_of, spread
 from dvcodec.zap.assemble import FieldContent
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.doc_value_chunks import TERM_END, DocValues
@@ -36,12 +36,9 @@ ID_OPTIONS = int(FieldOptions.INDEXED | FieldOptions.STORED)
 _STORED, _DOC_VALUES = int(FieldOptions.STORED), int(FieldOptions.DOC_VALUES)
 """Plain integers: operators of `FieldOptions` cost a microsecond each, several times per value."""
 _SINGLE_SHAPE_BEFORE = 16
-"""Up to the version before, a document keeps the last extra doc value of a field only."""
+"""Before this version, a document keeps only the last extra doc value of a field."""
 _DOCS_AT_ONCE = 1 << 14
 _HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
-
-Index = NDArray[np.int64]
-Values = NDArray[np.uint64]
 
 
 @dataclass(slots=True)
@@ -132,7 +129,7 @@ def _numbers(values: Iterable[int]) -> Values:
 
 
 def _sums(values: Values, firsts: Index) -> Values:
-    """Sum runs of values that begin at `firsts`; `OverflowError` where a sum is above 2**64 - 1."""
+    """Sum runs of values that begin at `firsts`; `OverflowError` if a sum is above 2**64 - 1."""
     if len(firsts) == len(values):
         return values
     low = np.add.reduceat(values & _LOW, firsts)
@@ -159,17 +156,17 @@ def _lists(
     concatenated.
 
     Args:
-        version: of the segment.
+        version: version of the segment.
         docs: int64, document of each instance, ascending.
         lengths: uint64, tokens of each instance.
         sizes: int64, terms of each instance.
-        keys: the terms of all.
-        freqs: uint64, frequency of each of these.
-        location_counts: int64, locations of each.
-        locations: those of all.
+        keys: the terms of all instances.
+        freqs: uint64, frequency of each of these terms.
+        location_counts: int64, number of locations of each of these terms.
+        locations: the locations of all.
 
     Returns:
-        the distinct terms, in byte order, and their lists.
+        The distinct terms, in byte order, and their lists.
     """
     names = sorted(set(keys))
     ranks = dict(zip(names, range(len(names)), strict=True))
@@ -177,7 +174,7 @@ def _lists(
     first = np.flatnonzero(np.diff(docs, prepend=-1))
     norms = norms_from_lengths(version, _sums(lengths, first))
     norms = np.repeat(norms, np.diff(first, append=len(docs)))
-    # By term; of one term by document, as they came. Two bytes are sorted by counting.
+    # Sort by term; a stable sort keeps document order within a term. NumPy sorts 16-bit numbers by radix.
     order = np.argsort(term.astype(np.min_scalar_type(len(names))), kind="stable")
     instance = np.repeat(np.arange(len(docs)), sizes)[order]
     term, doc, counts = term[order], docs[instance], location_counts[order]

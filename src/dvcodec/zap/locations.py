@@ -12,17 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dvcodec.core import varints
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
+from dvcodec.core.cursor import first_true
+from dvcodec.core.ragged import ByteStrings, Index, Values, gather, offsets_of, spread
 from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import ChunkedBlocks, interleave
 
 __all__ = ["Locations", "decode_locations", "encode_locations"]
 
-Values = NDArray[np.uint64]
-Index = NDArray[np.int64]
 _HEAD = 5
 """Numbers of a location before its array positions."""
 
@@ -96,11 +94,10 @@ def decode_locations(
     plain = _plain(blocks, per_chunk, freqs)
     counts, heads, arrays = _any(blocks, per_chunk) if plain is None else plain
     fields, positions, starts, ends, sizes = heads.T
-    bad = np.flatnonzero(fields >= num_fields)
-    if len(bad):
-        posting = np.searchsorted(np.cumsum(counts), bad[0], side="right")
+    if (i := first_true(fields >= num_fields)) is not None:
+        posting = np.searchsorted(np.cumsum(counts), i, side="right")
         chunk = int(np.searchsorted(np.cumsum(per_chunk), posting, side="right"))
-        raise blocks.error("field of a location", chunk, expected=f"below {num_fields}", actual=int(fields[bad[0]]))
+        raise blocks.error("field of a location", chunk, expected=f"below {num_fields}", actual=fields[i])
     return counts, Locations(
         fields.astype(np.int64), positions.copy(), starts.copy(), ends.copy(), sizes.astype(np.int64), arrays
     )
@@ -156,7 +153,7 @@ def _any(blocks: ChunkedBlocks, per_chunk: Index) -> tuple[Index, Values, Values
 
 
 def encode_locations(counts: Index, locations: Locations) -> ByteStrings:
-    """Encode the entry of each posting: empty where it has no location.
+    """Encode the entry of each posting; empty if it has no locations.
 
     Args:
         counts: int64[n], locations of each posting.

@@ -1,4 +1,4 @@
-"""Point lookups in a segment: terms of a range, the list of a term, one document, its doc values."""
+"""Point lookups in a segment: a range of terms, the list of a term, one document, its doc values."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Merge segments into one of any version, without deleted documents.
 
 Source: zapx ``merge.go``, from version 16 on ``section_inverted_text_index.go`` and ``section_synonym_index.go``.
-Merging one segment applies deletions or changes its version. The bytes equal zapx's, except snappy blocks and what
-is random in Go (see `assemble`).
+Merging one segment applies deletions or changes its version. The bytes equal zapx's, except snappy blocks and the
+orders that are random in Go (see `assemble`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from functools import reduce
 from operator import and_
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dvcodec.core.errors import Unsupported, UsageError
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of
+from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_sink
@@ -36,7 +35,6 @@ from dvcodec.zap.synonyms import Thesaurus
 
 __all__ = ["merge_segments"]
 
-Index = NDArray[np.int64]
 _OPTIONS_FROM = 17
 _MAX_DOCS = 1 << 32
 
@@ -154,13 +152,13 @@ def _merge_names(segments: Sequence[Segment]) -> list[str]:
 
 
 class _Merge:
-    """Contents of the new segment, computed as they are written."""
+    """Contents of the new segment, computed while it is written."""
 
     def __init__(self, inputs: list[_Input], version: int, names: list[str]) -> None:
         self.inputs = inputs
         self.version = version
         ids = {name: i for i, name in enumerate(names)}
-        # Of each segment: old field id -> new one.
+        # For each segment: old field id -> new one.
         self.field_ids = [np.array([ids[info.name] for info in one.segment.fields], np.int64) for one in inputs]
         self.infos: list[dict[str, FieldInfo]] = [{info.name: info for info in one.segment.fields} for one in inputs]
         self.options = {name: self._options(name) for name in names}
@@ -255,7 +253,7 @@ class _Merge:
     def _doc_values(self, name: str, read: list[SegmentLists]) -> DocValues | None:
         """Merge doc values; None if no segment with terms of the field has a block, and no value remains.
 
-        Like zapx, ignore the block of a segment without terms, even if it has values (geo shapes).
+        Like zapx, this ignores the block of a segment without terms, even if it has values (geo shapes).
         """
         found: list[DocValues] = []
         any_block = False

@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.ragged import ByteStrings, Index, offsets_of
 from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import ONE_HIT_DOCS, ONE_HIT_NORMS
 from dvcodec.zap.synonyms import Thesaurus
 
 __all__ = ["DROPPED", "SegmentLists", "merge_lists", "merge_thesauri"]
 
-Index = NDArray[np.int64]
 DROPPED = -1
 """New number of a dropped document."""
 

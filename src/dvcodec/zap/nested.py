@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import varints
+from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import Truncated, UsageError
+from dvcodec.core.ragged import Index
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
 
@@ -25,8 +27,6 @@ __all__ = ["NESTED_FROM", "Edges", "decode_edges", "encode_edges"]
 
 NESTED_FROM = 17
 """First version with nested documents."""
-
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,8 +55,8 @@ def decode_edges(data: SegmentData, footer: Footer) -> Edges:
 
     Raises:
         Truncated: the list extends beyond the footer.
-        NotCanonical: a document that the segment does not have, a parent not numbered before its child, two parents of
-            a document, or no root.
+        NotCanonical: a document that the segment does not have, a parent that is not numbered before its child, a
+            document with two parents, or no root.
     """
     if footer.version < NESTED_FROM or not footer.stored_index:
         return Edges.none()
@@ -78,9 +78,8 @@ def decode_edges(data: SegmentData, footer: Footer) -> Edges:
     children, parents = numbers[::2], numbers[1::2]
 
     def check(wrong: NDArray[np.bool_], what: str, expected: object, actual: NDArray[np.uint64]) -> None:
-        found = np.flatnonzero(wrong)
-        if len(found):
-            raise data.error(what, at, expected=expected, actual=int(actual[found[0]]))
+        if (i := first_true(wrong)) is not None:
+            raise data.error(what, at, expected=expected, actual=actual[i])
 
     check(children >= footer.num_docs, "nested document", f"below {footer.num_docs}", children)
     check(parents >= children, "parent of a nested document", "a document before its child", parents)
@@ -95,7 +94,7 @@ def encode_edges(edges: Edges) -> bytes:
     """Encode the edge list, by child.
 
     Raises:
-        UsageError: a parent not numbered before its child, or two parents of a document.
+        UsageError: a parent that is not numbered before its child, or a document with two parents.
     """
     order = np.argsort(edges.children, kind="stable")
     children, parents = edges.children[order], edges.parents[order]

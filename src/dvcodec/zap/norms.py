@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dvcodec.core.ragged import Values
+
 __all__ = ["NORM_IS_LENGTH_FROM", "convert_norms", "norm_values", "norms_from_lengths"]
 
-Values = NDArray[np.uint64]
 NORM_IS_LENGTH_FROM = 15
 _LENGTH_BITS = np.uint64(0xFFFFFFFF)
 
@@ -28,7 +29,7 @@ def norm_values(version: int, norms: Values) -> NDArray[np.float32]:
     """Return norms as zapx reports them: float32(1 / sqrt(field length)); a length of 0 is infinity.
 
     Args:
-        version: of the segment, 11 to 17.
+        version: version of the segment, 11 to 17.
         norms: uint64, as stored: below version 15 the bits of the float32, from then on the length in tokens.
     """
     if version < NORM_IS_LENGTH_FROM:

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import bitmaps, varints
+from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.ragged import ByteStrings, Index, Values, offsets_of
 from dvcodec.zap import chunks
 from dvcodec.zap.chunks import ChunkedBlocks
 from dvcodec.zap.data import SegmentData
@@ -30,8 +31,6 @@ from dvcodec.zap.postings_records import ALWAYS_BLOCK, Records, decode_one_hits,
 
 __all__ = ["LOCATIONS_WITHIN_FREQ", "decode_postings", "encode_postings"]
 
-Values = NDArray[np.uint64]
-Index = NDArray[np.int64]
 LOCATIONS_WITHIN_FREQ = 14
 """Up to this version zapx panics if a posting has more locations than its frequency."""
 
@@ -45,7 +44,7 @@ def decode_postings(
         data: the segment.
         footer: its footer.
         num_fields: number of its fields.
-        records: of the lists, from `decode_records`; their `counts` determine the memory.
+        records: records of the lists, from `decode_records`; their `counts` determine the memory.
         locations: whether to read the locations too.
 
     Raises:
@@ -91,12 +90,8 @@ def _decode_general(
     found, counts = bitmaps.expand(window, records.bitmap_at - window.base, records.bitmap_size)
     docs = found.astype(np.int64)
     lasts = docs[np.cumsum(counts) - 1]
-    bad = np.flatnonzero((lasts >= footer.num_docs) | (counts != records.counts))
-    if len(bad):
-        i = int(bad[0])
-        raise data.error(
-            "document number", int(records.bitmap_at[i]), expected=f"below {footer.num_docs}", actual=int(lasts[i])
-        )
+    if (i := first_true((lasts >= footer.num_docs) | (counts != records.counts))) is not None:
+        raise data.error("document number", records.bitmap_at[i], expected=f"below {footer.num_docs}", actual=lasts[i])
     num_chunks, bounds = chunks.cut_postings(docs, counts, records.chunk_docs, footer.num_docs)
     blocks = chunks.read_blocks(data, records.freq_at, num_chunks, "freq/norm")
     freqs, norms = _decode_freqs(footer.version, blocks, np.diff(bounds))
@@ -106,9 +101,8 @@ def _decode_general(
     locations = Locations.none()
     located = offsets_of(has_locations)
     has_block = records.location_at >= 0
-    bad = np.flatnonzero((np.diff(located[offsets_of(counts)]) > 0) & ~has_block)
-    if len(bad):
-        at = int(records.bitmap_at[bad[0]])
+    if (i := first_true((np.diff(located[offsets_of(counts)]) > 0) & ~has_block)) is not None:
+        at = records.bitmap_at[i]
         raise data.error("postings with locations", at, expected="an address of a location block", actual="none")
     if with_locations and has_block.any():
         lists = np.flatnonzero(has_block)
@@ -117,14 +111,14 @@ def _decode_general(
         found_counts, locations = decode_locations(blocks, expected, freqs[has_locations], num_fields)
         location_counts[has_locations] = found_counts
         if footer.version <= LOCATIONS_WITHIN_FREQ:
-            bad = np.flatnonzero(location_counts.astype(np.uint64) > freqs)
-            if len(bad):
-                owner = int(np.searchsorted(np.cumsum(counts), bad[0], side="right"))
+            i = first_true(location_counts.astype(np.uint64) > freqs)
+            if i is not None:
+                owner = int(np.searchsorted(np.cumsum(counts), i, side="right"))
                 raise data.error(
                     "locations of a posting",
-                    int(records.location_at[owner]),
-                    expected=f"at most {int(freqs[bad[0]])}, its frequency",
-                    actual=int(location_counts[bad[0]]),
+                    records.location_at[owner],
+                    expected=f"at most {freqs[i]}, its frequency",
+                    actual=location_counts[i],
                 )
     return Postings(counts, docs, freqs, norms, location_counts, locations)
 
@@ -149,10 +143,9 @@ def _decode_freqs(version: int, blocks: ChunkedBlocks, per_chunk: Index) -> tupl
     blocks.expect("entries of a freq/norm chunk", before[firsts[1:]] - before[firsts[:-1]], per_chunk)
     has_norm = values[heads] >= 2
     closed = np.append(~leads, False)[heads + 1]
-    bad = np.flatnonzero(has_norm & ~closed)
-    if len(bad):
+    if (i := first_true(has_norm & ~closed)) is not None:
         raise blocks.cursor.error(
-            NotCanonical, "norm", at=int(blocks.edges[heads[bad[0]]]), expected="a norm after the frequency"
+            NotCanonical, "norm", at=blocks.edges[heads[i]], expected="a norm after the frequency"
         )
     norms = np.zeros(len(heads), np.uint64)
     norms[has_norm] = values[heads[has_norm] + 1]

@@ -5,30 +5,15 @@ A posting is a document of a term, with the frequency of the term and the norm o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.ragged import offsets_of, spread
+from dvcodec.core.ragged import Index, Values, offsets_of, spread
 from dvcodec.zap.locations import Locations
 
-__all__ = ["Postings", "cut_by_weight"]
-
-Values = NDArray[np.uint64]
-Index = NDArray[np.int64]
-
-
-def cut_by_weight(weights: Index, most: int) -> Iterator[tuple[int, int]]:
-    """Split weighted items into ranges ``[start, stop)`` of at most `most` weight, but at least one item."""
-    bounds = offsets_of(weights)
-    start = 0
-    while start < len(weights):
-        stop = int(np.searchsorted(bounds, bounds[start] + most, side="right")) - 1
-        stop = max(stop, start + 1)
-        yield start, stop
-        start = stop
+__all__ = ["Postings"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

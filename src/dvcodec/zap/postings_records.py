@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import bitmaps, varints
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.cursor import first_true
+from dvcodec.core.ragged import ByteStrings, Index, Values, cut_by_weight, offsets_of
 from dvcodec.zap import chunks
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import NOT, Footer
-from dvcodec.zap.postings_lists import cut_by_weight
 
 __all__ = [
     "ALWAYS_BLOCK",
@@ -37,8 +37,6 @@ __all__ = [
     "place_records",
 ]
 
-Values = NDArray[np.uint64]
-Index = NDArray[np.int64]
 ONE_HIT_DOCS = 1 << 31
 ONE_HIT_NORMS = 1 << 31
 """Upper bounds (exclusive) of document number and norm in a 1-hit."""
@@ -84,9 +82,9 @@ class Records:
     def __getitem__(self, part: slice | NDArray[Any]) -> Records:
         return Records(*(getattr(self, name)[part] for name in self.__slots__))
 
-    def cuts(self, most: int = POSTINGS_AT_ONCE) -> Iterator[tuple[int, int]]:
-        """Split the terms into ranges ``[start, stop)`` of at most `most` postings and chunks, or of one term."""
-        yield from cut_by_weight(self.counts + self.chunks, most)
+    def cuts(self, most: int = POSTINGS_AT_ONCE) -> Iterator[slice]:
+        """Cut the terms into slices of at most `most` postings and chunks, or of one term."""
+        return cut_by_weight(self.counts + self.chunks, most)
 
 
 def decode_records(data: SegmentData, footer: Footer, values: Values) -> Records:
@@ -99,12 +97,10 @@ def decode_records(data: SegmentData, footer: Footer, values: Values) -> Records
     """
     kinds = values >> _KIND
     one_hit = kinds == _ONE_HIT
-    bad = np.flatnonzero(kinds & np.uint64(1))
-    if len(bad):
-        raise data.error("dictionary value", data.end, expected="kind 00 or 10", actual=hex(int(values[bad[0]])))
-    bad = np.flatnonzero(one_hit & ((values & np.uint64(ONE_HIT_DOCS - 1)) >= footer.num_docs))
-    if len(bad):
-        doc = int(values[bad[0]]) & ONE_HIT_DOCS - 1
+    if (i := first_true((kinds & np.uint64(1)) != 0)) is not None:
+        raise data.error("dictionary value", data.end, expected="kind 00 or 10", actual=hex(values[i]))
+    if (i := first_true(one_hit & ((values & np.uint64(ONE_HIT_DOCS - 1)) >= footer.num_docs))) is not None:
+        doc = values[i] & ONE_HIT_DOCS - 1
         raise data.error("document of a 1-hit", data.end, expected=f"below {footer.num_docs}", actual=doc)
     general = np.flatnonzero(~one_hit)
     a, b, c, d, e, f = (np.zeros(len(values), np.int64) for _ in range(6))
@@ -123,21 +119,16 @@ def decode_records(data: SegmentData, footer: Footer, values: Values) -> Records
         ("address of a freq/norm block", freq_at),
         ("address of a location block", np.where(absent, np.uint64(0), location_at)),
     ):
-        bad = np.flatnonzero(found >= data.end)
-        if len(bad):
-            i = int(bad[0])
-            raise data.error(what, int(addresses[i]), expected=f"below {data.end}", actual=int(found[i]))
-    bad = np.flatnonzero(sizes > (data.end - at).astype(np.uint64))
-    if len(bad):
-        raise data.outside("bitmap", int(at[bad[0]]), int(sizes[bad[0]]))
+        if (i := first_true(found >= data.end)) is not None:
+            raise data.error(what, addresses[i], expected=f"below {data.end}", actual=found[i])
+    if (i := first_true(sizes > (data.end - at).astype(np.uint64))) is not None:
+        raise data.outside("bitmap", at[i], sizes[i])
     bitmap_size = sizes.astype(np.int64)
     _refuse_overlap(data, "bitmaps", bitmap_size)
     bitmap_window = data.around(at, bitmap_size, "bitmap")
     counts = bitmaps.cardinalities(bitmap_window, at - bitmap_window.base, bitmap_size)
-    bad = np.flatnonzero((counts == 0) | (counts > footer.num_docs))
-    if len(bad):
-        i = int(bad[0])
-        raise data.error("postings of a term", int(at[i]), expected=f"1 to {footer.num_docs}", actual=int(counts[i]))
+    if (i := first_true((counts == 0) | (counts > footer.num_docs))) is not None:
+        raise data.error("postings of a term", at[i], expected=f"1 to {footer.num_docs}", actual=counts[i])
     _refuse_overlap(data, "postings", counts)  # the frequency of each takes a byte at least
     out.freq_at[general] = freq_at.astype(np.int64)
     out.location_at[general] = np.where(absent, np.uint64(0), location_at).astype(np.int64)
@@ -183,7 +174,7 @@ def place_records(
     Each list is stored as freq/norm block, location block and record; lists are adjacent.
 
     Args:
-        version: of the segment.
+        version: version of the segment.
         base: address of the first list.
         freq_sizes: int64[n], bytes of each freq/norm block.
         location_sizes: int64[n], bytes of each location block, 0 without one.

@@ -35,7 +35,7 @@ DEFAULT_ROWS = 1 << 16
 
 
 class Segment:
-    """A zap segment, versions 11 to 17; make one with `Segment.open`.
+    """A zap segment, versions 11 to 17; create one with `Segment.open`.
 
     Attributes:
         contents: its bytes, footer, fields and limits.

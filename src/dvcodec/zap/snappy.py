@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import varints
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.ragged import Index
 
 __all__ = ["EMPTY", "EXPANSION", "compress", "content_sizes", "decompress_into"]
 
@@ -31,8 +32,6 @@ LIMIT = "max_blob_bytes"
 _COPY, _COPY_BYTES = 64, 3
 """Content and size (bytes) of the densest element."""
 _MAX_CONTENT = 2**32 - 1
-
-Index = NDArray[np.int64]
 
 
 def content_sizes(
@@ -53,35 +52,25 @@ def content_sizes(
         LimitExceeded: more content than `limits` allow.
     """
     starts, stops = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
-    none = np.flatnonzero(starts >= stops)
-    if len(none):
-        raise cursor.error(Truncated, what, at=int(starts[none[0]]), expected="a snappy block", actual="no bytes")
+    if (i := first_true(starts >= stops)) is not None:
+        raise cursor.error(Truncated, what, at=starts[i], expected="a snappy block", actual="no bytes")
     values, behind = varints.read_at(cursor, starts, f"content size of {what}")
-    cut = np.flatnonzero(behind > stops)
-    if len(cut):
-        at, size = int(starts[cut[0]]), int(stops[cut[0]] - starts[cut[0]])
+    if (i := first_true(behind > stops)) is not None:
+        at, size = starts[i], int(stops[i] - starts[i])
         raise cursor.error(Truncated, f"content size of {what}", at=at, expected="a varint", actual=f"{size} bytes")
     room = np.minimum((stops - behind) * _COPY // _COPY_BYTES, _MAX_CONTENT)
-    large = np.flatnonzero(values > room.astype(np.uint64))
-    if len(large):
-        i = int(large[0])
+    if (i := first_true(values > room.astype(np.uint64))) is not None:
         raise cursor.error(
             NotCanonical,
             f"content size of {what}",
-            at=int(starts[i]),
-            expected=f"at most {int(room[i])} in {int(stops[i] - starts[i])} bytes",
-            actual=int(values[i]),
+            at=starts[i],
+            expected=f"at most {room[i]} in {int(stops[i] - starts[i])} bytes",
+            actual=values[i],
         )
     sizes = values.astype(np.int64)
-    long = np.flatnonzero((sizes == 0) & (behind != stops))
-    if len(long):
-        i = int(long[0])
+    if (i := first_true((sizes == 0) & (behind != stops))) is not None:
         raise cursor.error(
-            NotCanonical,
-            what,
-            at=int(behind[i]),
-            expected="no bytes after an empty block",
-            actual=int((stops - behind)[i]),
+            NotCanonical, what, at=behind[i], expected="no bytes after an empty block", actual=int((stops - behind)[i])
         )
     if len(sizes):
         limits.check(LIMIT, int(sizes.sum()), cursor, int(starts[0]))

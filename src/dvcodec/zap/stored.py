@@ -13,8 +13,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.ragged import Index
 from dvcodec.zap import snappy
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
@@ -22,7 +24,6 @@ from dvcodec.zap.stored_records import StoredColumns, decode_stored_records
 
 __all__ = ["decode_stored", "encode_stored_index", "iter_stored"]
 
-Index = NDArray[np.int64]
 
 _BATCH_DOCS = 1 << 16
 _BATCH_BYTES = 1 << 24
@@ -105,27 +106,24 @@ def _bounds(data: SegmentData, footer: Footer, start: int, stop: int) -> Index:
     at = footer.stored_index + 8 * start
     index = data.window(at, footer.stored_index + 8 * (stop if last else stop + 1), "stored index")
     addresses = np.frombuffer(index.view, ">u8").astype(np.uint64)
-    beyond = np.flatnonzero(addresses >= np.uint64(footer.stored_index))
-    if len(beyond):
+    if (i := first_true(addresses >= np.uint64(footer.stored_index))) is not None:
         raise index.error(
             NotCanonical,
             "address of a stored document",
-            at=8 * int(beyond[0]),
+            at=8 * i,
             expected=f"below {footer.stored_index}",
-            actual=int(addresses[beyond[0]]),
+            actual=addresses[i],
         )
     bounds = addresses.astype(np.int64)
     if last:
         bounds = np.append(bounds, footer.stored_index)
-    wrong = np.flatnonzero(bounds[1:] <= bounds[:-1])
-    if len(wrong):
-        i = int(wrong[0])
+    if (i := first_true(bounds[1:] <= bounds[:-1])) is not None:
         raise index.error(
             NotCanonical,
             "address of a stored document",
             at=8 * (i + 1),
-            expected=f"above {int(bounds[i])}",
-            actual=int(bounds[i + 1]),
+            expected=f"above {bounds[i]}",
+            actual=bounds[i + 1],
         )
     if not start and stop and bounds[0]:
         raise index.error(NotCanonical, "address of the first document", at=0, expected=0, actual=int(bounds[0]))

@@ -6,8 +6,8 @@ Source: zapx ``new.go`` (``writeStoredFields``), ``segment.go`` (``visitStoredFi
                                                              ^ data
     metadata  uv id bytes | of each value: uv field | uv type | uv start | uv length | uv n | n * uv array position
 
-The id is not compressed and has no metadata but its size: it is field 0, of type ``t``. `start` and `length` are in the
-decompressed block. Writers store the values by field, adjacent.
+The id is not compressed, and its only metadata is its size: it is field 0, of type ``t``. `start` and `length` are in
+the decompressed block. Writers store the values by field, adjacent.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import varints
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Limits, enough_memory
-from dvcodec.core.ragged import ByteStrings, gather, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of, spread
 from dvcodec.zap import snappy, varlen_records
 from dvcodec.zap.chunks import interleave
 
 __all__ = ["ID_TYPE", "StoredColumns", "decode_stored_records", "encode_stored_records"]
 
-Index = NDArray[np.int64]
 
 ID_TYPE = ord("t")
 """Type of a document's id."""
@@ -97,10 +96,9 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
     room = sizes[owner].astype(np.uint64)
 
     def check(valid: NDArray[np.bool_], column: int, what: str, expected: str) -> None:
-        wrong = np.flatnonzero(~valid)
-        if len(wrong):
-            i = int(begins[wrong[0]]) + column
-            raise window.error(NotCanonical, what, at=int(behind[i - 1]), expected=expected, actual=int(numbers[i]))
+        if (i := first_true(~valid)) is not None:
+            i = begins[i] + column
+            raise window.error(NotCanonical, what, at=behind[i - 1], expected=expected, actual=numbers[i])
 
     fields, types, starts, lengths, counts = (numbers[begins + column] for column in range(HEAD))
     check((fields > 0) & (fields < num_fields), 0, "field of a stored value", f"1 to {num_fields - 1}")
@@ -140,41 +138,31 @@ def _read_lengths(window: Cursor, starts: Index, ends: Index) -> tuple[Index, In
     """Read the two lengths of each record; return the positions of its metadata and its id."""
     meta_sizes, behind = varints.read_at(window, starts, "metadata bytes of a stored document")
     data_sizes, metas = varints.read_at(window, behind, "data bytes of a stored document")
-    cut = np.flatnonzero(metas > ends)
-    if len(cut):
-        i = int(cut[0])
+    if (i := first_true(metas > ends)) is not None:
         raise window.error(
             Truncated,
             "stored document",
-            at=int(starts[i]),
+            at=starts[i],
             expected="two lengths",
             actual=f"{int(ends[i] - starts[i])} bytes",
         )
     room = (ends - metas).astype(np.uint64)
-    wrong = np.flatnonzero((meta_sizes > room) | (data_sizes != room - meta_sizes) | (meta_sizes == 0))
-    if len(wrong):
-        i = int(wrong[0])
+    if (i := first_true((meta_sizes > room) | (data_sizes != room - meta_sizes) | (meta_sizes == 0))) is not None:
         raise window.error(
             NotCanonical,
             "lengths of a stored document",
-            at=int(starts[i]),
-            expected=f"metadata and data of {int(room[i])} bytes",
-            actual=f"{int(meta_sizes[i])} and {int(data_sizes[i])}",
+            at=starts[i],
+            expected=f"metadata and data of {room[i]} bytes",
+            actual=f"{meta_sizes[i]} and {data_sizes[i]}",
         )
     return metas, metas + meta_sizes.astype(np.int64)
 
 
 def _read_id_sizes(window: Cursor, sizes: NDArray[np.uint64], metas: Index, room: Index) -> Index:
     """Check the lengths of the ids against those of the data."""
-    wrong = np.flatnonzero(sizes >= room.astype(np.uint64))
-    if len(wrong):
-        i = int(wrong[0])
+    if (i := first_true(sizes >= room.astype(np.uint64))) is not None:
         raise window.error(
-            NotCanonical,
-            "length of an id",
-            at=int(metas[i]),
-            expected=f"below the {int(room[i])} bytes of data",
-            actual=int(sizes[i]),
+            NotCanonical, "length of an id", at=metas[i], expected=f"below the {room[i]} bytes of data", actual=sizes[i]
         )
     return sizes.astype(np.int64)
 

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from dvcodec.core import bitmaps, varints
 from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES
 from dvcodec.core.build import COOKIE_NO_RUNS
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.gather_scatter import u32
 from dvcodec.core.limits import Limits
-from dvcodec.core.ragged import ByteStrings, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, offsets_of, spread
 from dvcodec.core.roaring import walk
 from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import interleave
@@ -32,8 +32,6 @@ _KEY = 4
 _MIN_BITMAP = 8
 _MEMBER_BYTES = 16
 """Bytes of a decoded member."""
-
-Index = NDArray[np.int64]
 
 
 def decode_synonym_lists(
@@ -58,46 +56,34 @@ def decode_synonym_lists(
         DecodeError: as `roaring.walk` and `BitmapView.load`.
         LimitExceeded: see `limits`.
     """
-    wrong = np.flatnonzero(addresses >= data.end)
-    if len(wrong):
-        raise data.error(
-            "address of a synonym list", data.end, expected="an address in front", actual=int(addresses[wrong[0]])
-        )
+    if (i := first_true(addresses >= data.end)) is not None:
+        raise data.error("address of a synonym list", data.end, expected="an address in front", actual=addresses[i])
     places = addresses.astype(np.int64)
     heads = data.around(places, varints.MAX_BYTES, "synonym list")
     raw_sizes, behind = varints.read_at(heads, places - heads.base, "bytes of a synonym list")
     starts = behind + heads.base
-    wrong = np.flatnonzero(raw_sizes > (data.end - starts).astype(np.uint64))
-    if len(wrong):
-        i = int(wrong[0])
-        raise data.outside("synonym list", int(starts[i]), int(raw_sizes[i]))
+    if (i := first_true(raw_sizes > (data.end - starts).astype(np.uint64))) is not None:
+        raise data.outside("synonym list", starts[i], raw_sizes[i])
     sizes = raw_sizes.astype(np.int64)
     # Lists that share bytes would amplify a small file.
     order = np.argsort(places, kind="stable")
-    shared = np.flatnonzero(places[order][1:] < (starts + sizes)[order][:-1])
-    if len(shared):
+    if (i := first_true(places[order][1:] < (starts + sizes)[order][:-1])) is not None:
         raise data.error(
             "synonym list",
-            int(places[order][shared[0] + 1]),
-            expected=f"at or behind byte {int((starts + sizes)[order][shared[0]])}, where another one ends",
+            places[order][i + 1],
+            expected=f"at or behind byte {int((starts + sizes)[order][i])}, where another one ends",
         )
     window = data.around(places, starts - places + sizes, "synonym list")
     owner, keys, begins, lengths = _find_bitmaps(window, starts - window.base, sizes)
     cards = bitmaps.cardinalities(window, begins, lengths)
-    empty = np.flatnonzero(cards == 0)
-    if len(empty):
-        raise window.error(NotCanonical, "documents of a synonym", at=int(begins[empty[0]]), expected="one at least")
+    if (i := first_true(cards == 0)) is not None:
+        raise window.error(NotCanonical, "documents of a synonym", at=begins[i], expected="one at least")
     limits.check("max_blob_bytes", _MEMBER_BYTES * int(cards.sum()), window, 0)
     docs, cards = bitmaps.expand(window, begins, lengths)
-    wrong = np.flatnonzero(docs >= num_docs)
-    if len(wrong):
-        i = int(np.searchsorted(np.cumsum(cards), wrong[0], side="right"))
+    if (i := first_true(docs >= num_docs)) is not None:
+        bitmap = int(np.searchsorted(np.cumsum(cards), i, side="right"))
         raise window.error(
-            NotCanonical,
-            "document of a synonym",
-            at=int(begins[i]),
-            expected=f"below {num_docs}",
-            actual=int(docs[wrong[0]]),
+            NotCanonical, "document of a synonym", at=begins[bitmap], expected=f"below {num_docs}", actual=docs[i]
         )
     bounds = np.searchsorted(owner, np.arange(len(places) + 1))
     counts = np.diff(offsets_of(cards)[bounds])
@@ -111,20 +97,16 @@ def _find_bitmaps(window: Cursor, starts: Index, sizes: Index) -> tuple[Index, I
         int64[m] each, by roaring64: its index, the high half of the members, position of the bitmap, and its size.
     """
     data = varints.bytes_of(window)
-    short = np.flatnonzero(sizes < _COUNT)
-    if len(short):
-        i = int(short[0])
-        raise window.error(Truncated, "synonym list", at=int(starts[i]), expected="8 bytes", actual=int(sizes[i]))
+    if (i := first_true(sizes < _COUNT)) is not None:
+        raise window.error(Truncated, "synonym list", at=starts[i], expected="8 bytes", actual=sizes[i])
     counts = u32(data, starts)
     most = (sizes - _COUNT) // (_KEY + _MIN_BITMAP)
-    wrong = np.flatnonzero((counts > most) | (u32(data, starts + 4) != 0))
-    if len(wrong):
-        i = int(wrong[0])
+    if (i := first_true((counts > most) | (u32(data, starts + 4) != 0))) is not None:
         raise window.error(
             NotCanonical,
             "number of synonyms of a term",
-            at=int(starts[i]),
-            expected=f"at most {int(most[i])} in {int(sizes[i])} bytes",
+            at=starts[i],
+            expected=f"at most {most[i]} in {sizes[i]} bytes",
             actual=int(counts[i]) | int(u32(data, starts[i : i + 1] + 4)[0]) << 32,
         )
     ends = starts + sizes
@@ -149,15 +131,13 @@ def _find_bitmaps(window: Cursor, starts: Index, sizes: Index) -> tuple[Index, I
             lengths[k] = one.pos - begins[k]
         one.expect_end("a synonym list")
     keys = u32(data, begins - _KEY)
-    wrong = np.flatnonzero((owner[1:] == owner[:-1]) & (keys[1:] <= keys[:-1])) + 1
-    if len(wrong):
-        i = int(wrong[0])
+    if (i := first_true((owner[1:] == owner[:-1]) & (keys[1:] <= keys[:-1]))) is not None:
         raise window.error(
             NotCanonical,
             "synonym of a term",
-            at=int(begins[i]) - _KEY,
-            expected=f"an id above {int(keys[i - 1])}",
-            actual=int(keys[i]),
+            at=begins[i + 1] - _KEY,
+            expected=f"an id above {keys[i]}",
+            actual=keys[i + 1],
         )
     return owner, keys, begins, lengths
 

@@ -1,4 +1,4 @@
-"""Synonyms, versions 16 and 17: thesauri, each named as a field.
+"""Synonyms, versions 16 and 17: thesauri, each of which has the name of a field.
 
 Source: zapx ``section_synonym_index.go``, ``thesaurus.go``. The parts of a thesaurus, in this order::
 
@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import varints
-from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from dvcodec.core.cursor import first_true
+from dvcodec.core.errors import Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.ragged import ByteStrings, Index, offsets_of
 from dvcodec.core.varints import uvarints
 from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import interleave
@@ -42,8 +43,6 @@ _ROOM = 3 * varints.MAX_BYTES
 _NAME_BYTES = 64
 """Estimated bytes of a synonym, to size reads."""
 _PIECE = 1 << 20
-
-Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,13 +90,7 @@ def decode_thesaurus(
     """
     if info.synonyms is None:
         raise UsageError(f"field {info.name!r} has no synonyms")
-    section = data.at(info.synonyms, _ROOM, "synonym section")
-    for _ in range(2):
-        at, place = section.pos, section.uvarint("start of a synonym section")
-        if place != NOT:
-            raise section.error(
-                NotCanonical, "start of a synonym section", at=at, expected="no doc values", actual=place
-            )
+    section = data.section(info.synonyms, _ROOM, "synonym section")
     address = section.uvarint("address of a thesaurus")
     head = data.at(address, varints.MAX_BYTES, "thesaurus")
     size = head.uvarint("bytes of the terms")
@@ -142,9 +135,8 @@ def _read_names(data: SegmentData, footer: Footer, at: int) -> tuple[Index, Byte
         raise data.error("bytes of the synonyms", start, expected=end - start, actual=size)
     order = np.argsort(ids, kind="stable")
     ids = ids[order]
-    wrong = np.flatnonzero(ids[1:] == ids[:-1])
-    if len(wrong):
-        raise data.error("ids of the synonyms", start, expected="every one once", actual=f"{int(ids[wrong[0]])} twice")
+    if (i := first_true(ids[1:] == ids[:-1])) is not None:
+        raise data.error("ids of the synonyms", start, expected="every one once", actual=f"{ids[i]} twice")
     if len(ids) and int(ids[-1]) > _MAX_ID:
         raise data.error("id of a synonym", start, expected=f"at most {_MAX_ID}", actual=int(ids[-1]))
     return ids.astype(np.int64), synonyms.take(order)
@@ -181,7 +173,7 @@ def encode_thesaurus(version: int, thesaurus: Thesaurus, base: int) -> tuple[byt
     """Encode a thesaurus.
 
     Args:
-        version: of the segment, 16 or 17.
+        version: version of the segment, 16 or 17.
         thesaurus: ordered as its attributes require.
         base: address of the first byte.
 

@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import Truncated
-from dvcodec.core.ragged import gather, offsets_of, spread
+from dvcodec.core.ragged import Index, Values, gather, offsets_of, spread
 from dvcodec.zap.data import Pieces
 
 __all__ = ["counted", "follow", "sized", "spans", "tagged"]
 
-Values = NDArray[np.uint64]
-Index = NDArray[np.int64]
 
 _HOP = 1000
 """Positions that one pass processes in the time of a single step."""
@@ -38,7 +36,7 @@ _SIZE_BYTES = 5
 def counted(
     values: Values, starts: NDArray[Any], stops: NDArray[Any], head: int
 ) -> tuple[Index, NDArray[np.int64], int]:
-    """Find records of `head` values, of which the last one counts the further values of the record.
+    """Find records of `head` values, the last of which counts the record's further values.
 
     Args:
         values: uint64[n].

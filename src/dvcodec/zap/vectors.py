@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import varints
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.fields import FieldInfo
-from dvcodec.zap.footer import NOT, Footer
+from dvcodec.zap.footer import Footer
 
 __all__ = ["OPTIMIZATIONS", "VectorSection", "decode_vectors"]
 
@@ -73,11 +73,7 @@ def decode_vectors(data: SegmentData, footer: Footer, info: FieldInfo) -> Vector
     """
     if info.vectors is None:
         raise UsageError(f"field {info.name!r} has no vectors")
-    cursor = data.at(info.vectors, _ROOM, "vector section")
-    for _ in range(2):
-        at, place = cursor.pos, cursor.uvarint("start of a vector section")
-        if place != NOT:
-            raise cursor.error(NotCanonical, "start of a vector section", at=at, expected="no doc values", actual=place)
+    cursor = data.section(info.vectors, _ROOM, "vector section")
     at, optimization = cursor.pos, cursor.uvarint("optimization of a vector index")
     if optimization >= len(OPTIMIZATIONS):
         raise cursor.error(
@@ -131,9 +127,8 @@ def _read_numbers(data: SegmentData, cursor: Cursor, count: int, each: int) -> t
 
 
 def _check_docs(data: SegmentData, footer: Footer, docs: NDArray[np.uint64], at: int) -> NDArray[np.int64]:
-    wrong = np.flatnonzero(docs >= footer.num_docs)
-    if len(wrong):
-        raise data.error("document of a vector", at, expected=f"below {footer.num_docs}", actual=int(docs[wrong[0]]))
+    if (i := first_true(docs >= footer.num_docs)) is not None:
+        raise data.error("document of a vector", at, expected=f"below {footer.num_docs}", actual=docs[i])
     return docs.astype(np.int64)
 
 

@@ -1,6 +1,6 @@
 """Verify a segment: named checks, each with its offset.
 
-Go's readers do not check the CRC and few counts: with a corrupt segment they return wrong hits or panic.
+Go's readers check neither the CRC nor most counts: on a corrupt segment they return wrong hits or panic.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.report import Check, Report, Status
@@ -106,13 +107,9 @@ def _check_ids(segment: Segment) -> None:
     seen = np.zeros(segment.num_docs, np.int64)
     for _, found in segment.lists(ID):
         seen += np.bincount(found.docs, minlength=segment.num_docs)
-    bad = np.flatnonzero(seen != 1)
-    if len(bad):
+    if (i := first_true(seen != 1)) is not None:
         raise segment.contents.data.error(
-            f"ids of document {int(bad[0])}",
-            segment.field(ID).dictionary or 0,
-            expected="1",
-            actual=int(seen[bad[0]]),
+            f"ids of document {i}", segment.field(ID).dictionary or 0, expected="1", actual=seen[i]
         )
 
 
@@ -146,12 +143,11 @@ def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
         for block in contents.term_blocks(info.dictionary):
             step = "postings"
             records = contents.records(block.values)
-            for start, stop in records.cuts():
-                part = records[start:stop]
+            for cut in records.cuts():
+                part = records[cut]
                 found = contents.postings(part, locations=True)
-                empty_in_go = np.flatnonzero(part.one_hit & (found.norms[np.cumsum(found.counts) - 1] == 0))
-                if len(empty_in_go):
-                    term = block.keys[start + int(empty_in_go[0])]
+                if (i := first_true(part.one_hit & (found.norms[np.cumsum(found.counts) - 1] == 0))) is not None:
+                    term = block.keys[cut.start + i]
                     failed["one-hits"] = Check.failed(
                         "one-hits", subject, info.dictionary, f"norm of the 1-hit of {term!r}", "not 0", "0: lost in Go"
                     )

@@ -1,7 +1,7 @@
 """Write segments from analysed documents.
 
 Source: zapx ``new.go``, from version 16 on ``section_inverted_text_index.go`` and ``section_synonym_index.go``. The
-bytes equal zapx's, except snappy blocks and what is random in Go (see `assemble`).
+bytes equal zapx's, except snappy blocks and the orders that are random in Go (see `assemble`).
 """
 
 from __future__ import annotations

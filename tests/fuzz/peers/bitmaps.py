@@ -30,7 +30,7 @@ TRAILING = Kind(
 BITMAP_KINDS = (
     Kind(
         "offset table",
-        "offsets are part of the format: a reader that seeks by them would read other rows",
+        "offsets are part of the format: a reader that seeks by them would read wrong rows",
         r"NotCanonical: offset of container",
     ),
     Kind(
@@ -98,7 +98,7 @@ def _run_64(data: bytes) -> None:
 pyiceberg_puffin = Comparison(
     "pyiceberg",
     (
-        Kind("unchecked CRC", "a damaged vector deletes other rows", r"^ChecksumMismatch"),
+        Kind("unchecked CRC", "a damaged vector deletes wrong rows", r"^ChecksumMismatch"),
         Kind(
             "unchecked length or magic of the frame",
             "the frame has a length and a magic: pyiceberg cuts by the length, and ignores the magic",
@@ -182,7 +182,7 @@ def _run_puffin(data: bytes) -> None:
 pypaimon_32 = Comparison(
     "pypaimon",
     (
-        Kind("unchecked CRC", "a damaged vector deletes other rows", r"^ChecksumMismatch"),
+        Kind("unchecked CRC", "a damaged vector deletes wrong rows", r"^ChecksumMismatch"),
         Kind(
             "unchecked length of the frame",
             "a frame that is truncated, or followed by other bytes: pypaimon reads what is there",

@@ -1,6 +1,6 @@
 """Where a peer and dvcodec part ways: such an input belongs to a kind with a name and a reason, or it is a finding.
 
-Kinds are told by what dvcodec says is wrong. Where a peer skips a check that can be asked not to be made, what is left
+Kinds go by what dvcodec reports. Where a peer skips a check that can be asked not to be made, what is left
 has to be the same rows.
 """
 
@@ -86,9 +86,9 @@ class Comparison:
                 self._refused_here(data, error)
             raise
         if refused is not None:
-            told = re.sub(r"0x[0-9a-f]+|\d+|'.*'|\".*\"", "..", refused)[:70]
+            reason = re.sub(r"0x[0-9a-f]+|\d+|'.*'|\".*\"", "..", refused)[:70]
             self.note(
-                f"accepted by dvcodec only: {told}", "valid by the specification; the peer does not read it", data
+                f"accepted by dvcodec only: {reason}", "valid by the specification; the peer does not read it", data
             )
         elif value != found:
             name = differing(value, found)

@@ -47,7 +47,7 @@ def _farthest(data: bytes) -> int:
 deltalake_frame = Comparison(
     "deltalake",
     (
-        Kind("unchecked CRC", "a damaged vector deletes other rows", r"^ChecksumMismatch"),
+        Kind("unchecked CRC", "a damaged vector deletes wrong rows", r"^ChecksumMismatch"),
         Kind(
             "length of the frame",
             "the frame, the descriptor and the file have to agree on it",

@@ -1,4 +1,4 @@
-"""zapx (Go) beside dvcodec: a whole segment, as the dump of interop/go tells it."""
+"""zapx (Go) beside dvcodec: a whole segment, as the dump of interop/go has it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fuzz.peers.serve import Process, Refused
 from fuzz.target import LIMITS, Target
 from fuzz.targets.zap import small_segments
 from interop.driver import GO
-from zap.golden import dump
+from samples.zap.golden import dump
 
 TIMEOUT_S = 2.0
 """Damaged segments make Go's readers loop."""

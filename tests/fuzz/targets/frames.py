@@ -28,7 +28,7 @@ def _framed(decode: Callable[..., RowSet], encode: Callable[[RowSet], bytes]) ->
     def run(data: bytes) -> None:
         rows = decode(data, limits=LIMITS)
         check_rows(rows)
-        walked = must(vector.read, Cursor(data), exact=True, limits=LIMITS)
+        walked = must(vector.read, Cursor(data), limits=LIMITS)
         assert (walked.cardinality, walked.view.min, walked.view.max) == (rows.cardinality, rows.min, rows.max)
         must(walked.check)
         assert must(measure, walked).cardinality == rows.cardinality
@@ -160,7 +160,7 @@ def _run_batch(data: bytes) -> None:
     valid: list[RowSet] = []
     for i, (a, b) in enumerate(zip(starts.tolist(), bounds[1:].tolist(), strict=True)):
         try:
-            rows = vector.read(Cursor(data[a:b], base=a), exact=True, limits=LIMITS).load()
+            rows = vector.read(Cursor(data[a:b], base=a), limits=LIMITS).load()
         except DecodeError as error:
             assert str(found.errors[i]) == str(error)
             continue

@@ -10,9 +10,9 @@ import cramjam
 
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
-from limits.hostile import BOMB, HUGE, MEGA, deflated, snappy, zstd, zstd_of_no_size
-from limits.making import SMALL, Inputs, bounded, cases, drained, limit
-from zap.craft import uv
+from limits.making import SMALL, Inputs, cases, drained, limit
+from samples.bombs import BOMB, HUGE, MEGA, deflated, snappy, zstd, zstd_of_no_size
+from samples.zap.segments import uv
 
 FLAT = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "long"}]}
 NOTHING = {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}]}
@@ -38,10 +38,10 @@ def avro_file(
 def avro_blocks(schema: Any) -> Inputs:
     """Files of a schema whose blocks are not what they promise."""
     return {
-        "count_of_records": lambda: avro_file(schema, HUGE, b"\0"),
-        "count_of_records_in_a_megabyte": lambda: avro_file(schema, 2 * MEGA, bytes(MEGA)),
-        "size_of_a_block": lambda: avro_file(schema, 1, b"\0", size=HUGE),
-        "negative_size": lambda: avro_file(schema, 1, b"\0", size=-5),
+        "count of records": lambda: avro_file(schema, HUGE, b"\0"),
+        "count of records in a megabyte": lambda: avro_file(schema, 2 * MEGA, bytes(MEGA)),
+        "size of a block": lambda: avro_file(schema, 1, b"\0", size=HUGE),
+        "negative size": lambda: avro_file(schema, 1, b"\0", size=-5),
         "zeros": lambda: avro_file(schema, MEGA, b"\xff" * MEGA),
     }
 
@@ -49,56 +49,56 @@ def avro_blocks(schema: Any) -> Inputs:
 def avro_bombs(schema: Any) -> Inputs:
     """Files of a schema whose blocks unpack to much."""
     return {
-        "snappy_of_four_gigabytes": lambda: avro_file(schema, 1, uv(2**32 - 1) + bytes(50), "snappy"),
-        "snappy_bomb": lambda: avro_file(schema, 1, snappy(BOMB) + WRONG_CRC, "snappy"),
-        "deflate_bomb": lambda: avro_file(schema, 1, deflated(BOMB), "deflate"),
-        "zstd_bomb": lambda: avro_file(schema, 1, zstd(BOMB), "zstandard"),
-        "zstd_bomb_of_no_stated_size": lambda: avro_file(schema, 1, zstd_of_no_size(BOMB), "zstandard"),
+        "snappy of four gigabytes": lambda: avro_file(schema, 1, uv(2**32 - 1) + bytes(50), "snappy"),
+        "snappy bomb": lambda: avro_file(schema, 1, snappy(BOMB) + WRONG_CRC, "snappy"),
+        "deflate bomb": lambda: avro_file(schema, 1, deflated(BOMB), "deflate"),
+        "zstd bomb": lambda: avro_file(schema, 1, zstd(BOMB), "zstandard"),
+        "zstd bomb of no stated size": lambda: avro_file(schema, 1, zstd_of_no_size(BOMB), "zstandard"),
     }
 
 
 AVRO_SCHEMAS: Inputs = {
-    "array_of_nulls": lambda: avro_file(NOTHING, 1, zigzag(2**40)),
-    "arrays_of_arrays_of_nulls": lambda: avro_file(
+    "array of nulls": lambda: avro_file(NOTHING, 1, zigzag(2**40)),
+    "arrays of arrays of nulls": lambda: avro_file(
         {**NOTHING, "fields": [{"name": "a", "type": {"type": "array", "items": NOTHING | {"name": "s"}}}]},
         1,
         zigzag(-(2**40)) + zigzag(1),
     ),
-    "array_of_empty_records": lambda: avro_file(
+    "array of empty records": lambda: avro_file(
         {**NOTHING, "fields": [{"name": "a", "type": {"type": "array", "items": {**FLAT, "name": "e", "fields": []}}}]},
         1,
         zigzag(2**40),
     ),
-    "map_of_nothing": lambda: avro_file(
+    "map of nothing": lambda: avro_file(
         {**NOTHING, "fields": [{"name": "a", "type": {"type": "map", "values": "null"}}]}, 1, zigzag(2**50)
     ),
-    "type_within_itself": lambda: avro_file({**FLAT, "fields": [{"name": "a", "type": "r"}]}, 1, bytes(1000)),
-    "type_that_may_be_itself": lambda: avro_file(
+    "type within itself": lambda: avro_file({**FLAT, "fields": [{"name": "a", "type": "r"}]}, 1, bytes(1000)),
+    "type that may be itself": lambda: avro_file(
         {**FLAT, "fields": [{"name": "a", "type": ["null", "r"]}]}, 1, b"\2" * 500_000
     ),
-    "deep_schema": lambda: avro_file(b'{"type":"array","items":' * 50_000 + b'"int"' + b"}" * 50_000, 1, b"\0"),
-    "schema_of_many_fields": lambda: avro_file(
+    "deep schema": lambda: avro_file(b'{"type":"array","items":' * 50_000 + b'"int"' + b"}" * 50_000, 1, b"\0"),
+    "schema of many fields": lambda: avro_file(
         {**FLAT, "fields": [{"name": f"f{i}", "type": "fixed"} for i in range(20_000)]}, 1, b"\0"
     ),
 }
 """Of hostile schemas `avro` by itself knows nothing: its callers check the schema first."""
 AVRO_VALUES: Inputs = {
-    "bytes_without_bytes": lambda: avro_file({**FLAT, "fields": [{"name": "a", "type": "bytes"}]}, 1, zigzag(2**40)),
-    "fixed_of_a_terabyte": lambda: avro_file(
+    "bytes without bytes": lambda: avro_file({**FLAT, "fields": [{"name": "a", "type": "bytes"}]}, 1, zigzag(2**40)),
+    "fixed of a terabyte": lambda: avro_file(
         {**FLAT, "fields": [{"name": "a", "type": {"type": "fixed", "name": "f", "size": 2**40}}]}, 1, b"\0"
     ),
 }
 
 
 EXTRAS: dict[str, Any] = {
-    "array_of_nulls": {"type": "array", "items": "null"},
-    "array_of_empty_records": {"type": "array", "items": {"type": "record", "name": "e", "fields": []}},
-    "array_of_nothing": {"type": "array", "items": {"type": "fixed", "name": "z", "size": 0}},
-    "type_of_its_own": [
+    "array of nulls": {"type": "array", "items": "null"},
+    "array of empty records": {"type": "array", "items": {"type": "record", "name": "e", "fields": []}},
+    "array of nothing": {"type": "array", "items": {"type": "fixed", "name": "z", "size": 0}},
+    "type of its own": [
         "null",
         {"type": "record", "name": "own", "fields": [{"name": "x", "type": ["null", "own"]}]},
     ],
-    "types_of_types": {
+    "types of types": {
         "type": "record",
         "name": "t0",
         "fields": [
@@ -114,22 +114,33 @@ def read_avro(data: bytes) -> int:
     return drained(avro.decode(Cursor(data), limits=SMALL).records())
 
 
-cases("avro", read_avro, **avro_blocks(FLAT), **AVRO_VALUES)
-bounded(
-    "avro",
-    limit("max_manifest_bytes"),
-    read_avro,
-    **avro_bombs(FLAT),
-    bombs_that_add_up=lambda: avro_file(
-        {**FLAT, "fields": [{"name": "a", "type": "bytes"}]},
-        1,
-        bytes(cramjam.zstd.compress(zigzag(20 * MEGA) + bytes(20 * MEGA))),
-        "zstandard",
-        times=2,
-    ),
-    megabytes=lambda: avro_file(FLAT, 1, bytes(33 * MEGA)),
-)
-
-
 def schema_of(path: Path) -> Any:
     return avro.decode(Cursor(path.read_bytes())).schema
+
+
+CASES = [
+    *cases(
+        "avro",
+        read_avro,
+        {
+            **avro_blocks(FLAT),
+            **AVRO_VALUES,
+        },
+    ),
+    *cases(
+        "avro",
+        read_avro,
+        {
+            **avro_bombs(FLAT),
+            "bombs that add up": lambda: avro_file(
+                {**FLAT, "fields": [{"name": "a", "type": "bytes"}]},
+                1,
+                bytes(cramjam.zstd.compress(zigzag(20 * MEGA) + bytes(20 * MEGA))),
+                "zstandard",
+                times=2,
+            ),
+            "megabytes": lambda: avro_file(FLAT, 1, bytes(33 * MEGA)),
+        },
+        limit("max_manifest_bytes"),
+    ),
+]

@@ -5,60 +5,77 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from core import crafting
 from dvcodec import Limits, delta
 from dvcodec.tables.delta.actions import parse_lines
 from limits.cases.vectors import FULL, LARGE_FRAME, MORE_BITMAPS, frames
-from limits.hostile import JSONS, MEGA
-from limits.making import ACCEPTED, bounded, cases, large, large_file, limit, tables
+from limits.making import accepted, case, cases, large, large_file, limit, tables
+from samples import bitmaps
+from samples.bombs import JSONS, MEGA
 
 
 def native(vector: bytes) -> bytes:
-    return crafting.frame(crafting.NATIVE, vector)
+    return bitmaps.frame(bitmaps.NATIVE, vector)
 
 
-frames("delta.decode", delta.decode)
-cases(
-    "delta.decode of the native layout",
-    delta.decode,
-    count=lambda: native(struct.pack("<i", 2**31 - 1) + bytes(100)),
-    negative_count=lambda: native(struct.pack("<i", -1)),
-    size=lambda: native(struct.pack("<ii", 1, 2**31 - 1) + crafting.EMPTY),
-    empty_bitmaps=lambda: native(crafting.native64(*[crafting.EMPTY] * 80_000)),
-    key_beyond_the_bitmaps=lambda: native(crafting.native64(*[FULL] * 2, count=3)),
-)
-ACCEPTED["delta.decode of the native layout: empty bitmaps"] = "what they take is what they are"
-bounded(
-    "delta.decode of the native layout",
-    MORE_BITMAPS,
-    delta.decode,
-    more_bitmaps_than_allowed=lambda: native(crafting.native64(*[crafting.bitmap(crafting.array(0, [1]))] * 5000)),
-)
-bounded(
-    "delta.decode of the native layout",
-    limit("max_cardinality", 2**33),
-    lambda data: delta.decode(data, limits=Limits(max_cardinality=2**33)),
-    rows_beyond_the_limit=lambda: native(crafting.native64(*[FULL] * 3)),
-)
-cases(
-    "delta.decode_inline",
-    lambda data: delta.decode_inline(data.decode(), Limits().max_vector_bytes),
-    size=lambda: b"wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
-    megabytes_of_text=lambda: b"0" * (5 * MEGA),
-)
-cases(
-    "delta file",
-    delta.load_frames,
-    length=lambda: b"\1" + struct.pack(">I", 2**31 - 1) + bytes(100),
-    frames_of_nothing=lambda: b"\1" + bytes(8) * 100_000,
-)
-cases("delta log", lambda data: [line.text("path") for line in parse_lines(b'{"add":' + data + b"}", "log")], **JSONS)
-cases("delta descriptor", delta.Descriptor.from_json, **JSONS)
-tables("delta", lambda data: {"_delta_log/00000000000000000000.json": b'{"metaData":' + data + b"}"}, JSONS)
-large_file("delta file", limit("max_vector_bytes"), delta.load_frames, lambda: large(LARGE_FRAME, "1.bin"))
-large_file(
-    "delta.load",
-    limit("max_vector_bytes"),
-    lambda path: delta.load(delta.Descriptor("p", Path(path).as_uri(), 290 * MEGA, 1, offset=1), allow=("file",)),
-    lambda: large(LARGE_FRAME, "d.bin"),
-)
+CASES = [
+    *frames("delta.decode", delta.decode),
+    *cases(
+        "delta.decode of the native layout",
+        delta.decode,
+        {
+            "count": lambda: native(struct.pack("<i", 2**31 - 1) + bytes(100)),
+            "negative count": lambda: native(struct.pack("<i", -1)),
+            "size": lambda: native(struct.pack("<ii", 1, 2**31 - 1) + bitmaps.EMPTY),
+            "key beyond the bitmaps": lambda: native(bitmaps.native64(*[FULL] * 2, count=3)),
+        },
+    ),
+    case(
+        "delta.decode of the native layout",
+        delta.decode,
+        "empty bitmaps",
+        lambda: native(bitmaps.native64(*[bitmaps.EMPTY] * 80_000)),
+        accepted("each takes its bytes and no more"),
+    ),
+    case(
+        "delta.decode of the native layout",
+        delta.decode,
+        "more bitmaps than allowed",
+        lambda: native(bitmaps.native64(*[bitmaps.bitmap(bitmaps.array(0, [1]))] * 5000)),
+        MORE_BITMAPS,
+    ),
+    case(
+        "delta.decode of the native layout",
+        lambda data: delta.decode(data, limits=Limits(max_cardinality=2**33)),
+        "rows beyond the limit",
+        lambda: native(bitmaps.native64(*[FULL] * 3)),
+        limit("max_cardinality", 2**33),
+    ),
+    *cases(
+        "delta.decode_inline",
+        lambda data: delta.decode_inline(data.decode(), Limits().max_vector_bytes),
+        {
+            "size": lambda: b"wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
+            "megabytes of text": lambda: b"0" * (5 * MEGA),
+        },
+    ),
+    *cases(
+        "delta file",
+        delta.load_frames,
+        {
+            "length": lambda: b"\1" + struct.pack(">I", 2**31 - 1) + bytes(100),
+            "frames of nothing": lambda: b"\1" + bytes(8) * 100_000,
+        },
+    ),
+    *cases(
+        "delta log", lambda data: [line.text("path") for line in parse_lines(b'{"add":' + data + b"}", "log")], JSONS
+    ),
+    *cases("delta descriptor", delta.Descriptor.from_json, JSONS),
+    *tables("delta", lambda data: {"_delta_log/00000000000000000000.json": b'{"metaData":' + data + b"}"}, JSONS),
+    large_file("delta file", delta.load_frames, lambda: large(LARGE_FRAME, "1.bin"), limit("max_vector_bytes")),
+    large_file(
+        "delta.load",
+        lambda path: delta.load(delta.Descriptor("p", Path(path).as_uri(), 290 * MEGA, 1, offset=1), allow=("file",)),
+        lambda: large(LARGE_FRAME, "d.bin"),
+        limit("max_vector_bytes"),
+    ),
+]

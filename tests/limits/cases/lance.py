@@ -8,12 +8,12 @@ import struct
 import numpy as np
 import pyarrow as pa
 
-from core import crafting
 from dvcodec import Limits, lance
 from dvcodec.lance.transactions import read_operation
-from limits.hostile import HUGE, MEGA
-from limits.making import MEMORY, SMALL, Inputs, bounded, cases, large, large_file, limit, refuse, tables
-from zap.craft import uv
+from limits.making import SMALL, Inputs, case, cases, error, large, large_file, limit, no_memory, refuse, tables
+from samples import bitmaps
+from samples.bombs import HUGE, MEGA
+from samples.zap.segments import uv
 
 
 def field(number: int, *parts: bytes) -> bytes:
@@ -44,48 +44,15 @@ def holes(width: int, data: bytes) -> bytes:
 
 
 SEQUENCES: Inputs = {
-    "length_of_an_exabyte": lambda: b"\x0a" + uv(2**62) + b"\0",
-    "varint_without_an_end": lambda: b"\x0a" + b"\xff" * 100_000,
-    "range_that_goes_back": lambda: segment(1, range_(2**63, 5)),
-    "holes_of_nothing": lambda: segment(2, range_(0, 2**62, field(3, holes(1, b"\0")))),
-    "bitmap_that_is_too_short": lambda: segment(3, range_(0, 2**62, field(3, b"\xff"))),
-    "sorted_that_is_not": lambda: segment(4, holes(1, b"\2\0\1\0" * 50_000)),
-    "offsets_beyond_64_bits": lambda: segment(5, field(2, scalar(1, 2**64 - 1), field(2, b"\xff" * 40))),
-    "groups_in_groups": lambda: b"\x0b" * 200_000,
+    "length of an exabyte": lambda: b"\x0a" + uv(2**62) + b"\0",
+    "varint without an end": lambda: b"\x0a" + b"\xff" * 100_000,
+    "range that goes back": lambda: segment(1, range_(2**63, 5)),
+    "holes of nothing": lambda: segment(2, range_(0, 2**62, field(3, holes(1, b"\0")))),
+    "bitmap that is too short": lambda: segment(3, range_(0, 2**62, field(3, b"\xff"))),
+    "sorted that is not": lambda: segment(4, holes(1, b"\2\0\1\0" * 50_000)),
+    "offsets beyond 64 bits": lambda: segment(5, field(2, scalar(1, 2**64 - 1), field(2, b"\xff" * 40))),
+    "groups in groups": lambda: b"\x0b" * 200_000,
 }
-cases("lance.decode_row_ids", lance.decode_row_ids, **SEQUENCES)
-cases(
-    "lance.decode_row_ids, asked for all",
-    lambda data: lance.decode_row_ids(data).to_numpy(),
-    range_of_everything=lambda: segment(1, range_(0, 2**63)),
-    range_with_holes=lambda: segment(2, range_(0, 2**40)),
-)
-cases(
-    "lance.decode_versions",
-    lambda data: lance.decode_versions(data).to_numpy(),
-    span_of_everything=lambda: field(1, field(1, field(1, range_(0, 2**63))), scalar(2, 3)),
-    length_of_an_exabyte=lambda: b"\x0a" + uv(2**62),
-)
-cases(
-    "lance.read_manifest",
-    lance.read_manifest,
-    size=lambda: lance_file(b"", 2**32 - 1),
-    offset=lambda: struct.pack("<qhh4s", HUGE, 0, 2, b"LANC"),
-    length=lambda: lance_file(b"\x12" + uv(2**62)),
-    thousands_of_fragments_and_a_half=lambda: lance_file(b"\x12\x00" * 5000 + b"\x12" + uv(9)),
-)
-cases(
-    "lance.read_operation",
-    lambda data: refuse(read_operation(data)),
-    length=lambda: b"\x0a" + uv(2**62),
-)
-cases(
-    "lance.decode_row_addr_map",
-    lance.decode_row_addr_map,
-    count=lambda: struct.pack("<I", 2**32 - 1) + bytes(100),
-    size=lambda: struct.pack("<III", 1, 0, 2**32 - 1) + bytes(100),
-    bitmap=lambda: struct.pack("<III", 1, 0, 8) + struct.pack("<II", 12346, 2**31),
-)
 
 
 def arrow(values: int, compression: str, *, times: int = 1) -> bytes:
@@ -104,53 +71,105 @@ def claimed(data: bytes, size: int) -> bytes:
     return data.replace(old, struct.pack("<q", size))
 
 
-bounded(
-    "lance.read_deletion_file",
-    limit("max_vector_bytes"),
-    lambda data: lance.read_deletion_file(data, limits=SMALL),
-    lz4_bomb=lambda: arrow(10 * MEGA, "lz4"),
-    zstd_bomb=lambda: arrow(10 * MEGA, "zstd"),
-    bombs_that_add_up=lambda: arrow(5 * MEGA, "zstd", times=2),
-    megabytes=lambda: b"ARROW1\0\0" + bytes(33 * MEGA),
-)
-bounded(
-    "lance.read_deletion_file",
-    limit("max_cardinality", 99),
-    lambda data: lance.read_deletion_file(data, limits=Limits(max_cardinality=99)),
-    hundred_rows=lambda: arrow(100, "zstd"),
-    hundred_rows_of_a_bitmap=lambda: crafting.bitmap(crafting.array(0, range(100))),
-)
-cases("lance.read_deletion_file, default limits", lance.read_deletion_file, zstd_bomb=lambda: arrow(40 * MEGA, "zstd"))
-MEMORY["lance.read_deletion_file, default limits: zstd bomb"] = "max_vector_bytes is 2 GiB, as the formats' own"
-bounded(
-    "lance.read_deletion_file",
-    "NotCanonical: .*buffer: expected 0 to [0-9]+ bytes for 1000000 rows",
-    lance.read_deletion_file,
-    zstd_of_an_exabyte=lambda: claimed(arrow(1_000_000, "zstd"), 2**60),
-    zstd_of_less_than_nothing=lambda: claimed(arrow(1_000_000, "zstd"), -2),
-)
-cases(
-    "lance.read_deletion_file",
-    lance.read_deletion_file,
-    lz4_of_too_little=lambda: claimed(arrow(1_000_000, "lz4"), 4),
-    footer=lambda: b"ARROW1\0\0" + bytes(100) + struct.pack("<i", 2**31 - 1) + b"ARROW1",
-    bitmap=lambda: struct.pack("<II", 12346, 2**31),
-)
-large_file("lance.read_operation", limit("max_manifest_bytes"), read_operation, lambda: large(b"\x0a", "1.txn"))
-large_file(
-    "lance.read_manifest",
-    limit("max_manifest_bytes"),
-    lance.read_manifest,
-    lambda: large(b"", "1", tail=struct.pack("<qhh4s", 0, 0, 2, b"LANC")),
-)
-large_file(
-    "lance.read_deletion_file",
-    limit("max_vector_bytes"),
-    lance.read_deletion_file,
-    lambda: large(b"ARROW1\0\0", "1.arrow"),
-)
-tables(
-    "lance",
-    lambda data: {f"_versions/{lance.manifest_name(1)}": lance_file(data)},
-    {what: SEQUENCES[what] for what in ("length_of_an_exabyte", "varint_without_an_end", "groups_in_groups")},
-)
+CASES = [
+    *cases("lance.decode_row_ids", lance.decode_row_ids, SEQUENCES),
+    *cases(
+        "lance.decode_row_ids, asked for all",
+        lambda data: lance.decode_row_ids(data).to_numpy(),
+        {
+            "range of everything": lambda: segment(1, range_(0, 2**63)),
+            "range with holes": lambda: segment(2, range_(0, 2**40)),
+        },
+    ),
+    *cases(
+        "lance.decode_versions",
+        lambda data: lance.decode_versions(data).to_numpy(),
+        {
+            "span of everything": lambda: field(1, field(1, field(1, range_(0, 2**63))), scalar(2, 3)),
+            "length of an exabyte": lambda: b"\x0a" + uv(2**62),
+        },
+    ),
+    *cases(
+        "lance.read_manifest",
+        lance.read_manifest,
+        {
+            "size": lambda: lance_file(b"", 2**32 - 1),
+            "offset": lambda: struct.pack("<qhh4s", HUGE, 0, 2, b"LANC"),
+            "length": lambda: lance_file(b"\x12" + uv(2**62)),
+            "thousands of fragments and a half": lambda: lance_file(b"\x12\x00" * 5000 + b"\x12" + uv(9)),
+        },
+    ),
+    case("lance.read_operation", lambda data: refuse(read_operation(data)), "length", lambda: b"\x0a" + uv(2**62)),
+    *cases(
+        "lance.decode_row_addr_map",
+        lance.decode_row_addr_map,
+        {
+            "count": lambda: struct.pack("<I", 2**32 - 1) + bytes(100),
+            "size": lambda: struct.pack("<III", 1, 0, 2**32 - 1) + bytes(100),
+            "bitmap": lambda: struct.pack("<III", 1, 0, 8) + struct.pack("<II", 12346, 2**31),
+        },
+    ),
+    *cases(
+        "lance.read_deletion_file",
+        lambda data: lance.read_deletion_file(data, limits=SMALL),
+        {
+            "lz4 bomb": lambda: arrow(10 * MEGA, "lz4"),
+            "zstd bomb": lambda: arrow(10 * MEGA, "zstd"),
+            "bombs that add up": lambda: arrow(5 * MEGA, "zstd", times=2),
+            "megabytes": lambda: b"ARROW1\0\0" + bytes(33 * MEGA),
+        },
+        limit("max_vector_bytes"),
+    ),
+    *cases(
+        "lance.read_deletion_file",
+        lambda data: lance.read_deletion_file(data, limits=Limits(max_cardinality=99)),
+        {
+            "hundred rows": lambda: arrow(100, "zstd"),
+            "hundred rows of a bitmap": lambda: bitmaps.bitmap(bitmaps.array(0, range(100))),
+        },
+        limit("max_cardinality", 99),
+    ),
+    case(
+        "lance.read_deletion_file, default limits",
+        lance.read_deletion_file,
+        "zstd bomb",
+        lambda: arrow(40 * MEGA, "zstd"),
+        no_memory("max_vector_bytes is 2 GiB, as the formats' own"),
+    ),
+    *cases(
+        "lance.read_deletion_file",
+        lance.read_deletion_file,
+        {
+            "zstd of an exabyte": lambda: claimed(arrow(1_000_000, "zstd"), 2**60),
+            "zstd of less than nothing": lambda: claimed(arrow(1_000_000, "zstd"), -2),
+        },
+        error("NotCanonical: .*buffer: expected 0 to [0-9]+ bytes for 1000000 rows"),
+    ),
+    *cases(
+        "lance.read_deletion_file",
+        lance.read_deletion_file,
+        {
+            "lz4 of too little": lambda: claimed(arrow(1_000_000, "lz4"), 4),
+            "footer": lambda: b"ARROW1\0\0" + bytes(100) + struct.pack("<i", 2**31 - 1) + b"ARROW1",
+            "bitmap": lambda: struct.pack("<II", 12346, 2**31),
+        },
+    ),
+    large_file("lance.read_operation", read_operation, lambda: large(b"\x0a", "1.txn"), limit("max_manifest_bytes")),
+    large_file(
+        "lance.read_manifest",
+        lance.read_manifest,
+        lambda: large(b"", "1", tail=struct.pack("<qhh4s", 0, 0, 2, b"LANC")),
+        limit("max_manifest_bytes"),
+    ),
+    large_file(
+        "lance.read_deletion_file",
+        lance.read_deletion_file,
+        lambda: large(b"ARROW1\0\0", "1.arrow"),
+        limit("max_vector_bytes"),
+    ),
+    *tables(
+        "lance",
+        lambda data: {f"_versions/{lance.manifest_name(1)}": lance_file(data)},
+        {what: SEQUENCES[what] for what in ("length of an exabyte", "varint without an end", "groups in groups")},
+    ),
+]

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from dvcodec.io import Storage
 from dvcodec.tables.parquet import open_parquet, physical_batches
-from limits.hostile import MEGA
 from limits.making import cases, drained, saved
+from samples.bombs import MEGA
 
 
 def parquet(table: pa.Table, **options: Any) -> bytes:
@@ -31,13 +31,20 @@ def rows_of(data: bytes) -> None:
 
 
 ROWS = pa.table({"a": pa.array(range(1000))})
-cases(
-    "parquet",
-    rows_of,
-    footer_of_two_gigabytes=lambda: with_footer(parquet(ROWS), 2**31 - 1),
-    footer_of_four_gigabytes=lambda: with_footer(parquet(ROWS), 2**32 - 1),
-    footer_of_zeros=lambda: b"PAR1" + bytes(MEGA) + struct.pack("<I", MEGA) + b"PAR1",
-    lists_without_an_end=lambda: b"PAR1" + b"\x19\xfc" + b"\xff" * 4 + b"\x07" * 100 + struct.pack("<I", 106) + b"PAR1",
-    deep_structs=lambda: b"PAR1" + b"\x1c" * 100_000 + struct.pack("<I", 100_000) + b"PAR1",
-    cut=lambda: b"PAR1" + parquet(ROWS)[-200:],
-)
+
+CASES = [
+    *cases(
+        "parquet",
+        rows_of,
+        {
+            "footer of two gigabytes": lambda: with_footer(parquet(ROWS), 2**31 - 1),
+            "footer of four gigabytes": lambda: with_footer(parquet(ROWS), 2**32 - 1),
+            "footer of zeros": lambda: b"PAR1" + bytes(MEGA) + struct.pack("<I", MEGA) + b"PAR1",
+            "lists without an end": lambda: (
+                b"PAR1" + b"\x19\xfc" + b"\xff" * 4 + b"\x07" * 100 + struct.pack("<I", 106) + b"PAR1"
+            ),
+            "deep structs": lambda: b"PAR1" + b"\x1c" * 100_000 + struct.pack("<I", 100_000) + b"PAR1",
+            "cut": lambda: b"PAR1" + parquet(ROWS)[-200:],
+        },
+    ),
+]

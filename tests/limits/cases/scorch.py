@@ -9,7 +9,7 @@ from typing import Any
 from dvcodec.io import open_source
 from dvcodec.tables.scorch.bolt import read_bolt
 from limits.making import cases, large, large_file, limit
-from tables.scorch.craft import Bolt
+from samples.bolt import Bolt
 
 
 def bolt(change: Callable[[Bolt], None] = lambda _: None, **entries: Any) -> bytes:
@@ -28,14 +28,18 @@ def read_root(root: str | bytes) -> None:
         read_bolt(source)
 
 
-cases(
-    "scorch root",
-    read_root,
-    count_of_elements=lambda: bolt(put("<H", 10, 65535)),
-    overflow=lambda: bolt(put("<I", 12, 2**32 - 1)),
-    size_of_a_value=lambda: bolt(put("<I", 28, 2**32 - 1)),
-    page_beyond_the_file=lambda: bolt(lambda made: setattr(made, "root", 2**62)),
-    page_in_itself=lambda: bolt(put("<HHI", 8, 1, 1, 0), s=b"x" * 100),
-    pages_that_are_counted=lambda: bolt(lambda made: setattr(made, "page_size", 2**16))[:4000],
-)
-large_file("scorch root", limit("max_manifest_bytes"), read_root, lambda: large(bolt(), "root.bolt"))
+CASES = [
+    *cases(
+        "scorch root",
+        read_root,
+        {
+            "count of elements": lambda: bolt(put("<H", 10, 65535)),
+            "overflow": lambda: bolt(put("<I", 12, 2**32 - 1)),
+            "size of a value": lambda: bolt(put("<I", 28, 2**32 - 1)),
+            "page beyond the file": lambda: bolt(lambda made: setattr(made, "root", 2**62)),
+            "page in itself": lambda: bolt(put("<HHI", 8, 1, 1, 0), s=b"x" * 100),
+            "pages that are counted": lambda: bolt(lambda made: setattr(made, "page_size", 2**16))[:4000],
+        },
+    ),
+    large_file("scorch root", read_root, lambda: large(bolt(), "root.bolt"), limit("max_manifest_bytes")),
+]

@@ -1,87 +1,105 @@
-"""Vectors and frames, which Iceberg, Delta and Paimon share, and what tells them apart."""
+"""Vectors and frames, which Iceberg, Delta and Paimon share, and how they are recognised."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 
-from core import crafting
 from dvcodec import Limits, describe, iceberg, read_rows, sniff, verify
 from dvcodec.core import roaring, roaring64
 from dvcodec.core.cursor import Cursor
-from limits.hostile import MEGA
-from limits.making import ACCEPTED, BOUNDS, Inputs, Run, bounded, case, cases, limit, refuse
+from limits.making import Case, Inputs, accepted, case, cases, limit, refuse
+from samples import bitmaps
+from samples.bombs import MEGA
 
-FULL = crafting.bitmap(*(crafting.runs(key, [(0, 1 << 16)]) for key in range(1 << 16)))
+FULL = bitmaps.bitmap(*(bitmaps.runs(key, [(0, 1 << 16)]) for key in range(1 << 16)))
 """2**32 rows in 1.1 MB."""
 
 
 def portable(vector: bytes) -> bytes:
-    return crafting.frame(crafting.PORTABLE, vector)
+    return bitmaps.frame(bitmaps.PORTABLE, vector)
 
 
 VECTORS: Inputs = {
-    "count_of_bitmaps": lambda: struct.pack("<Q", 2**64 - 1) + crafting.EMPTY,
-    "count_of_two_billion_bitmaps": lambda: struct.pack("<Q", 2**31) + bytes(4) + crafting.EMPTY,
-    "more_bitmaps_than_allowed": lambda: crafting.vector64(
-        *((key, crafting.bitmap(crafting.array(0, [1]))) for key in range(5000))
-    ),
-    "gaps_up_to_a_far_key": lambda: struct.pack("<Q", 80_000) + crafting.gaps(range(79_999)),
-    "count_of_containers": lambda: struct.pack("<QIII", 1, 0, 12346, 65537),
-    "containers_without_bytes": lambda: struct.pack("<QIHH", 1, 0, 12347, 65535) + b"\xff" * 8192,
-    "container_of_65536_runs": lambda: crafting.vector64(
+    "count of bitmaps": lambda: struct.pack("<Q", 2**64 - 1) + bitmaps.EMPTY,
+    "count of two billion bitmaps": lambda: struct.pack("<Q", 2**31) + bytes(4) + bitmaps.EMPTY,
+    "gaps up to a far key": lambda: struct.pack("<Q", 80_000) + bitmaps.gaps(range(79_999)),
+    "count of containers": lambda: struct.pack("<QIII", 1, 0, 12346, 65537),
+    "containers without bytes": lambda: struct.pack("<QIHH", 1, 0, 12347, 65535) + b"\xff" * 8192,
+    "container of 65536 runs": lambda: bitmaps.vector64(
         (0, struct.pack("<HHB", 12347, 0, 1) + struct.pack("<HHH", 0, 65535, 65535))
     ),
-    "key_beyond_the_highest": lambda: crafting.vector64((2**32 - 1, crafting.bitmap(crafting.array(0, [1])))),
-    "keys_that_go_back": lambda: crafting.vector64((5, FULL), (4, FULL)),
-    "offset_beyond_the_end": lambda: crafting.vector64(
-        (0, crafting.bitmap(crafting.array(0, [1]), offsets=[2**32 - 1]))
-    ),
-    "runs_over_one_another": lambda: crafting.vector64(
-        (0, crafting.bitmap(crafting.runs(0, [(0, 65536)] * 30_000).claiming(65536)))
+    "key beyond the highest": lambda: bitmaps.vector64((2**32 - 1, bitmaps.bitmap(bitmaps.array(0, [1])))),
+    "keys that go back": lambda: bitmaps.vector64((5, FULL), (4, FULL)),
+    "offset beyond the end": lambda: bitmaps.vector64((0, bitmaps.bitmap(bitmaps.array(0, [1]), offsets=[2**32 - 1]))),
+    "runs over one another": lambda: bitmaps.vector64(
+        (0, bitmaps.bitmap(bitmaps.runs(0, [(0, 65536)] * 30_000).claiming(65536)))
     ),
 }
+MANY_BITMAPS: Inputs = {
+    "more bitmaps than allowed": lambda: bitmaps.vector64(
+        *((key, bitmaps.bitmap(bitmaps.array(0, [1]))) for key in range(5000))
+    )
+}
 MORE_BITMAPS = limit("max_bitmaps", 2**12)
-LARGE_FRAME = b"\1" + struct.pack(">I", 290 * MEGA) + crafting.PORTABLE
+LARGE_FRAME = b"\1" + struct.pack(">I", 290 * MEGA) + bitmaps.PORTABLE
 """How a file of frames begins whose only one is nearly all of a `large` file."""
 
 
-def frames(name: str, decode: Callable[[bytes], object]) -> None:
-    """Register a decoder of portable frames."""
-    cases(name, decode, **{what: (lambda make=make: portable(make())) for what, make in VECTORS.items()})
-    BOUNDS[f"{name}: more bitmaps than allowed"] = MORE_BITMAPS
+def framed(make: Callable[[], bytes]) -> bytes:
+    return portable(make())
 
 
-frames("read_rows", read_rows)
-frames("describe", describe)
-cases("roaring64", lambda data: roaring64.decode(Cursor(data)), **VECTORS)
-BOUNDS["roaring64: more bitmaps than allowed"] = MORE_BITMAPS
-cases(
-    "roaring32",
-    lambda data: roaring.walk(Cursor(data)).load(),
-    count=lambda: struct.pack("<II", 12346, 2**31),
-    bitset_of_nothing=lambda: struct.pack("<IIHHI", 12346, 1, 0, 65535, 16),
-)
-cases(
-    "frame",
-    iceberg.decode,
-    length_of_four_gigabytes=lambda: struct.pack(">I", 2**32 - 1) + crafting.PORTABLE + bytes(1000),
-    length_of_nothing=lambda: bytes(1000),
-)
-bounded(
-    "rows",
-    limit("max_cardinality", 2**33),
-    lambda data: iceberg.decode(data, limits=Limits(max_cardinality=2**33)),
-    beyond_the_limit=lambda: portable(crafting.vector64(*((key, FULL) for key in range(3)))),
-)
-cases("sniff", sniff, count=lambda: portable(struct.pack("<Q", 2**64 - 1)))
-ACCEPTED["sniff: count"] = "it tells what it is by its first bytes"
-cases("verify", lambda data: refuse(verify(data).ok), count=lambda: portable(struct.pack("<Q", 2**64 - 1)))
+def in_frames(inputs: Inputs) -> Inputs:
+    return {what: partial(framed, make) for what, make in inputs.items()}
 
 
-def cardinality_that_metadata_denies() -> Run:
-    data = portable(crafting.vector64((0, FULL)))
-    return lambda: iceberg.decode(data, cardinality=1)
+def frames(name: str, decode: Callable[[bytes], object]) -> tuple[Case, ...]:
+    """The vectors in portable frames, for one decoder."""
+    return cases(name, decode, in_frames(VECTORS)) + cases(name, decode, in_frames(MANY_BITMAPS), MORE_BITMAPS)
 
 
-case("cardinality_that_metadata_denies", cardinality_that_metadata_denies)
+CASES = [
+    *frames("read_rows", read_rows),
+    *frames("describe", describe),
+    *cases("roaring64", lambda data: roaring64.decode(Cursor(data)), VECTORS),
+    *cases("roaring64", lambda data: roaring64.decode(Cursor(data)), MANY_BITMAPS, MORE_BITMAPS),
+    *cases(
+        "roaring32",
+        lambda data: roaring.walk(Cursor(data)).load(),
+        {
+            "count": lambda: struct.pack("<II", 12346, 2**31),
+            "bitset of nothing": lambda: struct.pack("<IIHHI", 12346, 1, 0, 65535, 16),
+        },
+    ),
+    *cases(
+        "frame",
+        iceberg.decode,
+        {
+            "length of four gigabytes": lambda: struct.pack(">I", 2**32 - 1) + bitmaps.PORTABLE + bytes(1000),
+            "length of nothing": lambda: bytes(1000),
+        },
+    ),
+    case(
+        "rows",
+        lambda data: iceberg.decode(data, limits=Limits(max_cardinality=2**33)),
+        "beyond the limit",
+        lambda: portable(bitmaps.vector64(*((key, FULL) for key in range(3)))),
+        limit("max_cardinality", 2**33),
+    ),
+    case(
+        "sniff",
+        sniff,
+        "count",
+        lambda: portable(struct.pack("<Q", 2**64 - 1)),
+        accepted("it reads the first bytes alone"),
+    ),
+    case("verify", lambda data: refuse(verify(data).ok), "count", lambda: portable(struct.pack("<Q", 2**64 - 1))),
+    case(
+        "iceberg.decode of one row by its metadata",
+        lambda data: iceberg.decode(data, cardinality=1),
+        "all rows of 32 bits",
+        lambda: portable(bitmaps.vector64((0, FULL))),
+    ),
+]

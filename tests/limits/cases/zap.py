@@ -12,10 +12,10 @@ from dvcodec import Limits
 from dvcodec.core.cursor import Cursor
 from dvcodec.zap import Segment, verify_segment
 from dvcodec.zap.vellum import Fst, build
-from limits.hostile import BOMB, MEGA, snappy
-from limits.making import ACCEPTED, MEMORY, SMALL, Inputs, bounded, cases, drained, limit, refuse
-from zap.craft import Craft, uv
-from zap.vellum.craft import blob, doubling, many, one
+from limits.making import SMALL, Inputs, accepted, case, cases, drained, error, limit, no_memory, refuse
+from samples.bombs import BOMB, MEGA, snappy
+from samples.zap.segments import SegmentBuilder, uv
+from samples.zap.vellum import blob, doubling, many, one
 
 
 def everything(data: bytes, limits: Limits = SMALL) -> None:
@@ -25,14 +25,14 @@ def everything(data: bytes, limits: Limits = SMALL) -> None:
             drained(segment_.to_arrow(table))
 
 
-def crafted(change: Callable[[Craft], None], **more: Any) -> bytes:
-    made = Craft(15)
+def crafted(change: Callable[[SegmentBuilder], None], **more: Any) -> bytes:
+    made = SegmentBuilder(15)
     change(made)
     return bytes(made.finish(**more))
 
 
-def stored(size: int, block: bytes) -> Callable[[Craft], None]:
-    def change(made: Craft) -> None:
+def stored(size: int, block: bytes) -> Callable[[SegmentBuilder], None]:
+    def change(made: SegmentBuilder) -> None:
         meta = uv(1, 1, 116, 0, size, 0)
         made.put(uv(len(meta), len(block) + 1) + meta + b"0" + block)
         made.docs, made.stored = 1, made.put(bytes(8))
@@ -42,10 +42,10 @@ def stored(size: int, block: bytes) -> Callable[[Craft], None]:
     return change
 
 
-def doc_values(size: int, block: bytes) -> Callable[[Craft], None]:
+def doc_values(size: int, block: bytes) -> Callable[[SegmentBuilder], None]:
     """One document with values of that size."""
 
-    def change(made: Craft) -> None:
+    def change(made: SegmentBuilder) -> None:
         made.documents(1)
         made.ids()
         chunk = uv(1, 0, size) + block
@@ -58,7 +58,7 @@ def doc_values(size: int, block: bytes) -> Callable[[Craft], None]:
 
 
 def dictionary(data: bytes) -> bytes:
-    def change(made: Craft) -> None:
+    def change(made: SegmentBuilder) -> None:
         made.docs = 1
         made.documents(1)
         made.ids()
@@ -74,55 +74,76 @@ def terms_of(data: bytes) -> int:
 
 
 SNAPPIES: Inputs = {
-    "snappy_bomb": lambda: crafted(stored(BOMB, snappy(BOMB))),
-    "snappy_bomb_of_doc_values": lambda: crafted(doc_values(BOMB, snappy(BOMB))),
+    "snappy bomb": lambda: crafted(stored(BOMB, snappy(BOMB))),
+    "snappy bomb of doc values": lambda: crafted(doc_values(BOMB, snappy(BOMB))),
 }
-bounded("zap", limit("max_blob_bytes"), everything, **SNAPPIES)
-cases("zap, default limits", lambda data: everything(data, Limits()), **SNAPPIES)
-MEMORY |= {f"zap, default limits: {what.replace('_', ' ')}": "max_blob_bytes is 1 GiB" for what in SNAPPIES}
-bounded(
-    "zap",
-    limit("max_keys", Limits().max_keys),
-    everything,
-    dictionary_that_doubles=lambda: dictionary(doubling(60)),
-)
-bounded(
-    "zap",
-    "NotCanonical: .*content size of stored values: expected at most [0-9]+ in [0-9]+ bytes",
-    everything,
-    snappy_of_four_gigabytes=lambda: crafted(stored(2**32 - 1, uv(2**32 - 1) + bytes(60))),
-)
-cases(
-    "zap",
-    everything,
-    documents=lambda: crafted(lambda made: made.documents(3), docs=2**63, stored=0),
-    nothing=lambda: bytes(1000),
-)
-cases(
-    "zap.verify_segment",
-    lambda data: refuse(verify_segment(data).ok),
-    documents=lambda: crafted(lambda made: made.documents(3), docs=2**63, stored=0),
-    dictionary_that_doubles=lambda: dictionary(doubling(60)),
-)
-bounded(
-    "vellum",
-    limit("max_keys", 100_000),
-    terms_of,
-    keys_that_double=lambda: doubling(60),
-    count_of_keys=lambda: blob(many([(97, 0, 1)]), 2**63),
-)
-bounded(
-    "vellum, all at once",
-    limit("max_blob_bytes", MEGA),
-    lambda data: Fst.open(Cursor(data), Limits(max_blob_bytes=MEGA)).to_block(),
-    keys_of_megabytes=lambda: build([b"a" * n for n in range(1, 3000)], np.arange(2999, dtype=np.uint64)),
-)
-cases(
-    "vellum",
-    terms_of,
-    state_that_leads_to_itself=lambda: blob(one(97, 0) + one(98, 2**40, sizes=(6, 0)), 5),
-    root_beyond_the_blob=lambda: blob(many([(97, 0, 1)]), 1, root=2**60),
-    deep=lambda: build([b"a" * 300_000], np.array([1], np.uint64)),
-    deep_and_wide=lambda: build([b"a" * n for n in range(1, 3000)], np.arange(2999, dtype=np.uint64)),
-)
-ACCEPTED.update(dict.fromkeys(("vellum: deep", "vellum: deep and wide"), "the blob is as long as its keys"))
+
+CASES = [
+    *cases("zap", everything, SNAPPIES, limit("max_blob_bytes")),
+    *cases(
+        "zap, default limits", lambda data: everything(data, Limits()), SNAPPIES, no_memory("max_blob_bytes is 1 GiB")
+    ),
+    case(
+        "zap",
+        everything,
+        "dictionary that doubles",
+        lambda: dictionary(doubling(60)),
+        limit("max_keys", Limits().max_keys),
+    ),
+    case(
+        "zap",
+        everything,
+        "snappy of four gigabytes",
+        lambda: crafted(stored(2**32 - 1, uv(2**32 - 1) + bytes(60))),
+        error("NotCanonical: .*content size of stored values: expected at most [0-9]+ in [0-9]+ bytes"),
+    ),
+    *cases(
+        "zap",
+        everything,
+        {
+            "documents": lambda: crafted(lambda made: made.documents(3), docs=2**63, stored=0),
+            "nothing": lambda: bytes(1000),
+        },
+    ),
+    *cases(
+        "zap.verify_segment",
+        lambda data: refuse(verify_segment(data).ok),
+        {
+            "documents": lambda: crafted(lambda made: made.documents(3), docs=2**63, stored=0),
+            "dictionary that doubles": lambda: dictionary(doubling(60)),
+        },
+    ),
+    *cases(
+        "vellum",
+        terms_of,
+        {
+            "keys that double": lambda: doubling(60),
+            "count of keys": lambda: blob(many([(97, 0, 1)]), 2**63),
+        },
+        limit("max_keys", 100_000),
+    ),
+    case(
+        "vellum, all at once",
+        lambda data: Fst.open(Cursor(data), Limits(max_blob_bytes=MEGA)).to_block(),
+        "keys of megabytes",
+        lambda: build([b"a" * n for n in range(1, 3000)], np.arange(2999, dtype=np.uint64)),
+        limit("max_blob_bytes", MEGA),
+    ),
+    *cases(
+        "vellum",
+        terms_of,
+        {
+            "state that leads to itself": lambda: blob(one(97, 0) + one(98, 2**40, sizes=(6, 0)), 5),
+            "root beyond the blob": lambda: blob(many([(97, 0, 1)]), 1, root=2**60),
+        },
+    ),
+    *cases(
+        "vellum",
+        terms_of,
+        {
+            "deep": lambda: build([b"a" * 300_000], np.array([1], np.uint64)),
+            "deep and wide": lambda: build([b"a" * n for n in range(1, 3000)], np.arange(2999, dtype=np.uint64)),
+        },
+        accepted("the blob is as long as its keys"),
+    ),
+]

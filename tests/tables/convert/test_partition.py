@@ -20,8 +20,7 @@ UTC = pa.timestamp("us", tz="UTC")
 
 
 def spelled(kind: str, value: Any) -> str | None:
-    record = {"partition_values": (PartitionValue("c", kind, value),)}
-    return partition_values(DataFile("/t/a", "/t/a", 1, 1, "c=?", record))["c"]
+    return partition_values(DataFile("/t/a", "/t/a", 1, 1, "c=?", (PartitionValue("c", kind, value),)))["c"]
 
 
 @pytest.mark.parametrize(
@@ -34,6 +33,7 @@ def spelled(kind: str, value: Any) -> str | None:
         ("double", 0.1, "0.1", pa.float64()),
         ("double", float("-inf"), "-Infinity", pa.float64()),
         ("double", float("nan"), "NaN", None),
+        ("serialized", "", "", None),
         ("decimal", Decimal("-1E-9"), "-0.000000001", pa.decimal128(12, 9)),
         ("date", -719_162, "0001-01-01", pa.date32()),
         ("timestamp", 0, "1970-01-01 00:00:00", pa.timestamp("us")),

@@ -42,7 +42,7 @@ def test_add() -> None:
     assert parsed.vector is not None
     assert parsed.vector.path == "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
     assert parsed.key == ("a.parquet", "uab^-aqEH.-t@S}K{vb[*k^@4")
-    assert parsed.record["modificationTime"] == 1
+    assert parsed.action["modificationTime"] == 1
 
 
 def test_a_vector_may_be_absent_null_or_a_struct_of_nulls() -> None:
@@ -177,7 +177,7 @@ def test_lines() -> None:
         (b'{"a":"\xff"}', "c.json at byte 6: JSON: expected UTF-8"),
     ],
 )
-def test_what_is_no_line(data: bytes, error: str) -> None:
+def test_invalid_lines_are_refused(data: bytes, error: str) -> None:
     with pytest.raises(NotCanonical) as info:
         list(parse_lines(data, "c.json"))
     assert str(info.value).startswith(error)

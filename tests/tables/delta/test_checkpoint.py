@@ -14,18 +14,18 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
-from tables.delta.crafted import Crafted, craft_table
+from samples.delta_table import DeltaBuilder, build_delta
 
 FORMS = ("classic", "parts", "json", "parquet", "json alone", "parquet alone")
 VERSION = 4
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Crafted:
-    return craft_table(tmp_path / "table", partitioned=True)
+def table(tmp_path: Path) -> DeltaBuilder:
+    return build_delta(tmp_path / "table", partitioned=True)
 
 
-def actions_of(table: Crafted, files: list[Path], version: int = VERSION) -> list[JsonFields]:
+def actions_of(table: DeltaBuilder, files: list[Path], version: int = VERSION) -> list[JsonFields]:
     names = tuple(file.name for file in files if file.parent == table.log)
     return list(read_checkpoint(Folder(str(table.root)), names, version))
 
@@ -35,7 +35,7 @@ def by_kind(actions: list[JsonFields], kind: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_forms(table: Crafted, form: str) -> None:
+def test_forms(table: DeltaBuilder, form: str) -> None:
     actions = actions_of(table, table.checkpoint(form))
     assert by_kind(actions, "add") == sorted(table.live.values(), key=lambda add: str(add["path"]))
     assert len(by_kind(actions, "remove")) == len(table.tombstones)
@@ -47,13 +47,13 @@ def test_forms(table: Crafted, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["classic", "json"])
-def test_parsed_statistics(table: Crafted, form: str) -> None:
+def test_parsed_statistics(table: DeltaBuilder, form: str) -> None:
     adds = by_kind(actions_of(table, table.checkpoint(form, parsed_stats=True)), "add")
     assert [add["stats_parsed"] for add in adds] == [{"numRecords": 100}] * 3
     assert not any("stats" in add for add in adds)
 
 
-def test_sidecars_are_named(table: Crafted) -> None:
+def test_sidecars_are_named(table: DeltaBuilder) -> None:
     for form in ("json", "parquet"):
         top, *sidecars = table.checkpoint(form)
         assert sorted(read_sidecars(Folder(str(table.root)), top.name)) == sorted(map(str, sidecars))
@@ -61,7 +61,7 @@ def test_sidecars_are_named(table: Crafted) -> None:
     assert list(read_sidecars(Folder(str(table.root)), top.name)) == []
 
 
-def test_a_sidecar_recorded_by_its_whole_path_is_looked_for_here(table: Crafted) -> None:
+def test_a_sidecar_recorded_by_its_whole_path_is_looked_for_here(table: DeltaBuilder) -> None:
     top, *sidecars = table.checkpoint("json")
     text = top.read_text()
     for file in sidecars:
@@ -71,27 +71,27 @@ def test_a_sidecar_recorded_by_its_whole_path_is_looked_for_here(table: Crafted)
 
 
 @pytest.mark.parametrize("path", ["../x.parquet", "/etc/x.parquet", "..", "_sidecars/x.parquet", "s3://b/x.parquet"])
-def test_a_sidecar_elsewhere(table: Crafted, path: str) -> None:
+def test_a_sidecar_elsewhere(table: DeltaBuilder, path: str) -> None:
     top, *_ = table.checkpoint("json")
     top.write_text(json.dumps({"sidecar": {"path": path}}))
     with pytest.raises(NotCanonical, match=r"line 1: sidecar\.path: expected a file in _delta_log/_sidecars"):
         actions_of(table, [top])
 
 
-def test_a_sidecar_that_is_gone(table: Crafted) -> None:
+def test_a_sidecar_that_is_gone(table: DeltaBuilder) -> None:
     top, gone, _ = table.checkpoint("parquet")
     gone.unlink()
     with pytest.raises(FileNotFoundError, match=gone.name):
         actions_of(table, [top])
 
 
-def test_a_checkpoint_of_another_version(table: Crafted) -> None:
+def test_a_checkpoint_of_another_version(table: DeltaBuilder) -> None:
     files = table.checkpoint("json alone")
     with pytest.raises(NotCanonical, match=r"checkpointMetadata\.version: expected 3, found 4"):
         actions_of(table, files, 3)
 
 
-def test_rows_are_named(table: Crafted) -> None:
+def test_rows_are_named(table: DeltaBuilder) -> None:
     rows = [{"add": {"path": "a", "size": size}} for size in (1, 2)]
     (file,) = table.checkpoint("classic")
     pq.write_table(pa.Table.from_pylist(rows), file, row_group_size=1)
@@ -99,7 +99,7 @@ def test_rows_are_named(table: Crafted) -> None:
     assert sources == [f"{file}, row 0", f"{file}, row 1"]
 
 
-def test_what_is_no_checkpoint(table: Crafted) -> None:
+def test_invalid_checkpoints_are_refused(table: DeltaBuilder) -> None:
     (file,) = table.checkpoint("classic")
     whole = file.read_bytes()
     pq.write_table(pa.table({"add": ["a.parquet"]}), file)

@@ -13,7 +13,7 @@ import pytest
 
 from dvcodec.tables.delta import DeltaTable
 from dvcodec.tables.delta import open as open_delta
-from tables.delta.crafted import craft_table
+from samples.delta_table import build_delta
 from tables.delta.test_real import as_set, live_rows
 
 deltalake = pytest.importorskip("deltalake")
@@ -120,7 +120,7 @@ def test_history(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", [None, "classic", "parts", "json", "parquet", "json alone", "parquet alone"])
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_tables_made_by_hand(tmp_path: Path, form: str | None, partitioned: bool) -> None:
-    crafted = craft_table(tmp_path / "t", partitioned=partitioned)
+    crafted = build_delta(tmp_path / "t", partitioned=partitioned)
     if form is not None:
         crafted.features = ("deletionVectors", "v2Checkpoint")
         crafted.checkpoint(form)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.tables.delta import open as open_delta
-from tables.delta.crafted import craft_table
+from samples.delta_table import build_delta
 
 FORMS = ("classic", "parts", "json", "parquet")
 JUNK = st.one_of(
@@ -31,7 +31,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Tables by the form of their only metadata; ``commits`` has no checkpoint."""
     made = {}
     for form in ("commits", *FORMS):
-        table = craft_table(tmp_path_factory.mktemp(form.split()[0]) / "t", partitioned=True)
+        table = build_delta(tmp_path_factory.mktemp(form.split()[0]) / "t", partitioned=True)
         if form != "commits":
             table.checkpoint(form)
             for version in range(5):

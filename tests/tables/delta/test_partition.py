@@ -73,7 +73,7 @@ def test_nulls(kind: pa.DataType) -> None:
         ("\ud800", pa.binary()),
     ],
 )
-def test_what_is_no_value(text: str, kind: pa.DataType) -> None:
+def test_invalid_values_are_refused(text: str, kind: pa.DataType) -> None:
     with pytest.raises(NotCanonical, match=r"^file: partitionValues\.col-1: expected"):
         scalar(text, kind)
 

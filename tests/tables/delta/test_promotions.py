@@ -93,7 +93,7 @@ def test_dictionaries() -> None:
         (pa.struct([("a", pa.int32())]), pa.map_(pa.string(), pa.int32())),
     ],
 )
-def test_what_is_no_widening_is_named(found: pa.DataType, wanted: pa.DataType) -> None:
+def test_invalid_widenings_are_named(found: pa.DataType, wanted: pa.DataType) -> None:
     assert not DeltaEvolution("file", [], []).promotes(found, column(wanted))
     with pytest.raises(Unsupported, match=r"^file: column c: expected .*, found "):
         conform(pa.nulls(1, found), column(wanted), "file")

@@ -14,14 +14,14 @@ from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.replay import State, commit_infos, rebuild
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import SnapshotInfo
-from tables.delta.crafted import TIME, Crafted, craft_table, rows_from
+from samples.delta_table import TIME, DeltaBuilder, build_delta, rows_from
 
 
-def log_of(table: Crafted) -> Log:
+def log_of(table: DeltaBuilder) -> Log:
     return Log.from_names(str(table.log), [file.name for file in table.log.iterdir()])
 
 
-def state_of(table: Crafted, version: int, known: State | None = None) -> State:
+def state_of(table: DeltaBuilder, version: int, known: State | None = None) -> State:
     return rebuild(Folder(str(table.root)), log_of(table), version, known)
 
 
@@ -30,11 +30,11 @@ def paths(state: State) -> set[str]:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Crafted:
-    return craft_table(tmp_path / "table")
+def table(tmp_path: Path) -> DeltaBuilder:
+    return build_delta(tmp_path / "table")
 
 
-def test_commits(table: Crafted) -> None:
+def test_commits(table: DeltaBuilder) -> None:
     for version, truth in enumerate(table.truth):
         state = state_of(table, version)
         assert paths(state) == set(truth)
@@ -43,7 +43,7 @@ def test_commits(table: Crafted) -> None:
         assert counts == {path: rows.cardinality for path, rows in truth.items()}
 
 
-def test_from_a_known_state(table: Crafted) -> None:
+def test_from_a_known_state(table: DeltaBuilder) -> None:
     known = state_of(table, 1)
     before = dict(known.files)
     assert state_of(table, 3, known).files == state_of(table, 3).files
@@ -51,7 +51,7 @@ def test_from_a_known_state(table: Crafted) -> None:
 
 
 @pytest.mark.parametrize("form", ["classic", "json"])
-def test_a_file_that_a_checkpoint_has_live_and_removed(table: Crafted, form: str) -> None:
+def test_a_file_that_a_checkpoint_has_live_and_removed(table: DeltaBuilder, form: str) -> None:
     """Its actions are in no order that would tell which of them holds."""
     live = next(add for add in table.live.values())
     table.tombstones.append({"path": live["path"], "deletionVector": live.get("deletionVector"), "dataChange": True})
@@ -60,7 +60,7 @@ def test_a_file_that_a_checkpoint_has_live_and_removed(table: Crafted, form: str
         state_of(table, 4)
 
 
-def test_a_checkpoint_is_nearer_than_a_known_state(table: Crafted) -> None:
+def test_a_checkpoint_is_nearer_than_a_known_state(table: DeltaBuilder) -> None:
     known = state_of(table, 1)
     table.checkpoint("classic")
     for version in range(5):
@@ -68,14 +68,14 @@ def test_a_checkpoint_is_nearer_than_a_known_state(table: Crafted) -> None:
     assert paths(state_of(table, 4, known)) == set(table.truth[4])
 
 
-def test_a_file_that_comes_back(table: Crafted) -> None:
+def test_a_file_that_comes_back(table: DeltaBuilder) -> None:
     removed = table.tombstones[-1]["path"]
     add = table.write_file(removed, rows_from(200))
     table.commit({"add": add})
     assert removed in paths(state_of(table, 5))
 
 
-def test_the_vector_is_part_of_the_key(table: Crafted) -> None:
+def test_the_vector_is_part_of_the_key(table: DeltaBuilder) -> None:
     """Removing a file with its old vector leaves it live with its new one, in either order of the two actions."""
     path = next(iter(table.live))
     descriptor = table.write_vectors({path: RowSet([1])})[path]
@@ -86,7 +86,7 @@ def test_the_vector_is_part_of_the_key(table: Crafted) -> None:
 
 
 @pytest.mark.parametrize("name", ["protocol", "metaData"])
-def test_one_of_each_in_a_version(table: Crafted, name: str) -> None:
+def test_one_of_each_in_a_version(table: DeltaBuilder, name: str) -> None:
     action = {name: table.protocol if name == "protocol" else table.metadata}
     table.commit(action)
     state_of(table, 5)
@@ -96,17 +96,17 @@ def test_one_of_each_in_a_version(table: Crafted, name: str) -> None:
 
 
 def test_a_log_without_protocol_or_metadata(tmp_path: Path) -> None:
-    table = Crafted(tmp_path / "a")
+    table = DeltaBuilder(tmp_path / "a")
     table.commit({"metaData": table.metadata})
     with pytest.raises(NotCanonical, match="protocol: expected one up to version 0, found none"):
         state_of(table, 0)
-    table = Crafted(tmp_path / "b")
+    table = DeltaBuilder(tmp_path / "b")
     table.commit({"protocol": table.protocol})
     with pytest.raises(NotCanonical, match="metaData: expected one up to version 0, found none"):
         state_of(table, 0)
 
 
-def test_a_checkpoint_has_to_have_them_itself(table: Crafted) -> None:
+def test_a_checkpoint_has_to_have_them_itself(table: DeltaBuilder) -> None:
     top = table.checkpoint("json alone")[0]
     top.write_text("\n".join(line for line in top.read_text().splitlines() if "metaData" not in line))
     table.commit({"metaData": table.metadata})
@@ -127,14 +127,14 @@ def test_a_checkpoint_has_to_have_them_itself(table: Crafted) -> None:
         (None, (None, None)),
     ],
 )
-def test_commit_info(table: Crafted, info: Any, expected: tuple[int | None, str | None]) -> None:
+def test_commit_info(table: DeltaBuilder, info: Any, expected: tuple[int | None, str | None]) -> None:
     lines = [{"add": {"path": 'x"commitInfo"'}}, {"commitInfo": info}]
     table.commit_file(5).write_text("\n".join(map(json.dumps, lines)))
     (found,) = commit_infos(Folder(str(table.root)), log_of(table), [5])
     assert found == SnapshotInfo(5, *expected, parent=4)
 
 
-def test_a_version_without_a_commit(table: Crafted) -> None:
+def test_a_version_without_a_commit(table: DeltaBuilder) -> None:
     table.checkpoint("classic")
     for version in range(5):
         table.commit_file(version).unlink()

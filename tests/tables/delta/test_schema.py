@@ -98,7 +98,7 @@ def test_unknown_types_are_named_and_stop_only_their_column(name: str) -> None:
         ('{"fields":[{"name":"a"},{"name":"A"}]}', r"schemaString.fields\[1\]: expected one column of a name"),
     ],
 )
-def test_what_is_no_schema(text: str, place: str) -> None:
+def test_invalid_schemas_are_refused(text: str, place: str) -> None:
     with pytest.raises(NotCanonical, match=f"line 3: {place}"):
         parse_schema(Metadata(text, (), {}, "parquet", "0.json, line 3"), "none")
 
@@ -117,7 +117,7 @@ def test_what_is_no_schema(text: str, place: str) -> None:
         field({"type": "struct", "fields": [field("long"), field("long", "A")]}),
     ],
 )
-def test_what_is_no_column(wrong: dict[str, Any]) -> None:
+def test_invalid_columns_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(NotCanonical, match=r"schemaString\.fields\[0\]"):
         parse(wrong).arrow  # noqa: B018
 

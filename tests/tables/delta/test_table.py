@@ -21,10 +21,10 @@ from dvcodec.core.errors import (
     Unsupported,
     UsageError,
 )
-from dvcodec.tables import Snapshot, SnapshotInfo, TableKind, open_table
-from dvcodec.tables.delta import DeltaTable
+from dvcodec.tables import DeletionVector, Snapshot, SnapshotInfo, TableKind, open_table
+from dvcodec.tables.delta import AddFile, DeltaTable
 from dvcodec.tables.delta import open as open_delta
-from tables.delta.crafted import FIELDS, ROWS, TIME, Crafted, craft_table, rows_from
+from samples.delta_table import FIELDS, ROWS, TIME, DeltaBuilder, build_delta, rows_from
 
 FORMS = ("classic", "parts", "json", "parquet", "json alone", "parquet alone")
 MAPPED: list[dict[str, Any]] = [
@@ -33,7 +33,7 @@ MAPPED: list[dict[str, Any]] = [
 ]
 
 
-def opened(table: Crafted) -> DeltaTable:
+def opened(table: DeltaBuilder) -> DeltaTable:
     return open_delta(str(table.root))
 
 
@@ -58,7 +58,7 @@ def all_rows(table: DeltaTable, snapshot: Snapshot, columns: list[str] | None = 
 @pytest.mark.parametrize("partitioned", [False, True])
 @pytest.mark.parametrize("folder", ["table", "a b%20#ż"])
 def test_every_version(tmp_path: Path, folder: str, partitioned: bool) -> None:
-    crafted = craft_table(tmp_path / folder, partitioned=partitioned)
+    crafted = build_delta(tmp_path / folder, partitioned=partitioned)
     table = opened(crafted)
     assert [info.id for info in table.snapshots()] == [0, 1, 2, 3, 4]
     for version, truth in enumerate(crafted.truth):
@@ -69,7 +69,7 @@ def test_every_version(tmp_path: Path, folder: str, partitioned: bool) -> None:
 
 
 def test_infos(tmp_path: Path) -> None:
-    infos = opened(craft_table(tmp_path / "t")).snapshots()
+    infos = opened(build_delta(tmp_path / "t")).snapshots()
     assert infos[0] == SnapshotInfo(0, TIME, "CREATE TABLE", None)
     assert infos[4] == SnapshotInfo(4, TIME + 4000, "MERGE", 3)
 
@@ -77,7 +77,7 @@ def test_infos(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("parsed_stats", [False, True])
 def test_checkpoints_say_what_commits_said(tmp_path: Path, form: str, parsed_stats: bool) -> None:
-    crafted = craft_table(tmp_path / "t", partitioned=True)
+    crafted = build_delta(tmp_path / "t", partitioned=True)
     before = opened(crafted).snapshot()
     crafted.checkpoint(form, parsed_stats=parsed_stats)
     for version in range(4):
@@ -95,34 +95,34 @@ def test_checkpoints_say_what_commits_said(tmp_path: Path, form: str, parsed_sta
         table.snapshot(3)
 
 
-def test_a_wrong_hint_is_no_error(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t")
+def test_a_wrong_hint_is_ignored(tmp_path: Path) -> None:
+    crafted = build_delta(tmp_path / "t")
     for hint in ("", "{", '{"version": 99}', '{"version": 1, "parts": 7}'):
         (crafted.log / "_last_checkpoint").write_text(hint)
         assert opened(crafted).snapshot().info.id == 4
 
 
 def test_versions_in_any_order(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t")
+    crafted = build_delta(tmp_path / "t")
     table = opened(crafted)
     for version in (3, 1, 4, 4, 0, 2):
         assert deleted(table, table.snapshot(version)) == crafted.truth[version]
 
 
 def test_data_files(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t", partitioned=True)
+    crafted = build_delta(tmp_path / "t", partitioned=True)
     first, second, third = opened(crafted).snapshot(1).data_files
     assert first.path == "part=two words/part-0.parquet"
     assert first.location == str(crafted.root / first.path)
     assert first.physical_rows == ROWS
     assert first.size == Path(first.location).stat().st_size
-    assert first.record["path"] == "part=two%20words/part-0.parquet"
+    assert AddFile.of(first).action["path"] == "part=two%20words/part-0.parquet"
     partitions = [file.partition for file in (first, second, third)]
     assert partitions == ["part=two words", "part=50% #1", "part=__HIVE_DEFAULT_PARTITION__"]
 
 
 def test_vectors(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t")
+    crafted = build_delta(tmp_path / "t")
     crafted.delete({"part-3.parquet": RowSet([1])}, prefix="ab")
     table = opened(crafted)
     snapshot = table.snapshot()
@@ -130,8 +130,8 @@ def test_vectors(tmp_path: Path) -> None:
     second, first, last = snapshot.vectors
     assert [vector.data_file for vector in snapshot.vectors] == ["part-1.parquet", "part-0.parquet", "part-3.parquet"]
     assert first.offset == 1
-    assert first.size == first.record["sizeInBytes"] + 8
-    assert (second.format, second.cardinality, second.record["numRecords"]) == ("delta", 3, ROWS)
+    assert first.size == AddFile.of(first).action["deletionVector"]["sizeInBytes"] + 8
+    assert (second.format, second.cardinality, AddFile.of(second).rows) == ("delta", 3, ROWS)
     assert last.path.startswith("ab/deletion_vector_")
     assert last.location == str(crafted.root / last.path)
     (found,) = snapshot.read(second)
@@ -141,8 +141,15 @@ def test_vectors(tmp_path: Path) -> None:
     assert second.to_location().offset == second.offset
 
 
+def of_cardinality(vector: DeletionVector, cardinality: int) -> DeletionVector:
+    added = AddFile.of(vector)
+    assert added.vector is not None
+    wrong = replace(added.vector, descriptor=replace(added.vector.descriptor, cardinality=cardinality))
+    return replace(vector, record=replace(added, vector=wrong))
+
+
 def test_inline_vectors(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t")
+    crafted = build_delta(tmp_path / "t")
     rows = RowSet([3, 4, 7, 11, 18, 29])
     inline = json.loads(delta.encode_inline(rows).to_json())
     empty = json.loads(delta.EMPTY.to_json())
@@ -160,15 +167,14 @@ def test_inline_vectors(tmp_path: Path) -> None:
     assert found.rows == RowSet()
     assert found.stats is not None
     assert (found.stats.size, found.stats.row_count) == (0, ROWS)
-    wrong = replace(vector, record={**vector.record, "cardinality": 5})
     with pytest.raises(CardinalityMismatch):
-        snapshot.read(wrong)
+        snapshot.read(of_cardinality(vector, 5))
 
 
 def test_absolute_paths(tmp_path: Path) -> None:
     """A shallow clone: its data files, and at first its vectors, are those of another table."""
-    source = craft_table(tmp_path / "so urce")
-    clone = Crafted(tmp_path / "clone")
+    source = build_delta(tmp_path / "so urce")
+    clone = DeltaBuilder(tmp_path / "clone")
     clone.create()
     adds = []
     for add in source.live.values():
@@ -188,14 +194,14 @@ def test_absolute_paths(tmp_path: Path) -> None:
 
 
 def test_a_moved_table(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "old", partitioned=True)
+    crafted = build_delta(tmp_path / "old", partitioned=True)
     shutil.move(crafted.root, tmp_path / "new")
     table = open_delta(str(tmp_path / "new"))
     assert deleted(table, table.snapshot()) == crafted.truth[4]
 
 
 def test_two_vectors_for_a_data_file_are_both_listed(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t")
+    crafted = build_delta(tmp_path / "t")
     descriptor = crafted.write_vectors({"part-0.parquet": RowSet([5])})["part-0.parquet"]
     crafted.commit(crafted.replaced("part-0.parquet", descriptor)[1])
     snapshot = opened(crafted).snapshot()
@@ -205,7 +211,7 @@ def test_two_vectors_for_a_data_file_are_both_listed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("again", ["part-0.parquet", "part-3.parquet"])
 def test_a_data_file_with_a_vector_and_without(tmp_path: Path, again: str) -> None:
-    crafted = craft_table(tmp_path / "t")
+    crafted = build_delta(tmp_path / "t")
     descriptor = crafted.write_vectors({again: RowSet([5])})[again] if again == "part-3.parquet" else None
     crafted.commit(crafted.replaced(again, descriptor)[1])
     with pytest.raises(NotCanonical, match=f"expected one live action, found two for '{again}'"):
@@ -222,7 +228,7 @@ def test_a_data_file_with_a_vector_and_without(tmp_path: Path, again: str) -> No
     ],
 )
 def test_damaged_vectors(tmp_path: Path, place: int, content: bytes | None, error: type[Exception]) -> None:
-    table = opened(craft_table(tmp_path / "t"))
+    table = opened(build_delta(tmp_path / "t"))
     snapshot = table.snapshot(2)
     vector = snapshot.vectors[-1]
     file = Path(vector.location)
@@ -235,15 +241,15 @@ def test_damaged_vectors(tmp_path: Path, place: int, content: bytes | None, erro
 
 
 def test_a_vector_of_another_cardinality(tmp_path: Path) -> None:
-    table = opened(craft_table(tmp_path / "t"))
+    table = opened(build_delta(tmp_path / "t"))
     snapshot = table.snapshot()
     vector = snapshot.vectors[0]
     with pytest.raises(CardinalityMismatch, match="expected 4"):
-        snapshot.read(replace(vector, record={**vector.record, "cardinality": 4}))
+        snapshot.read(of_cardinality(vector, 4))
 
 
 def test_a_descriptor_without_offset(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t")
+    crafted = build_delta(tmp_path / "t")
     descriptor = crafted.write_vectors({"part-3.parquet": RowSet([5])})["part-3.parquet"]
     del descriptor["offset"]
     crafted.commit(*crafted.replaced("part-3.parquet", descriptor))
@@ -256,7 +262,7 @@ def test_a_descriptor_without_offset(tmp_path: Path) -> None:
 
 
 def test_containers(tmp_path: Path) -> None:
-    table = opened(craft_table(tmp_path / "t"))
+    table = opened(build_delta(tmp_path / "t"))
     snapshot = table.snapshot(2)
     first, second = snapshot.vectors
     assert first.location == second.location
@@ -276,7 +282,7 @@ def test_containers(tmp_path: Path) -> None:
 
 
 def test_referenced_is_everything_but_orphans(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t", partitioned=True)
+    crafted = build_delta(tmp_path / "t", partitioned=True)
     changed = crafted.write_file("_change_data/cdc-1.parquet", rows_from(0))
     crafted.commit({"cdc": {**changed, "dataChange": False}})
     for form in FORMS:
@@ -294,7 +300,7 @@ def test_referenced_is_everything_but_orphans(tmp_path: Path) -> None:
 
 
 def test_what_versions_that_are_gone_needed_is_not_referenced(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t")
+    crafted = build_delta(tmp_path / "t")
     crafted.tombstones = crafted.tombstones[-1:]  # of the others the retention is over
     crafted.checkpoint("json")
     for version in range(5):
@@ -307,7 +313,7 @@ def test_what_versions_that_are_gone_needed_is_not_referenced(tmp_path: Path) ->
 
 
 def test_rows(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t", partitioned=True)
+    crafted = build_delta(tmp_path / "t", partitioned=True)
     table = opened(crafted)
     snapshot = table.snapshot()
     fields = [pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("part", pa.string())]
@@ -323,7 +329,7 @@ def test_rows(tmp_path: Path) -> None:
 
 
 def test_a_partition_column_without_a_value(tmp_path: Path) -> None:
-    crafted = Crafted(tmp_path / "t", fields=MAPPED[:1], partition_columns=("id",))
+    crafted = DeltaBuilder(tmp_path / "t", fields=MAPPED[:1], partition_columns=("id",))
     crafted.create()
     crafted.commit({"add": crafted.write_file("a", pa.table({"x": [1]}), {"other": "7"})})
     with pytest.raises(NotCanonical, match=r"partitionValues of a: expected all partition columns, found no 'id'"):
@@ -332,7 +338,7 @@ def test_a_partition_column_without_a_value(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_column_mapping(tmp_path: Path, mode: str) -> None:
-    crafted = Crafted(
+    crafted = DeltaBuilder(
         tmp_path / "t",
         features=("columnMapping", "deletionVectors"),
         fields=MAPPED,
@@ -356,7 +362,7 @@ def test_column_mapping(tmp_path: Path, mode: str) -> None:
 
 
 def test_the_schema_of_each_version(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t")
+    crafted = build_delta(tmp_path / "t")
     crafted.fields = [{**FIELDS[0], "type": "decimal(20,0)"}, {**FIELDS[1], "name": "label"}]
     crafted.commit({"metaData": crafted.metadata})
     table = opened(crafted)
@@ -368,7 +374,7 @@ def test_the_schema_of_each_version(tmp_path: Path) -> None:
 
 
 def test_hidden_columns_of_data_files(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t")
+    crafted = build_delta(tmp_path / "t")
     rows = (
         rows_from(0, 1)
         .append_column("_row-id-col-1", pa.array([5]))
@@ -382,7 +388,7 @@ def test_hidden_columns_of_data_files(tmp_path: Path) -> None:
 
 
 def test_what_is_not_known(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t")
+    crafted = build_delta(tmp_path / "t")
     crafted.fields = [*FIELDS, {"name": "v", "type": "variant", "nullable": True, "metadata": {}}]
     crafted.commit({"metaData": crafted.metadata})
     table = opened(crafted)
@@ -406,7 +412,7 @@ def test_what_is_not_known(tmp_path: Path) -> None:
 
 
 def test_gaps(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t")
+    crafted = build_delta(tmp_path / "t")
     crafted.commit_file(2).unlink()
     table = opened(crafted)
     for ask in (table.snapshots, table.snapshot):
@@ -416,7 +422,7 @@ def test_gaps(tmp_path: Path) -> None:
 
 
 def test_opening(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t")
+    crafted = build_delta(tmp_path / "t")
     table = open_table(f"{crafted.root}/")
     assert (table.kind, table.location) == (TableKind.DELTA, str(crafted.root))
     with pytest.raises(UsageError, match="not a Delta table"):

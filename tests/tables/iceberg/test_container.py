@@ -62,7 +62,7 @@ def test_a_second_vector_of_a_data_file_that_no_record_names(tmp_path: Path) -> 
 
 
 def test_swapped_records(made: tuple[str, list[DeletionVector]]) -> None:
-    """Two vectors of equal cardinality and size: only the blob's own property tells."""
+    """Two vectors of equal cardinality and size: only the blob's own property decides."""
     path, (one, two) = made
     swapped = [replace(one, offset=two.offset), replace(two, offset=one.offset)]
     assert failed(path, swapped) == [
@@ -104,7 +104,7 @@ def test_two_records_of_one_range(made: tuple[str, list[DeletionVector]]) -> Non
     assert failed(path, [one, other]) == [("referenced-data-file", "/t/data/c.parquet")]
 
 
-def test_missing_records_are_told(made: tuple[str, list[DeletionVector]]) -> None:
+def test_missing_records_are_reported(made: tuple[str, list[DeletionVector]]) -> None:
     path, (one, _) = made
     names = [name for name, _ in failed(path, [replace(one, offset=None, size=None, data_file=None)])]
     assert names == ["blob-at-range"]

@@ -39,7 +39,7 @@ def test_the_latest_file(tmp_path: Path, names: list[str], hint: str | None, lat
 @pytest.mark.parametrize("hint", ["7", "x", "-1", "9" * 5000, "\u0663"])
 def test_a_hint_at_nothing(tmp_path: Path, hint: str) -> None:
     fill(tmp_path, ["v1.metadata.json"], hint)
-    with pytest.raises(NotCanonical, match=r"version-hint.text: version hint: expected a version that is there"):
+    with pytest.raises(NotCanonical, match=r"version-hint.text: version hint: expected an existing version"):
         find_metadata(Folder(str(tmp_path)))
 
 

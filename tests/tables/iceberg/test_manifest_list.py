@@ -11,7 +11,7 @@ import pytest
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES, Manifest, read_list
-from tables.iceberg.crafted import list_schema, moved, write_avro
+from samples.iceberg_table import list_schema, moved, write_avro
 
 LISTED = {
     "manifest_path": "s3://t/m.avro",

@@ -12,8 +12,8 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables import DataFile, DeletionVector
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES, Manifest
-from dvcodec.tables.iceberg.manifests import Entry, read_manifest
-from tables.iceberg.crafted import entry_schema, moved, write_avro
+from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, ManifestEntry, read_manifest
+from samples.iceberg_table import entry_schema, moved, write_avro
 
 FILE = {
     "content": 0,
@@ -27,7 +27,7 @@ FILE = {
 
 def read(
     folder: Path, *entries: dict[str, Any], version: int = 3, content: int = DATA, number: int = 9
-) -> tuple[Entry, ...]:
+) -> tuple[ListedFile, ...]:
     path = folder / "m.avro"
     write_avro(path, entry_schema(version, (), {}), entries, "deflate")
     manifest = Manifest("s3://t/m.avro", str(path), 0, content, number, 77, encrypted=False)
@@ -45,15 +45,16 @@ def test_new_entries_inherit_and_old_ones_do_not(tmp_path: Path) -> None:
         ("s3://t/a.parquet", "/here/a.parquet", 9),
         ("s3://t/b", "/here/b", 3),
     ]
-    records = [one.file.record for one in found if isinstance(one.file, DataFile)]
-    assert [(one["status"], one["snapshot_id"], one["sequence_number"]) for one in records] == [(1, 77, 9), (0, 5, 3)]
-    assert {one["manifest"] for one in records} == {"s3://t/m.avro"}
-    assert found[0].format == "parquet"
+    records = [ManifestEntry.of(one) for one in found if isinstance(one, DataFile)]
+    assert [(one.status, one.snapshot_id) for one in records] == [(1, 77), (0, 5)]
+    assert {one.file_format for one in records} == {"parquet"}
+    assert {one.manifest for one in records} == {"s3://t/m.avro"}
 
 
 def test_version_1_knows_no_sequence_numbers(tmp_path: Path) -> None:
     (one,) = read(tmp_path, entry(0), version=1, number=0)
-    assert (one.content, one.sequence_number) == (DATA, 0)
+    assert isinstance(one, DataFile)
+    assert one.sequence_number == 0
 
 
 BOUNDS = [{"key": 2147483545, "value": bytes(8)}, {"key": 2147483546, "value": b"s3://t/a.parquet"}]
@@ -73,25 +74,22 @@ BOUNDS = [{"key": 2147483545, "value": bytes(8)}, {"key": 2147483546, "value": b
 )
 def test_what_position_deletes_are_for(tmp_path: Path, more: dict[str, Any], data_file: str | None) -> None:
     (one,) = read(tmp_path, entry(1, {"content": 1, **more}), content=DELETES)
-    assert isinstance(one.file, DeletionVector)
-    assert (one.file.format, one.file.data_file, one.file.size) == ("position-deletes", data_file, 100)
-    assert not one.is_vector
+    assert isinstance(one, DeletionVector)
+    assert (one.format, one.data_file, one.size) == ("position-deletes", data_file, 100)
 
 
 @pytest.mark.parametrize("spelled", ["PUFFIN", "puffin", "Puffin"])
 def test_vectors(tmp_path: Path, spelled: str) -> None:
     own = {"content_offset": 4, "content_size_in_bytes": 40, "referenced_data_file": "s3://t/a.parquet"}
     (one,) = read(tmp_path, entry(1, {"content": 1, "file_format": spelled, **own}), content=DELETES)
-    assert one.is_vector
-    assert isinstance(one.file, DeletionVector)
-    assert one.file.where == "s3://t/a.parquet@4"
-    assert (one.file.size, one.file.file_size, one.file.cardinality) == (40, 100, 5)
-    assert {name: one.file.record[name] for name in own} == own
+    assert isinstance(one, DeletionVector)
+    assert (one.format, one.data_file, one.where) == ("iceberg", "s3://t/a.parquet", "s3://t/a.parquet@4")
+    assert (one.size, one.file_size, one.cardinality) == (40, 100, 5)
 
 
 def test_equality_deletes_are_no_vectors(tmp_path: Path) -> None:
     (one,) = read(tmp_path, entry(1, {"content": 2, "equality_ids": [1]}), content=DELETES)
-    assert (one.file, one.is_vector) == (None, False)
+    assert isinstance(one, EqualityDeletes)
 
 
 def test_what_is_in_the_wrong_manifest(tmp_path: Path) -> None:

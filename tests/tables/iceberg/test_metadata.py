@@ -138,7 +138,7 @@ def test_wrong_members_are_named(tmp_path: Path, change: dict[str, Any], match: 
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "\ufffe", "{'a': 1}", "[" * 5000])
-def test_what_is_no_metadata(tmp_path: Path, text: str) -> None:
+def test_invalid_metadata_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(DecodeError, match=r"v1.metadata.json: table metadata"):
         read(tmp_path, text)
 

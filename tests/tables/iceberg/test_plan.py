@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DataFile, DeletionVector
-from dvcodec.tables.iceberg.manifest_list import DATA
-from dvcodec.tables.iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES, Entry
+from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, ManifestEntry
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition
 from dvcodec.tables.iceberg.plan import Plan
@@ -26,33 +24,31 @@ def part(value: str | None = None, spec: int = 1) -> Partition:
     return Partition(spec, () if spec == 0 else (value,), {})
 
 
-def data(path: str, number: int, partition: Partition) -> Entry:
-    return Entry(DATA, path, path, DataFile(path, path, 9), "parquet", partition, number)
+def data(path: str, number: int, partition: Partition) -> DataFile:
+    record = ManifestEntry("m", 1, 1, partition, "parquet")
+    return DataFile(path, path, 9, partition_key=partition, sequence_number=number, record=record)
 
 
-def deletes(path: str, number: int, partition: Partition, data_file: str | None = None) -> Entry:
-    record: dict[str, Any] = {"sequence_number": number}
-    file = DeletionVector("position-deletes", data_file, path, path, record=record)
-    return Entry(POSITION_DELETES, path, path, file, "parquet", partition, number)
+def deletes(path: str, number: int, partition: Partition, data_file: str | None = None) -> DeletionVector:
+    kind = "position-deletes"
+    return DeletionVector(kind, data_file, path, path, partition_key=partition, sequence_number=number)
 
 
-def vector(path: str, number: int, data_file: str | None) -> Entry:
-    made = deletes(path, number, part("a"), data_file)
-    assert isinstance(made.file, DeletionVector)
-    return replace(made, format="puffin", file=replace(made.file, format="iceberg"))
+def vector(path: str, number: int, data_file: str | None) -> DeletionVector:
+    return replace(deletes(path, number, part("a"), data_file), format="iceberg")
 
 
-def equality(path: str, number: int, partition: Partition) -> Entry:
-    return Entry(EQUALITY_DELETES, path, path, None, "parquet", partition, number)
+def equality(path: str, number: int, partition: Partition) -> EqualityDeletes:
+    return EqualityDeletes(path, path, partition, number)
 
 
-def plan(*entries: Entry) -> Plan:
-    return Plan.of(entries, SPECS, "list.avro")
+def plan(*files: ListedFile) -> Plan:
+    return Plan.of(files, SPECS, "list.avro")
 
 
 def held(made: Plan) -> dict[str, list[str]]:
     """Return the data files that each position delete file holds for, if it names all of them."""
-    return {one.path: [path for path, entry in made.data.items() if made.holds(one, entry)] for one in made.vectors}
+    return {one.path: [path for path, file in made.data.items() if made.holds(one, file)] for one in made.vectors}
 
 
 def test_position_deletes_of_a_partition() -> None:

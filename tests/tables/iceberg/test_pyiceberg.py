@@ -12,7 +12,7 @@ from dvcodec import RowSet
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.live import live_batches
-from tables.iceberg.crafted import Commit, Crafted, craft_table
+from samples.iceberg_table import Commit, IcebergFiles, build_iceberg
 from tables.iceberg.test_table import respelled
 
 pytestmark = pytest.mark.interop
@@ -31,7 +31,7 @@ POSITIONS = (
 )
 
 
-def planned(made: Crafted, number: int) -> Any:
+def planned(made: IcebergFiles, number: int) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return StaticTable.from_metadata(str(made.metadata)).scan(snapshot_id=number)
@@ -45,7 +45,7 @@ def part_of(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_files_and_deletes(tmp_path: Path, commits: tuple[Commit, ...], version: int, partitioned: bool) -> None:
     spec = {"spec": PARTS, "partition": part_of} if partitioned else {}
-    made = craft_table(tmp_path, *commits, version=version, **spec)  # type: ignore[arg-type]
+    made = build_iceberg(tmp_path, *commits, version=version, **spec)  # type: ignore[arg-type]
     table = open_iceberg(made.folder)
     for info in table.snapshots():
         snapshot = table.snapshot(info.id)
@@ -66,7 +66,7 @@ def test_files_and_deletes(tmp_path: Path, commits: tuple[Commit, ...], version:
 
 @pytest.mark.parametrize(("commits", "version"), [(VECTORS, 3), (POSITIONS, 2)])
 def test_live_rows(tmp_path: Path, commits: tuple[Commit, ...], version: int) -> None:
-    made = craft_table(tmp_path, *commits, version=version)
+    made = build_iceberg(tmp_path, *commits, version=version)
     table = open_iceberg(made.folder)
     for info in table.snapshots():
         snapshot = table.snapshot(info.id)
@@ -98,8 +98,8 @@ def test_position_deletes_by_another_scheme(tmp_path: Path, deletes: str, manife
     assert not audit(table).ok
 
 
-def test_no_snapshot_is_no_rows_with_a_schema(tmp_path: Path) -> None:
-    made = craft_table(tmp_path)
+def test_a_table_without_snapshots_has_a_schema_and_no_rows(tmp_path: Path) -> None:
+    made = build_iceberg(tmp_path)
     table = open_iceberg(made.folder)
     theirs = StaticTable.from_metadata(str(made.metadata)).scan().to_arrow()
     assert theirs.num_rows == sum(batch.num_rows for batch in live_batches(table)) == 0

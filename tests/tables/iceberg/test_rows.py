@@ -21,7 +21,7 @@ from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields
 from dvcodec.tables.json_fields import JsonFields
-from tables.iceberg.crafted import Commit, craft_table
+from samples.iceberg_table import Commit, build_iceberg
 
 
 def column(number: int, name: str, kind: Any, **more: Any) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def test_promotion(tmp_path: Path, kind: str, old: pa.DataType, values: list[Any
         ({"type": "list", "element-id": 2, "element": "int", "element-required": False}, pa.int32(), [1]),
     ],
 )
-def test_what_is_no_promotion(tmp_path: Path, kind: Any, old: pa.DataType, values: list[Any]) -> None:
+def test_invalid_promotions_are_refused(tmp_path: Path, kind: Any, old: pa.DataType, values: list[Any]) -> None:
     with pytest.raises(Unsupported, match=r"f.parquet: column a: expected .*, found "):
         read(tmp_path, table_of((stored("a", old, 1), values)), column(1, "a", kind))
 
@@ -209,7 +209,7 @@ def test_required_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["abc", "-1", "1e3", " 1", "9" * 5000])
-def test_an_id_that_is_no_number(tmp_path: Path, number: str) -> None:
+def test_an_id_that_is_not_a_number(tmp_path: Path, number: str) -> None:
     table = table_of((pa.field("a", pa.int64(), metadata={"PARQUET:field_id": number}), [1]))
     with pytest.raises(NotCanonical, match=r"f.parquet: field id of column a: expected decimal digits"):
         read(tmp_path, table, column(1, "a", "long"))
@@ -498,7 +498,7 @@ def test_identity_partitions_of_files_without_the_column(
     fields = [column(1, "id", "long"), column(2, "part", kind)]
     spec = [{"name": "p", "transform": "identity", "source-id": 2, "field-id": 1000}]
     data = table_of((stored("id", pa.int64(), 1), [1, 2]))
-    made = craft_table(
+    made = build_iceberg(
         tmp_path,
         Commit(data={"a": data}),
         fields=fields,
@@ -513,7 +513,7 @@ def test_identity_partitions_of_files_without_the_column(
 
 
 def test_partitions_of_other_transforms_are_no_values(tmp_path: Path) -> None:
-    made = craft_table(
+    made = build_iceberg(
         tmp_path,
         Commit(data={"a": table_of((stored("id", pa.int64(), 1), [1]))}),
         fields=[column(1, "id", "long"), column(2, "part", "string")],
@@ -535,7 +535,7 @@ def test_each_snapshot_has_the_columns_that_it_was_made_with(tmp_path: Path) -> 
         metadata["snapshots"][1]["schema-id"] = 1
         return metadata | {"current-schema-id": 1}
 
-    made = craft_table(tmp_path, Commit(data={"a": 2}), Commit(data={"b": 2}), tweak=tweak)
+    made = build_iceberg(tmp_path, Commit(data={"a": 2}), Commit(data={"b": 2}), tweak=tweak)
     table = open_iceberg(made.folder)
     assert table.snapshot(101).schema().names == ["id", "name"]
     assert table.snapshot(102).schema().names == ["id", "label"]
@@ -553,7 +553,7 @@ def test_the_current_state_has_the_columns_that_the_table_has_now(tmp_path: Path
         metadata["schemas"].append({"type": "struct", "schema-id": 1, "fields": renamed})
         return metadata | {"current-schema-id": 1}  # as ALTER TABLE leaves it: no snapshot has it
 
-    table = open_iceberg(craft_table(tmp_path, Commit(data={"a": 2}), tweak=tweak).folder)
+    table = open_iceberg(build_iceberg(tmp_path, Commit(data={"a": 2}), tweak=tweak).folder)
     now, then = table.snapshot(), table.snapshot(101)
     assert (now.schema_id, now.info) == (1, then.info)
     for snapshot, name in ((now, "label"), (then, "name")):

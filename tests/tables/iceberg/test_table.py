@@ -1,4 +1,4 @@
-"""Crafted Iceberg tables as a whole: snapshots, vectors, position deletes, live rows, moved folders, damage."""
+"""Iceberg tables built by hand, as a whole: snapshots, vectors, position deletes, live rows, moved folders, damage."""
 
 from __future__ import annotations
 
@@ -31,12 +31,22 @@ from dvcodec.tables import Snapshot, SnapshotInfo, Table, TableKind, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.changes import history
 from dvcodec.tables.findings import Severity
-from dvcodec.tables.iceberg import IcebergTable
+from dvcodec.tables.iceberg import IcebergTable, ManifestEntry
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.live import export_live, live_batches
 from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.repair import repair_plan
-from tables.iceberg.crafted import STEP, TIME, VECTOR, Commit, Crafted, altered, craft_table, list_schema, write_avro
+from samples.iceberg_table import (
+    STEP,
+    TIME,
+    VECTOR,
+    Commit,
+    IcebergFiles,
+    altered,
+    build_iceberg,
+    list_schema,
+    write_avro,
+)
 
 COMMITS = (
     Commit(data={"a.parquet": 250, "b.parquet": 120}),
@@ -72,14 +82,14 @@ def ids_of(number: int, rows: int, *gone: int) -> list[int]:
 
 
 @pytest.fixture
-def crafted(tmp_path: Path) -> Crafted:
-    return craft_table(tmp_path / "t", *COMMITS)
+def crafted(tmp_path: Path) -> IcebergFiles:
+    return build_iceberg(tmp_path / "t", *COMMITS)
 
 
 # ---------------------------------------------------------------------------------------------------- snapshots
 
 
-def test_snapshots_are_told_oldest_first(crafted: Crafted) -> None:
+def test_snapshots_are_listed_oldest_first(crafted: IcebergFiles) -> None:
     table = open_table(crafted.folder)
     assert isinstance(table, IcebergTable)
     assert (table.kind, table.location) == (TableKind.ICEBERG, str(crafted.folder))
@@ -90,7 +100,7 @@ def test_snapshots_are_told_oldest_first(crafted: Crafted) -> None:
     assert [info.timestamp_ms for info in infos] == [TIME + n for n in range(1, 5)]
 
 
-def test_each_snapshot_has_its_files_and_vectors(crafted: Crafted) -> None:
+def test_each_snapshot_has_its_files_and_vectors(crafted: IcebergFiles) -> None:
     table = open_iceberg(crafted.folder)
     seen = []
     for info in table.snapshots():
@@ -108,7 +118,7 @@ def test_each_snapshot_has_its_files_and_vectors(crafted: Crafted) -> None:
     assert table.snapshot() == table.snapshot(104)
 
 
-def test_live_rows_of_each_snapshot(crafted: Crafted) -> None:
+def test_live_rows_of_each_snapshot(crafted: IcebergFiles) -> None:
     table = open_iceberg(crafted.folder)
     a, b, c = 0, 1, 2
     assert live_ids(table, table.snapshot(101)) == ids_of(a, 250) + ids_of(b, 120)
@@ -119,32 +129,33 @@ def test_live_rows_of_each_snapshot(crafted: Crafted) -> None:
     assert live_ids(table, table.snapshot(104)) == ids_of(a, 250, 0, 100, 101, 249) + ids_of(c, 10)
 
 
-def test_what_is_recorded_of_files_and_vectors(crafted: Crafted) -> None:
+def test_what_is_recorded_of_files_and_vectors(crafted: IcebergFiles) -> None:
     table = open_iceberg(crafted.folder)
     snapshot = table.snapshot(103)
     file = next(file for file in snapshot.data_files if file.path.endswith("c.parquet"))
     assert (file.physical_rows, file.partition) == (10, None)
     assert file.size == Path(file.location).stat().st_size
-    assert (file.record["status"], file.record["snapshot_id"], file.record["sequence_number"]) == (1, 103, 3)
+    added = ManifestEntry.of(file)
+    assert (added.status, added.snapshot_id, file.sequence_number) == (1, 103, 3)
     old = next(file for file in snapshot.data_files if file.path.endswith("a.parquet"))
-    assert (old.record["status"], old.record["snapshot_id"], old.record["sequence_number"]) == (0, 101, 1)
+    kept = ManifestEntry.of(old)
+    assert (kept.status, kept.snapshot_id, old.sequence_number) == (0, 101, 1)
     vector = next(vector for vector in snapshot.vectors if vector.data_file == old.path)
-    assert (vector.format, vector.cardinality, vector.offset) == ("iceberg", 4, vector.record["content_offset"])
+    assert (vector.format, vector.cardinality, ManifestEntry.of(vector).file_format) == ("iceberg", 4, "puffin")
     assert vector.file_size == Path(vector.location).stat().st_size
     assert vector.to_location().data_file == old.path
     (found,) = snapshot.read(vector)
     assert isinstance(found.stats, VectorStats)
     assert (found.stats.cardinality, found.stats.row_count, found.stats.size) == (4, 250, vector.size)
-    json.dumps([dict(vector.record), dict(file.record)])
 
 
 def test_version_1_and_2_are_read(tmp_path: Path) -> None:
     for version in (1, 2):
-        made = craft_table(tmp_path / str(version), Commit(data={"a": 5}), Commit(data={"b": 6}), version=version)
+        made = build_iceberg(tmp_path / str(version), Commit(data={"a": 5}), Commit(data={"b": 6}), version=version)
         table = open_iceberg(made.folder)
         assert [info.id for info in table.snapshots()] == [101, 102]
         assert live_ids(table, table.snapshot()) == ids_of(0, 5) + ids_of(1, 6)
-        numbers = [file.record["sequence_number"] for file in table.snapshot().data_files]
+        numbers = [file.sequence_number for file in table.snapshot().data_files]
         assert numbers == ([0, 0] if version == 1 else [1, 2])
 
 
@@ -162,13 +173,13 @@ def test_version_1_without_lists_of_schemas_and_specs(tmp_path: Path) -> None:
             del metadata[name]
         return metadata
 
-    made = craft_table(tmp_path, Commit(data={"a": 5}), version=1, tweak=tweak)
+    made = build_iceberg(tmp_path, Commit(data={"a": 5}), version=1, tweak=tweak)
     table = open_iceberg(made.folder)
     assert live_ids(table, table.snapshot()) == ids_of(0, 5)
 
 
 def test_a_table_without_snapshots(tmp_path: Path) -> None:
-    table = open_iceberg(craft_table(tmp_path / "t").folder)
+    table = open_iceberg(build_iceberg(tmp_path / "t").folder)
     assert table.snapshots() == ()
     snapshot = table.snapshot()
     assert (snapshot.info, snapshot.data_files, snapshot.vectors) == (SnapshotInfo(NO_SNAPSHOT), (), ())
@@ -187,13 +198,13 @@ def test_a_table_without_snapshots(tmp_path: Path) -> None:
     assert table.referenced() >= {str(tmp_path / "t" / "metadata" / "v1.metadata.json")}
 
 
-def test_no_such_snapshot(crafted: Crafted) -> None:
+def test_no_such_snapshot(crafted: IcebergFiles) -> None:
     with pytest.raises(UsageError, match="no snapshot 7"):
         open_iceberg(crafted.folder).snapshot(7)
 
 
 def test_the_current_snapshot_is_the_last_after_a_rollback(tmp_path: Path) -> None:
-    made = craft_table(tmp_path, *COMMITS, tweak=lambda metadata: metadata | {"current-snapshot-id": 102})
+    made = build_iceberg(tmp_path, *COMMITS, tweak=lambda metadata: metadata | {"current-snapshot-id": 102})
     table = open_iceberg(made.folder)
     assert [info.id for info in table.snapshots()] == [101, 103, 104, 102]
     assert table.snapshot().info.id == 102
@@ -201,13 +212,13 @@ def test_the_current_snapshot_is_the_last_after_a_rollback(tmp_path: Path) -> No
 
 def test_manifests_of_all_codecs(tmp_path: Path) -> None:
     for codec in ("null", "deflate", "snappy"):
-        table = open_iceberg(craft_table(tmp_path / codec, *COMMITS[:2], codec=codec).folder)
+        table = open_iceberg(build_iceberg(tmp_path / codec, *COMMITS[:2], codec=codec).folder)
         assert deleted(table, table.snapshot()) == {"a.parquet": RowSet([0, 100, 249])}
 
 
 def test_a_manifest_is_what_each_list_says_of_it(tmp_path: Path) -> None:
     """Its entries inherit from the list: of another list they are others."""
-    crafted = craft_table(tmp_path, Commit(data={"a.parquet": 5}), Commit())
+    crafted = build_iceberg(tmp_path, Commit(data={"a.parquet": 5}), Commit())
     lists = tmp_path / "metadata"
     with (lists / "snap-101.avro").open("rb") as file:
         (manifest,) = fastavro.reader(file)
@@ -215,11 +226,12 @@ def test_a_manifest_is_what_each_list_says_of_it(tmp_path: Path) -> None:
     later = {**manifest, "sequence_number": 2, "added_snapshot_id": 102}
     write_avro(lists / "snap-102.avro", list_schema(3), [later], "null")
     table = open_iceberg(crafted.folder)
-    records = [table.snapshot(number).data_files[0].record for number in (101, 102, 101)]
-    assert [(one["sequence_number"], one["snapshot_id"]) for one in records] == [(1, 101), (2, 102), (1, 101)]
+    files = [table.snapshot(number).data_files[0] for number in (101, 102, 101)]
+    numbers = [(file.sequence_number, ManifestEntry.of(file).snapshot_id) for file in files]
+    assert numbers == [(1, 101), (2, 102), (1, 101)]
 
 
-def test_files_and_vectors_are_values(crafted: Crafted) -> None:
+def test_files_and_vectors_are_values(crafted: IcebergFiles) -> None:
     snapshot = open_iceberg(crafted.folder).snapshot()
     values = snapshot.info, snapshot.data_files, snapshot.vectors
     assert pickle.loads(pickle.dumps(values)) == values
@@ -231,7 +243,7 @@ def test_files_and_vectors_are_values(crafted: Crafted) -> None:
 
 @pytest.mark.parametrize("location", ["s3://lake/db/t", "/elsewhere/t", "file:/elsewhere/t", "hdfs://h:8020/w/t/"])
 def test_a_moved_table_is_read_where_it_is(tmp_path: Path, location: str) -> None:
-    made = craft_table(tmp_path / "now here", *COMMITS, location=location)
+    made = build_iceberg(tmp_path / "now here", *COMMITS, location=location)
     table = open_iceberg(made.folder)
     assert table.folder.moved
     snapshot = table.snapshot(103)
@@ -243,7 +255,7 @@ def test_a_moved_table_is_read_where_it_is(tmp_path: Path, location: str) -> Non
     assert stored == table.referenced()
 
 
-def test_all_that_is_stored_is_referenced_but_orphans(crafted: Crafted) -> None:
+def test_all_that_is_stored_is_referenced_but_orphans(crafted: IcebergFiles) -> None:
     table = open_iceberg(crafted.folder)
     stored = {file.location for file in table.stored_files()}
     assert stored == table.referenced()
@@ -261,13 +273,13 @@ def test_logs_and_statistics_are_referenced(tmp_path: Path) -> None:
             "partition-statistics": [{"snapshot-id": 101, "statistics-path": "s3://other/p.parquet"}],
         }
 
-    made = craft_table(tmp_path, *COMMITS, location="s3://lake/t", tweak=tweak)
+    made = build_iceberg(tmp_path, *COMMITS, location="s3://lake/t", tweak=tweak)
     found = open_iceberg(made.folder).referenced()
     folder = tmp_path / "metadata"
     assert {str(folder / "v0.metadata.json"), str(folder / "s.stats"), "s3://other/p.parquet"} <= found
 
 
-def test_a_metadata_file_is_a_state_of_the_table(crafted: Crafted) -> None:
+def test_a_metadata_file_is_a_state_of_the_table(crafted: IcebergFiles) -> None:
     older = json.loads(crafted.metadata.read_text())
     older["snapshots"] = older["snapshots"][:2]
     older["current-snapshot-id"] = 102
@@ -279,7 +291,7 @@ def test_a_metadata_file_is_a_state_of_the_table(crafted: Crafted) -> None:
     assert live_ids(table, table.snapshot()) == ids_of(0, 250, 0, 100, 249) + ids_of(1, 120)
 
 
-def test_a_metadata_file_elsewhere_says_where_the_table_is(crafted: Crafted, tmp_path: Path) -> None:
+def test_a_metadata_file_elsewhere_says_where_the_table_is(crafted: IcebergFiles, tmp_path: Path) -> None:
     path = tmp_path / "copied.metadata.json"
     shutil.copy(crafted.metadata, path)
     table = open_table(path)
@@ -298,7 +310,7 @@ def part_of(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("scope", ["referenced", "bounds"])
 def test_position_deletes_of_one_data_file(tmp_path: Path, scope: str) -> None:
-    made = craft_table(
+    made = build_iceberg(
         tmp_path,
         Commit(data={"a": 20, "b": 20}),
         Commit(deletes=[{"a": RowSet([1, 2])}, {"b": RowSet([3])}], scope=scope),
@@ -324,7 +336,7 @@ def test_position_deletes_of_one_data_file(tmp_path: Path, scope: str) -> None:
 
 def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
     """They hold for data files of the partition that are not newer and have no vector, whatever paths they name."""
-    made = craft_table(
+    made = build_iceberg(
         tmp_path,
         Commit(data={"a1": 20, "a2": 20, "b1": 20}),
         Commit(
@@ -336,7 +348,7 @@ def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
     table = open_iceberg(made.folder)
     snapshot = table.snapshot()
     (wide,) = (vector for vector in snapshot.vectors if vector.format == "position-deletes")
-    assert (wide.data_file, wide.cardinality, wide.record["partition"]) == (None, 3, {"part": "a"})
+    assert (wide.data_file, wide.cardinality, ManifestEntry.of(wide).partition.label) == (None, 3, "part=a")
     assert [(one.data_file, one.rows) for one in snapshot.read(wide)] == [(made.paths["a1"], RowSet([1]))]
     assert deleted(table, snapshot) == {"a1": RowSet([1]), "a2": RowSet([9])}
 
@@ -349,17 +361,17 @@ def test_position_deletes_do_not_hold_for_newer_data_files(tmp_path: Path) -> No
         Commit(remove=["a"]),
         Commit(data={"a": 20}),
     )
-    table = open_iceberg(craft_table(tmp_path, *commits, version=2).folder)
+    table = open_iceberg(build_iceberg(tmp_path, *commits, version=2).folder)
     assert deleted(table, table.snapshot(102)) == {"a": RowSet([1]), "b": RowSet([2])}
     assert deleted(table, table.snapshot(103)) == {"b": RowSet([2])}
     assert deleted(table, table.snapshot(104)) == {"b": RowSet([2])}
-    with pytest.raises(UsageError, match=r"deletes-2-0.parquet: no position deletes of snapshot 101"):
+    with pytest.raises(UsageError, match=r"deletes-2-0.parquet: no vector of snapshot 101"):
         table.snapshot(101).read(table.snapshot().vectors[0])
 
 
 def test_position_deletes_of_another_file_than_they_say(tmp_path: Path) -> None:
     commit = Commit(data={"a": 20, "b": 20}, deletes=[{"a": RowSet([1]), "b": RowSet([2])}])
-    table = open_iceberg(craft_table(tmp_path, commit, version=2).folder)
+    table = open_iceberg(build_iceberg(tmp_path, commit, version=2).folder)
     (vector,) = table.snapshot().vectors
     with pytest.raises(NotCanonical, match=r"deletes-1-0.parquet: file_path: expected .*/data/a, found .*/data/b"):
         table.snapshot().read(vector)
@@ -371,7 +383,7 @@ def test_a_wrong_count_of_position_deletes(tmp_path: Path) -> None:
         return entry
 
     commit = Commit(data={"a": 20}, deletes=[{"a": RowSet([1])}])
-    table = open_iceberg(craft_table(tmp_path, commit, version=2, tweak_entry=tweak).folder)
+    table = open_iceberg(build_iceberg(tmp_path, commit, version=2, tweak_entry=tweak).folder)
     (vector,) = table.snapshot().vectors
     with pytest.raises(CardinalityMismatch, match=r"record_count: expected 2 .manifest., found 1 rows"):
         table.snapshot().read(vector)
@@ -381,7 +393,7 @@ def test_a_wrong_count_of_position_deletes(tmp_path: Path) -> None:
 
 
 def test_equality_deletes_are_met_when_rows_are_read(tmp_path: Path) -> None:
-    made = craft_table(
+    made = build_iceberg(
         tmp_path,
         Commit(data={"a": 20}),
         Commit(equality=True, vectors={"a": RowSet([4])}),
@@ -391,18 +403,20 @@ def test_equality_deletes_are_met_when_rows_are_read(tmp_path: Path) -> None:
     snapshot = table.snapshot()
     old, new = snapshot.data_files
     assert deleted(table, snapshot) == {"a": RowSet([4])}
-    with pytest.raises(Unsupported, match=r"data/a: equality deletes: .*equality-2.parquet holds for this one"):
+    with pytest.raises(Unsupported, match=r"data/a: equality deletes: .*equality-2.parquet applies to this one"):
         snapshot.rows(old)
     assert sum(part.batch.num_rows for part in snapshot.rows(new)) == 20
-    told = [snapshot.other_deletes(file) for file in (old, new)]
-    assert told == [f"equality deletes ({tmp_path}/data/equality-2.parquet)", None]
+    reasons = [snapshot.other_deletes(file) for file in (old, new)]
+    assert reasons == [f"equality deletes ({tmp_path}/data/equality-2.parquet)", None]
     first = table.snapshot(101)
     assert sum(part.batch.num_rows for part in first.rows(first.data_files[0])) == 20
     assert any(name.endswith("equality-2.parquet") for name in table.referenced())
 
 
 def test_equality_deletes_hold_in_their_partition(tmp_path: Path) -> None:
-    made = craft_table(tmp_path, Commit(data={"a1": 5, "b1": 5}), Commit(equality=True), spec=PARTS, partition=part_of)
+    made = build_iceberg(
+        tmp_path, Commit(data={"a1": 5, "b1": 5}), Commit(equality=True), spec=PARTS, partition=part_of
+    )
     table = open_iceberg(made.folder)
     snapshot = table.snapshot()
     first, second = snapshot.data_files
@@ -416,7 +430,7 @@ def test_equality_deletes_hold_in_their_partition(tmp_path: Path) -> None:
 
 def test_vectors_for_files_that_are_gone_and_second_vectors_are_listed(tmp_path: Path) -> None:
     vectors = {"a": RowSet([1]), "gone": RowSet([2])}
-    table = open_iceberg(craft_table(tmp_path, Commit(data={"a": 20}, vectors=vectors)).folder)
+    table = open_iceberg(build_iceberg(tmp_path, Commit(data={"a": 20}, vectors=vectors)).folder)
     snapshot = table.snapshot()
     assert sorted(str(vector.data_file).rpartition("/")[2] for vector in snapshot.vectors) == ["a", "gone"]
     assert deleted(table, snapshot) == vectors
@@ -435,14 +449,14 @@ def test_vectors_for_files_that_are_gone_and_second_vectors_are_listed(tmp_path:
     ],
 )
 def test_a_wrong_record_of_a_data_file(tmp_path: Path, change: dict[str, Any], match: str) -> None:
-    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=altered(change, content=0)).folder)
+    table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=altered(change, content=0)).folder)
     with pytest.raises(NotCanonical, match=match):
         table.snapshot()
 
 
 def test_a_data_file_twice(tmp_path: Path) -> None:
     tweak = altered({"file_path": "/t/same"}, content=0)
-    table = open_iceberg(craft_table(tmp_path, Commit(data={"a": 1, "b": 2}), tweak_entry=tweak).folder)
+    table = open_iceberg(build_iceberg(tmp_path, Commit(data={"a": 1, "b": 2}), tweak_entry=tweak).folder)
     with pytest.raises(
         NotCanonical, match=r"snap-101.avro: manifests: expected each data file once, found /t/same twic"
     ):
@@ -452,7 +466,7 @@ def test_a_data_file_twice(tmp_path: Path) -> None:
 def test_unknown_sizes_are_unknown(tmp_path: Path) -> None:
     """Paimon's Iceberg metadata has -1."""
     tweak = altered({"file_size_in_bytes": -1}, content=1)
-    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=tweak).folder)
+    table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=tweak).folder)
     snapshot = table.snapshot()
     (vector,) = snapshot.vectors
     assert vector.file_size is None
@@ -461,7 +475,7 @@ def test_unknown_sizes_are_unknown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", [{"file_format": "AVRO"}, {"file_format": "orc"}, {"file_format": "vortex"}])
 def test_data_files_of_other_formats_are_listed_not_read(tmp_path: Path, change: dict[str, Any]) -> None:
-    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=altered(change, content=0)).folder)
+    table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=altered(change, content=0)).folder)
     snapshot = table.snapshot()
     assert deleted(table, snapshot) == {"a": RowSet([1, 2])}
     with pytest.raises(Unsupported, match=r"data/a: file format: expected parquet, found (avro|orc|vortex)"):
@@ -470,20 +484,20 @@ def test_data_files_of_other_formats_are_listed_not_read(tmp_path: Path, change:
 
 def test_encrypted_data_files_are_listed_not_read(tmp_path: Path) -> None:
     tweak = altered({"key_metadata": b"k"}, content=0)
-    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=tweak).folder)
+    table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=tweak).folder)
     snapshot = table.snapshot()
     with pytest.raises(Unsupported, match="data/a: file: expected no encryption"):
         snapshot.rows(snapshot.data_files[0])
 
 
 def test_rows_are_held_against_the_manifest(tmp_path: Path) -> None:
-    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=altered({"record_count": 21}, content=0)).folder)
+    table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=altered({"record_count": 21}, content=0)).folder)
     snapshot = table.snapshot()
     with pytest.raises(CardinalityMismatch, match=r"data/a: record_count: expected 21 .manifest., found 20 rows"):
         list(snapshot.rows(snapshot.data_files[0]))
 
 
-def test_wrong_use_of_rows(crafted: Crafted) -> None:
+def test_wrong_use_of_rows(crafted: IcebergFiles) -> None:
     table = open_iceberg(crafted.folder)
     snapshot = table.snapshot()
     with pytest.raises(UsageError, match="no column 'nothing': it has id, name"):
@@ -494,7 +508,7 @@ def test_wrong_use_of_rows(crafted: Crafted) -> None:
         snapshot.rows(gone)
 
 
-def test_a_manifest_list_that_names_itself(crafted: Crafted) -> None:
+def test_a_manifest_list_that_names_itself(crafted: IcebergFiles) -> None:
     path = crafted.folder / "metadata" / "snap-104.avro"
     manifest = {"manifest_path": str(path), "manifest_length": 1, "partition_spec_id": 0}
     names = ("manifest_path", "string", 500), ("manifest_length", "long", 501), ("partition_spec_id", "int", 502)
@@ -522,7 +536,7 @@ def test_snapshots_that_are_not_read(tmp_path: Path) -> None:
         return metadata
 
     for name, tweak in (("encrypted", encrypted), ("inline", inline)):
-        table = open_iceberg(craft_table(tmp_path / name, VECTOR, tweak=tweak).folder)
+        table = open_iceberg(build_iceberg(tmp_path / name, VECTOR, tweak=tweak).folder)
         assert len(table.snapshots()) == 1
         with pytest.raises(Unsupported, match="snapshot 101"):
             table.snapshot()
@@ -543,9 +557,9 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="module")
-def valid(tmp_path_factory: pytest.TempPathFactory) -> Crafted:
+def valid(tmp_path_factory: pytest.TempPathFactory) -> IcebergFiles:
     folder = tmp_path_factory.mktemp("valid")
-    return craft_table(folder, *COMMITS, spec=PARTS, partition=part_of, properties={"owner": "x"})
+    return build_iceberg(folder, *COMMITS, spec=PARTS, partition=part_of, properties={"owner": "x"})
 
 
 def use(location: Path) -> None:
@@ -563,7 +577,7 @@ def use(location: Path) -> None:
 
 @given(st.data())
 @settings(max_examples=150)
-def test_any_metadata_ends_in_a_value_or_an_error(valid: Crafted, data: st.DataObject) -> None:
+def test_any_metadata_ends_in_a_value_or_an_error(valid: IcebergFiles, data: st.DataObject) -> None:
     metadata = json.loads(valid.metadata.read_text())
     place = data.draw(st.sampled_from(list(places(metadata))))
     value = data.draw(values())
@@ -585,7 +599,7 @@ def test_any_metadata_ends_in_a_value_or_an_error(valid: Crafted, data: st.DataO
 
 @given(st.data())
 @settings(max_examples=150)
-def test_damaged_manifests_end_in_a_value_or_an_error(valid: Crafted, data: st.DataObject) -> None:
+def test_damaged_manifests_end_in_a_value_or_an_error(valid: IcebergFiles, data: st.DataObject) -> None:
     """Bytes of a manifest or a manifest list are changed, in a copy that the metadata names."""
     name = data.draw(st.sampled_from(["snap-104.avro", "manifest-4-0.avro", "manifest-4-1.avro"]))
     path = valid.folder / "metadata" / name
@@ -602,7 +616,7 @@ def test_damaged_manifests_end_in_a_value_or_an_error(valid: Crafted, data: st.D
 
 
 def test_no_orphans_beside_newer_metadata(tmp_path: Path) -> None:
-    made = craft_table(tmp_path, *COMMITS)
+    made = build_iceberg(tmp_path, *COMMITS)
     older = json.loads(made.metadata.read_text())
     older |= {"snapshots": older["snapshots"][:1], "current-snapshot-id": 101, "refs": {}}
     made.metadata.rename(made.metadata.with_name("v2.metadata.json"))
@@ -616,7 +630,7 @@ SCHEMES = [("hdfs://host:8020", ""), ("file:", ""), ("", "file:"), ("s3a://lake"
 """How the deletes spell their data files, and how the manifests do."""
 
 
-def respelled(folder: Path, deletes: str, manifests: str, *commits: Commit, **given: Any) -> Crafted:
+def respelled(folder: Path, deletes: str, manifests: str, *commits: Commit, **given: Any) -> IcebergFiles:
     """Make a table whose deletes name data files with another scheme than its manifests."""
     location = f"{deletes}{folder}"
 
@@ -627,7 +641,7 @@ def respelled(folder: Path, deletes: str, manifests: str, *commits: Commit, **gi
         path = file["file_path"].replace(location, f"{manifests}{folder}")
         return {**entry, "data_file": {**file, "file_path": path}}
 
-    return craft_table(folder, *commits, version=2, location=location, tweak_entry=spelled, **given)
+    return build_iceberg(folder, *commits, version=2, location=location, tweak_entry=spelled, **given)
 
 
 @pytest.mark.parametrize("scope", ["referenced", "bounds", None])
@@ -658,7 +672,7 @@ def test_position_deletes_by_another_scheme(tmp_path: Path, deletes: str, manife
 
 def test_one_file_of_deletes_in_two_spellings(tmp_path: Path) -> None:
     commits = Commit(data={"a": 10}), Commit(deletes=[{"a": RowSet([1])}], scope=None)
-    made = craft_table(tmp_path, *commits, version=2, tweak_entry=altered({"record_count": 2}, content=1))
+    made = build_iceberg(tmp_path, *commits, version=2, tweak_entry=altered({"record_count": 2}, content=1))
     path = made.paths["a"]
     deletes = next((tmp_path / "data").glob("deletes-*"))
     pq.write_table(pa.table([[path, f"hdfs://host{path}"], [1, 3]], schema=pq.read_schema(deletes)), deletes)
@@ -680,24 +694,24 @@ def test_no_path_climbs_out_of_the_table(tmp_path: Path, path: str) -> None:
     def climbing(entry: dict[str, Any]) -> dict[str, Any]:
         return {**entry, "data_file": {**entry["data_file"], "file_path": path.format("s3://lake/t")}}
 
-    made = craft_table(tmp_path, Commit(data={"a.parquet": 10}), location="s3://lake/t", tweak_entry=climbing)
+    made = build_iceberg(tmp_path, Commit(data={"a.parquet": 10}), location="s3://lake/t", tweak_entry=climbing)
     with pytest.raises(NotCanonical, match=r"path: expected no step \.\. below the folder"):
         open_iceberg(made.folder).snapshot()
 
 
 def test_snapshots_without_a_current_one(tmp_path: Path) -> None:
-    made = craft_table(tmp_path, Commit(data={"a": 5}), tweak=lambda metadata: metadata | {"current-snapshot-id": -1})
+    made = build_iceberg(tmp_path, Commit(data={"a": 5}), tweak=lambda metadata: metadata | {"current-snapshot-id": -1})
     table = open_iceberg(made.folder)
     assert table.snapshot().data_files == ()
     assert len(table.snapshot(101).data_files) == 1
-    with_current = open_iceberg(craft_table(tmp_path / "t", Commit(data={"a": 5})).folder)
+    with_current = open_iceberg(build_iceberg(tmp_path / "t", Commit(data={"a": 5})).folder)
     with pytest.raises(UsageError, match="no snapshot -1"):
         with_current.snapshot(NO_SNAPSHOT)
 
 
 @pytest.mark.parametrize("location", ["./t", "t", "t/", ".", "../lake/t", "file://elsewhere/lake/t"])
 def test_locations_that_mean_where_the_table_is(tmp_path: Path, location: str) -> None:
-    made = craft_table(tmp_path / "t", VECTOR, location=location)
+    made = build_iceberg(tmp_path / "t", VECTOR, location=location)
     table = open_iceberg(made.folder)
     assert live_ids(table, table.snapshot()) == [number for number in ids_of(0, 20) if number not in (1, 2)]
     found = audit(table)
@@ -711,7 +725,7 @@ def test_a_relative_path_is_below_the_folder_whether_it_begins_with_the_location
         path = entry["data_file"]["file_path"].removeprefix("./t/")
         return entry | {"data_file": entry["data_file"] | {"file_path": path}}
 
-    table = open_iceberg(craft_table(tmp_path / "t", Commit(data={"a": 5}), location="./t", tweak_entry=tweak).folder)
+    table = open_iceberg(build_iceberg(tmp_path / "t", Commit(data={"a": 5}), location="./t", tweak_entry=tweak).folder)
     snapshot = table.snapshot()
     assert snapshot.data_files[0].path == "data/a"
     assert live_ids(table, snapshot) == ids_of(0, 5)
@@ -723,6 +737,6 @@ def test_paths_of_another_host_are_findings(tmp_path: Path) -> None:
     def tweak(entry: dict[str, Any]) -> dict[str, Any]:
         return entry | {"data_file": entry["data_file"] | {"file_path": "file://elsewhere/other/a"}}
 
-    made = craft_table(tmp_path / "t", Commit(data={"a": 5}), location="file://elsewhere/t", tweak_entry=tweak)
+    made = build_iceberg(tmp_path / "t", Commit(data={"a": 5}), location="file://elsewhere/t", tweak_entry=tweak)
     with pytest.raises(NotCanonical, match="must not name a host"):
         open_iceberg(made.folder).snapshot()

@@ -18,13 +18,13 @@ from dvcodec.core.errors import (
     Unsupported,
 )
 from dvcodec.tables.iceberg import open as open_iceberg
-from tables.iceberg.crafted import VECTOR, Commit, altered, craft_table
+from samples.iceberg_table import VECTOR, Commit, altered, build_iceberg
 
 
 def test_vectors_are_read_from_many_threads(tmp_path: Path) -> None:
     names = [f"f{i}" for i in range(60)]
     rows = {name: RowSet([i, 2 * i + 1]) for i, name in enumerate(names)}
-    made = craft_table(tmp_path, Commit(data=dict.fromkeys(names, 500), vectors=rows), parquet=False, per_puffin=7)
+    made = build_iceberg(tmp_path, Commit(data=dict.fromkeys(names, 500), vectors=rows), parquet=False, per_puffin=7)
     table = open_iceberg(made.folder)
     snapshot = table.snapshot()
     with ThreadPoolExecutor(8) as pool:
@@ -52,7 +52,7 @@ def test_vectors_are_read_from_many_threads(tmp_path: Path) -> None:
 def test_a_wrong_record_of_a_vector(
     tmp_path: Path, change: dict[str, Any], error: type[DecodeError], match: str
 ) -> None:
-    table = open_iceberg(craft_table(tmp_path, VECTOR, tweak_entry=altered(change, content=1)).folder)
+    table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=altered(change, content=1)).folder)
     snapshot = table.snapshot()
     (vector,) = snapshot.vectors
     with pytest.raises(error, match=match):
@@ -60,7 +60,7 @@ def test_a_wrong_record_of_a_vector(
 
 
 def test_a_damaged_vector_is_named(tmp_path: Path) -> None:
-    made = craft_table(tmp_path, VECTOR)
+    made = build_iceberg(tmp_path, VECTOR)
     table = open_iceberg(made.folder)
     (vector,) = table.snapshot().vectors
     data = bytearray(Path(vector.location).read_bytes())
@@ -71,14 +71,14 @@ def test_a_damaged_vector_is_named(tmp_path: Path) -> None:
         table.snapshot().read(vector)
 
 
-def test_a_vector_in_a_file_that_is_no_puffin(tmp_path: Path) -> None:
+def test_a_vector_in_a_file_that_is_not_puffin(tmp_path: Path) -> None:
     """Bare blobs, and files of Delta, stand under the format name of Puffin."""
     rows = RowSet([1, 2, 17])
     blob = iceberg.encode(rows)
     for name, head in (("bare", b""), ("delta", b"\x01")):
         change = {"content_offset": len(head), "content_size_in_bytes": len(blob), "record_count": 3}
         change["file_size_in_bytes"] = len(head + blob)
-        made = craft_table(tmp_path / name, VECTOR, tweak_entry=altered(change, content=1))
+        made = build_iceberg(tmp_path / name, VECTOR, tweak_entry=altered(change, content=1))
         table = open_iceberg(made.folder)
         snapshot = table.snapshot()
         (vector,) = snapshot.vectors

@@ -6,12 +6,13 @@ import json
 import shutil
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from battery import outcome
+from battery import flipped, outcome
 from dvcodec import (
     CardinalityMismatch,
     DecodeError,
@@ -24,7 +25,7 @@ from dvcodec import (
 )
 from dvcodec.lance import wire
 from dvcodec.tables import TableKind, open_table
-from dvcodec.tables.lance import LanceTable
+from dvcodec.tables.lance import DeletionRecord, FragmentRecord, LanceTable
 from dvcodec.tables.lance import open as open_dataset
 
 from .truth import check_metadata, check_rows
@@ -71,7 +72,7 @@ def test_both_kinds_of_files_are_read(datasets: Path) -> None:
             (found,) = snapshot.read(vector)
             assert found.stats is not None
             assert found.stats.size == Path(vector.location).stat().st_size
-            seen.add(vector.record["kind"])
+            seen.add(DeletionRecord.of(vector).file.kind)
     assert seen == {"arrow", "bin"}
 
 
@@ -152,7 +153,7 @@ def test_files_of_base_paths(tmp_path: Path) -> None:
         ("s3://bucket/files/c.lance", "s3://bucket/files/c.lance", None),
         ("data/d.lance", f"{tmp_path}/data/d.lance", 7),
     ]
-    assert snapshot.data_files[0].record["files"] == ["/else/where/data/a.lance", "data/b.lance"]
+    assert snapshot.data_files[0].files == ("/else/where/data/a.lance", "data/b.lance")
     assert [(vector.data_file, vector.location) for vector in snapshot.vectors] == [
         ("/else/where/data/a.lance", "/else/where/_deletions/0-1-77.arrow"),
         ("data/d.lance", f"{tmp_path}/_deletions/2-1-77.arrow"),
@@ -210,7 +211,7 @@ def test_a_version_without_fragments(tmp_path: Path) -> None:
     assert (snapshot.info.timestamp_ms, snapshot.info.operation, snapshot.info.parent) == (None, None, None)
 
 
-def test_a_transaction_file_that_is_gone_is_no_operation(tmp_path: Path) -> None:
+def test_without_its_transaction_file_a_version_has_no_operation(tmp_path: Path) -> None:
     table = dataset(tmp_path, wire.message(12, b"2-x.txn"))
     assert table.snapshots()[0].operation is None
     (tmp_path / "_transactions").mkdir()
@@ -244,7 +245,7 @@ def test_a_deletion_file_of_other_rows(damaged: Callable[[str], LanceTable]) -> 
 def test_a_deletion_file_of_the_other_kind(damaged: Callable[[str], LanceTable]) -> None:
     table = damaged("kinds")
     snapshot = table.snapshot(2)
-    vector = next(vector for vector in snapshot.vectors if vector.record["kind"] == "arrow")
+    vector = next(vector for vector in snapshot.vectors if DeletionRecord.of(vector).file.kind == "arrow")
     (found,) = snapshot.read(vector)
     number = lance.write_deletion_file(table.location, found.rows, fragment=0, read_version=1, kind="bin")
     shutil.copy(number.path(table.location), vector.location)
@@ -257,9 +258,9 @@ def test_a_record_of_another_file_and_of_a_later_version(datasets: Path) -> None
     snapshot = table.snapshot(3)
     one, other = snapshot.vectors[:2]
     assert "name" in [finding.check for finding in snapshot.check_container(one.location, [other])]
-    record = {**one.record, "version": one.record["read_version"]}
-    late = type(one)(**{**{name: getattr(one, name) for name in one.__slots__}, "record": record})
-    assert [finding.check for finding in snapshot.check_container(one.location, [late])] == ["read-version"]
+    started = DeletionRecord.of(one).file.read_version
+    early = replace(snapshot, info=replace(snapshot.info, id=started))
+    assert [finding.check for finding in early.check_container(one.location, [one])] == ["read-version"]
 
 
 def test_positions_beyond_the_fragment(damaged: Callable[[str], LanceTable]) -> None:
@@ -288,9 +289,8 @@ def test_flipped_bits_of_a_manifest_are_a_value_or_an_error(damaged: Callable[[s
 
     refused = 0
     for bit in range(0, 8 * len(valid), 11):
-        data = bytearray(valid)
-        data[bit >> 3] ^= 1 << (bit & 7)
-        refused += isinstance(outcome(snapshot, bytes(data)), DecodeError)
+        data = flipped(valid, bit)
+        refused += isinstance(outcome(snapshot, data), DecodeError)
     assert refused > len(valid) // 11
     for size in range(0, len(valid), 7):
         assert isinstance(outcome(snapshot, valid[:size]), DecodeError)
@@ -343,6 +343,6 @@ def test_other_rows_than_the_manifest_says(datasets: Path) -> None:
     other = type(file)(file.path, file.location, 21, record=file.record)
     with pytest.raises(NotCanonical, match="rows of fragment 0: expected 21, found 20"):
         list(snapshot.rows(other))
-    gone = type(file)(file.path, file.location, 20, record={"fragment": 99})
+    gone = replace(file, record=FragmentRecord(99, 0))
     with pytest.raises(UsageError, match="no fragment 99"):
         list(snapshot.rows(gone))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dvcodec import DecodeError, NotCanonical, Truncated, Unsupported
 from dvcodec.tables.paimon.binary_row import decode_row
 from dvcodec.tables.paimon.schema import parse_type
-from tables.paimon.crafted import encode_row
+from samples.paimon_table import encode_row
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "BOOLEAN": st.booleans(),
@@ -72,7 +72,7 @@ def test_truncations_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "name", "told"),
+    ("data", "name", "message"),
     [
         (b"\0\0\0\x02" + bytes(24), "INT", "expected 1 fields, found 2"),
         (b"\0\0\0\x01" + bytes(8) + b"abcdefg\x88", "STRING", "at most 7 bytes in place"),
@@ -84,8 +84,8 @@ def test_truncations_are_refused() -> None:
         ),
     ],
 )
-def test_values_that_cannot_be_are_refused(data: bytes, name: str, told: str) -> None:
-    with pytest.raises(NotCanonical, match=told):
+def test_values_that_cannot_be_are_refused(data: bytes, name: str, message: str) -> None:
+    with pytest.raises(NotCanonical, match=message):
         decode_row(data, types(name), source="s", what="w")
 
 

@@ -14,33 +14,33 @@ from dvcodec.tables import Folder
 from dvcodec.tables.paimon.files import Layout, external_path
 from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest
 from dvcodec.tables.paimon.metadata import TableSchema, read_schema
-from tables.paimon.crafted import CraftedFile, craft_table
+from samples.paimon_table import PaimonFile, build_paimon
 
 ROWS = pa.table({"a": pa.array([1], pa.int32()), "p": ["x y"]})
-FILE = CraftedFile("f.parquet", ROWS, partition=("x y",), folder="p=x y", bucket=4, more={"_EXTRA_FILES": ["f.index"]})
+FILE = PaimonFile("f.parquet", ROWS, partition=("x y",), folder="p=x y", bucket=4, more={"_EXTRA_FILES": ["f.index"]})
 INDEX = paimon.IndexManifestEntry(paimon.DELETION_VECTORS, "index-1", 1, 0)
 
 
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[Folder, TableSchema, ManifestEntry]:
     folder = Folder(
-        str(craft_table(tmp_path / "t", [(0, "a", "INT"), (1, "p", "STRING")], [[FILE]], partition_keys=["p"]))
+        str(build_paimon(tmp_path / "t", [(0, "a", "INT"), (1, "p", "STRING")], [[FILE]], partition_keys=["p"]))
     )
     return folder, read_schema(folder, 0), read_manifest(folder, "manifest-1-0")[0]
 
 
 def external(entry: ManifestEntry, path: str) -> ManifestEntry:
-    return replace(entry, file=dict(entry.file) | {"_EXTERNAL_PATH": path})
+    return replace(entry, file=replace(entry.file, external_path=path))
 
 
-def test_data_file_lies_in_partition_and_bucket(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
+def test_data_file_is_stored_in_partition_and_bucket(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
     folder, schema, entry = made
     found = Layout(folder, schema).data_file(entry)
     assert found.path == "p=x y/bucket-4/f.parquet"
     assert found.location == f"{folder.location}/p=x y/bucket-4/f.parquet"
     assert (found.physical_rows, found.size, found.partition) == (1, Path(found.location).stat().st_size, "p=x y")
-    assert (found.record["_BUCKET"], found.record["_LEVEL"]) == (4, 0)
-    assert "_VALUE_STATS" not in found.record
+    assert (found.bucket, found.partition_key) == (4, entry.file.partition)
+    assert found.record == entry.file
     assert list(Layout(folder, schema).files(entry)) == [found.path, "p=x y/bucket-4/f.index"]
 
 
@@ -54,14 +54,14 @@ def test_external_path_is_taken_whole(made: tuple[Folder, TableSchema, ManifestE
 
 @pytest.mark.parametrize("path", ["", "f.parquet", "../f", "/a/../../etc/x", "s3://a/../b", "/a\0"])
 def test_external_path_that_leads_elsewhere_is_refused(path: str) -> None:
-    with pytest.raises(NotCanonical, match="m: _EXTERNAL_PATH: expected a whole path"):
+    with pytest.raises(NotCanonical, match="m: _EXTERNAL_PATH: expected an absolute path"):
         external_path(path, "m")
 
 
-def test_index_files_lie_together_or_beside_the_data(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
+def test_index_files_are_stored_together_or_beside_the_data(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
     folder, schema, entry = made
     beside = replace(schema, options={"index-file-in-data-file-dir": "true"})
-    index = replace(INDEX, partition=entry.partition, bucket=4)
+    index = replace(INDEX, partition=entry.file.partition, bucket=4)
     assert Layout(folder, schema).index_file(index, "m") == "index/index-1"
     assert Layout(folder, beside).index_file(index, "m") == "p=x y/bucket-4/index-1"
     whole = replace(index, external_path="oss://b/index-1")

@@ -11,7 +11,7 @@ import pytest
 
 from dvcodec import DecodeError, UsageError
 from dvcodec.tables.paimon import PaimonTable
-from tables.paimon.crafted import CraftedFile, craft_table
+from samples.paimon_table import PaimonFile, build_paimon
 
 COLUMNS = [(0, "id", "BIGINT"), (1, "p", "STRING"), (2, "d", "DECIMAL(20, 2)")]
 ROWS = pa.table({"id": range(20)})
@@ -29,9 +29,9 @@ FILES = [
 def table(tmp_path: Path) -> PaimonTable:
     from decimal import Decimal
 
-    long = CraftedFile("a.parquet", ROWS, [1, 2], ("longer than 7", Decimal("1.50")), "p=longer than 7/d=1.50")
-    short = CraftedFile("b.parquet", ROWS, [3], ("x", None), "p=x/d=__DEFAULT_PARTITION__", bits=64)
-    path = craft_table(tmp_path / "t", COLUMNS, [[long], [long, short]], partition_keys=["p", "d"])
+    long = PaimonFile("a.parquet", ROWS, [1, 2], ("longer than 7", Decimal("1.50")), "p=longer than 7/d=1.50")
+    short = PaimonFile("b.parquet", ROWS, [3], ("x", None), "p=x/d=__DEFAULT_PARTITION__", bits=64)
+    path = build_paimon(tmp_path / "t", COLUMNS, [[long], [long, short]], partition_keys=["p", "d"])
     return PaimonTable(str(path))
 
 

@@ -13,20 +13,20 @@ import pytest
 from dvcodec import DecodeError, NotCanonical, Unsupported
 from dvcodec.tables import Folder
 from dvcodec.tables.paimon.manifests import live_entries, read_manifest, read_manifest_list
-from tables.paimon.crafted import FILE_FIELDS, LIST_SCHEMA, MANIFEST_SCHEMA, CraftedFile, craft_table, rewrite_avro
+from samples.paimon_table import FILE_FIELDS, LIST_SCHEMA, MANIFEST_SCHEMA, PaimonFile, build_paimon, rewrite_avro
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int32())})
-A, B = CraftedFile("a.parquet", ROWS), CraftedFile("b.parquet", ROWS, level=1)
+A, B = PaimonFile("a.parquet", ROWS), PaimonFile("b.parquet", ROWS, level=1)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    return Folder(str(craft_table(tmp_path / "t", [(0, "a", "INT")], [[A], [A, B], [B]])))
+    return Folder(str(build_paimon(tmp_path / "t", [(0, "a", "INT")], [[A], [A, B], [B]])))
 
 
 def names(folder: Folder, *lists: str) -> list[str]:
     entries = (entry for name in lists for m in read_manifest_list(folder, name) for entry in read_manifest(folder, m))
-    return [entry.file["_FILE_NAME"] for entry in live_entries(entries)]
+    return [entry.file.file_name for entry in live_entries(entries)]
 
 
 def test_additions_and_deletions_are_merged(folder: Folder) -> None:
@@ -36,9 +36,9 @@ def test_additions_and_deletions_are_merged(folder: Folder) -> None:
 
 
 def test_file_of_another_level_or_with_another_index_is_another(tmp_path: Path) -> None:
-    indexed = CraftedFile("b.parquet", ROWS, level=1, more={"_EXTRA_FILES": ["b.parquet.index"]})
-    upgraded = CraftedFile("a.parquet", ROWS, level=5)
-    folder = Folder(str(craft_table(tmp_path / "t", [(0, "a", "INT")], [[A, B], [upgraded, indexed]])))
+    indexed = PaimonFile("b.parquet", ROWS, level=1, more={"_EXTRA_FILES": ["b.parquet.index"]})
+    upgraded = PaimonFile("a.parquet", ROWS, level=5)
+    folder = Folder(str(build_paimon(tmp_path / "t", [(0, "a", "INT")], [[A, B], [upgraded, indexed]])))
     assert names(folder, "manifest-list-2-0", "manifest-list-2-1") == ["a.parquet", "b.parquet"]
     # Compaction of manifests may put a deletion before the addition.
     (added, removed) = (read_manifest(folder, f"manifest-{n}-0") for n in (1, 2))
@@ -88,7 +88,7 @@ def _file(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any
 
 
 @pytest.mark.parametrize(
-    ("change", "kind", "told"),
+    ("change", "kind", "message"),
     [
         (lambda r: r.update(_VERSION=3), Unsupported, "_VERSION: expected 2, found 3"),
         (lambda r: r.update(_KIND=2), NotCanonical, "_KIND: expected 0"),
@@ -101,10 +101,10 @@ def _file(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any
     ],
 )
 def test_entry_that_is_not_valid_is_refused_by_field(
-    folder: Folder, change: Callable[[dict[str, Any]], object], kind: type[DecodeError], told: str
+    folder: Folder, change: Callable[[dict[str, Any]], object], kind: type[DecodeError], message: str
 ) -> None:
     rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", change)
-    with pytest.raises(kind, match=f"manifest/manifest-1-0.*: {told}"):
+    with pytest.raises(kind, match=f"manifest/manifest-1-0.*: {message}"):
         read_manifest(folder, "manifest-1-0")
 
 
@@ -128,10 +128,10 @@ def test_fields_that_a_producer_lacks_are_none(folder: Folder) -> None:
     schema["fields"][-1]["type"]["fields"] = old
     rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", _unchanged, schema)
     (entry,) = read_manifest(folder, "manifest-1-0")
-    assert entry.file.get("_FIRST_ROW_ID") is None
+    assert entry.file.first_row_id is None
 
 
-def test_fields_that_are_not_known_are_kept(folder: Folder) -> None:
+def test_fields_that_are_not_known_are_named(folder: Folder) -> None:
     schema: dict[str, Any] = copy.deepcopy(MANIFEST_SCHEMA)
     schema["fields"][-1]["type"]["fields"] = [
         *FILE_FIELDS,
@@ -139,7 +139,7 @@ def test_fields_that_are_not_known_are_kept(folder: Folder) -> None:
     ]
     rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", _file(lambda f: f.update(_NEW=[5])), schema)
     (entry,) = read_manifest(folder, "manifest-1-0")
-    assert entry.file["_NEW"] == [5]
+    assert entry.file.unknown == ("_NEW",)
 
 
 @pytest.mark.parametrize("name", ["_FILE_NAME", "_ROW_COUNT", "_EXTRA_FILES"])
@@ -151,7 +151,7 @@ def test_schema_without_a_needed_field_is_refused(folder: Folder, name: str) -> 
         read_manifest(folder, "manifest-1-0")
 
 
-def test_list_is_no_manifest(folder: Folder) -> None:
+def test_manifest_list_is_not_a_manifest(folder: Folder) -> None:
     rewrite_avro(
         Path(folder.location) / "manifest/manifest-1-0",
         lambda record: record.update(_FILE_SIZE=1, **_LIST),

@@ -59,7 +59,7 @@ def test_schema_of_java_0_9(vectors: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"id": "2"}, "id: expected an integer"),
         ({"id": "-"}, "id: expected an integer"),
@@ -74,14 +74,14 @@ def test_schema_of_java_0_9(vectors: Path) -> None:
         ({"timeMillis": None}, "timeMillis: expected an integer"),
     ],
 )
-def test_snapshot_that_is_not_valid_is_refused_by_field(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
+def test_snapshot_that_is_not_valid_is_refused_by_field(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     folder = put(tmp_path, "snapshot/snapshot-2", SNAPSHOT | changes)
-    with pytest.raises(NotCanonical, match=f"snapshot/snapshot-2: {told}"):
+    with pytest.raises(NotCanonical, match=f"snapshot/snapshot-2: {message}"):
         read_snapshot(folder, "snapshot/snapshot-2")
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"id": 1}, "id: expected 0"),
         ({"fields": {}}, "fields: expected an array"),
@@ -96,9 +96,9 @@ def test_snapshot_that_is_not_valid_is_refused_by_field(tmp_path: Path, changes:
         ({"options": {"x": 1}}, "options.x: expected a string"),
     ],
 )
-def test_schema_that_is_not_valid_is_refused_by_field(tmp_path: Path, changes: dict[str, Any], told: str) -> None:
+def test_schema_that_is_not_valid_is_refused_by_field(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     folder = put(tmp_path, "schema/schema-0", SCHEMA | changes)
-    with pytest.raises(NotCanonical, match=f"schema/schema-0: {told}"):
+    with pytest.raises(NotCanonical, match=f"schema/schema-0: {message}"):
         read_schema(folder, 0)
 
 
@@ -118,7 +118,7 @@ def test_what_is_missing_in_old_files_is_none(tmp_path: Path) -> None:
     assert read_schema(folder, 0).options == {}
 
 
-def test_files_are_told_by_number() -> None:
+def test_files_are_ordered_by_number() -> None:
     names = [
         "schema-0",
         "schema-10",

@@ -11,7 +11,7 @@ from dvcodec import Unsupported
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
 from dvcodec.tables.paimon.schema import parse_type
-from tables.paimon.crafted import encode_row
+from samples.paimon_table import encode_row
 
 GOLDEN = Path(__file__).with_name("partitions.tsv")
 """Made with Paimon's library 1.4.2: type, serialized partition, and its folder with and without ``legacy-name``; ``-``

@@ -12,18 +12,18 @@ import pytest
 from dvcodec import DecodeError
 from dvcodec.tables import Folder
 from dvcodec.tables.paimon.references import referenced_files
-from tables.paimon.crafted import CraftedFile, craft_table
+from samples.paimon_table import PaimonFile, build_paimon
 
 ROWS = pa.table({"id": pa.array(range(10))})
 COLUMNS = [(0, "id", "BIGINT")]
-A = CraftedFile("a.parquet", ROWS, [1], more={"_EXTRA_FILES": ["a.parquet.index"]})
-B = CraftedFile("b.parquet", ROWS)
-C = CraftedFile("c.parquet", ROWS, [2])
+A = PaimonFile("a.parquet", ROWS, [1], more={"_EXTRA_FILES": ["a.parquet.index"]})
+B = PaimonFile("b.parquet", ROWS)
+C = PaimonFile("c.parquet", ROWS, [2])
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    return craft_table(tmp_path / "t", COLUMNS, [[A], [A, B], [B, C]])
+    return build_paimon(tmp_path / "t", COLUMNS, [[A], [A, B], [B, C]])
 
 
 def needed(table: Path) -> set[str]:

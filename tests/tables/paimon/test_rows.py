@@ -13,7 +13,7 @@ import pytest
 from dvcodec import NotCanonical, Unsupported, UsageError
 from dvcodec.tables import PhysicalRows, Snapshot
 from dvcodec.tables.paimon import PaimonTable
-from tables.paimon.crafted import CraftedFile, craft_table
+from samples.paimon_table import PaimonFile, build_paimon
 
 COLUMNS = [(0, "id", "BIGINT NOT NULL"), (1, "name", "STRING")]
 ROWS = pa.table({"id": range(250), "name": [f"row {i}" for i in range(250)]})
@@ -46,7 +46,7 @@ def keyed(rows: int = 4, kinds: list[int] | None = None) -> pa.Table:
 
 @pytest.mark.parametrize("name", ["f.parquet", "f.orc"])
 def test_rows_come_in_physical_order_without_gaps(tmp_path: Path, name: str) -> None:
-    path = craft_table(tmp_path / "t", COLUMNS, [[CraftedFile(name, ROWS)]])
+    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile(name, ROWS)]])
     _, snapshot, parts = read(path, batch_rows=70)
     assert sum(part.batch.num_rows for part in parts) == 250
     at = 0
@@ -62,7 +62,7 @@ def test_rows_come_in_physical_order_without_gaps(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", ["f.parquet", "f.orc"])
 def test_columns_are_given_in_the_order_asked_for(tmp_path: Path, name: str) -> None:
-    path = craft_table(tmp_path / "t", COLUMNS, [[CraftedFile(name, ROWS)]])
+    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile(name, ROWS)]])
     assert values(path, columns=["name", "id"])[7] == {"name": "row 7", "id": 7}
     assert values(path, columns=["name"])[249] == {"name": "row 249"}
     parts = read(path, columns=[])[2]
@@ -77,8 +77,8 @@ def test_columns_are_matched_by_id_through_renames_additions_and_drops(tmp_path:
     after = [(3, "name", "DATE"), (1, "title", "STRING"), (0, "id", "BIGINT")]
     old = pa.table({"id": pa.array([1, 2], pa.int32()), "name": ["a", None], "gone": pa.array([7, 8], pa.int32())})
     new = pa.table({"name": [date(2024, 1, 2)], "title": ["c"], "id": pa.array([3])})
-    files = [CraftedFile("old.parquet", old), CraftedFile("new.parquet", new, schema_id=1)]
-    path = craft_table(tmp_path / "t", [before, after], [files[:1], files])
+    files = [PaimonFile("old.parquet", old), PaimonFile("new.parquet", new, schema_id=1)]
+    path = build_paimon(tmp_path / "t", [before, after], [files[:1], files])
     assert values(path) == [{"name": None, "title": "a", "id": 1}, {"name": None, "title": None, "id": 2}]
     assert values(path, number=1) == [{"name": date(2024, 1, 2), "title": "c", "id": 3}]
     table = PaimonTable(str(path))
@@ -90,8 +90,8 @@ def test_columns_are_matched_by_id_through_renames_additions_and_drops(tmp_path:
 
 def test_change_of_a_type_that_loses_is_named(tmp_path: Path) -> None:
     old = pa.table({"id": pa.array([1])})
-    files = [CraftedFile("old.parquet", old), CraftedFile("new.parquet", old, schema_id=1)]
-    path = craft_table(tmp_path / "t", [[(0, "id", "BIGINT")], [(0, "id", "INT")]], [files])
+    files = [PaimonFile("old.parquet", old), PaimonFile("new.parquet", old, schema_id=1)]
+    path = build_paimon(tmp_path / "t", [[(0, "id", "BIGINT")], [(0, "id", "INT")]], [files])
     with pytest.raises(Unsupported, match=r"old\.parquet: column id: expected a type that INT holds"):
         read(path)
 
@@ -105,13 +105,13 @@ def test_partition_columns_are_those_of_the_partition(tmp_path: Path) -> None:
         (4, "d", "DECIMAL(20, 2)"),
     ]
     rows = pa.table({"id": pa.array([1, 2], pa.int32())})  # as from a Hive table: without the partition's columns
-    file = CraftedFile(
+    file = PaimonFile(
         "f.parquet",
         rows,
         partition=(19000, 1_700_000_000_123_456_000, None, Decimal("12.50")),
         folder="day=19000/at=2023-11-14T22%3A13%3A20.123456/p=__DEFAULT_PARTITION__/d=12.50",
     )
-    path = craft_table(tmp_path / "t", kinds, [[file]], partition_keys=["day", "at", "p", "d"])
+    path = build_paimon(tmp_path / "t", kinds, [[file]], partition_keys=["day", "at", "p", "d"])
     moment = datetime(2023, 11, 14, 22, 13, 20, 123456)  # noqa: DTZ001
     partition = {"day": date(2022, 1, 8), "at": moment, "p": None, "d": Decimal("12.50")}
     assert values(path) == [{"id": 1} | partition, {"id": 2} | partition]
@@ -121,16 +121,16 @@ def test_partition_columns_are_those_of_the_partition(tmp_path: Path) -> None:
 def test_columns_that_a_file_was_not_written_with_are_null(tmp_path: Path) -> None:
     some = pa.table({"id": pa.array([1, 2])})
     options = {"data-evolution.enabled": "true", "row-tracking.enabled": "true"}
-    file = CraftedFile("f.parquet", some, more={"_FIRST_ROW_ID": 0, "_WRITE_COLS": ["id"]})
-    path = craft_table(tmp_path / "t", COLUMNS, [[file]], options=options)
+    file = PaimonFile("f.parquet", some, more={"_FIRST_ROW_ID": 0, "_WRITE_COLS": ["id"]})
+    path = build_paimon(tmp_path / "t", COLUMNS, [[file]], options=options)
     assert values(path) == [{"id": 1, "name": None}, {"id": 2, "name": None}]
-    path = craft_table(tmp_path / "hive", COLUMNS, [[CraftedFile("f.parquet", some)]])
+    path = build_paimon(tmp_path / "hive", COLUMNS, [[PaimonFile("f.parquet", some)]])
     assert values(path) == [{"id": 1, "name": None}, {"id": 2, "name": None}]
 
 
 def test_records_that_are_rows_are_kept(tmp_path: Path) -> None:
-    files = [CraftedFile("new.parquet", keyed()), CraftedFile("f.parquet", keyed(), level=5)]
-    path = craft_table(tmp_path / "t", COLUMNS, [files], primary_keys=["id"])
+    files = [PaimonFile("new.parquet", keyed()), PaimonFile("f.parquet", keyed(), level=5)]
+    path = build_paimon(tmp_path / "t", COLUMNS, [files], primary_keys=["id"])
     _, _, parts = read(path, number=1, columns=["name"])
     assert [part.keep.to_pylist() for part in parts if part.keep is not None] == [[True, False, True, False]]
     assert parts[0].batch.schema.names == ["name"]
@@ -139,8 +139,8 @@ def test_records_that_are_rows_are_kept(tmp_path: Path) -> None:
 
 
 def test_records_that_have_to_be_merged_are_not_rows_yet(tmp_path: Path) -> None:
-    files = [CraftedFile("new.parquet", keyed()), CraftedFile("f.parquet", keyed(), level=5)]
-    path = craft_table(
+    files = [PaimonFile("new.parquet", keyed()), PaimonFile("f.parquet", keyed(), level=5)]
+    path = build_paimon(
         tmp_path / "t", COLUMNS, [files], primary_keys=["id"], options={"deletion-vectors.enabled": "false"}
     )
     with pytest.raises(Unsupported, match=r"new\.parquet: rows of the data file: its records have to be merged by key"):
@@ -148,56 +148,56 @@ def test_records_that_have_to_be_merged_are_not_rows_yet(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "message"),
     [
         (keyed(kinds=[0, 4, 0, 0]), "column _VALUE_KIND: expected 0 to 3, found 4"),
         (keyed(kinds=[0, None, 0, 0]), "column _VALUE_KIND: expected 0 to 3, found None"),  # type: ignore[list-item]
         (keyed().drop_columns(["_VALUE_KIND"]), "column: expected _VALUE_KIND, found no such column"),
     ],
 )
-def test_file_of_records_that_is_corrupt(tmp_path: Path, rows: pa.Table, told: str) -> None:
-    path = craft_table(tmp_path / "t", COLUMNS, [[CraftedFile("f.parquet", rows, level=5)]], primary_keys=["id"])
-    with pytest.raises(NotCanonical, match=told):
+def test_file_of_records_that_is_corrupt(tmp_path: Path, rows: pa.Table, message: str) -> None:
+    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("f.parquet", rows, level=5)]], primary_keys=["id"])
+    with pytest.raises(NotCanonical, match=message):
         read(path)
 
 
 @pytest.mark.parametrize("name", ["f.parquet", "f.orc"])
 def test_file_with_other_rows_than_the_metadata_says(tmp_path: Path, name: str) -> None:
-    path = craft_table(tmp_path / "t", COLUMNS, [[CraftedFile(name, ROWS, more={"_ROW_COUNT": 249})]])
+    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile(name, ROWS, more={"_ROW_COUNT": 249})]])
     with pytest.raises(NotCanonical, match=rf"{name}: rows of the data file: expected 249 \(metadata\), found 250"):
         read(path)
 
 
 @pytest.mark.parametrize("name", ["f.parquet", "f.orc"])
 def test_file_that_is_damaged(tmp_path: Path, name: str) -> None:
-    path = craft_table(tmp_path / "t", COLUMNS, [[CraftedFile(name, b"PAR1 no")]])
+    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile(name, b"PAR1 no")]])
     with pytest.raises(NotCanonical, match=f"{name}: (Parquet|ORC) file"):
         read(path)
 
 
 def test_format_that_is_not_read_is_named(tmp_path: Path) -> None:
-    path = craft_table(tmp_path / "t", COLUMNS, [[CraftedFile("data-1.avro", b"Obj")]])
+    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("data-1.avro", b"Obj")]])
     with pytest.raises(Unsupported, match=r"format of data-1\.avro: expected parquet or orc, found avro"):
         read(path)
 
 
 def test_missing_file_is_an_oserror(tmp_path: Path) -> None:
-    path = craft_table(tmp_path / "t", COLUMNS, [[CraftedFile("f.parquet", ROWS)]])
+    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("f.parquet", ROWS)]])
     (path / "bucket-0/f.parquet").unlink()
     with pytest.raises(FileNotFoundError):
         read(path)
 
 
 def test_column_of_another_type_than_the_schema_says_is_named(tmp_path: Path) -> None:
-    path = craft_table(tmp_path / "t", [(0, "id", "BIGINT"), (1, "name", "INT")], [[CraftedFile("f.parquet", ROWS)]])
+    path = build_paimon(tmp_path / "t", [(0, "id", "BIGINT"), (1, "name", "INT")], [[PaimonFile("f.parquet", ROWS)]])
     assert values(path, columns=["id"])[3] == {"id": 3}
     with pytest.raises(Unsupported, match="column name: expected values of INT, found string"):
         read(path)
 
 
 def test_type_that_is_not_known_hides_no_other_column(tmp_path: Path) -> None:
-    path = craft_table(
-        tmp_path / "t", [(0, "id", "BIGINT"), (1, "name", "GEOMETRY")], [[CraftedFile("f.parquet", ROWS, [1])]]
+    path = build_paimon(
+        tmp_path / "t", [(0, "id", "BIGINT"), (1, "name", "GEOMETRY")], [[PaimonFile("f.parquet", ROWS, [1])]]
     )
     _, snapshot, parts = read(path, columns=["id"])
     assert sum(part.batch.num_rows for part in parts) == 250

@@ -101,7 +101,7 @@ def test_type_that_is_not_known_is_named(raw: Any) -> None:
         "INT(3)",
     ],
 )
-def test_what_is_no_type_is_refused(raw: Any) -> None:
+def test_invalid_type_is_refused(raw: Any) -> None:
     with pytest.raises(NotCanonical, match="schema-0: type of column c"):
         parsed(raw)
 

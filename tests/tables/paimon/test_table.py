@@ -26,8 +26,8 @@ from dvcodec.tables.auditing import audit
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.live import live_batches
 from dvcodec.tables.model import NO_SNAPSHOT
-from dvcodec.tables.paimon import PaimonTable, open  # noqa: A004
-from tables.paimon.crafted import TIME_MS, CraftedFile, craft_table, rewrite_avro, rewrite_json
+from dvcodec.tables.paimon import DataFileMeta, PaimonTable, open  # noqa: A004
+from samples.paimon_table import TIME_MS, PaimonFile, build_paimon, rewrite_avro, rewrite_json
 from tables.true_bounds import check_bounds
 
 COLUMNS = [(0, "id", "BIGINT"), (1, "p", "STRING")]
@@ -37,9 +37,9 @@ def rows(start: int, count: int, p: str | None = None) -> pa.Table:
     return pa.table({"id": range(start, start + count), "p": pa.array([p] * count, pa.string())})
 
 
-A = CraftedFile("a.parquet", rows(0, 300), [0, 5, 299])
-B = CraftedFile("b.parquet", rows(300, 200), range(50), bits=64)
-C = CraftedFile("c.parquet", rows(500, 100))
+A = PaimonFile("a.parquet", rows(0, 300), [0, 5, 299])
+B = PaimonFile("b.parquet", rows(300, 200), range(50), bits=64)
+C = PaimonFile("c.parquet", rows(500, 100))
 
 
 def live(table: PaimonTable, id: int | None = None) -> pa.Table:  # noqa: A002
@@ -57,12 +57,12 @@ def live(table: PaimonTable, id: int | None = None) -> pa.Table:  # noqa: A002
 
 @pytest.fixture
 def table(tmp_path: Path) -> PaimonTable:
-    return PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [[A], [A, B], [B, C]], kinds=["APPEND", "OVERWRITE"])))
+    return PaimonTable(str(build_paimon(tmp_path / "t", COLUMNS, [[A], [A, B], [B, C]], kinds=["APPEND", "OVERWRITE"])))
 
 
 def test_the_current_state_has_the_columns_that_the_table_has_now(tmp_path: Path) -> None:
     renamed = [(number, "label" if name == "p" else name, kind) for number, name, kind in COLUMNS]
-    table = PaimonTable(str(craft_table(tmp_path / "t", [COLUMNS, renamed], [[A]])))
+    table = PaimonTable(str(build_paimon(tmp_path / "t", [COLUMNS, renamed], [[A]])))
     now, then = table.snapshot(), table.snapshot(1)
     assert (now.schema_id, then.schema_id) == (1, 0)
     for snapshot, names in ((now, ["id", "label"]), (then, ["id", "p"])):
@@ -136,7 +136,7 @@ def test_state_of_an_expired_snapshot_is_that_of_its_tag(table: PaimonTable) -> 
 
 def test_table_without_snapshots(tmp_path: Path) -> None:
     """CREATE TABLE writes the schema and nothing else."""
-    folder = craft_table(tmp_path / "t", COLUMNS, [])
+    folder = build_paimon(tmp_path / "t", COLUMNS, [])
     for name in ("snapshot", "manifest", "index"):
         shutil.rmtree(folder / name, ignore_errors=True)
     assert [path.name for path in folder.iterdir()] == ["schema"]
@@ -152,19 +152,19 @@ def test_table_without_snapshots(tmp_path: Path) -> None:
 
 
 def test_snapshot_without_files(tmp_path: Path) -> None:
-    table = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [[A], []])))
+    table = PaimonTable(str(build_paimon(tmp_path / "t", COLUMNS, [[A], []])))
     assert (table.snapshot().data_files, table.snapshot().vectors) == ((), ())
     assert live(table).num_rows == 0
 
 
 def test_files_of_one_name_in_other_partitions_are_others(tmp_path: Path) -> None:
     files = [
-        CraftedFile("f.parquet", rows(0, 10, "a/b"), [1], ("a/b",), "p=a%2Fb"),
-        CraftedFile("f.parquet", rows(10, 10, "x"), [2], ("x",), "p=x"),
-        CraftedFile("f.parquet", rows(20, 10, "x"), [3], ("x",), "p=x", bucket=1),
-        CraftedFile("f.parquet", rows(30, 10), [4], (None,), "p=__DEFAULT_PARTITION__"),
+        PaimonFile("f.parquet", rows(0, 10, "a/b"), [1], ("a/b",), "p=a%2Fb"),
+        PaimonFile("f.parquet", rows(10, 10, "x"), [2], ("x",), "p=x"),
+        PaimonFile("f.parquet", rows(20, 10, "x"), [3], ("x",), "p=x", bucket=1),
+        PaimonFile("f.parquet", rows(30, 10), [4], (None,), "p=__DEFAULT_PARTITION__"),
     ]
-    table = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [files], partition_keys=["p"])))
+    table = PaimonTable(str(build_paimon(tmp_path / "t", COLUMNS, [files], partition_keys=["p"])))
     snapshot = table.snapshot()
     assert [(file.path, file.partition) for file in snapshot.data_files] == [
         ("p=a%2Fb/bucket-0/f.parquet", "p=a/b"),
@@ -178,8 +178,8 @@ def test_files_of_one_name_in_other_partitions_are_others(tmp_path: Path) -> Non
 
 def test_data_files_elsewhere(tmp_path: Path) -> None:
     outside = tmp_path / "elsewhere/p=x/bucket-0/f.parquet"
-    file = CraftedFile("f.parquet", rows(0, 10), [1, 2], more={"_EXTERNAL_PATH": str(outside)})
-    table = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [[file]])))
+    file = PaimonFile("f.parquet", rows(0, 10), [1, 2], more={"_EXTERNAL_PATH": str(outside)})
+    table = PaimonTable(str(build_paimon(tmp_path / "t", COLUMNS, [[file]])))
     snapshot = table.snapshot()
     assert snapshot.data_files[0].path == snapshot.data_files[0].location == str(outside)
     assert snapshot.vectors[0].data_file == str(outside)
@@ -187,7 +187,7 @@ def test_data_files_elsewhere(tmp_path: Path) -> None:
     assert str(outside) in table.referenced()
 
 
-def test_vector_whose_data_file_is_gone_is_told_with_its_path(table: PaimonTable) -> None:
+def test_vector_whose_data_file_is_gone_is_reported_with_its_path(table: PaimonTable) -> None:
     path = Path(table.location) / "snapshot/snapshot-3"
     rewrite_json(path, indexManifest="index-manifest-1-0")
     snapshot = table.snapshot()
@@ -195,7 +195,7 @@ def test_vector_whose_data_file_is_gone_is_told_with_its_path(table: PaimonTable
     assert "bucket-0/a.parquet" not in {file.path for file in snapshot.data_files}
 
 
-def test_two_vectors_for_a_data_file_are_both_told(table: PaimonTable) -> None:
+def test_two_vectors_for_a_data_file_are_both_reported(table: PaimonTable) -> None:
     path = Path(table.location) / "manifest/index-manifest-3-0"
     entries = paimon.read_index_manifest(path)
     paimon.write_index_manifest(path, [*entries, *entries])
@@ -246,8 +246,8 @@ def test_metadata_that_leads_elsewhere_is_refused(table: PaimonTable) -> None:
 
 
 def test_file_at_two_levels_is_refused(tmp_path: Path) -> None:
-    files = [CraftedFile("a.parquet", rows(0, 10), level=level) for level in (1, 2)]
-    table = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [files])))
+    files = [PaimonFile("a.parquet", rows(0, 10), level=level) for level in (1, 2)]
+    table = PaimonTable(str(build_paimon(tmp_path / "t", COLUMNS, [files])))
     with pytest.raises(NotCanonical, match=r"_FILE: expected 'bucket-0/a\.parquet' at one level"):
         table.snapshot()
 
@@ -258,14 +258,14 @@ def test_data_file_of_another_snapshot_is_refused(table: PaimonTable) -> None:
         last.rows(first.data_files[0])
 
 
-def test_what_no_vector_expresses_is_told(tmp_path: Path) -> None:
+def test_deletes_that_no_vector_expresses_are_reported(tmp_path: Path) -> None:
     files = [
-        CraftedFile("new.parquet", rows(0, 10)),
-        CraftedFile("plain.parquet", rows(0, 10), level=4),
-        CraftedFile("gone.parquet", rows(0, 10), level=5, more={"_DELETE_ROW_COUNT": 1}),
-        CraftedFile("old.parquet", rows(0, 10), level=5, more={"_DELETE_ROW_COUNT": None}),
+        PaimonFile("new.parquet", rows(0, 10)),
+        PaimonFile("plain.parquet", rows(0, 10), level=4),
+        PaimonFile("gone.parquet", rows(0, 10), level=5, more={"_DELETE_ROW_COUNT": 1}),
+        PaimonFile("old.parquet", rows(0, 10), level=5, more={"_DELETE_ROW_COUNT": None}),
     ]
-    table = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [files], primary_keys=["id"])))
+    table = PaimonTable(str(build_paimon(tmp_path / "t", COLUMNS, [files], primary_keys=["id"])))
     snapshot = table.snapshot()
     retracts = "some of its records say that a key is gone (_VALUE_KIND)"
     assert [snapshot.other_deletes(file) for file in snapshot.data_files] == [
@@ -275,7 +275,7 @@ def test_what_no_vector_expresses_is_told(tmp_path: Path) -> None:
         retracts,
     ]
     options = {"deletion-vectors.enabled": "false"}
-    table = PaimonTable(str(craft_table(tmp_path / "u", COLUMNS, [files], primary_keys=["id"], options=options)))
+    table = PaimonTable(str(build_paimon(tmp_path / "u", COLUMNS, [files], primary_keys=["id"], options=options)))
     snapshot = table.snapshot()
     assert "have to be merged by key" in str(snapshot.other_deletes(snapshot.data_files[0]))
 
@@ -299,7 +299,7 @@ def test_table_of_java_0_9(vectors: Path) -> None:
     table = PaimonTable(str(vectors / "paimon/java-0.9.0-tables/db.db/dv"))
     truth: dict[str, Any] = json.loads((vectors / "paimon/java-0.9.0-tables/dv_truth.json").read_text())
     snapshot = table.snapshot()
-    assert [file.record["_LEVEL"] for file in snapshot.data_files] == [5, 4]
+    assert [DataFileMeta.of(file).level for file in snapshot.data_files] == [5, 4]
     (vector,) = snapshot.vectors
     assert (vector.format, vector.size, vector.cardinality) == ("paimon32", 72, None)
     assert (vector.path, vector.file_size) == (f"index/{truth['index_file']}", truth["file_size"])

@@ -14,7 +14,7 @@ from dvcodec.core.frame import StoredFrame
 from dvcodec.io import Storage
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
 from dvcodec.tables import DeletionVector, Folder
-from dvcodec.tables.paimon.vectors import check_index_file, meta_of, vectors_of_entry
+from dvcodec.tables.paimon.vectors import IndexedVector, check_index_file, vectors_of_entry
 
 ROWS = {"a": RowSet([1, 5]), "b": RowSet(range(300)), "c": RowSet([2**20])}
 
@@ -52,7 +52,7 @@ def test_each_vector_is_of_its_own_kind_and_its_size_that_of_the_frame(
         assert vector.size == len(paimon.encode(rows, layout=f"bitmap{bits}"))
         assert (vector.data_file, vector.path, vector.cardinality) == (f"d/{name}", "index-1", len(rows))
         assert (vector.location, vector.file_size) == (str(tmp_path / "index-1"), entry.file_size)
-        assert meta_of(vector) in (entry.vectors or ())
+        assert IndexedVector.of(vector).meta in (entry.vectors or ())
     assert failed(tmp_path, entry) == {}
 
 
@@ -62,7 +62,7 @@ def test_file_is_not_opened_for_vectors_that_stand_back_to_back(tmp_path: Path) 
     assert [vector.format for vector in vectors(tmp_path, entry)] == ["paimon32", "paimon64", "paimon32"]
 
 
-def test_magic_tells_where_records_leave_gaps(tmp_path: Path) -> None:
+def test_magic_decides_where_records_leave_gaps(tmp_path: Path) -> None:
     entry = write(tmp_path, (64, 32, 64))
     some = replace(entry, vectors=((entry.vectors or ())[0], (entry.vectors or ())[2]))
     assert [vector.format for vector in vectors(tmp_path, some)] == ["paimon64", "paimon64"]

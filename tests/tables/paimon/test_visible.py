@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dvcodec.tables import DataFile
+from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.visible import Visible, visible_records
 
@@ -16,7 +17,7 @@ KEYED = ("id",)
 
 
 def file(name: str, level: int = 0, bucket: int = 0, **more: Any) -> DataFile:
-    return DataFile(name, name, 10, record={"_PARTITION": b"", "_BUCKET": bucket, "_LEVEL": level, **more})
+    return DataFile(name, name, 10, record=DataFileMeta(b"", bucket, name, 99, 10, 0, level, **more))
 
 
 def visible(keys: tuple[str, ...], options: dict[str, str], *files: DataFile) -> list[Any]:
@@ -67,18 +68,17 @@ def test_buckets_are_decided_each_by_itself() -> None:
 
 def test_columns_spread_over_files() -> None:
     options = {"data-evolution.enabled": "true"}
-    alone = [file("a", _FIRST_ROW_ID=0), file("b", _FIRST_ROW_ID=10), file("c", _FIRST_ROW_ID=20)]
+    alone = [file("a", first_row_id=0), file("b", first_row_id=10), file("c", first_row_id=20)]
     assert visible(APPEND, options, *alone) == [ALL, ALL, ALL]
-    shared = [*alone, file("b2", _FIRST_ROW_ID=10, _WRITE_COLS=["x"])]
+    shared = [*alone, file("b2", first_row_id=10, write_cols=("x",))]
     assert visible(APPEND, options, *shared) == [ALL, NOT, ALL, NOT]
-    assert visible(APPEND, options, file("a", _FIRST_ROW_ID=None), file("b", _FIRST_ROW_ID=5)) == [NOT, ALL]
+    assert visible(APPEND, options, file("a"), file("b", first_row_id=5)) == [NOT, ALL]
     assert visible(APPEND, {}, *shared) == [ALL, ALL, ALL, ALL]
 
 
 def test_metadata_that_is_not_known_here() -> None:
-    found = visible_records(
-        TableSchema("s", 0, (), (), (), {}), [file("a", _NEW=1), file("b", _NEW=None), file("c", _NEW=[], _MORE="x")]
-    )
+    files = [file("a", unknown=("_NEW",)), file("b"), file("c", unknown=("_NEW", "_MORE"))]
+    found = visible_records(TableSchema("s", 0, (), (), (), {}), files)
     assert found["a"] == "its metadata has _NEW, which is not known here"
     assert found["b"] is ALL
     assert found["c"] == "its metadata has _NEW, _MORE, which is not known here"

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from battery import flipped
 from dvcodec import (
     BadMagic,
     ChecksumMismatch,
@@ -22,8 +23,7 @@ from dvcodec import (
 )
 from dvcodec.io import open_source
 from dvcodec.tables.scorch.bolt import Bucket, Meta, Value, read_bolt, read_meta
-
-from .craft import Bolt, Inline, meta, plain
+from samples.bolt import Bolt, Inline, meta, plain
 
 
 def read(data: bytes, **limits: int) -> tuple[Meta, Bucket]:
@@ -273,8 +273,7 @@ def test_every_flipped_bit_is_a_value_or_an_error() -> None:
     valid = plain(read(data)[1])
     refused = 0
     for bit in range(8 * len(data)):
-        damaged = bytearray(data)
-        damaged[bit >> 3] ^= 1 << (bit & 7)
+        damaged = flipped(data, bit)
         try:
             _, root = read(bytes(damaged))
         except DecodeError as error:

@@ -13,10 +13,10 @@ from pyroaring import BitMap
 
 from dvcodec import BadMagic, DecodeError, MissingExtra, NotCanonical, Unsupported, UsageError
 from dvcodec.tables import TableKind, open_table
-from dvcodec.tables.scorch import ScorchTable
+from dvcodec.tables.scorch import ScorchTable, SegmentRecord
 from dvcodec.tables.scorch import open as open_index
+from samples.bolt import Bolt, Inline
 
-from .craft import Bolt, Inline
 from .truth import check
 
 NAMES = ("small-v15", "small-v16", "small-v17")
@@ -51,10 +51,10 @@ def test_every_epoch_is_as_bleve_says(indexes: Path, name: str) -> None:
     table = open_table(indexes / name)
     assert isinstance(table, ScorchTable)
     assert table.kind is TableKind.SCORCH
-    told = truth(indexes, name)
-    assert any(segment["deleted"] for epoch in told for segment in epoch["segments"])
-    check(table, told)
-    check(table, told, batch_rows=1000)
+    expected = truth(indexes, name)
+    assert any(segment["deleted"] for epoch in expected for segment in epoch["segments"])
+    check(table, expected)
+    check(table, expected, batch_rows=1000)
 
 
 def test_the_store_is_an_index_too(indexes: Path) -> None:
@@ -124,8 +124,8 @@ def test_a_segment_that_is_gone_or_damaged(copied: Callable[[str], ScorchTable])
 def assert_problem(table: ScorchTable, text: str) -> None:
     snapshot = table.snapshot()
     assert snapshot.data_files[0].physical_rows is None
-    assert text in snapshot.data_files[0].record["problem"]
-    assert snapshot.data_files[1].record["problem"] is None
+    assert text in str(SegmentRecord.of(snapshot.data_files[0]).problem)
+    assert SegmentRecord.of(snapshot.data_files[1]).problem is None
     vector = next(vector for vector in snapshot.vectors if vector.data_file == snapshot.data_files[0].path)
     assert [finding.check for finding in snapshot.check_container(vector.location, [vector])] == ["segment"]
     assert snapshot.read(vector)[0].rows
@@ -265,7 +265,7 @@ def test_fields_that_were_dropped(indexes: Path, tmp_path: Path) -> None:
     table = index(tmp_path, {b"\x88": epoch(s5={b"p": b"a.zap", b"fields": fields})})
     snapshot = table.snapshot()
     (file,) = snapshot.data_files
-    assert file.record["dropped_fields"] == ["n", "title"]
+    assert SegmentRecord.of(file).dropped_fields == ("n", "title")
     (rows,) = snapshot.rows(file)
     seen = {value["field"] for row in rows.batch["_stored"].to_pylist() for value in row}
     assert seen == {"flag", "list"}

@@ -8,23 +8,23 @@ from typing import Any
 import pyarrow as pa
 
 from dvcodec import RowSet
-from dvcodec.tables.scorch import ScorchTable
+from dvcodec.tables.scorch import ScorchTable, SegmentRecord
 
 
 def check(table: ScorchTable, truth: list[dict[str, Any]], *, batch_rows: int = 5) -> None:
     """Epochs, segments, deleted documents, and the stored documents, live and deleted."""
     infos = table.snapshots()
-    assert [info.id for info in infos] == [told["epoch"] for told in truth]
+    assert [info.id for info in infos] == [expected["epoch"] for expected in truth]
     assert all((info.timestamp_ms or 0) > 1_700_000_000_000 for info in infos)
-    for info, told in zip(infos, truth, strict=True):
+    for info, expected in zip(infos, truth, strict=True):
         snapshot = table.snapshot(info.id)
         assert snapshot.info == info
         vectors = {vector.data_file: vector for vector in snapshot.vectors}
         assert len(vectors) == len(snapshot.vectors)
         live: dict[str, Any] = {}
         roots = 0
-        for file, segment in zip(snapshot.data_files, told["segments"], strict=True):
-            assert (file.path, file.record["segment"]) == (segment["file"], segment["id"])
+        for file, segment in zip(snapshot.data_files, expected["segments"], strict=True):
+            assert (file.path, SegmentRecord.of(file).segment) == (segment["file"], segment["id"])
             assert file.physical_rows == len(segment["documents"])
             vector = vectors.pop(file.path, None)
             deleted = RowSet()
@@ -48,7 +48,7 @@ def check(table: ScorchTable, truth: list[dict[str, Any]], *, batch_rows: int = 
                 starts.append(rows.start + rows.batch.num_rows)
             assert starts[-1] == file.physical_rows
             documents = pa.Table.from_batches((rows.batch for rows in batches), snapshot.schema()).to_pylist()
-            dropped = set(file.record["dropped_fields"])
+            dropped = set(SegmentRecord.of(file).dropped_fields)
             for row, values in zip(documents, segment["documents"], strict=True):
                 first, *rest = values
                 assert (first["field"], base64.b64decode(first["value"])) == ("_id", row["_id"])
@@ -59,10 +59,10 @@ def check(table: ScorchTable, truth: list[dict[str, Any]], *, batch_rows: int = 
                     live[row["_id"].decode()] = row["_stored"]
                     roots += row["_parent"] is None
         assert vectors == {}
-        assert roots == told["count"]
-        assert live == {name: [decoded(value) for value in values] for name, values in told["live"].items()}
+        assert roots == expected["count"]
+        assert live == {name: [decoded(value) for value in values] for name, values in expected["live"].items()}
     # bleve may leave a merged segment behind that no epoch names.
-    names = {segment["file"] for told in truth for segment in told["segments"]}
+    names = {segment["file"] for expected in truth for segment in expected["segments"]}
     strays = {file.location for file in table.stored_files()} - table.referenced()
     assert {stray[-4:] for stray in strays} <= {".zap"}
     assert names.isdisjoint(stray.rpartition("/")[2] for stray in strays)

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.crafting import run_limited
+from battery import run_limited
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical
 from dvcodec.core.limits import Limits
 from dvcodec.zap.vellum import Fst, bulk
-
-from .craft import TOP, blob, dictionaries, doubling, follow, many, naive_build, one, opened
+from samples.zap.vellum import TOP, blob, dictionaries, doubling, follow, many, naive_build, one, opened
 
 ROOMS = [0, 60, 400, 3000, 1 << 22]
 
@@ -62,10 +61,10 @@ def test_larger_dictionaries(room: int, seed: int) -> None:
     assert items_of(opened(naive_build(items))) == list(items.items())
 
 
-@pytest.mark.parametrize("count", [62, 63, 64, 65, 255, 256])
-def test_wide_states(room: int, count: int) -> None:
-    items = {bytes([i, j]): i << 56 | j for i in range(256 - count, 256) for j in (0, i)}
-    assert items_of(opened(naive_build(items))) == sorted(items.items())
+def test_wide_states(room: int) -> None:
+    for count in [62, 63, 64, 65, 255, 256]:
+        items = {bytes([i, j]): i << 56 | j for i in range(256 - count, 256) for j in (0, i)}
+        assert items_of(opened(naive_build(items))) == sorted(items.items())
 
 
 def test_few_keys_are_cut_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +120,7 @@ def test_errors_below(room: int) -> None:
 def test_memory_does_not_grow_with_the_keys() -> None:
     """Four million keys of 22 bytes, 88 MB, and more keys than a machine can hold, of 208 and 9000 bytes."""
     script = """
-        from zap.vellum.craft import blob, doubling, many, one, opened
+        from samples.zap.vellum import blob, doubling, many, one, opened
         comb = one(97, 0) + many([(97, 1, 0)], final=0, sizes=(1, 0)) * 2000
         wide = many([(i, 1, 0) for i in range(256)], sizes=(1, 0))
         huge = blob(comb + wide + wide, 2001 * 65536)

@@ -28,8 +28,7 @@ from dvcodec.core.errors import (
 )
 from dvcodec.core.limits import Limits
 from dvcodec.zap.vellum import Fst, bulk
-
-from .craft import TOP, blob, dictionaries, doubling, follow, keys_of, many, naive_build, one, opened
+from samples.zap.vellum import TOP, blob, dictionaries, doubling, follow, keys_of, many, naive_build, one, opened
 
 WORDS = {b"k1": 47, b"k10": 72, b"k2": 97, b"the": TOP, b"there": 2**63, b"\xff": 5, b"\xff\xff": 6, b"": 9}
 T = TypeVar("T")
@@ -116,7 +115,7 @@ def test_no_key_and_the_empty_key() -> None:
     assert by_block(written_out) == [(b"a", 0)]
 
 
-def test_the_type_is_nobodys_business() -> None:
+def test_the_type_is_ignored() -> None:
     assert opened(blob(b"", 1, 0, kind=TOP)).get(b"") == 0
 
 

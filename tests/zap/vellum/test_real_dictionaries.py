@@ -84,13 +84,10 @@ def test_shared_segments(version: int, vectors: Path) -> None:
         assert {name: keys for name, keys in found.items() if keys} == {k: v for k, v in wanted.items() if v}
 
 
-def own() -> list[Path]:
-    found = sorted(OWN.glob("zapx-*/*.zap"))
-    assert found, f"no committed vectors in {OWN}"
-    return found
-
-
-@pytest.mark.parametrize("path", own(), ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_committed_segments(path: Path) -> None:
-    found = check(path.read_bytes())
-    assert found.get(("_id", 0)) or path.stem == "none"
+@pytest.mark.parametrize("folder", sorted(OWN.glob("zapx-*")), ids=lambda folder: folder.name)
+def test_committed_segments(folder: Path) -> None:
+    paths = sorted(folder.glob("*.zap"))
+    assert paths
+    for path in paths:
+        found = check(path.read_bytes())
+        assert found.get(("_id", 0)) or path.stem == "none", path

@@ -11,8 +11,7 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.zap.vellum import walk
 from dvcodec.zap.vellum.states import States
 from dvcodec.zap.vellum.walk import Walker, count_keys
-
-from .craft import blob, dictionaries, doubling, follow, keys_of, many, naive_build, one
+from samples.zap.vellum import blob, dictionaries, doubling, follow, keys_of, many, naive_build, one
 
 
 def walker_of(data: bytes) -> tuple[States, int]:

@@ -51,9 +51,9 @@ def audit(
         typer.Option("--write", metavar="DIR", help="With --repair-plan: write its new vector files into this folder."),
     ] = None,
 ) -> None:
-    """Check all vectors of a table's snapshot, also against its metadata, data files and folder.
+    """Check all vectors of a table's snapshot, and compare them with its metadata, data files and folder.
 
-    Exit code 1 if there is an error: some engine reads wrong rows, or fails. The table is not changed.
+    Exit code 1 if there is an error: some engine reads wrong rows, or cannot read the table. The table is not changed.
     """
     if folder is not None and not plan:
         raise UsageError("--write needs --repair-plan")
@@ -104,7 +104,7 @@ def _show(found: Audit, every: bool) -> None:
         print(
             f"{counted(counts.unreadable, 'vector')} could not be read: "
             f"at least {number(sums.min_deleted)} of {counted(sums.rows, 'row')} deleted, "
-            f"at most {number(sums.max_live)} live, by what the metadata records"
+            f"at most {number(sums.max_live)} live, according to the metadata"
         )
     for note in found.notes:
         print(f"not checked: {note.check}: {plain(note.message)}")

@@ -18,7 +18,7 @@ from dvcodec.cli.render import (
     share_text,
     shares_strip,
 )
-from dvcodec.cli.shared import Json
+from dvcodec.cli.shared import Json, MinRatio
 from dvcodec.cli.storage import storage
 from dvcodec.cli.streams import complain
 from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName, Threads, moment, snapshot_text
@@ -42,21 +42,19 @@ def table(
     allow: Allow = None,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Data files to show; JSON has all.")] = 20,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Show only data files worth rewriting.")] = False,
-    min_ratio: Annotated[
-        float, typer.Option("--min-ratio", min=0, max=1, help="Rewrite files from this deleted share on.")
-    ] = WORTH_REWRITING,
+    min_ratio: MinRatio = WORTH_REWRITING,
     min_deleted: Annotated[
-        int, typer.Option("--min-deleted", min=0, help="Rewrite files only from this number of deleted rows on.")
+        int, typer.Option("--min-deleted", min=0, help="Rewrite files only with at least this many deleted rows.")
     ] = 1,
     small_file: Annotated[
-        int | None, typer.Option("--small-file", min=0, help="Also rewrite files of fewer bytes.")
+        int | None, typer.Option("--small-file", min=0, help="Also rewrite files smaller than this, in bytes.")
     ] = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Show how many rows of a table are deleted, in which data files and where, and which to rewrite.
 
-    Exit code 1 if a vector could not be counted: the numbers then are bounds, from the metadata.
+    Exit code 1 if a vector could not be counted: the numbers are then bounds, from the metadata.
     """
     opened = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     with counter("reading") as progress:
@@ -160,7 +158,7 @@ def log(
 ) -> None:
     """Show what each snapshot of a table deleted and restored, oldest first.
 
-    Exit code 1 if a vector could not be read: the changes of its snapshot then are lower bounds, from the metadata.
+    Exit code 1 if a vector could not be read: the changes of its snapshot are then lower bounds, from the metadata.
     """
     opened = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
     changes = list(history(opened, since=since, until=until, threads=threads))

@@ -9,7 +9,7 @@ import typer
 
 from dvcodec import report as html
 from dvcodec.cli.render import counted, counter, plain
-from dvcodec.cli.shared import Output, messages_of, sink_of
+from dvcodec.cli.shared import MinRatio, Output, messages_of, sink_of
 from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads
 from dvcodec.ops.compaction import WORTH_REWRITING
@@ -26,9 +26,7 @@ def report(
     kind: Kind = None,
     allow: Allow = None,
     orphans: Orphans = True,
-    min_ratio: Annotated[
-        float, typer.Option("--min-ratio", min=0, max=1, help="Rewrite files from this deleted share on.")
-    ] = WORTH_REWRITING,
+    min_ratio: MinRatio = WORTH_REWRITING,
     threads: Threads = None,
 ) -> None:
     """Audit a table and write the results as one self-contained HTML page.

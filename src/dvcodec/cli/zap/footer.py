@@ -71,7 +71,7 @@ def _crc_matches(source: Source, footer: Footer) -> bool:
 
 @zap.command()
 def footer(segments: SegmentNames, no_checksum: NoChecksum = False, as_json: Json = False) -> None:
-    """Show footers: version, documents, addresses, chunks, and whether the CRC matches. Exit code 1 if one does not."""
+    """Show footers: version, documents, addresses, chunks, and whether the CRC matches. Exit code 1 if one differs."""
     found: list[dict[str, Any]] = []
     damaged = 0
     columns = (
@@ -94,12 +94,12 @@ def footer(segments: SegmentNames, no_checksum: NoChecksum = False, as_json: Jso
                 continue
             with open_bytes(target) as source:
                 this = decode_footer(source)
-                holds = None if no_checksum else _crc_matches(source, this)
-                damaged += holds is False
-                found.append(footer_json(source, this, holds))
+                matches = None if no_checksum else _crc_matches(source, this)
+                damaged += matches is False
+                found.append(footer_json(source, this, matches))
                 crc = Text(crc_hex(this.crc))
-                if holds is not None:
-                    crc.append(" holds" if holds else " does not hold", "green" if holds else "bold red")
+                if matches is not None:
+                    crc.append(" matches" if matches else " does not match", "green" if matches else "bold red")
                 addresses = (this.stored_index, this.fields_index, this.doc_value_table)
                 shown.add(
                     source.name,

@@ -44,7 +44,7 @@ _OF_FIELDS = {
 def inspect_segment(
     source: Source, *, turn: Callable[[], AbstractContextManager[None]], as_json: bool
 ) -> dict[str, Any] | None:
-    """Show version, documents, fields and their sizes; or return these for JSON.
+    """Show version, documents, fields and their sizes, or return them for JSON.
 
     Args:
         source: the segment.
@@ -98,8 +98,7 @@ def _show(segment: Segment, crc_ok: bool, counts: dict[str, int | DecodeError | 
     footer, size = segment.footer, segment.contents.data.source.size
     what = f"version {footer.version}, {counted(footer.num_docs, 'document')}, {counted(len(counts), 'field')}"
     say((segment.name, "bold"), f"  zap segment, {bytes_text(size)}, {what}")
-    holds = ("holds", "green") if crc_ok else ("does not hold", "bold red")
-    say(f"  CRC {crc_hex(footer.crc)} ", holds)
+    say(f"  CRC {crc_hex(footer.crc)} ", ("matches", "green") if crc_ok else ("does not match", "bold red"))
     say(f"  chunks of {chunk_text(footer)}")
     costs = {name: _sizes(spans, name) for name in counts}
     columns = [part for part in _OF_FIELDS if any(part.value in cost for cost in costs.values())]

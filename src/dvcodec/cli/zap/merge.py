@@ -65,7 +65,7 @@ def merge(
         dropped = _dropped([target.path for target in targets], drops or [], drop_files or [])
         steps = len({info.name for one in inputs for info in one.fields})
         numbers_file = None
-        if numbers is not None:  # opened before the merge, as its path may be invalid
+        if numbers is not None:  # opened before the merge, because its path may be invalid
             numbers_file = stack.enter_context(open_sink(numbers, storage_options=storage()))
         buffer = BytesIO()
         done = itertools.count(1)
@@ -111,7 +111,7 @@ def _refuse_overwriting(targets: list[Target], output: str, numbers: str | None)
 
 
 def _place(name: str) -> str:
-    """Return one spelling for all of a path, links resolved; a URL as it is."""
+    """Return a path in one spelling, with links resolved; URLs are returned unchanged."""
     local = local_path(name)
     return name if local is None else str(local.resolve())
 

@@ -55,14 +55,14 @@ FieldName = Annotated[str, typer.Argument(metavar="FIELD", help="Name of the fie
 NoChecksum = Annotated[bool, typer.Option("--no-checksum", help="Skip the CRC, which reads the whole file.")]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", min=0, help="Most rows to show; by default 100, or all in JSON.", show_default=False),
+    typer.Option("--limit", min=0, help="Maximum rows to show; by default 100, or all in JSON.", show_default=False),
 ]
 Hex = Annotated[bool, typer.Option("--hex", help="Show and read terms and values in hexadecimal.")]
 CLIP = 100
-"""Most characters of a value in a table."""
+"""Maximum characters of a value in a table."""
 _SHOWN = 100
 _JSON_ROWS = 10_000_000
-"""Most terms, postings or documents held in memory for JSON."""
+"""Maximum terms, postings or documents held in memory for JSON."""
 
 
 @zap.callback(invoke_without_command=True)
@@ -204,7 +204,7 @@ def parse_numbers(text: str, what: str) -> RowSet:
 
 
 def most(limit: int | None, as_json: bool) -> int | None:
-    """Return how many rows to show, None for all."""
+    """Return the number of rows to show, None for all."""
     return _SHOWN if limit is None and not as_json else limit
 
 
@@ -215,7 +215,7 @@ def check_json(total: int, limit: int | None, what: str) -> None:
 
 
 def report_more(total: int, shown: int, what: str) -> None:
-    """Print how many are not shown, or that there are none."""
+    """Print how many items are not shown, or that there are none."""
     if not total:
         print(f"no {what}s")
     elif total > shown:
@@ -223,7 +223,7 @@ def report_more(total: int, shown: int, what: str) -> None:
 
 
 def count_terms(segment: Segment) -> dict[str, int | DecodeError | None]:
-    """Return the number of terms of each field by its dictionary; None without one, or the error of a corrupt one."""
+    """Return each field's number of terms from its dictionary: None without one, or the error of a corrupt one."""
     counts: dict[str, int | DecodeError | None] = {}
     for info in segment.fields:
         try:

@@ -26,7 +26,7 @@ from dvcodec.core.vector import Vector
 __all__ = ["SmallVectors", "Survey", "checksums", "expand", "read_one", "read_small", "survey"]
 
 _LARGE = 1 << 18
-"""Bytes of a vector from which the cost of a separate call is negligible."""
+"""For vectors of more than this many bytes, the cost of a separate call is negligible."""
 _BITMAP64 = 20
 """Bytes of a frame before the bitmap of a 64-bit vector with a single one: length, magic, count, key."""
 _BITMAP32 = 8
@@ -193,12 +193,11 @@ def read_one(
         verify_checksum: False skips the CRC.
 
     Raises:
-        DecodeError: see `core.vector.read_whole`.
+        DecodeError: see `core.vector.read`.
     """
-    frame = window.view[start : start + size]
+    frame = Cursor(window.view[start : start + size], source=window.source, base=window.base + start)
     expected = cardinality if cardinality >= 0 else None
-    base = window.base + start
-    return vector.read_whole(frame, allowed, expected, limits, verify_checksum, window.source, base)
+    return vector.read(frame, allowed, expected, limits, verify_checksum=verify_checksum)
 
 
 def expand(

@@ -1,6 +1,6 @@
 """Walks many serialized 32-bit bitmaps at once: the bulk counterpart of `roaring.walk`.
 
-The table has the valid bitmaps only; reading another one with `roaring.walk` raises its error.
+The table has only valid bitmaps; `roaring.walk` raises the error of an invalid one.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def open_store(url: str, storage_options: Mapping[str, object] | StoreOptions | 
     Keys are plain text; only those of web addresses are percent-decoded. Repeated slashes count as one.
 
     Args:
-        url: of an object, a folder or a bucket, with a scheme.
+        url: URL of an object, a folder or a bucket, with a scheme.
         storage_options: see `dvcodec.io.store.options`.
 
     Raises:

@@ -17,9 +17,9 @@ class StoredObject:
 
     Attributes:
         key: its name in the store, without the bucket.
-        size: bytes; None where the store does not report it.
-        etag: changes whenever the object does; None where the store has none.
-        modified_ms: last modification, milliseconds since 1970 UTC; None where the store does not report it.
+        size: bytes; None if the store does not report it.
+        etag: changes whenever the object does; None if the store has none.
+        modified_ms: last modification, milliseconds since 1970 UTC; None if the store does not report it.
     """
 
     key: str
@@ -71,7 +71,7 @@ class Store(ABC):
         """Read an object, or a byte range clipped to its end.
 
         Args:
-            key: of the object.
+            key: key of the object.
             start: first byte; None for the whole object.
             stop: byte after the last.
             etag: the expected version; None for any.
@@ -115,7 +115,7 @@ class Store(ABC):
 
     @abstractmethod
     def put_if_absent(self, key: str, data: bytes) -> None:
-        """Write an object that must not exist yet: of several concurrent writers, one succeeds.
+        """Write an object that must not exist yet: only one of several concurrent writers succeeds.
 
         Raises:
             ObjectExists: it exists.

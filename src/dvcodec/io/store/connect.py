@@ -15,7 +15,7 @@ from dvcodec.io.store.options import RetryPolicy, StoreOptions, suggestion
 __all__ = ["connect", "web_address"]
 
 _ENDPOINT = {"s3": "aws_endpoint_url_s3", "gs": "base_url"}
-"""Keys of the endpoint; the one of S3 is the only one that takes precedence over the environment."""
+"""Keys of the endpoint; only that of S3 takes precedence over the environment."""
 
 
 def connect(
@@ -26,8 +26,8 @@ def connect(
     Args:
         scheme: ``s3``, ``gs``, ``az``, ``http`` or ``https``.
         authority: bucket, container or host: what is between ``://`` and the next slash.
-        query: of a web address, with its question mark.
-        options: of the store.
+        query: query of a web address, with its question mark.
+        options: options of the store.
         spelled: the scheme as the user spells it, for errors.
 
     Raises:

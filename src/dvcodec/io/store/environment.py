@@ -46,19 +46,19 @@ def variables() -> tuple[tuple[str, str], ...]:
 
 
 def files_state() -> tuple[tuple[int, int] | None, ...]:
-    """Return time and size of AWS's files: a changed state means that credentials must be read again."""
+    """Return time and size of AWS's files: if they change, credentials must be read again."""
     return tuple(map(_state, _files()))
 
 
 def complete(scheme: str, options: StoreOptions, values: dict[str, Any]) -> Any:
-    """Add to `values` what obstore would misread in the environment and AWS's files, or not read at all.
+    """Add to `values` the settings that obstore would misread in the environment or AWS's files, or not read at all.
 
     The precedence is that of AWS's own tools: a profile in the options, then keys in the options or the environment,
     then the profile that the environment names, or ``default``. An empty variable counts as unset.
 
     Args:
         scheme: ``s3``, ``gs``, ``az``, ``http`` or ``https``.
-        options: of the store.
+        options: options of the store.
         values: options for obstore; modified.
 
     Returns:
@@ -130,7 +130,7 @@ def _set(values: dict[str, Any], name: str, value: str, *others: str) -> None:
 
 
 def _check_endpoint(endpoint: str | None, scheme: str) -> None:
-    """Check the endpoint of the options, or else of the environment: an invalid one makes the client panic."""
+    """Check the endpoint from the options or else the environment: an invalid one makes the client panic."""
     given = [("storage_options: endpoint", endpoint)]
     if endpoint is None:
         given = [(name, _variable(name)) for name in _ENDPOINTS.get(scheme, ())]
@@ -178,7 +178,7 @@ def _check_halves(values: dict[str, Any]) -> bool:
 
 
 def _pair(values: dict[str, Any]) -> Callable[[], Any] | None:
-    """Return a provider of the keys in `values` where obstore would add the environment's session token to them."""
+    """Return a provider of the keys in `values` if obstore would add the environment's session token to them."""
     if _get(values, *_TOKENS) or not {"AWS_SESSION_TOKEN", "AWS_TOKEN"} & os.environ.keys():
         return None
     given = {"access_key_id": _get(values, _KEY), "secret_access_key": _get(values, _SECRET)}

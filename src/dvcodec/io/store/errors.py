@@ -43,7 +43,7 @@ class Reason(str, Enum):
     RANGE = "range beyond the end"
     REGION = "another region"
     PLAIN_HTTP = "plain http is not allowed"
-    CONFLICT = "written by another at the same time"
+    CONFLICT = "written concurrently by another writer"
     OTHER = "failed"
 
 
@@ -65,7 +65,7 @@ class StoreError(OSError):
     """A request to a store failed.
 
     Attributes:
-        url: of the object or folder.
+        url: URL of the object or folder.
         action: the operation: ``read``, ``list``, ``write``, ``delete``.
         reason: why it failed, as far as the response shows.
         words: message of the store or its client.
@@ -221,7 +221,7 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
     """Return the error for a failed request.
 
     Args:
-        url: of the object or folder.
+        url: URL of the object or folder.
         action: the operation.
         text: message of the client, including the response body.
         reason: from the type of the client's error, if known.
@@ -239,7 +239,7 @@ def store_error(url: str, action: str, text: str, reason: Reason | None = None) 
         known = _STATUSES.get(number, Reason.UNAVAILABLE if number >= 500 else None)
     if known is None:
         known = next((why for pattern, why in _WORDS if pattern.search(text)), None)
-    # The type of the client's error counts only where the response has no code.
+    # The type of the client's error counts only if the response has no code.
     chosen = known if reason is None or code in _CODES else reason
     if reason is Reason.EXISTS and known is not Reason.CONFLICT:
         chosen = reason

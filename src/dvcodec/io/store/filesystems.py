@@ -57,10 +57,10 @@ class FilesystemStore(Store):
     """A file system of fsspec. Keys are its own paths.
 
     Args:
-        filesystem: of fsspec.
+        filesystem: an fsspec file system.
         url: a URL in it.
         path: the path of this URL.
-        options: of the store.
+        options: options of the store.
     """
 
     excludes = False
@@ -91,7 +91,7 @@ class FilesystemStore(Store):
         return self._make("get", key, "read", work, lambda found: len(found.data))
 
     def head(self, key: str) -> StoredObject:
-        """Return the size of a file; see `Store.head`. the size is None where a web server does not report it."""
+        """Return the size of a file; see `Store.head`. The size is None if a web server does not report it."""
 
         def work() -> StoredObject:
             self._filesystem.invalidate_cache()

@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 PAGE = 1000
 """Objects per page of a listing."""
 _INSTANCE_METADATA = "/latest/api/token"
-"""object_store requests this of AWS's instance metadata service if it has no credentials."""
+"""object_store requests this from AWS's instance metadata service if it has no credentials."""
 _PART_BYTES = 5 << 20
 """obstore uploads larger objects in parts of this size."""
 _MOST_WITHOUT_RANGES = 1 << 30
@@ -33,10 +33,10 @@ class ObjectStore(Store):
     """A bucket, a container or a web server.
 
     Args:
-        client: of obstore.
+        client: an obstore client.
         root: see `Store`.
-        options: of the store.
-        query: of a web address; never shown, since it may be a signature.
+        options: options of the store.
+        query: query of a web address; never shown, since it may be a signature.
         in_parts: makes a client with its own retries, for multipart uploads: only the client can retry a part.
     """
 
@@ -232,7 +232,7 @@ class ObjectStore(Store):
             try:
                 obstore.delete(self._client, key)
             except FileNotFoundError:
-                if not attempt:  # on a retry: the lost response was a success
+                if not attempt:  # on a retry: the attempt whose response was lost succeeded
                     raise
 
         self._make("delete", key, "delete", work, lambda _: 0)

@@ -24,20 +24,20 @@ Result = TypeVar("Result")
 
 _AGAIN = (Reason.THROTTLED, Reason.TIMEOUT, Reason.UNAVAILABLE, Reason.UNREACHABLE, Reason.CONFLICT)
 _UNREACHABLE_RETRIES = 3
-"""An endpoint that nothing listens at is usually wrong: fail early, not after three minutes."""
+"""An endpoint where nothing listens is usually wrong: fail early, not after three minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """Requests of this process to stores; the difference of two counts what happened in between.
+    """Requests of this process to stores; the difference of two is what happened in between.
 
     Attributes:
         get: reads of objects or byte ranges.
         head: requests for a size.
-        list: listings, by page where the client shows pages.
+        list: listings, by page if the client reports pages.
         put: writes.
         delete: deletions.
-        retries: how many of all these were retries.
+        retries: number of these that were retries.
         bytes_read: bytes of objects read.
         bytes_written: bytes of objects written.
     """

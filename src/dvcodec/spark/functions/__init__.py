@@ -7,14 +7,14 @@
     deletes.select("data_file", dv_cardinality("dv"))
     rows.join(broadcast(deletes), "data_file").where(~dv_contains("dv", "row_index"))
 
-A vector is a binary column that holds one whole frame (length, magic, vector, CRC), in any layout: as Iceberg, Delta
+A vector is a binary column that holds one whole frame (length, magic, bitmap, CRC), in any layout: as Iceberg, Delta
 and Paimon store it. Arguments are columns or their names. A null gives a null. A corrupt vector fails the job
 with an error; `dv_verify` reports it instead.
 
 They are Arrow UDFs (pandas UDFs around the same functions on pyspark 4.0), over classic sessions and Spark Connect;
-dvcodec must be installed where Python workers run. Deleting rows of whole tables is faster with `jobs.apply`,
-gathering vectors of whole tables with `jobs.build_vectors` and `jobs.merge`: there vectors and positions do not pass
-through a UDF row by row.
+dvcodec must be installed where Python workers run. For whole tables, deleting rows is faster with `jobs.apply`,
+and building vectors with `jobs.build_vectors` and `jobs.merge`: there vectors and positions do not pass through a UDF
+row by row.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 def dv_contains(dv: Column | str, pos: Column | str) -> Column:
     """Return whether a row is deleted: boolean.
 
-    A vector that rows of a batch share is read once.
+    A vector shared by several rows of a batch is read once.
 
     Args:
         dv: the vector.
@@ -73,7 +73,7 @@ def dv_cardinality(dv: Column | str) -> Column:
 def dv_positions(dv: Column | str) -> Column:
     """Return the deleted rows, ascending: array<long>.
 
-    A vector of more than 2**27 rows fails the job, as it exceeds a row of Spark: use `dv_ranges`, or
+    A vector of more than 2**27 rows fails the job, because it does not fit in a row of Spark: use `dv_ranges`, or
     `jobs.explode`, which splits large vectors.
 
     Example::
@@ -99,7 +99,7 @@ def dv_union(dv: Column | str) -> Column:
     """Return the union of the vectors of a group: binary, in the layout that Iceberg, Delta and Paimon 64-bit share.
 
     An aggregate function; nulls are ignored, a group of nulls gives null. All vectors of a group are in memory at
-    once, and Spark aggregates nothing before the shuffle: for many vectors a data file see `jobs.merge`.
+    once, and Spark aggregates nothing before the shuffle: for many vectors per data file use `jobs.merge`.
 
     Example::
 
@@ -165,8 +165,8 @@ def dv_verify(dv: Column | str) -> Column:
 
     Returns:
         struct<ok: boolean, crc_ok: boolean, cardinality: long, error: string>. ``error`` says what is wrong, and at
-        which byte of the vector; it is null if ``ok``. ``cardinality`` is set if the rows can be counted, also under a
-        wrong CRC.
+        which byte of the vector; it is null if ``ok``. ``cardinality`` is set if the rows can be counted, even if the
+        CRC is wrong.
 
     Example::
 
@@ -176,9 +176,9 @@ def dv_verify(dv: Column | str) -> Column:
 
 
 def file_key(path: Column | str, *, uri: bool = False) -> Column:
-    """Return the form in which all spellings of one file are equal, for joins on paths: string.
+    """Return a key that all spellings of one file share, for joins on paths: string.
 
-    ``/x``, ``file:/x`` and ``file:///x`` have one key; so have ``s3``, ``s3a`` and ``s3n``; ``abfs``, ``abfss`` and
+    ``/x``, ``file:/x`` and ``file:///x`` have one key; so do ``s3``, ``s3a`` and ``s3n``; ``abfs``, ``abfss`` and
     ``az``; ``wasb`` and ``wasbs``; ``gs`` and ``gcs``. Repeated and trailing slashes are ignored.
     These are Spark's own expressions: nothing goes to Python. A key is for comparison, not for opening.
 

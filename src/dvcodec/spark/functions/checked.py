@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError
+from dvcodec.core.ragged import Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.spark.columns import BinaryColumn, binary_column
 from dvcodec.spark.compare import POSITION_BITS
 
 __all__ = ["Vectors"]
 
-Index = NDArray[np.int64]
 
 SHOWN = 12
 """Bytes of a vector that an error repeats."""
@@ -82,7 +82,7 @@ class Vectors:
     def load(self, i: int) -> RowSet:
         """Return one of them as a row set."""
         cursor = Cursor(self.column.view(int(self.rows[i])))
-        return vector.read(cursor, exact=True, verify_checksum=False).load()
+        return vector.read(cursor, verify_checksum=False).load()
 
     def expand(self, chosen: Index) -> tuple[Index, Index]:
         """Return the positions of some vectors, concatenated, and the count of each."""

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from dvcodec.core import batch
 from dvcodec.core.errors import ChecksumMismatch, LimitExceeded, UsageError
 from dvcodec.core.frame import Magic
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.ragged import ByteStrings, Flags, Index, cut_by_weight, offsets_of
 from dvcodec.core.rowset import RowSet
-from dvcodec.spark.columns import binary_array, list_array, pieces, range_array
+from dvcodec.spark.columns import binary_array, list_array, range_array
 from dvcodec.spark.compare import POSITION_BITS, differences, is_in
 from dvcodec.spark.functions.checked import Vectors
 from dvcodec.spark.layouts import EMPTY, encode, narrow
@@ -35,15 +34,13 @@ __all__ = [
     "dv_verify",
 ]
 
-Index = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 MAX_POSITIONS = 1 << 27
-"""Most positions of one vector in `dv_positions`: 1 GiB, and half of what a row of Spark holds."""
+"""Maximum positions of one vector in `dv_positions`: 1 GiB, half of what a row of Spark can hold."""
 _AT_ONCE = 1 << 22
 """Positions that are expanded at once."""
 _FEW = 1 << 11
-"""Rows of a vector up to which it is expanded in bulk although few of them are queried."""
+"""Vectors of at most this many rows are expanded in bulk even if few of their rows are queried."""
 _MAX_CODE = 1 << (63 - POSITION_BITS)
 _LAYOUTS = pa.array([magic.name.lower() for magic in Magic])
 _MAGICS = np.array([list(magic.value) for magic in Magic], np.uint8)
@@ -71,7 +68,7 @@ def dv_contains(dv: pa.Array, pos: pa.Array) -> pa.Array:
         few = np.flatnonzero(inside & small[code])
         few = few[np.argsort(code[few], kind="stable")]
         chosen = np.flatnonzero(small & (asked > 0))
-        for part in pieces(vectors.found.cardinality[chosen], _AT_ONCE):
+        for part in cut_by_weight(vectors.found.cardinality[chosen], _AT_ONCE):
             codes = chosen[part]
             rows = few[slice(*np.searchsorted(code[few], [codes[0], codes[-1] + 1]))]
             found[rows] = is_in(code[rows] << POSITION_BITS | position[rows], vectors.keys(codes, codes))
@@ -112,7 +109,7 @@ def dv_verify(dv: pa.Array) -> pa.Array:
     found, errors = vectors.found, vectors.found.errors
     counted = found.cardinality.copy()
     counted[list(errors)] = -1
-    # Rows can be counted under a wrong CRC.
+    # Rows can be counted even if the CRC is wrong.
     damaged = np.array([i for i, error in sorted(errors.items()) if isinstance(error, ChecksumMismatch)], np.int64)
     again = batch.survey(vectors.column.data, vectors.starts[damaged], vectors.sizes[damaged], verify_checksum=False)
     again.cardinality[list(again.errors)] = -1
@@ -141,10 +138,10 @@ def dv_positions(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         counts = np.zeros(len(dv), np.int64)
         counts[vectors.rows] = vectors.found.cardinality
         for i in np.flatnonzero(vectors.found.cardinality > MAX_POSITIONS).tolist():
-            wanted = f"at most {MAX_POSITIONS}: take dv_ranges"
+            wanted = f"at most {MAX_POSITIONS}: use dv_ranges"
             error = LimitExceeded("positions in one row", expected=wanted, actual=int(vectors.found.cardinality[i]))
             vectors.refuse(i, error)
-        for part in pieces(counts, _AT_ONCE):
+        for part in cut_by_weight(counts, _AT_ONCE):
             chosen = np.arange(*np.searchsorted(vectors.rows, [part.start, part.stop]))
             positions, _ = vectors.expand(chosen)
             yield list_array(positions, counts[part], vectors.column.valid[part])
@@ -158,7 +155,7 @@ def dv_ranges(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         plain = cardinality <= np.maximum(dense, _FEW)
         most = np.zeros(len(dv), np.int64)
         most[vectors.rows] = np.where(plain, cardinality, dense)
-        for part in pieces(most, _AT_ONCE):
+        for part in cut_by_weight(most, _AT_ONCE):
             chosen = np.arange(*np.searchsorted(vectors.rows, [part.start, part.stop]))
             ranges, owner = _ranges(vectors, chosen[plain[chosen]], chosen[~plain[chosen]])
             counts = np.bincount(vectors.rows[owner] - part.start, minlength=part.stop - part.start)
@@ -214,7 +211,7 @@ def dv_encode(positions: pa.Array, magic: Magic = Magic.PORTABLE64) -> pa.Array:
 
 
 def _at_rows(frames: ByteStrings, valid: Flags) -> ByteStrings:
-    """Return the frames of the rows that are valid as one for each row."""
+    """Return one frame per row, from those of the valid rows; other rows get an empty one."""
     lengths = np.zeros(len(valid), np.int64)
     lengths[valid] = frames.lengths
     return ByteStrings(offsets_of(lengths), frames.data)
@@ -240,7 +237,7 @@ def dv_union(dv: pa.Array) -> bytes | None:
 
 
 def dv_diff(old: pa.Array, new: pa.Array) -> pa.Array:
-    """Return what is in the new vector only, and what is in the old one only, as vectors."""
+    """Return the rows only in the new vector, and those only in the old one, as vectors."""
     both = pc.and_(old.is_valid(), new.is_valid())
     valid = np.asarray(both.to_numpy(zero_copy_only=False), np.bool_)
     before, after = Vectors.of(old.filter(both)), Vectors.of(new.filter(both))

@@ -81,12 +81,12 @@ _FUNCTIONS = {
 
 
 def call(name: str, *columns: Column | str) -> Column:
-    """Return the column that a function makes of others."""
+    """Apply a function to columns; return the resulting column."""
     function = _FUNCTIONS[name]
     if hasattr(F, "arrow_udf"):
         return cast("Column", F.arrow_udf(function.kernel, function.returns)(*columns))
     udf: Any = cast("Any", pandas_udf)(_over_pandas(function), function.returns)
-    # Over pandas a column of longs with a null becomes one of floats, and a struct of nulls takes the place of a null.
+    # Through pandas, a column of longs with a null becomes floats, and a null struct becomes a struct of nulls.
     numbers = [pa.types.is_integer(kind) for kind in function.takes]
     if not any(numbers) and not isinstance(function.returns, StructType):
         return cast("Column", udf(*columns))
@@ -129,7 +129,7 @@ def _to_arrow(column: pd.Series, kind: pa.DataType) -> pa.Array:
 
 
 def _to_pandas(found: pa.Array) -> Any:
-    """Return what pyspark turns back into the same array: lists as objects, all else as it is, structs as columns."""
+    """Return what pyspark converts back to the same array: lists as objects, structs as columns, all else unchanged."""
     import pandas as pd  # noqa: PLC0415
 
     if pa.types.is_struct(found.type):

@@ -1,6 +1,6 @@
 """Jobs over vectors: DataFrames in, a DataFrame out; lazy unless a job says otherwise.
 
-A *vectors* DataFrame has ``data_file string`` and ``dv binary``, one row a data file; see `dvcodec.spark`.
+A *vectors* DataFrame has ``data_file string`` and ``dv binary``, one row per data file; see `dvcodec.spark`.
 """
 
 from __future__ import annotations

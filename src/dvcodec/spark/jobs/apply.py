@@ -19,8 +19,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import gather, offsets_of
-from dvcodec.spark.columns import list_array, pieces
+from dvcodec.core.ragged import cut_by_weight, gather, offsets_of
+from dvcodec.spark.columns import list_array
 from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, WORD_BITS, Words, words_of
 from dvcodec.spark.jobs.matching import Files, Match, Unmatched, keys_of, refuse_unmatched, survey
 from dvcodec.spark.paths import decoded_key_column, match_key_column
@@ -68,27 +68,28 @@ def apply(
     Args:
         df: rows read from Parquet (``spark.read.parquet``), perhaps filtered or projected since, but with
             ``_metadata`` still visible: apply vectors before joins, aggregations, unions and views.
-        dvs: vectors (``data_file``, ``dv``). Several of one data file all apply. A vector deletes nothing where the
-            file has no such row.
-        strategy: ``broadcast`` sends the words to every worker and leaves the rows where they are; ``shuffle`` sorts
-            rows and words by data file and chunk into the same tasks, for words too large for that; ``auto`` runs one
-            job over `dvs` that sums up their size, and decides. (Columns ``cardinality``, ``min`` and ``max`` spare
-            that job the vectors.) If `dvs` is costly to compute, write or persist it first.
-        match: how `dvs` names data files. ``path``: in plain text, as tables do; or, where no file that is read has
-            that name, percent-encoded as Spark's ``_metadata.file_path``. ``plain`` and ``uri``: in the one way, or
-            in the other. ``name``: by the file's name, with or without folders before it, as Paimon. Spellings such as
+        dvs: vectors (``data_file``, ``dv``). Several of one data file all apply. Positions beyond the rows of the
+            file delete nothing.
+        strategy: ``broadcast`` sends the words to every worker and leaves the rows where they are; ``shuffle`` brings
+            rows and words of one data file and chunk into the same task, for words too large to broadcast; ``auto``
+            runs one job over `dvs` that sums up their size, and decides. (With columns ``cardinality``, ``min`` and
+            ``max``, that job does not read the vectors.) If `dvs` is costly to compute, write or persist it first.
+        match: how `dvs` names data files. ``path``: in plain text, as tables do; or, if no file that is read has
+            that name, percent-encoded as Spark's ``_metadata.file_path``. ``plain`` and ``uri`` accept only the
+            former or the latter. ``name``: by bare file name, ignoring folders, as in Paimon. Spellings such as
             ``/x`` and ``file:/x``, ``s3://`` and ``s3a://`` are the same throughout.
-        unmatched: vectors of files that are not among ``df.inputFiles()``. ``fail_if_all``: an error where there are
-            vectors and none matches, which is a wrong spelling or another table's; ``fail``: an error where any does
-            not; ``ignore``: they delete nothing. The first two log how many do not match at INFO (logger
+        unmatched: vectors of files that are not among ``df.inputFiles()``. ``fail_if_all``: an error if there are
+            vectors and none matches, which means a wrong spelling or another table; ``fail``: an error if any does
+            not match; ``ignore``: they delete nothing. The first two log how many do not match at INFO (logger
             ``dvcodec.paths``). ``auto`` counts them in the job that it runs anyway; with another strategy they cost a
-            job over the column ``data_file``, and ``ignore`` runs none.
-        broadcast_bytes: size of the words from which ``auto`` takes ``shuffle``. The default suits a driver of 1 GB.
+            job over the column ``data_file``, which ``ignore`` avoids.
+        broadcast_bytes: ``auto`` chooses ``shuffle`` for words larger than this. The default suits a driver of 1 GB.
 
     Raises:
-        UsageError: unknown words, `dvs` without those columns, no ``_metadata.row_index`` in `df`, vectors that match
-            no file (see `unmatched`), or two files of the same name (``match="name"``). While it runs: a vector that
-            is null, or whose data file is one file in plain text and another percent-encoded (``match="path"``).
+        UsageError: an unknown option value, `dvs` without those columns, no ``_metadata.row_index`` in `df`, vectors
+            that match no file (see `unmatched`), or two files of the same name (``match="name"``). While it runs: a
+            vector that is null, or whose data file is one file in plain text and another percent-encoded
+            (``match="path"``).
         DecodeError: while it runs: a vector is corrupt.
     """
     return _join(df, dvs, "left_anti", strategy, match, unmatched, broadcast_bytes)
@@ -176,8 +177,8 @@ def _join(
     words = sf.broadcast(words) if strategy == "broadcast" else words.hint("shuffle_hash")
     in_chunk = sf.shiftright(_ROW, WORD_BITS).bitwiseAND((1 << (CHUNK_BITS - WORD_BITS)) - 1).cast("int")
     word = sf.get(_WORDS, in_chunk - sf.col(_FIRST))
-    # Hashes collide, so the data file is compared as well (which makes the chunks equal too): behind the bit, where few
-    # rows get; and not by =, for that would make it a key.
+    # Hashes may collide, so the data file is compared as well (if it is equal, so is the chunk). This comes after the
+    # bit test, which few rows pass, and does not use =, which would make it a join key.
     condition = (
         (_key(sf.col(_FILE), sf.shiftright(_ROW, CHUNK_BITS)) == sf.col(_KEY))
         & (sf.getbit(word, sf.col(_ROW).bitwiseAND(63).cast("int")) == 1)
@@ -190,8 +191,8 @@ def _join(
 def _key(file: Column, chunk: Column) -> Column:
     """Hash data file and chunk to one long, not always distinct: Spark keeps tables with such a key in a faster form.
 
-    Of Spark's hashes the CRC is by far the fastest for the length of a path, and a hash is made for each row. Of one
-    data file, different chunks have different keys.
+    The CRC is by far the fastest of Spark's hashes for strings as long as paths, and every row is hashed. Different
+    chunks of one data file have different keys.
     """
     return sf.shiftleft(sf.crc32(file.cast("binary")), 31).bitwiseXOR(chunk)
 
@@ -234,7 +235,7 @@ def _rows(words: Words, names: pa.Array) -> Iterator[pa.RecordBatch]:
         flat = gather(words.words, starts[chosen], words.counts[chosen])
         words = Words(words.owner[chosen], words.chunk[chosen], words.first[chosen], words.counts[chosen], flat)
     bounds = offsets_of(words.counts)
-    for part in pieces(8 * words.counts + 64, _BATCH_BYTES):
+    for part in cut_by_weight(8 * words.counts + 64, _BATCH_BYTES):
         columns = [
             names.take(pa.array(words.owner[part])),
             pa.array(words.chunk[part]),

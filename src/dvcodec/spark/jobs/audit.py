@@ -42,11 +42,11 @@ def audit(
             perhaps ``cardinality``, ``data_file`` and ``format``. A size is the whole frame's, or 8 less as in
             Delta's log; null leaves it to the frame. Adjacent ranges in a container are read together.
         spark: the session that reads paths; by default the active one.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         `FILE_VECTORS`, one row per vector. Corrupt vectors and missing containers have ``error`` and never fail
-        the job. For places, ``format`` is theirs.
+        the job. For places, ``format`` is the given one.
 
     Raises:
         UsageError: places without their columns, or invalid storage options.

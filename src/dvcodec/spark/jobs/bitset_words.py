@@ -1,7 +1,7 @@
 """Vectors as 64-bit words in chunks of rows, a form in which Spark's own expressions can look up a row.
 
-A chunk is 4,096 rows of a data file. Chunks without deleted rows do not appear, and of the others the words from the
-first to the last that is not zero: a lone row costs one word, a chunk in full 64.
+A chunk is 4,096 rows of a data file. Chunks without deleted rows are omitted; of the others, the words from the first
+to the last non-zero one are stored: a single row costs one word, a full chunk 64.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dvcodec.core.bitmap import BITSET_BYTES, BitmapView
 from dvcodec.core.expand import pack_into
-from dvcodec.core.ragged import gather, offsets_of
-from dvcodec.spark.columns import pieces
+from dvcodec.core.ragged import Index, cut_by_weight, gather, offsets_of
 from dvcodec.spark.vectors import NamedVectors
 
 __all__ = ["CHUNK_BITS", "WORD_BITS", "Words", "cut", "estimated_bytes", "words_of"]
 
-Index = NDArray[np.int64]
 
 CHUNK_BITS = 12
 """A chunk has ``1 << CHUNK_BITS`` rows."""
@@ -31,7 +28,7 @@ ROW_BYTES = 200
 """Approximate bytes of a chunk in a broadcast table besides its words: its data file, keys, headers, a hash slot."""
 _CHUNK_WORDS = 1 << (CHUNK_BITS - WORD_BITS)
 _SMALL = 1 << 14
-"""Rows of a vector up to which it is expanded in bulk; larger ones are converted container by container."""
+"""Vectors of at most this many rows are expanded in bulk; larger ones are converted container by container."""
 _AT_ONCE = 1 << 20
 """Rows expanded at once."""
 _CONTAINERS = 128
@@ -73,7 +70,7 @@ def words_of(vectors: NamedVectors) -> Iterator[Words]:
     """Yield the words of vectors in parts of bounded size."""
     cardinality = vectors.found.cardinality
     small = np.flatnonzero((cardinality > 0) & (cardinality <= _SMALL))
-    for part in pieces(cardinality[small], _AT_ONCE):
+    for part in cut_by_weight(cardinality[small], _AT_ONCE):
         chosen = small[part]
         positions, counts = vectors.expand(chosen)
         yield _from_positions(np.repeat(chosen, counts), positions)

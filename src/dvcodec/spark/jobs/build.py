@@ -1,10 +1,10 @@
 """Build one vector per data file from rows of (data file, position).
 
 The cost of such a job is shipping rows from the JVM to Python, not the bitmaps. So rows become partial vectors where
-they are read, and only those are shuffled (strategy ``partial``); unless every data file has so few of the rows of a
-task that its partial vectors are no smaller than the rows (``shuffle``). Where long paths are most of what is
-shipped, their hashes are shipped instead, and the paths joined to the vectors in the end (``hash``). Files of
-positions are read by the Python workers themselves: their rows never see the JVM.
+they are read, and only those are shuffled (strategy ``partial``). If every data file has so few rows in a task that
+its partial vectors are no smaller than the rows, the rows are shuffled instead (``shuffle``). If most of the shipped
+bytes are long paths, their hashes are shipped instead, and the paths are joined to the vectors at the end (``hash``).
+Python workers read files of positions themselves: their rows never reach the JVM.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle", "hash")
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 _SAMPLE_ROWS = 50_000
 _FEW = 32
-"""Rows of a data file in one chunk below which its partial vector does not save space."""
+"""With fewer rows of a data file in one chunk, its partial vector does not save space."""
 
 
 def build_vectors(
@@ -57,20 +57,20 @@ def build_vectors(
     The bytes are those of Iceberg Java for the same rows, for every strategy and order of the rows.
 
     Args:
-        source: rows of (data file, position), in any order, duplicates fine; or paths of Parquet files of such rows
+        source: rows of (data file, position), in any order; duplicates are fine; or paths of Parquet files of such rows
             (Iceberg's position deletes, say: files, folders or globs), which the Python workers read themselves.
         file_col: string column: the data file, spelled as its table spells it. Spellings of one file (``/x`` and
             ``file:/x``, ``s3://`` and ``s3a://``, ..) are merged under the one that sorts first. ``a%20b`` and ``a b``
             are two files: decode Spark's ``_metadata.file_path`` first (`dvcodec.spark.paths.data_file_column`).
         pos_col: integer column: 0-based physical row positions, as ``_metadata.row_index``.
-        strategy: ``partial`` makes vectors before the shuffle, ``shuffle`` after it. ``hash`` does as ``partial``, with
-            a 64-bit hash of each data file instead of its path: twice as fast, but the rows are computed twice, once
-            for the paths; for rows that are read and not computed. ``auto`` is ``partial`` or ``shuffle``: it looks
-            at some 50,000 rows to find how many of one data file come together. Paths always are ``partial``.
-        partitions: tasks after the shuffle; by default ``spark.sql.shuffle.partitions``, of which adaptive execution
-            joins small ones. A few per core suffice: each task before the shuffle writes a file for every one of them.
+        strategy: ``partial`` makes vectors before the shuffle, ``shuffle`` after it. ``hash`` works like ``partial``,
+            with a 64-bit hash of each data file instead of its path: twice as fast, but the rows are computed twice,
+            once for the paths. Use it for rows that are read, not computed. ``auto`` is ``partial`` or ``shuffle``: it
+            samples some 50,000 rows to find how many rows of one data file come together. Paths always use ``partial``.
+        partitions: tasks after the shuffle; by default ``spark.sql.shuffle.partitions``; adaptive execution
+            joins small ones. A few per core suffice: each task before the shuffle writes a file for every one.
         spark: the session that reads paths; by default the active one.
-        storage_options: for URLs of such files: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs of such files: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         `VECTORS`: ``data_file``, ``cardinality``, ``dv``; one row per data file.
@@ -98,12 +98,12 @@ def build_vectors(
 
 
 def positions(df: DataFrame) -> DataFrame:
-    """Return where rows of Parquet files are: ``file_path string, pos long``, as `build_vectors` takes them.
+    """Return data file and position of rows of Parquet files, for `build_vectors`: ``file_path string, pos long``.
 
     Data files are spelled as tables do, not as Spark's ``_metadata.file_path`` does.
 
     Args:
-        df: read from Parquet, with what is to be deleted filtered out: ``spark.read.parquet(..).where(..)``. Its
+        df: rows to delete, read from Parquet: ``spark.read.parquet(..).where(..)``. Its
             ``_metadata`` must be visible, as it is through filters and projections but not through joins or views.
     """
     return df.select(
@@ -124,7 +124,7 @@ def by_data_file(vectors: DataFrame, partitions: int | None, *, twins: bool = Fa
     """Bring all vectors of a data file into one task, in whatever spelling.
 
     Args:
-        vectors: with a column ``data_file``. Not rows: a key costs more than a row does.
+        vectors: with a column ``data_file``. (For rows, computing the key would cost more than the row.)
         partitions: how many tasks; None leaves it to Spark.
         twins: True brings percent-encoded spellings into that task as well.
 
@@ -223,7 +223,7 @@ def _union_named(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         index = pc.index_in(batch.column(0), value_set=hashes)
         if index.null_count:
             raise UsageError(
-                "the rows named other data files when they were computed again: strategy 'partial' does not"
+                "the rows named other data files when they were computed again: strategy 'partial' computes them once"
             )
         files = known.column(1).take(index).combine_chunks()
         yield pa.record_batch([files, *batch.columns[1:]], schema=batch.schema)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
+from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
-from dvcodec.core.ragged import ByteStrings
+from dvcodec.core.ragged import ByteStrings, cut_by_weight
 from dvcodec.io.file_key import log_united, undecidable
-from dvcodec.spark.columns import binary_array, pieces
+from dvcodec.spark.columns import binary_array
 from dvcodec.spark.compare import differences
 from dvcodec.spark.layouts import EMPTY, has_magic, reencode, refuse_far
 from dvcodec.spark.paths import decoded_key_column, match_key_column, twin_column
@@ -31,7 +31,6 @@ __all__ = ["TARGETS", "convert", "diff"]
 
 Target: TypeAlias = Literal["iceberg", "delta", "paimon64", "paimon32"]
 TARGETS: tuple[str, ...] = get_args(Target)
-Index = NDArray[np.int64]
 
 _CHANGES = struct(data_file=STRING, added=BINARY, restored=BINARY, added_rows=LONG, restored_rows=LONG)
 _SCHEMA = arrow_schema(_CHANGES)
@@ -48,14 +47,14 @@ def diff(old: DataFrame, new: DataFrame) -> DataFrame:
     in spelling alone is ignored.
 
     Args:
-        old: vectors (``data_file``, ``dv``), one row a data file. All its files are spelled in one way: ``a b`` and
+        old: vectors (``data_file``, ``dv``), one row per data file. All its files are spelled in one way: ``a b`` and
             ``a%20b`` are two files there.
         new: likewise.
 
     Returns:
-        ``data_file``, as `old` spells it where it has it; ``added`` and ``restored``, the vectors (perhaps empty ones)
-        of rows that are deleted in `new` only and in `old` only; ``added_rows`` and ``restored_rows``, their numbers.
-        Vectors that differ in bytes but not in rows are left out.
+        ``data_file``, as `old` spells it, if `old` has it; ``added`` and ``restored``, the vectors (possibly empty)
+        of rows that are deleted only in `new` and only in `old`; ``added_rows`` and ``restored_rows``, their numbers.
+        Vectors that differ in bytes but not in rows are omitted.
 
     Raises:
         UsageError: a frame without those columns. While it runs: a vector that is null, a repeated data
@@ -64,7 +63,7 @@ def diff(old: DataFrame, new: DataFrame) -> DataFrame:
         DecodeError: while it runs: a vector that is compared is corrupt.
     """
     sides = [_side(dvs, name) for dvs, name in ((old, "old"), (new, "new"))]
-    # Names of one side are of one spelling: only where each side has one name are two names perhaps the same file.
+    # A side spells all its names in one way: two names may be the same file only if each is the only one of its side.
     old_key, new_key, old_plain, new_plain = map(sf.col, ("old_key", "new_key", "old_plain", "new_plain"))
     encoded = (old_key == new_plain) | (new_key == old_plain) | (old_plain == new_plain)
     single = (sf.col("old_names") == 1) & (sf.col("new_names") == 1)
@@ -110,7 +109,7 @@ def _changes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _check_names(table: pa.RecordBatch) -> None:
-    """Refuse names that may be one data file or two; log which are one in two spellings."""
+    """Refuse names that may be one data file or two; log data files spelled in two ways."""
     files, keys = ([table.column(f"{side}_{what}") for side in ("old", "new")] for what in ("file", "key"))
     other = pc.fill_null(pc.not_equal(*keys), False)
     if pc.any(other).as_py():
@@ -125,9 +124,8 @@ def _frames(table: pa.RecordBatch, name: str) -> NamedVectors:
     """Verify the vectors of one side; a data file that is absent has the empty vector."""
     files, frames = table.column("data_file"), table.column(f"{name}_dv")
     counts = table.column(f"{name}_count").to_numpy(zero_copy_only=False)
-    often = np.flatnonzero(counts > 1)
-    if len(often):
-        file, count = files[int(often[0])].as_py(), int(counts[often[0]])
+    if (i := first_true(counts > 1)) is not None:
+        file, count = files[i].as_py(), int(counts[i])
         raise UsageError(f"data file {file!r} has {count} {name} vectors: merge them first")
     absent = table.column(f"{name}_count").is_null()
     frames = pc.if_else(absent, pa.scalar(EMPTY, pa.binary()), frames)
@@ -144,7 +142,7 @@ def convert(dvs: DataFrame, to: Target) -> DataFrame:
     are re-encoded, in the bytes of Java's writers.
 
     Args:
-        dvs: vectors (``data_file``, ``dv``). All other columns are kept as they are, but ``size`` (bytes of the frame)
+        dvs: vectors (``data_file``, ``dv``). All other columns are kept, except ``size`` (bytes of the frame)
             and ``format`` (the container that holds such frames), which are updated. ``container`` and ``offset`` keep
             the place that the vector was read from.
         to: the format.
@@ -174,7 +172,7 @@ class _Convert:
             magic = Magic.PAIMON32 if self.to == "paimon32" else Magic.PORTABLE64
             refuse_far(vectors, magic)
             known = has_magic(vectors, magic)
-            for part in pieces(vectors.column.sizes + 64, _BATCH_BYTES):
+            for part in cut_by_weight(vectors.column.sizes + 64, _BATCH_BYTES):
                 rows = table.slice(part.start, part.stop - part.start)
                 frames, sizes = rows.column("dv"), vectors.column.sizes[part]
                 others = reencode(vectors, np.flatnonzero(~known[part]) + part.start, magic)

@@ -1,4 +1,4 @@
-"""Find data files worth rewriting, from counts alone: no vector is read."""
+"""Find data files worth rewriting, from counts only: no vector is read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def compaction_candidates(
     or if it has no live row: such a file need not be rewritten, only dropped.
 
     Args:
-        stats: one row per data file; such as a table's data files left-joined with `audit` or `build_vectors`. Other
+        stats: one row per data file, such as a table's data files left-joined with `audit` or `build_vectors`. Other
             columns are kept.
         rows: column: physical rows of the data file (Iceberg's ``record_count``, Delta's ``numRecords``).
         deleted: column: rows that its vector deletes; null if it has none.

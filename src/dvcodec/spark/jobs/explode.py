@@ -1,6 +1,6 @@
 """Explode vectors to rows: one for each deleted row, or one for each range.
 
-Rows do not cross from Python to the JVM one by one: arrays of bounded length do, and the JVM explodes them.
+Rows do not cross from Python to the JVM one by one: arrays of bounded length cross, and the JVM explodes them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.expand import ranges_of
-from dvcodec.core.ragged import gather, offsets_of
-from dvcodec.spark.columns import list_array, pieces, range_array
+from dvcodec.core.ragged import Index, cut_by_weight, gather, offsets_of
+from dvcodec.spark.columns import list_array, range_array
 from dvcodec.spark.jobs.bitset_words import cut
 from dvcodec.spark.schemas import LONG, RANGE, STRING, struct
 from dvcodec.spark.vectors import NamedVectors, vector_columns
@@ -28,13 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["explode", "ranges"]
 
-Index: TypeAlias = NDArray[np.int64]
 Lists: TypeAlias = tuple[Index, Index, Index]
 """Indices of vectors in the batch, the count of numbers (or pairs) of each, and these, concatenated."""
 
 MAX_ROWS = 1 << 20
 _SMALL = 1 << 14
-"""Rows of a vector up to which it is expanded in bulk."""
+"""Vectors of at most this many rows are expanded in bulk."""
 _CONTAINERS = 32
 """Containers whose ranges are read at once: each has up to 32,768."""
 
@@ -49,7 +47,7 @@ def explode(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
 
     Args:
         dvs: vectors (``data_file``, ``dv``).
-        max_rows: most positions in one array between Python and the JVM, which holds 8 bytes of each.
+        max_rows: maximum positions in one array between Python and the JVM, at 8 bytes each.
 
     Raises:
         UsageError: `max_rows` below 1, or `dvs` without those columns. While it runs: a vector that is null.
@@ -66,7 +64,7 @@ def ranges(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
 
     Args:
         dvs: vectors (``data_file``, ``dv``).
-        max_rows: most ranges in one array between Python and the JVM, which holds 16 bytes of each.
+        max_rows: maximum ranges in one array between Python and the JVM, at 16 bytes each.
 
     Raises:
         UsageError, DecodeError: as `explode`.
@@ -102,7 +100,7 @@ class _Arrays:
                 starts = np.repeat(bounds[:-1], shares) + within * self.max_rows
                 sizes = np.minimum(np.repeat(bounds[1:], shares) - starts, self.max_rows)
                 names = files.take(pa.array(np.repeat(owner, shares)))
-                for part in pieces(sizes, self.max_rows):
+                for part in cut_by_weight(sizes, self.max_rows):
                     flat = gather(values, starts[part], sizes[part])
                     rows = slice(part.start, part.stop)
                     items = flat if flat.ndim == 1 else range_array(flat)
@@ -113,7 +111,7 @@ def _small(vectors: NamedVectors, max_rows: int) -> Iterator[tuple[Index, Index,
     """Expand the small vectors, several at a time."""
     cardinality = vectors.found.cardinality
     chosen = np.flatnonzero((cardinality > 0) & (cardinality <= _SMALL))
-    for part in pieces(cardinality[chosen], max(max_rows, _SMALL)):
+    for part in cut_by_weight(cardinality[chosen], max(max_rows, _SMALL)):
         positions, counts = vectors.expand(chosen[part])
         yield chosen[part], counts, positions
 

@@ -79,7 +79,7 @@ class Files:
         if plain and encoded:
             raise UsageError(
                 f"vector of {data_file!r}: there is a file of that name, and one whose percent-encoded name it is "
-                f"({other!r}): choose one by match='plain' or match='uri'"
+                f"({other!r}): choose one with match='plain' or match='uri'"
             )
         # Files may be newer than the list: if neither is known, both spellings are possible.
         chosen = [key] if plain else [other] if encoded else [key, other]
@@ -95,7 +95,7 @@ def _hash(key: str) -> int:
 
 
 def keys_of(uris: list[str], match: Match) -> list[str]:
-    """Return what vectors are compared by, of the files of ``df.inputFiles()``.
+    """Return the keys of ``df.inputFiles()`` by which vectors are matched.
 
     Raises:
         UsageError: two of the same name (``match="name"``).
@@ -117,9 +117,9 @@ class Survey:
     """Results of one job over the vectors.
 
     Attributes:
-        bytes: of their words in a broadcast table; 0 if not requested.
-        vectors: their number.
-        unmatched: how many of them are of files that are not read.
+        bytes: bytes of their words in a broadcast table; 0 if not requested.
+        vectors: number of vectors.
+        unmatched: number of these whose data files are not read.
         examples: names of some of these.
     """
 
@@ -134,10 +134,10 @@ def survey(dvs: DataFrame, chosen: DataFrame, files: Files, *, sized: bool) -> S
 
     Args:
         dvs: vectors.
-        chosen: their columns of `vector_columns`.
-        files: that are read.
+        chosen: their columns, from `vector_columns`.
+        files: the files that are read.
         sized: True estimates the bytes of the words: from the vectors, unless `dvs` has ``cardinality``, ``min`` and
-            ``max``. False reads the names alone.
+            ``max``. False reads only the names.
     """
     numbers = ("cardinality", "min", "max")
     if not sized:
@@ -189,14 +189,14 @@ def refuse_unmatched(found: Survey, uris: list[str], match: Match, absent: Unmat
     """Log how many vectors match no file that is read, and refuse them if requested.
 
     Raises:
-        UsageError: one of them does not (``fail``), or none does (``fail_if_all``).
+        UsageError: a vector does not match (``fail``), or none does (``fail_if_all``).
     """
     if not found.unmatched:
         return
     _LOG.info("%d of %d vectors match no file that is read (match=%r)", found.unmatched, found.vectors, match)
     if absent == "fail":
         names = ", ".join(map(repr, found.examples[:_SHOWN])) + (", .." if len(found.examples) > _SHOWN else "")
-        raise UsageError(f"vectors of data files that the rows do not come from: {names} (match={match!r})")
+        raise UsageError(f"vectors for data files that are not read: {names} (match={match!r})")
     if absent == "fail_if_all" and found.unmatched == found.vectors and uris:
         raise UsageError(
             f"no vector matches a file that is read (match={match!r}): vectors name {found.examples[0]!r}, rows come "

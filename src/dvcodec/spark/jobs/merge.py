@@ -30,12 +30,12 @@ def merge(
     strategy: Strategy = "auto",
     partitions: int | None = None,
 ) -> DataFrame:
-    """Merge vectors to one per data file, which deletes every row that any of them deletes.
+    """Merge vectors to one per data file, which deletes every row that any of its vectors deletes.
 
     Every vector is verified. The only vector of a data file keeps its bytes, whatever its layout; several
     become the frame that Iceberg, Delta and Paimon 64-bit share. Spellings of one data file (``/x`` and
-    ``file:/x``, ``s3://`` and ``s3a://``, ..) are merged under that of the first DataFrame that has it; of several
-    there, under the one that sorts first. Each task logs how many at INFO (logger ``dvcodec.paths``).
+    ``file:/x``, ``s3://`` and ``s3a://``, ..) are merged under that of the first DataFrame that has it; if it has
+    several, under the one that sorts first. Each task logs how many at INFO (logger ``dvcodec.paths``).
 
     Args:
         dvs: vectors (``data_file``, ``dv``); a data file may be repeated. Each DataFrame spells its files in one
@@ -50,7 +50,7 @@ def merge(
         `VECTORS`: ``data_file``, ``cardinality``, ``dv``; one row per data file.
 
     Raises:
-        UsageError: vectors without those columns. While it runs: a null where a data file or a vector should be; or one
+        UsageError: vectors without those columns. While it runs: a null data file or vector; or one
             DataFrame has ``a b`` and another ``a%20b``, which may be the same file percent-encoded.
         DecodeError: while it runs: a vector is corrupt.
     """

@@ -23,7 +23,7 @@ __all__ = ["quarantine"]
 def quarantine(dvs: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Split vectors into valid and corrupt ones; every row is in exactly one of the two.
 
-    Other jobs fail on a corrupt vector, as their result would lack its rows. After this one they do not, and the
+    Other jobs fail on a corrupt vector, because their result would lack its rows. After this job they succeed, and the
     corrupt vectors can be written elsewhere for inspection.
 
     Args:

@@ -15,7 +15,7 @@ from dvcodec.io.target import local_path
 __all__ = ["AHEAD_BYTES", "fetch_small", "run_ahead"]
 
 AHEAD_BYTES = 64 << 20
-"""Most bytes fetched, or being fetched, before they are used."""
+"""Maximum bytes fetched, or being fetched, before they are used."""
 
 Item = TypeVar("Item")
 
@@ -30,7 +30,7 @@ def run_ahead(
     Args:
         items: in the order of use.
         job: returns the bytes that will be in memory, and the function to run; None if there is nothing to prefetch.
-        threads: jobs at once. As many more are queued or done, up to `AHEAD_BYTES`.
+        threads: number of concurrent jobs. As many more are queued or done, up to `AHEAD_BYTES`.
     """
     left = iter(items)
     queue: deque[tuple[Item, int, Future[object] | None]] = deque()
@@ -64,7 +64,7 @@ def fetch_small(path: str, size: int, stores: Storage) -> tuple[int, Callable[[]
     """Return the job of `run_ahead` that reads a small remote file whole, by one request; None for any other file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         size: bytes of the file by the listing; negative if it is missing.
         stores: caches the bytes for whoever opens the file.
     """

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.batch import survey
-from dvcodec.core.ragged import offsets_of
+from dvcodec.core.ragged import Index, offsets_of
 from dvcodec.ops.read import ALLOWED
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.spark.sources.read_windows import Outcome, Window
 
 __all__ = ["Verified", "pools", "verify_windows"]
 
-Index = NDArray[np.int64]
 
 BATCH_BYTES = 1 << 24
 BATCH_ROWS = 1 << 15
@@ -24,7 +23,7 @@ BATCH_ROWS = 1 << 15
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verified:
-    """Verified vectors of several windows; one entry a row.
+    """Verified vectors of several windows; one entry per row.
 
     Attributes:
         of_window: window of each.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic, StoredFrame
-from dvcodec.spark.columns import pieces
+from dvcodec.core.ragged import cut_by_weight
 from dvcodec.spark.layouts import has_magic, reencode, refuse_far
 from dvcodec.spark.sources.options import Target
 from dvcodec.spark.vectors import NamedVectors
@@ -26,7 +26,7 @@ def stored_frames(batch: pa.RecordBatch, target: Target) -> Iterator[StoredFrame
 
     Args:
         batch: with the columns ``data_file`` and ``dv``; ``cardinality`` is checked if present and not null.
-        target: kind of container. Frames of its layout are passed on as they are, others re-encoded.
+        target: kind of container. Frames of its layout are passed on unchanged, others re-encoded.
 
     Raises:
         UsageError: a null, or rows that the layout cannot hold.
@@ -37,7 +37,7 @@ def stored_frames(batch: pa.RecordBatch, target: Target) -> Iterator[StoredFrame
     magic = Magic.PAIMON32 if target == "paimon32" else Magic.PORTABLE64
     refuse_far(vectors, magic)
     fits, cardinality = has_magic(vectors, magic), vectors.found.cardinality
-    for piece in pieces(np.where(fits, 0, cardinality), _EXPANDED):
+    for piece in cut_by_weight(np.where(fits, 0, cardinality), _EXPANDED):
         encoded = reencode(vectors, np.flatnonzero(~fits[piece]) + piece.start, magic)
         for i in range(piece.start, piece.stop):
             yield StoredFrame(vectors.files[i], int(cardinality[i]), encoded.get(i) or vectors.column.view(i))

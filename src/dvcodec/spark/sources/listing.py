@@ -7,7 +7,7 @@ a file of frames at the start of a frame, found by hopping over length fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -21,6 +21,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
 from dvcodec.core.frame import FRAME_OVERHEAD, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS
+from dvcodec.core.ragged import cut_by_weight
 from dvcodec.io import Source, Storage
 from dvcodec.io.frames import VERSION, check_version
 from dvcodec.io.paths import join, split
@@ -35,7 +36,7 @@ from dvcodec.spark.sources.storage import FileEntry, Found
 __all__ = ["Frames", "Share", "Unit", "hop", "plan"]
 
 _BLOCK = 1 << 18
-"""Bytes of one read while hopping: small frames are read through, large ones are not."""
+"""Bytes of one read while hopping: small frames are read through, large ones are skipped."""
 _HEAD = 16
 _AT_ONCE = 16
 """Large files opened at once: each remote one is a round trip."""
@@ -46,11 +47,11 @@ class Unit:
     """A file, or the vectors of it that begin in a byte range.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         size: bytes of the file; -1 if a manifest names it but it is missing.
         start: first byte of the range.
         stop: byte after the range.
-        kind: of the container, if the driver determined it; the range then begins and ends between two frames.
+        kind: kind of the container, if the driver determined it; the range then begins and ends between two frames.
         listed: whether the file was found in a folder, not named.
         manifest: the manifest that names the file.
     """
@@ -70,7 +71,7 @@ class Unit:
 
 
 class Share(InputPartition):
-    """What one task reads, in order."""
+    """The files that one task reads, in order."""
 
     def __init__(self, units: tuple[Unit, ...]) -> None:
         super().__init__(units)
@@ -79,7 +80,7 @@ class Share(InputPartition):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frames:
-    """Where frames are in a file.
+    """The frames of a file.
 
     Attributes:
         offsets: int64[n], bytes.
@@ -130,8 +131,9 @@ def plan(options: ReadOptions) -> list[Share]:
     large = [unit for unit in units if unit.size > options.partition_bytes]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         cut = dict(zip(large, pool.map(lambda unit: _cut(unit, options.partition_bytes, stores), large), strict=True))
-    pieces = (piece for unit in units for piece in cut.get(unit, [unit]))
-    return [Share(units) for units in _packed(pieces, options)]
+    pieces = [piece for unit in units for piece in cut.get(unit, [unit])]
+    costs = np.array([piece.stop - piece.start + _open_cost(piece, options) for piece in pieces], np.int64)
+    return [Share(tuple(pieces[part])) for part in cut_by_weight(costs, options.partition_bytes)]
 
 
 def _units(options: ReadOptions, stores: Storage) -> Iterator[Unit]:
@@ -169,20 +171,6 @@ def _found(found: Found, committed: dict[str, Committed] | None, stores: Storage
 
 def _unit(entry: FileEntry, manifest: str | None = None) -> Unit:
     return Unit(entry.path, entry.size, 0, max(entry.size, 0), None, entry.listed, manifest)
-
-
-def _packed(units: Iterable[Unit], options: ReadOptions) -> Iterator[tuple[Unit, ...]]:
-    share: list[Unit] = []
-    weight = 0
-    for unit in units:
-        own = unit.stop - unit.start + _open_cost(unit, options)
-        if share and weight + own > options.partition_bytes:
-            yield tuple(share)
-            share, weight = [], 0
-        share.append(unit)
-        weight += own
-    if share:
-        yield tuple(share)
 
 
 def _open_cost(unit: Unit, options: ReadOptions) -> int:

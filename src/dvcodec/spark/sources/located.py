@@ -7,14 +7,15 @@ from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from dvcodec.core.errors import DecodeError, DvcodecError, Truncated, UsageError
+from dvcodec.core.errors import DecodeError, DvcodecError, UsageError
 from dvcodec.core.frame import FRAME_OVERHEAD, UNCOUNTED
 from dvcodec.core.gather_scatter import u32
+from dvcodec.core.ragged import Index
 from dvcodec.io import Source, Storage
 from dvcodec.io.coalesce import coalesce
 from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES
+from dvcodec.io.source import beyond_end
 from dvcodec.io.target import local_path
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.spark.sources.ahead import run_ahead
@@ -22,8 +23,6 @@ from dvcodec.spark.sources.read_windows import Window
 from dvcodec.spark.sources.vector_ranges import VectorRanges
 
 __all__ = ["containers_of", "located_windows"]
-
-Index = NDArray[np.int64]
 
 
 def located_windows(containers: Iterable[VectorRanges], stores: Storage) -> Iterator[Window]:
@@ -82,14 +81,7 @@ def _read(source: Source, places: VectorRanges) -> Iterator[Window]:
     for i in np.flatnonzero(outside).tolist():
         one = places.take(np.array([i]))
         offset, size = int(one.offsets[0]), int(one.lengths[0])
-        error = Truncated(
-            "byte range",
-            source=source.name,
-            offset=offset,
-            expected=f"{size} bytes",
-            actual=f"{max(source.size - offset, 0)} left",
-        )
-        yield Window.failed(one, str(error))
+        yield Window.failed(one, str(beyond_end(source, offset, size)))
     places = places.take(np.flatnonzero(~outside))
     sizes = np.where(places.lengths < 0, _claimed(source, places), places.lengths)
     for first, last, start, stop in coalesce(places.offsets, sizes):

@@ -102,7 +102,7 @@ def committed_in(
     Args:
         folder: path or URL.
         names: bare names in the folder, at least those that begin with ``_`` or ``.``; None lists the folder.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         NotCanonical: a manifest is corrupt.
@@ -151,7 +151,7 @@ def read_manifest(path: str, *, storage_options: StorageOptions = None) -> pa.Ta
 
     Args:
         path: of one manifest, or of the folder that was written to.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         One row per vector, with the columns of `SCHEMA`: the fields of `dvcodec.DvLocation`, and ``entry``.

@@ -28,7 +28,7 @@ REMOTE_OPEN_COST_BYTES = MIB
 """The same in an object store, where each open is a request: 32 tiny files fill a partition."""
 TARGET_BYTES: dict[Target, int] = {"puffin": 64 * MIB, "delta": 64 * MIB, "paimon32": 2 * MIB, "paimon64": 2 * MIB}
 MAX_VECTORS: dict[Target, int] = {"puffin": 1 << 16, "delta": 1 << 20, "paimon32": 1 << 20, "paimon64": 1 << 20}
-"""Most vectors in a container; readers accept up to `Limits.max_blobs`."""
+"""Maximum vectors in a container; readers accept up to `Limits.max_blobs`."""
 
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
 _STORAGE = "storage."
@@ -180,7 +180,7 @@ class Options:
         self._known: set[str] = set()
 
     def text(self, name: str) -> str | None:
-        """Return an option as it is, None if it is not given."""
+        """Return an option unchanged, None if it is not given."""
         self._known.add(name)
         return self._values.get(name)
 

@@ -98,9 +98,9 @@ def merge_parts(
 
     Args:
         parts: files written by `part_of`, in the order of their rows.
-        path: of the manifest; its ending decides the form.
+        path: path of the manifest; its ending decides the form.
         containers: names of the containers, stored apart from the rows.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
     """
     stores = storage_of(storage_options)
     contents = run_bounded(

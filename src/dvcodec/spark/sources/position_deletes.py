@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.ragged import cut_by_weight
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
 from dvcodec.io import RandomAccess, Storage
 from dvcodec.io.target import local_path
@@ -53,7 +55,7 @@ class Piece:
 
 
 class PositionDeletePartition(InputPartition):
-    """What one task reads."""
+    """The row groups that one task reads."""
 
     def __init__(self, pieces: tuple[Piece, ...]) -> None:
         super().__init__(None)
@@ -131,21 +133,12 @@ class PositionDeleteReader(DataSourceReader):
         """List files, split large ones, pack small ones together."""
         with counted("plan", *self.paths):
             files = [file for one in find_all(self.paths, Storage(dict(self.storage_options))) for file in one.files]
-        found: list[InputPartition] = []
-        pieces: list[Piece] = []
-        weight = 0
-        for entry in files:
-            opening = OPEN_COST if local_path(entry.path) is not None else REMOTE_OPEN_COST_BYTES
-            for piece in self._cut(entry):
-                cost = piece.stop - piece.start + opening
-                if pieces and weight + cost > self.partition_bytes + opening:
-                    found.append(PositionDeletePartition(tuple(pieces)))
-                    pieces, weight = [], 0
-                pieces.append(piece)
-                weight += cost
-        if pieces:
-            found.append(PositionDeletePartition(tuple(pieces)))
-        return found
+        pieces = [piece for entry in files for piece in self._cut(entry)]
+        remote = any(local_path(entry.path) is None for entry in files)
+        opening = REMOTE_OPEN_COST_BYTES if remote else OPEN_COST
+        costs = np.array([piece.stop - piece.start + opening for piece in pieces], np.int64)
+        parts = cut_by_weight(costs, self.partition_bytes + opening)
+        return [PositionDeletePartition(tuple(pieces[part])) for part in parts]
 
     def _cut(self, entry: FileEntry) -> Iterator[Piece]:
         count = max(-(-entry.size // self.partition_bytes), 1)

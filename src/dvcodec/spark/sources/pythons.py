@@ -25,8 +25,8 @@ _MISSING = re.compile(r'Cannot run program "?[^"]*"?[^\n]*(?:No such file|error=
 def check_python(spark: SparkSession) -> None:
     """Check the Python that Spark will start if ``PYSPARK_PYTHON`` is not set.
 
-    Spark then starts ``python3``, on the driver to plan and on the workers to run. The driver's is run here; that of
-    cluster's workers by a job of one task. Sessions of Spark Connect are not checked: there the server decides.
+    Spark then starts ``python3``, on the driver to plan and on the workers to run. The driver's is run here, that of
+    a cluster's workers by a job with one task. Sessions of Spark Connect are not checked: there the server decides.
 
     Raises:
         UsageError: it is missing, has another minor version, or lacks the packages that dvcodec needs.

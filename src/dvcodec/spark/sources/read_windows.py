@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
 from dvcodec.core.frame import Magic
+from dvcodec.core.ragged import Index
 from dvcodec.iceberg.blobs import CARDINALITY
 from dvcodec.io import Source, Storage, open_source
 from dvcodec.io.blocks import BlockSource
@@ -29,10 +30,9 @@ from dvcodec.spark.sources.vector_ranges import VectorRanges
 
 __all__ = ["Outcome", "Window", "windows"]
 
-Index = NDArray[np.int64]
 
 _SMALL = 1 << 20
-"""Bytes up to which a file is read whole before it is identified."""
+"""Files of at most this many bytes are read whole before they are identified."""
 _HEAD = 16
 
 
@@ -54,12 +54,12 @@ class Window:
     """Vectors of one container that were read together.
 
     Attributes:
-        ranges: of the vectors.
+        ranges: ranges of the vectors.
         data: bytes of the frames, and perhaps others.
         starts: int64[n], first byte of each frame in `data`.
         sizes: int64[n], bytes of each frame in `data`; 0 for none.
         base: offset of `data` in the file.
-        name: of the source, for errors.
+        name: name of the source, for errors.
         outcomes: results that are known already, by index.
     """
 
@@ -124,7 +124,7 @@ def _failure(unit: Unit, kind: ContainerKind | None, error: str) -> Window:
 
 @contextmanager
 def _near(opened: Source, unit: Unit, want: Want) -> Iterator[Source]:
-    """Read a container whole if all of it will be needed; read what may not be one in small blocks."""
+    """Read a container whole if all of it will be needed; read other files in small blocks."""
     if not unit.is_whole or not want.content:
         yield opened if unit.kind else BlockSource(opened)
         return

@@ -6,21 +6,18 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dvcodec.core.batch import expand
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.ragged import ByteStrings
-from dvcodec.core.rowset import RowSet
+from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight
 from dvcodec.core.vector import read
-from dvcodec.spark.columns import binary_array, list_array, pieces, range_array
+from dvcodec.spark.columns import binary_array, list_array, range_array
 from dvcodec.spark.sources.batch_verify import Verified, pools, verify_windows
 from dvcodec.spark.sources.options import Rows
 from dvcodec.spark.sources.read_windows import Window
 
 __all__ = ["MAX_LIST", "batches"]
 
-Index = NDArray[np.int64]
 
 MAX_LIST = 1 << 20
 """Most positions, or ranges, in one row; a vector with more gives several rows."""
@@ -48,7 +45,7 @@ def _expanded(pool: list[Window], found: Verified, schema: pa.Schema, rows: Rows
         return
     own = {field.name: _column(field, pool, found) for field in schema if field.name not in ("part", rows)}
     weights = np.where(found.valid, found.cardinality, 0)
-    for piece in pieces(weights, MAX_LIST):
+    for piece in cut_by_weight(weights, MAX_LIST):
         index = np.arange(piece.start, piece.stop)
         if len(index) == 1 and weights[index[0]] > MAX_LIST:
             lists = _large(found, int(index[0]), rows)
@@ -85,17 +82,13 @@ def _large(found: Verified, i: int, rows: Rows) -> Iterator[pa.Array]:
     cursor = Cursor(found.data[start : start + int(found.sizes[i])])
     loaded = read(cursor, verify_checksum=False).load()
     one = np.ones(1, np.bool_)
-    for values in _chunks(loaded) if rows == "positions" else map(range_array, _range_chunks(loaded)):
+    if rows == "positions":
+        parts: Iterator[pa.Array] = map(pa.array, loaded.chunks(MAX_LIST))
+    else:
+        ranges = loaded.ranges()
+        parts = (range_array(ranges[start : start + MAX_LIST]) for start in range(0, len(ranges), MAX_LIST))
+    for values in parts:
         yield list_array(values, np.full(1, len(values), np.int64), one)
-
-
-def _chunks(rows: RowSet) -> Iterator[pa.Array]:
-    return map(pa.array, rows.chunks(MAX_LIST))
-
-
-def _range_chunks(rows: RowSet) -> Iterator[NDArray[np.int64]]:
-    ranges = rows.ranges()
-    return (ranges[at : at + MAX_LIST] for at in range(0, len(ranges), MAX_LIST))
 
 
 def _column(field: pa.Field, pool: list[Window], found: Verified) -> pa.Array:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from pyspark.sql.datasource import InputPartition
 
 from dvcodec.core.errors import DecodeError, UsageError
+from dvcodec.core.ragged import cut_by_weight
 from dvcodec.io import Storage
 from dvcodec.io.paths import split
 from dvcodec.ops.layout import Part, layout
-from dvcodec.spark.columns import pieces
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.options import Options, StoreValues
 from dvcodec.zap import Segment
@@ -44,7 +44,7 @@ class SegmentOptions:
         paths: as the user gave them.
         table: a key of `dvcodec.zap.columns.SCHEMAS`.
         fields: names of fields; None: all.
-        part_bytes: size from which a segment is split, and approximate size of the parts.
+        part_bytes: a larger segment is split into parts of about this size.
         verify_checksum: whether CRCs are compared.
         storage_options: how stores are reached.
     """
@@ -98,7 +98,7 @@ def _names(option: str | None) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True)
 class SegmentPart(InputPartition):
-    """What one task reads of a segment.
+    """The part of a segment that one task reads.
 
     Attributes:
         path: the segment.
@@ -138,15 +138,15 @@ def _is_named(path: str) -> bool:
 
 
 def plan_segment(path: str, size: int, options: SegmentOptions, stores: Storage | None = None) -> list[SegmentPart]:
-    """Cut a segment into parts; one that is not larger than a part is not even opened.
+    """Cut a segment into parts; one that fits in a single part is not even opened.
 
-    The parts, one behind the other, have the rows of the segment in its order.
+    In sequence, the parts have the rows of the segment in its order.
 
     Args:
         path: the segment.
         size: its size in bytes.
-        options: what is read of it; a field is never cut, nor is a document.
-        stores: by which it is opened; None makes one.
+        options: what to read; fields and documents are never split.
+        stores: opens it; None: a new one.
 
     Raises:
         OSError: it cannot be opened. (The task that reads it reports corrupt bytes.)
@@ -164,7 +164,7 @@ def plan_segment(path: str, size: int, options: SegmentOptions, stores: Storage 
             names, weights = _field_weights(segment, options.table, options.fields)
     except DecodeError:
         return whole
-    parts = pieces(weights, options.part_bytes)
+    parts = cut_by_weight(weights, options.part_bytes)
     return [SegmentPart(path, tuple(names[part])) for part in parts] or whole
 
 

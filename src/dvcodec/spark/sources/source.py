@@ -49,14 +49,14 @@ class VectorSource(DataSource):
         ``committed``: ``false`` also reads containers that no manifest names.
         ``partition-bytes``, ``open-cost-bytes``: bytes of one task (32m), and bytes added for each file (64k, in object
             stores 1m, as each is a request). Larger containers are split between their vectors.
-        ``storage.<key>``: how stores are reached, of reads and writes alike: ``storage.aws_region``,
+        ``storage.<key>``: how to reach stores, for reads and writes: ``storage.aws_region``,
             ``storage.endpoint``, ``storage.max_concurrency``, ..; see `dvcodec.io.store.options`.
         ``data-files``: a name, or a JSON array of names: only vectors of these data files are read, in any spelling
             (in plain text).
-        ``push-filters``: ``true`` lets ``data_file = ..`` and ``data_file in (..)`` of a query do the same, letter for
-            letter (pyspark 4.1; ``spark.sql.python.filterPushdown.enabled`` must be set, or the read fails). For one
-            query only: Spark (4.3) keeps the pushed filters, so a second use of the same DataFrame, later or in a
-            union, lacks the other rows.
+        ``push-filters``: ``true`` lets ``data_file = ..`` and ``data_file in (..)`` of a query do the same for names
+            spelled exactly so (pyspark 4.1; ``spark.sql.python.filterPushdown.enabled`` must be set, or the read
+            fails). For one query only: Spark (4.3) keeps the pushed filters, so a second use of the same DataFrame,
+            later or in a union, lacks the other rows.
 
     **Writing** takes ``data_file string, dv binary``, and optionally ``cardinality long``, which is checked; other
     columns are ignored::
@@ -66,7 +66,7 @@ class VectorSource(DataSource):
     Every vector is verified. Frames of the shared layout are copied, others re-encoded. Tasks write into a folder
     ``.dvcodec-<job>`` below the path; the commit moves the containers of successful tasks, and atomically writes the
     manifest ``_manifest-<job>`` as its last step: readers do not see a container that no manifest names. A failed job
-    leaves nothing; what a killed one leaves, `vacuum` removes. The manifest has one row per vector
+    leaves nothing; `vacuum` removes what a killed job leaves. The manifest has one row per vector
     (`manifest.SCHEMA`): the fields of `dvcodec.DvLocation`, and ``entry``, metadata for the table's commit.
 
     Options of a write:

@@ -39,7 +39,6 @@ __all__ = [
     "names",
     "remove_file",
     "remove_folder",
-    "sync",
 ]
 
 _PATTERN = re.compile(r"[*?\[]")
@@ -187,19 +186,6 @@ def move(source: str, target: str, storage_options: StorageOptions = None) -> No
     store, key = open_store(source, known.options)
     with known.changes(source, target):
         store.move(key, open_store(target, known.options)[1])
-
-
-def sync(folder: str) -> None:
-    """Make renames in a local folder durable, if the system can sync folders."""
-    local = local_path(folder)
-    if local is None:
-        return
-    with suppress(OSError):
-        descriptor = os.open(local, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def is_file(path: str, storage_options: StorageOptions = None) -> bool:

@@ -30,8 +30,8 @@ def vacuum(
 
     Args:
         path: the folder that was written to (not its subfolders).
-        older_than: files modified since are kept, as their job may be running.
-        storage_options: for URLs: how the store is reached, as deltalake and polars spell it.
+        older_than: files modified since are kept, because their job may be running.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         The removed paths, sorted.

@@ -24,7 +24,7 @@ __all__ = ["Want", "expected", "index_vectors", "wanted"]
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What to read of every container.
+    """What to read from each container.
 
     Attributes:
         kind: the only kind accepted, None for any.
@@ -110,7 +110,7 @@ def wanted(found: VectorRanges, unit: Unit, source: Source, want: Want, stores: 
     Args:
         found: the vectors of a container.
         unit: the container, or a part of it.
-        source: of the container.
+        source: source of the container.
         want: what to read.
         stores: opens the manifest.
 

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dvcodec.core.ragged import Index
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 
 __all__ = ["VectorRanges"]
 
-Index = NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VectorRanges:
-    """Where vectors are in one container, and what metadata states of them.
+    """Byte ranges of the vectors in one container, and their metadata.
 
     Attributes:
         path: path or URL of the container.
-        kind: of the container; decides which vector layouts are valid.
+        kind: kind of the container; decides which vector layouts are valid.
         format: value of the column ``format``, None for null.
         offsets: int64[n], first byte of each vector; -1 if unknown.
         lengths: int64[n], bytes of each; -1 if unknown.

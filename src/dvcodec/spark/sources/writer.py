@@ -1,4 +1,4 @@
-"""Writing containers of vectors: all of a job or nothing.
+"""Writing containers of vectors: all containers of a job, or none.
 
 ::
 
@@ -33,6 +33,8 @@ from dvcodec.core.location import DvLocation
 from dvcodec.io import Storage, open_sink
 from dvcodec.io.file_key import file_key
 from dvcodec.io.paths import join
+from dvcodec.io.sink import sync_folder
+from dvcodec.io.target import local_path
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.frames import stored_frames
@@ -58,7 +60,7 @@ class Written(WriterCommitMessage):
     Attributes:
         partition: number of the task's partition.
         containers: bare names, in the order of their rows.
-        vectors: their number in all containers.
+        vectors: number of vectors in all containers.
         digests: 8 bytes for each vector, a hash of its data file.
     """
 
@@ -199,7 +201,9 @@ class VectorWriter(DataSourceArrowWriter):
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 for _ in pool.map(lambda name: self._move(name, stores), names):
                     pass
-            storage.sync(self.options.path)
+            folder = local_path(self.options.path)
+            if folder is not None:
+                sync_folder(folder)
             parts = (join(self.staging, name + _PART) for name in names)
             merge_parts(parts, self.manifest, names, stores)
             with suppress(OSError, DvcodecError):  # committed: vacuum removes the rest

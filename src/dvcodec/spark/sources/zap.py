@@ -33,8 +33,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import ArrayType, DataType, FloatType, StructType
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, UsageError
+from dvcodec.core.ragged import cut_by_weight
 from dvcodec.io import Storage
-from dvcodec.spark.columns import pieces
 from dvcodec.spark.schemas import BINARY, BOOLEAN, LONG, STRING, struct
 from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.segments import SegmentOptions, SegmentPart, plan
@@ -44,7 +44,7 @@ from dvcodec.zap.columns import SCHEMAS
 __all__ = ["SegmentReader", "SegmentSource", "table_schema"]
 
 _BATCH_BYTES = 1 << 24
-"""Most bytes of values in one record batch, unless a single row has more."""
+"""Maximum bytes of values in one record batch, unless a single row has more."""
 _SPARK_TYPES: dict[pa.DataType, DataType] = {
     pa.string(): STRING,
     pa.binary(): BINARY,
@@ -137,7 +137,7 @@ class SegmentReader(DataSourceReader):
         fields = None if wanted is None else [name for name in wanted if name in known]
         docs = None if part.docs is None else range(*part.docs)
         for batch in segment.to_arrow(self.options.table, fields, docs=docs):
-            for piece in pieces(_weights(batch), _BATCH_BYTES):
+            for piece in cut_by_weight(_weights(batch), _BATCH_BYTES):
                 yield batch.slice(piece.start, piece.stop - piece.start)
 
     def _columns(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:

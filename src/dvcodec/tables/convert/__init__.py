@@ -1,7 +1,7 @@
-"""Conversion of a table's deletion vectors: what another format's metadata has to say for the same deleted rows.
+"""Conversion of a table's deletion vectors to another format: vector files, and values for a commit.
 
-`plan` finds which vectors hold for which data file, and refuses what cannot be converted; `record` spells a vector for
-a target's commit; `write` reads, verifies and writes.
+`plan` finds which vectors apply to which data file, and refuses what cannot be converted; `record` builds the values
+for a target's commit; `read` verifies the vectors, and `write` writes them.
 """
 
 from dvcodec.tables.convert.read import ConvertedVector, How

@@ -1,4 +1,4 @@
-"""Partition values as Delta's log has them.
+"""Partition values as Delta's log serializes them.
 
 Specification: Delta's PROTOCOL.md, "Partition Value Serialization".
 """
@@ -22,19 +22,16 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  (local to nowhere)
 
 
 def partition_values(data_file: DataFile) -> dict[str, str | None]:
-    """Return the texts of a data file's partition values by column, as Delta writes them.
+    """Return the partition values of a data file by column, as the text that Delta writes.
 
     Raises:
-        UsageError: they are not known, or Delta cannot have one of them.
+        UsageError: they are unknown, or Delta cannot represent one of them.
     """
     if data_file.partition is None:
         return {}
-    recorded = data_file.record.get("partitionValues")
-    if isinstance(recorded, Mapping):
-        return dict(recorded)
-    if "partition_values" not in data_file.record:
-        raise UsageError(f"{data_file.path}: its partition values are not known, and Delta records them")
-    return {found.column: _text(found, data_file.path) for found in data_file.record["partition_values"]}
+    if data_file.partition_values is None:
+        raise UsageError(f"{data_file.path}: its partition values are unknown, but Delta records them")
+    return {found.column: _text(found, data_file.path) for found in data_file.partition_values}
 
 
 def _text(found: PartitionValue, path: str) -> str | None:
@@ -49,13 +46,13 @@ def _text(found: PartitionValue, path: str) -> str | None:
         raise UsageError(
             f"{path}: its partition value {found.column} is outside of the years 1 to 9999, which Delta does not have"
         ) from None
-    if not text:
+    if not text and found.kind == "string":
         raise UsageError(f"{path}: its partition value {found.column} is empty text, which stands for null in Delta")
     return text
 
 
 def _float(value: float | np.float32) -> str:
-    """Return the shortest text of a number that reads back as it."""
+    """Return the shortest text that parses to the same number."""
     if math.isfinite(value):
         return str(value)
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -86,4 +83,5 @@ _SPELL: Mapping[str, Callable[[Any], str]] = {
     "timestamp": _timestamp,
     "timestamptz": _instant,
     "string": str,
+    "serialized": str,
 }

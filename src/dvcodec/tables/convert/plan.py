@@ -1,4 +1,4 @@
-"""Plan a conversion: the vectors of each data file. What cannot be converted is refused here."""
+"""Plan a conversion: find the vectors of each data file, and refuse what cannot be converted."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Planned:
     """A data file with deleted rows.
 
     Attributes:
-        data_file: of the snapshot.
-        sources: what deletes its rows: one vector, or position delete files.
+        data_file: a data file of the snapshot.
+        sources: one vector, or the position delete files that delete its rows.
         rows: union of the position deletes; None = to be read from the one vector.
     """
 
@@ -49,17 +49,17 @@ def check_deletes(snapshot: Snapshot) -> None:
     for data_file in snapshot.data_files:
         why = snapshot.other_deletes(data_file)
         if why is not None:
-            raise Unsupported("deletes", source=data_file.path, expected="deletion vectors alone", actual=why)
+            raise Unsupported("deletes", source=data_file.path, expected="only deletion vectors", actual=why)
 
 
 def plan(snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
-    """Group what deletes rows by data file, in the order of the files that hold it.
+    """Group vectors and position deletes by data file, in the order of the files that hold them.
 
-    Position deletes are read here, since only they know their data files; where a data file has a vector, they no
-    longer count (Iceberg table spec, "Scan Planning").
+    Position deletes are read here, since only they know their data files; if a data file has a vector, they no
+    longer apply (Iceberg table spec, "Scan Planning").
 
     Args:
-        snapshot: what is to be converted.
+        snapshot: the snapshot to convert.
         read: called for each position delete file that has been read.
 
     Raises:

@@ -30,11 +30,11 @@ class How(str, Enum):
     """How a vector was converted."""
 
     IN_PLACE = "in-place"
-    """It stays in its file, and is referenced there."""
+    """It stays in its file and is referenced there."""
     COPIED = "copied"
     """Its frame was copied byte for byte."""
     ENCODED = "encoded"
-    """Its rows were encoded again: it was inline, of another layout, or position deletes."""
+    """Its rows were re-encoded: it was inline, in another layout, or position deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class ConvertedVector:
     """A vector of the target.
 
     Attributes:
-        data_file: whose rows are deleted, as the source has it.
-        how: it was converted.
-        location: where the vector is; `DvLocation.data_file` is the data file as the target spells it.
+        data_file: the data file, as the source names it.
+        how: how it was converted.
+        location: location of the vector; its `data_file` is spelled as in the target.
         sources: one vector, or the position delete files that it replaces.
         record: values for the commit, by the target's own field names.
     """
@@ -80,7 +80,7 @@ class Reader:
     """Reads the planned vectors; those that do not stay in place are yielded as frames, to be written.
 
     Attributes:
-        speller: of the target.
+        speller: speller of the target.
         converted: vectors that are done.
         empty: vectors without rows, which are skipped.
     """
@@ -112,9 +112,7 @@ class Reader:
     def _stored(self, item: Planned, source: Source) -> Iterator[StoredFrame]:
         (vector,) = item.sources
         offset, size = cast("int", vector.offset), cast("int", vector.size)
-        found = core_vector.read(
-            read_window(source, offset, size), allowed=FRAMED[vector.format], exact=True, cardinality=vector.cardinality
-        )
+        found = core_vector.read(read_window(source, offset, size), FRAMED[vector.format], vector.cardinality)
         rules.refuse(rules.positions(item.data_file, item.sources[0], found.view.max))
         data = frame_for(found, self.speller.layout, item.data_file.path)
         self._advance()

@@ -24,9 +24,9 @@ __all__ = ["TARGETS", "Speller", "Target", "absolute"]
 Target: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64"]
 """Formats that a table's deletes can be converted to; the number is the width of Paimon's vectors."""
 TARGETS: tuple[Target, ...] = get_args(Target)
-"""All of them."""
+"""All targets."""
 _LEGAL = "/_-!.~'()*,;$&+=@"
-"""ASCII that ``java.net.URI`` leaves as it is in a path, besides letters and digits; and the colon, which might turn
+"""ASCII that ``java.net.URI`` does not encode in a path, besides letters and digits; and the colon, which might turn
 the text before it into a scheme. Delta identifies a data file by this text."""
 _MAX_OFFSET = 2**31 - 1
 """Delta's offsets are signed 32-bit values."""
@@ -35,12 +35,12 @@ _ASCII_OR_BLANK = re.compile(r"[\x00-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u
 
 @dataclass(frozen=True, slots=True)
 class Speller:
-    """Spells data files and vectors as a target's metadata has them.
+    """Describes data files and vectors as a target's metadata does.
 
     Attributes:
         to: the target.
-        kind: of the table that is converted.
-        root: where the target's table is, absolute: Delta's paths below it are relative.
+        kind: kind of the table that is converted.
+        root: absolute location of the target's table: Delta's paths below it are relative.
         info: the snapshot that is converted.
     """
 
@@ -59,7 +59,7 @@ class Speller:
 
     @property
     def layout(self) -> frames.ConvertTarget:
-        """What files of vectors hold."""
+        """Layout of new vector files."""
         return "puffin" if self.to == "iceberg" else self.to
 
     def may_stay(self, magic: Magic, offset: int) -> bool:
@@ -67,12 +67,12 @@ class Speller:
         return magic is Magic.PORTABLE64 and (self.to == "iceberg" or (self.to == "delta" and offset <= _MAX_OFFSET))
 
     def in_place(self, place: DvLocation, location: str, data_file: DataFile) -> DvLocation:
-        """Return the place of a vector that stays where it is.
+        """Return the location of a vector that stays in its file.
 
         Args:
-            place: as the source's metadata has it.
+            place: its place in the source's metadata.
             location: where its file can be opened.
-            data_file: whose rows it deletes.
+            data_file: the data file whose rows it deletes.
         """
         path = place.path if self.to == self.kind.value else absolute(location)
         return replace(place, format=self.to, path=path, data_file=self.data_file(data_file))
@@ -82,7 +82,7 @@ class Speller:
 
         Args:
             location: where the vector is.
-            data_file: whose rows it deletes.
+            data_file: the data file whose rows it deletes.
             in_file: number of vectors in that file.
 
         Raises:
@@ -98,7 +98,7 @@ class Speller:
                 "file_name": split(location.path)[1],
                 "file_size": location.file_size,
                 "row_count": in_file,
-                "bucket": data_file.record.get("_BUCKET", 0),
+                "bucket": data_file.bucket or 0,
             },
             "deletion_vector_meta": asdict(paimon.DeletionVectorMeta.from_location(location)),
         }
@@ -110,7 +110,7 @@ class Speller:
         known = {"rows": data_file.physical_rows, "bytes": data_file.size}
         unknown = next((name for name, value in known.items() if value is None), None)
         if unknown:
-            raise UsageError(f"{data_file.path}: its {unknown} are not known, and Delta records them")
+            raise UsageError(f"{data_file.path}: its {unknown} are unknown, but Delta records them")
         path, when = self.data_file(data_file), self.info.timestamp_ms or 0
         # Without bounds of columns: with deleted rows they would not be tight.
         stats = json.dumps({"numRecords": data_file.physical_rows, "tightBounds": False}, separators=(",", ":"))
@@ -134,9 +134,8 @@ def absolute(location: str) -> str:
 
 def _file_format(data_file: DataFile) -> str:
     """Return the format of a data file: as recorded, or by the extension of its name."""
-    recorded = data_file.record.get("file_format")
-    ending = recorded if isinstance(recorded, str) else data_file.path.rpartition(".")[2]
-    return ending.lower() if recorded or ending in ("orc", "avro") else "parquet"
+    ending = data_file.path.rpartition(".")[2]
+    return data_file.file_format or (ending if ending in ("orc", "avro") else "parquet")
 
 
 def _uri(path: str, root: str) -> str:

@@ -40,9 +40,9 @@ class Conversion:
 
     Attributes:
         to: the target.
-        snapshot: what was converted.
+        snapshot: the converted snapshot.
         vectors: all vectors of the target, as in the file of entries.
-        files: the files of vectors that were written.
+        files: the vector files that were written.
         entries: the file of commit values.
         empty: vectors without rows, which need no counterpart.
     """
@@ -60,7 +60,7 @@ class Conversion:
         return sum(converted.location.cardinality for converted in self.vectors)
 
     def count(self, how: How) -> int:
-        """Return how many vectors became the target's in this way."""
+        """Return the number of vectors that were converted in this way."""
         return sum(converted.how is how for converted in self.vectors)
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def convert_table(
     progress: Progress | None = None,
     storage_options: StorageOptions = None,
 ) -> Conversion:
-    """Write the vectors and commit values with which another format deletes the same rows of the same data files.
+    """Write the vectors and commit values for another format to delete the same rows of the same data files.
 
     Every vector is verified: length, CRC, magic, structure, cardinality as recorded, highest position against the
     data file's rows. Frames are copied byte for byte where the formats share them. Position deletes become one vector
@@ -102,33 +102,33 @@ def convert_table(
     ``iceberg``   ``manifest_entry``: the ``data_file`` struct of a v3 delete manifest, partition aside
     ``delta``     ``add``, an action with the vector; ``remove``, for a log that has the data file without one
     ``paimon*``   ``index_file`` and ``deletion_vector_meta``: of an index manifest entry. The files, one or more for
-                  each partition and bucket, belong into the folder ``index`` of the table
+                  each partition and bucket, belong in the folder ``index`` of the table
     ============  ====================================================================================================
 
-    Not done here: the commit, and the data files' own metadata where the target does not have them yet.
+    Not done here: the commit, and the data files' own metadata if the target does not have them yet.
 
     Args:
         table: of Iceberg, Delta or Paimon. From Iceberg to ``iceberg`` position deletes (v2) become vectors (v3).
         to: the target; of Paimon with the width of its vectors.
-        folder: path or URL outside of the table; made if it is not there. Nothing in it is replaced. Of several
-            conversions at once into one folder, one succeeds, and the others leave nothing; through fsspec that is not
-            checked.
-        snapshot_id: which state; None = the current one.
-        reference_in_place: whether vectors stay in the files where they are, if those hold the frame that the target
-            asks for. Java engines read them there by offset and size. Readers that open the container first do not:
-            pyiceberg and iceberg-go want a Puffin file, delta-kernel-rs one of Delta's. None: for Iceberg yes, for
-            Delta no. Paimon's are always written again.
+        folder: path or URL outside of the table; created if missing. Nothing in it is replaced. If several conversions
+            write into one folder concurrently, one succeeds and the others leave nothing; this is not checked through
+            fsspec.
+        snapshot_id: the snapshot to convert; None = the current one.
+        reference_in_place: whether vectors stay in their files, if these have the frame that the target requires. Java
+            engines read them there by offset and size. Readers that open the container first do not: pyiceberg and
+            iceberg-go want a Puffin file, delta-kernel-rs one of Delta's. None: yes for Iceberg, no for Delta. Paimon's
+            are always written again.
         root: folder of the target's table (Delta records paths from there); None = the source table's. `folder` may be
-            in a `root` that is given, also where that is the source table's.
+            in an explicit `root`, even if that is the source table's.
         progress: called with the number of vectors read and of all, after each.
-        storage_options: how the store of `folder` is reached; None = as that of the table.
+        storage_options: how to reach the store of `folder`; None = as for the table.
 
     Raises:
-        UsageError: unknown target, vectors that are the target's already, or rows, sizes or names that it cannot hold;
-            or a folder in the table, or with a conversion in it, maybe one that has just ended.
-        DecodeError: the metadata or a vector is corrupt; two vectors hold for one data file, or one for a data file
-            that is gone.
-        Unsupported: rows are deleted otherwise than by position, by equality deletes for example.
+        UsageError: an unknown target; vectors already in the target's format; rows, sizes or names that it cannot
+            represent; a folder in the table, or with a conversion in it, possibly one that has just ended.
+        DecodeError: the metadata or a vector is corrupt; two vectors for one data file, or one for a data file that
+            is gone.
+        Unsupported: rows are not deleted by position, but by equality deletes, for example.
         OSError: something cannot be read or written. After any error no file is left behind.
     """
     if to not in TARGETS:
@@ -143,7 +143,7 @@ def convert_table(
         raise UsageError(f"{table.location}: the vectors of a Delta table are Delta's already")
     in_place = to == "iceberg" if reference_in_place is None else reference_in_place
     snapshot = table.snapshot(snapshot_id)
-    if not to.startswith(table.kind.value):  # within a format whatever else there is still holds
+    if not to.startswith(table.kind.value):  # within a format, other deletes still apply
         check_deletes(snapshot)
     speller = Speller(to, table.kind, absolute(root or table.location), snapshot.info)
     target = absolute(folder)
@@ -214,13 +214,13 @@ def _taken(folder: str) -> UsageError:
 
 
 def _groups(planned: list[Planned], speller: Speller) -> Iterable[list[Planned]]:
-    """Separate what must not share a file of vectors: Paimon has files of its own for each partition and bucket."""
+    """Group the vectors that may share a file: Paimon has separate files for each partition and bucket."""
     if not speller.to.startswith("paimon"):
         return [planned]
     groups: dict[object, dict[str, Planned]] = {}
     for item in planned:
         data_file = item.data_file
-        group = groups.setdefault((data_file.partition, data_file.record.get("_BUCKET", 0)), {})
+        group = groups.setdefault((data_file.partition, data_file.bucket or 0), {})
         other = group.setdefault(speller.data_file(data_file), item)
         if other is not item:
             both = f"{data_file.path} and {other.data_file.path}"
@@ -248,7 +248,7 @@ def _write(reader: Reader, group: list[Planned], folder: str, written: list[str]
 
 
 def _until(frames: Iterator[StoredFrame], size: int) -> Iterator[StoredFrame]:
-    """Yield frames until they have so many bytes."""
+    """Yield frames until they have this many bytes."""
     while size > 0 and (stored := next(frames, None)) is not None:
         yield stored
         size -= len(as_view(stored.data))

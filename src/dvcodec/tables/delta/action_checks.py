@@ -54,8 +54,8 @@ class ActionChecks:
         text = str(action.values["path"])
         if self.respelled:
             self.respelled.pop((text, key[1]), None)
-        if older is not None and older.record["path"] != text:
-            before = str(older.record["path"])
+        if older is not None and older.action["path"] != text:
+            before = str(older.action["path"])
             what = f"{action.where}.path of a data file that was added"
             self.respelled[before, key[1]] = Finding.failed(
                 "delta-path", what, repr(before), repr(text), data_file=older.path, path=action.source

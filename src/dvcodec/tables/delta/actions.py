@@ -1,6 +1,6 @@
 """The actions of a log: lines of a commit or rows of a checkpoint, with their types checked.
 
-Specification: Delta's PROTOCOL.md, "Actions". Actions and members that are not known are ignored, as it demands: what
+Specification: Delta's PROTOCOL.md, "Actions". Unknown actions and members are ignored, as it requires: whatever
 must not be ignored is announced as a reader feature.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from sys import intern
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -17,16 +18,17 @@ from dvcodec.delta import Descriptor
 from dvcodec.io.file_key import file_key
 from dvcodec.io.target import local_path
 from dvcodec.tables.json_fields import JsonFields, is_path, parse_json
+from dvcodec.tables.model import Record
 
 __all__ = ["AddFile", "FileKey", "LoggedVector", "Metadata", "Protocol", "RemoveFile", "parse_lines", "plain_path"]
 
 FileKey: TypeAlias = tuple[str, str | None]
-"""Identity of a logical file: its path, spelled in one way, and the unique id of its vector."""
+"""Identity of a logical file: its path in a normal form, and the unique id of its vector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """What readers and writers have to support.
+    """The features that readers and writers have to support.
 
     Attributes:
         reader_version: ``minReaderVersion``.
@@ -106,7 +108,7 @@ class LoggedVector:
 
     Attributes:
         descriptor: as recorded.
-        path: of its file, decoded, relative to the table's folder or whole; empty if it is inline.
+        path: decoded path of its file, absolute or relative to the table's folder; empty if it is inline.
     """
 
     descriptor: Descriptor
@@ -139,7 +141,7 @@ class RemoveFile:
     """A removed logical file: a tombstone.
 
     Attributes:
-        path: of the data file, decoded.
+        path: decoded path of the data file.
         vector: its vector.
     """
 
@@ -162,16 +164,16 @@ class RemoveFile:
 
 
 @dataclass(frozen=True, slots=True)
-class AddFile:
-    """A logical file: a data file, and its vector.
+class AddFile(Record):
+    """A logical file: a data file, and its vector. The record of both.
 
     Attributes:
-        path: of the data file, decoded.
+        path: decoded path of the data file.
         vector: None if no rows are deleted.
         size: bytes of the data file.
         rows: physical rows; None without statistics.
         partition_values: physical name of a partition column -> serialized value.
-        record: the action.
+        action: the JSON object, as a commit that changes the file repeats it.
     """
 
     path: str
@@ -179,7 +181,7 @@ class AddFile:
     size: int
     rows: int | None
     partition_values: Mapping[str, str | None]
-    record: Mapping[str, Any] = field(repr=False)
+    action: Mapping[str, Any] = field(repr=False)
 
     @property
     def key(self) -> FileKey:
@@ -195,14 +197,16 @@ class AddFile:
         """
         values = _text_map(action.object("partitionValues"))
         size = action.integer("size", least=0)
-        return cls(plain_path(action), LoggedVector.parse(action), size, _rows(action), values, action.values)
+        # Names are texts of their own in each line.
+        members = dict(zip(map(intern, action.values), action.values.values(), strict=True))
+        return cls(plain_path(action), LoggedVector.parse(action), size, _rows(action), values, members)
 
 
 def plain_path(action: JsonFields) -> str:
     """Return the member ``path``, a percent-encoded URI, decoded.
 
     Raises:
-        NotCanonical: it is not there, or no path.
+        NotCanonical: it is missing, or not a path.
     """
     text = action.text("path")
     try:
@@ -245,7 +249,7 @@ def _key(path: str, vector: LoggedVector | None) -> FileKey:
 
 
 def _is_place(path: str) -> bool:
-    """Whether a file can have that path."""
+    """Whether a file can have this path."""
     try:
         local_path(path)
     except UsageError:  # a file URL of another host

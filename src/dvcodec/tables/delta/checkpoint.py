@@ -34,7 +34,7 @@ _MEMBERS = {
     "sidecar": ("path",),
     "checkpointMetadata": ("version",),
 }
-"""What is read, by action; all of it where nothing is named. Statistics of columns would be most of a checkpoint."""
+"""Members to read, by action; all if none is named. Column statistics are not read: they are most of a checkpoint."""
 
 
 def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Iterator[JsonFields]:
@@ -42,8 +42,8 @@ def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Ite
 
     Args:
         folder: the table's.
-        names: of its files in the log.
-        version: of which it has to be.
+        names: names of its files in the log.
+        version: the version that it must have.
 
     Raises:
         DecodeError: a file is corrupt.
@@ -78,7 +78,7 @@ def _top(folder: Folder, name: str, kinds: tuple[str, ...] = tuple(_MEMBERS)) ->
 
 
 def _sidecar(folder: Folder, action: JsonFields) -> str:
-    """Return where a sidecar is: in the log's own folder, be it recorded by its bare name or whole."""
+    """Return the location of a sidecar: in the log's own folder, whether recorded by bare name or absolute path."""
     path = plain_path(action)
     above, _, name = path.rpartition("/")
     if name in ("", ".", "..") or (above and not f"/{above}".endswith(f"/{SIDECARS}")):
@@ -96,7 +96,7 @@ def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[
 
 
 def _columns(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> list[str]:
-    """Choose what is there of `_MEMBERS`."""
+    """Choose the `_MEMBERS` that exist."""
     import pyarrow as pa  # noqa: PLC0415
 
     found = []

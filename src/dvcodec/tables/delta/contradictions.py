@@ -1,4 +1,4 @@
-"""Where a table's protocol and properties contradict its vectors: what makes engines refuse it, or skip the vectors.
+"""Find where protocol and properties contradict a table's vectors, so that engines refuse it or skip the vectors.
 
 Specification: Delta's PROTOCOL.md, "Deletion Vectors" (reader version 3, writer version 7, the table feature in both
 lists), "Table Features", "Column Mapping" and "Append-only Tables".
@@ -22,10 +22,10 @@ __all__ = ["check_hint", "contradictions"]
 
 VECTORS = "deletionVectors"
 READER_VERSION, WRITER_VERSION = 3, 7
-"""Versions from which on a protocol lists features; vectors need both."""
+"""First reader and writer versions that list features; vectors need both."""
 MAPPING, MAPPING_MODE = "columnMapping", "delta.columnMapping.mode"
 MAPPING_READER, MAPPING_WRITER = 2, 5
-"""Versions that have column mapping without listing it."""
+"""Versions with column mapping that do not list it as a feature."""
 PHYSICAL_NAME, FIELD_ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
 NTZ = "timestampNtz"
 _TYPES = ("type", "elementType", "keyType", "valueType")
@@ -37,21 +37,21 @@ def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> 
 
     Checks:
 
-    - ``delta-protocol``: vectors, but not reader version 3 and writer version 7. Readers that go by the protocol return
-      the deleted rows; or a writer version above 7, which deltalake refuses;
+    - ``delta-protocol``: vectors, but not reader version 3 and writer version 7. Readers that follow the protocol
+      return the deleted rows; or a writer version above 7, which deltalake refuses;
     - ``delta-feature``: vectors, or a property or column that needs a table feature, without the feature; or a reader
       feature that is not a writer feature. Spark refuses a table whose protocol lacks the feature of an active
       property, other readers one that has it in a single list;
-    - ``delta-schema``: columns that readers refuse: two of one name but for case, or mapped columns without the names
-      and ids that they have in data files;
-    - ``delta-column-mapping``: a column mapping mode that the protocol does not have. Readers that go by the protocol
+    - ``delta-schema``: columns that readers refuse: two whose names differ only in case, or mapped columns without the
+      names and ids that they have in data files;
+    - ``delta-column-mapping``: a column mapping mode that the protocol does not have. Readers that follow the protocol
       look for the columns under the wrong names and return nulls;
     - ``delta-append-only``: vectors where rows must not be deleted. Readers return the right rows;
     - ``delta-property``: vectors, but new deletes do not write them. The existing ones stay valid.
 
     Args:
-        protocol: of the version.
-        metadata: of the version.
+        protocol: protocol of the version.
+        metadata: metadata of the version.
         vectors: whether a data file has one.
     """
     properties = metadata.configuration
@@ -114,7 +114,7 @@ def _mapping(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
 
 
 def _lists(protocol: Protocol) -> Iterator[Finding]:
-    """Find what a protocol says that none can; of vectors and column mapping, `_features` and `_mapping` say it."""
+    """Find what no protocol may say; for vectors and column mapping see `_features` and `_mapping`."""
     writer = protocol.writer_version or 0
     if writer > WRITER_VERSION:
         expected = f"a writer version of at most {WRITER_VERSION}"
@@ -126,7 +126,7 @@ def _lists(protocol: Protocol) -> Iterator[Finding]:
 
 
 def _schema(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
-    """Find columns that readers refuse. Types that are not known, and properties, are not looked at."""
+    """Find columns that readers refuse. Unknown types and properties are ignored."""
     try:
         mode = mapping_mode(protocol, metadata)
         mode = parse_schema(metadata, mode, declared=declares_mapping(protocol)).mode
@@ -150,7 +150,7 @@ def _schema(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
 
 
 def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield the types of a schema that have parts, and the fields of structs: what is an object in its JSON."""
+    """Yield the nested types of a schema, and the fields of structs: everything that is an object in its JSON."""
     waiting = [schema]
     while waiting:
         node = waiting.pop()
@@ -169,7 +169,7 @@ def _is_mapped(field: dict[str, Any]) -> bool:
 
 
 def check_hint(folder: Folder, log: Log) -> Iterator[Finding]:
-    """Find a ``_last_checkpoint`` that names a checkpoint that is not there (``delta-checkpoint``).
+    """Find a ``_last_checkpoint`` that names a missing checkpoint (``delta-checkpoint``).
 
     delta-kernel-rs, and deltalake with it, opens no such table: it lists the log from that version on. A hint that is
     not JSON with a version is ignored, by them too.

@@ -9,7 +9,7 @@ Specification: Delta's PROTOCOL.md, "Delta Log Entries", "Checkpoints", "Log Com
     00000000000000000004.00000000000000000007.compacted.json             versions 4 to 7 in one file
     00000000000000000007.crc                                             numbers of a version
 
-The whole folder is listed; ``_last_checkpoint``, a hint to avoid that, is only read by audits. Compacted files
+The whole folder is listed; only audits read ``_last_checkpoint``, a hint to avoid the listing. Compacted files
 are not read: the commits that they replace are kept too.
 """
 
@@ -41,11 +41,11 @@ class Log:
     """The files of a log by version.
 
     Attributes:
-        location: of the log's folder, for errors.
+        location: location of the log's folder, for errors.
         commits: version -> name.
         checkpoints: version -> names of one checkpoint's files, all there. Of several for one version the first by
-            name is taken: any will do.
-        names: of all files that belong to the log.
+            name is used: any will do.
+        names: names of all files that belong to the log.
     """
 
     location: str
@@ -80,7 +80,7 @@ class Log:
             if len(named) == count and min(named) == 1 and max(named) == count:
                 found[version].append(tuple(named[part] for part in sorted(named)))
             else:
-                kept.difference_update(named.values())  # written in part: readers have to ignore it
+                kept.difference_update(named.values())  # incomplete: readers have to ignore it
         checkpoints = {version: min(several) for version, several in found.items()}
         return cls(location, commits, checkpoints, frozenset(kept))
 

@@ -11,14 +11,47 @@ from typing import TYPE_CHECKING
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.columns import Column
 from dvcodec.tables.decimals import parse_decimal
+from dvcodec.tables.delta.actions import AddFile
+from dvcodec.tables.partition_value import PartitionValue
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NULL_FOLDER", "partition_scalar"]
+__all__ = ["PartitionReader", "partition_scalar"]
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
-"""What folders are called whose partition value is null."""
+"""Name of folders whose partition value is null."""
+
+
+class PartitionReader:
+    """Reads the partitions of data files; those that are equal are one object.
+
+    Args:
+        names: of the partition columns -> their names in ``partitionValues``.
+        source: the log, for errors.
+    """
+
+    def __init__(self, names: Mapping[str, str], source: str) -> None:
+        self._names = names
+        self._source = source
+        self._known: dict[tuple[tuple[str, str | None], ...], tuple[str | None, tuple[PartitionValue, ...]]] = {}
+
+    def read(self, added: AddFile) -> tuple[str | None, tuple[PartitionValue, ...]]:
+        """Return the partition of a data file as folders are called, None without; and its values.
+
+        Raises:
+            NotCanonical: a value is missing.
+        """
+        key = tuple(added.partition_values.items())
+        if key not in self._known:
+            missing = self._names.values() - added.partition_values.keys()
+            if missing:
+                what, actual = f"add.partitionValues of {added.path}", f"no {min(missing)!r:.80}"
+                raise NotCanonical(what, source=self._source, expected="all partition columns", actual=actual)
+            values = {name: added.partition_values[physical] for name, physical in self._names.items()}
+            label = "/".join(f"{name}={value or NULL_FOLDER}" for name, value in values.items())
+            self._known[key] = label or None, tuple(PartitionValue(name, "serialized", value) for name, value in key)
+        return self._known[key]
 
 
 def partition_scalar(values: Mapping[str, str | None], column: Column, source: str) -> pa.Scalar:

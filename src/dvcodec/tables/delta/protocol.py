@@ -33,7 +33,7 @@ KNOWN = frozenset(
         "vacuumProtocolCheck",
     }
 )
-"""Reader features that are read here."""
+"""Supported reader features."""
 OF_COLUMNS = frozenset(
     {
         "geospatial",
@@ -44,7 +44,7 @@ OF_COLUMNS = frozenset(
         "variantType-preview",
     }
 )
-"""Reader features that bring types of columns: files and vectors are as ever, the columns are refused by their type."""
+"""Reader features that only add column types: files and vectors do not change, and such columns are refused by type."""
 OF_WRITERS = frozenset(
     {
         "allowColumnDefaults",
@@ -65,7 +65,7 @@ OF_WRITERS = frozenset(
         "rowTracking",
     }
 )
-"""Writer features, which readers may ignore even where they are listed among the reader features."""
+"""Writer features, which readers may ignore even if they are listed among the reader features."""
 CARRIED = KNOWN | OF_COLUMNS | OF_WRITERS - {"icebergCompatV1", "icebergCompatV2"}
 """Features that a delete leaves as they are: it repeats the actions of data files, and writes no rows."""
 FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
@@ -74,10 +74,10 @@ MODES = ("none", "name", "id")
 
 
 def check_protocol(protocol: Protocol) -> None:
-    """Check that all is known that a reader has to know.
+    """Check that all features are known that readers have to support.
 
     Raises:
-        Unsupported: it is not. Of tables that a catalog manages the newest commits may not be in the log.
+        Unsupported: one is not. (For catalog-managed tables, the log may lack the newest commits.)
     """
     if protocol.reader_version > READER_VERSION:
         expected = f"at most {READER_VERSION}"
@@ -146,11 +146,11 @@ def declares_mapping(protocol: Protocol) -> bool:
 
 
 def mapping_mode(protocol: Protocol, metadata: Metadata) -> str:
-    """Return how columns are found in data files: by ``name`` (physical), by ``id``, or as they are called (``none``).
+    """Return how columns are found in data files: by ``name`` (physical), by ``id``, or by their own names (``none``).
 
-    It is the table's property, whatever the protocol says: so Delta Spark does it, whose 3.1 wrote tables of
-    IcebergCompat with an empty list of reader features. Where the protocol does not declare the feature, the schema
-    may still lack the annotations: see `parse_schema`.
+    The table's property decides, whatever the protocol says, as in Delta Spark: Delta 3.1 wrote tables of IcebergCompat
+    with an empty list of reader features. If the protocol does not declare the feature, the schema may lack the
+    annotations: see `parse_schema`.
 
     Raises:
         Unsupported: another mode.

@@ -1,7 +1,7 @@
 """The state of a version: the actions of a checkpoint and of the commits after it, replayed.
 
-Specification: Delta's PROTOCOL.md, "Action Reconciliation": the newest ``protocol`` and ``metaData`` hold, and of each
-logical file, known by the data file's path and the vector's id, the newest ``add`` or ``remove``.
+Specification: Delta's PROTOCOL.md, "Action Reconciliation": the newest ``protocol`` and ``metaData`` apply, and for
+each logical file, identified by the data file's path and the vector's id, the newest ``add`` or ``remove``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["State", "commit_infos", "read_commits", "rebuild"]
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a table is at a version.
+    """The state of a table at a version.
 
     Attributes:
-        version: which.
-        protocol: that holds.
-        metadata: that holds.
-        files: the live logical files, in the order in which the log names them.
-        checks: what other readers refuse in its commits, or read otherwise.
+        version: the version.
+        protocol: the protocol in effect.
+        metadata: the metadata in effect.
+        files: the live logical files, in log order.
+        checks: what other readers refuse in its commits, or read differently.
     """
 
     version: int
@@ -43,7 +43,7 @@ class State:
 
 
 def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) -> State:
-    """Rebuild the state of a version that `Log.check` has found to be there.
+    """Rebuild the state of a version that has passed `Log.check`.
 
     Args:
         folder: the table's.
@@ -74,7 +74,7 @@ def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) 
 
 
 def read_commits(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[Iterable[JsonFields]]:
-    """Yield the actions of commits; several files are read at a time where they are far away.
+    """Yield the actions of commits; several files are read concurrently if they are remote.
 
     Raises:
         DecodeError: one is corrupt.
@@ -93,9 +93,9 @@ class _Replay:
         self.checks = ActionChecks()
 
     def apply(self, actions: Iterable[JsonFields], *, ordered: bool = True) -> None:
-        """Apply the actions of a commit or a checkpoint, which has one protocol and one metadata at most.
+        """Apply the actions of a commit or a checkpoint, which has at most one protocol and one metadata.
 
-        A checkpoint's are not ordered: no file is both live and gone there.
+        A checkpoint's actions are not ordered: no file in it is both live and removed.
         """
         seen = set()
         removed = set()
@@ -142,7 +142,7 @@ def _fail_both(action: JsonFields) -> NoReturn:
 
 
 def commit_infos(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[SnapshotInfo]:
-    """Yield what commits say of themselves; nothing of it is required.
+    """Yield the information of commits about themselves; all of it is optional.
 
     Raises:
         OSError: one cannot be read.

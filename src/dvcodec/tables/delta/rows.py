@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["DeltaEvolution", "read_rows"]
 
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
-"""Digits before the point that a decimal needs to take integers of so many bits. For bytes and shorts the specification
-says 10; Delta Spark accepts these."""
+"""Digits before the point that a decimal needs to hold integers of that many bits. For bytes and shorts the
+specification says 10; Delta Spark accepts these."""
 
 
 def read_rows(
@@ -40,13 +40,13 @@ def read_rows(
     show that all its columns were dropped.
 
     Args:
-        location: of the file.
+        location: location of the file.
         storage: opens it.
-        columns: of the table, to read.
-        partition_values: of the file, by physical name.
-        partition_columns: names of the columns that take their values from there, even if the file has them.
-        batch_rows: most rows in a batch.
-        schema: of the table; None skips the check that the file has one of its columns.
+        columns: columns of the table to read.
+        partition_values: partition values of the file, by physical name.
+        partition_columns: columns that take their values from `partition_values`, even if the file has them.
+        batch_rows: maximum rows in a batch.
+        schema: schema of the table; None skips the check that the file has one of its columns.
 
     Raises:
         DecodeError: the file is corrupt, or does not match the table's schema.

@@ -1,4 +1,4 @@
-"""The columns of a table: its ``schemaString`` as Arrow types, and how each is found in data files.
+"""The columns of a table: its ``schemaString`` as Arrow types, and how to find each in data files.
 
 Specification: Delta's PROTOCOL.md, "Schema Serialization Format" and "Column Mapping".
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["TableSchema", "parse_schema"]
 
 MAX_DEPTH = 64
-"""Types within types; Arrow recurses on them."""
+"""Maximum nesting of types: Arrow recurses on them."""
 _ID, _PHYSICAL_NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 _DECIMAL = re.compile(r"decimal(?:\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\))?")
 _MAX_PRECISION = 38
@@ -53,7 +53,7 @@ class TableSchema:
         """Return a column.
 
         Raises:
-            DecodeError: its type is invalid, or not known.
+            DecodeError: its type is invalid or unknown.
         """
         if name not in self._columns:
             with column_errors(name):
@@ -62,7 +62,7 @@ class TableSchema:
 
     @property
     def stored(self) -> list[ColumnKey]:
-        """How columns are found in data files; without those of type ``void``, which are not stored.
+        """How to find columns in data files; without those of type ``void``, which are not stored.
 
         Raises:
             NotCanonical: it is not recorded.
@@ -87,12 +87,12 @@ class TableSchema:
         return frozenset(found)
 
     def was_dropped(self, column: Column) -> bool:
-        """Whether a column of a data file has an id that no column of the table has any more: ids are not reused."""
+        """Whether a column of a data file has an id that no column of the table has any more (ids are not reused)."""
         number = column.id or 0
         return self.mode != "none" and 0 < number <= self.max_id and number not in self.ids
 
     def physical_name(self, name: str) -> str:
-        """Return what a column is called in ``partitionValues``.
+        """Return the name of a column in ``partitionValues``.
 
         Raises:
             NotCanonical: it is not recorded.
@@ -104,7 +104,7 @@ class TableSchema:
         """All columns as Arrow has them.
 
         Raises:
-            DecodeError: a type is invalid, or not known.
+            DecodeError: a type is invalid or unknown.
         """
         return self.select(self.names)
 
@@ -112,7 +112,7 @@ class TableSchema:
         """Return columns as Arrow has them.
 
         Raises:
-            DecodeError: the type of one is corrupt, or not known.
+            DecodeError: the type of one is corrupt or unknown.
         """
         import pyarrow as pa  # noqa: PLC0415
 
@@ -123,10 +123,10 @@ def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> Tab
     """Read a table's columns, not yet their types.
 
     Args:
-        metadata: of the table.
+        metadata: metadata of the table.
         mode: of column mapping.
-        declared: whether the protocol declares column mapping. If not, a schema without physical names is one without
-            a mapping, as to Delta Spark.
+        declared: whether the protocol declares column mapping. If not, a schema without physical names is read
+            without a mapping, as in Delta Spark.
 
     Raises:
         NotCanonical: the schema is not the JSON of a struct, or two columns have one name.

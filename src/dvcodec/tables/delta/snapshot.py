@@ -11,14 +11,14 @@ from dvcodec.core import vector as stored
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import Unsupported
 from dvcodec.core.rowset import RowSet
-from dvcodec.delta import EMPTY, Descriptor, read_frames
+from dvcodec.delta import EMPTY, read_frames
 from dvcodec.delta.inline import read_inline
 from dvcodec.delta.layout import MAGICS
 from dvcodec.delta.vectors import frame_at
 from dvcodec.ops.stats import VectorStats, measure
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import chosen
-from dvcodec.tables.delta.actions import Metadata, Protocol
+from dvcodec.tables.delta.actions import AddFile, Metadata, Protocol
 from dvcodec.tables.delta.bounds import bounds_of, parse_statistics
 from dvcodec.tables.delta.contradictions import check_hint, contradictions
 from dvcodec.tables.delta.log import Log
@@ -41,14 +41,13 @@ __all__ = ["DeltaSnapshot", "read_schema"]
 class DeltaSnapshot(Snapshot):
     """A version of a Delta table; see `Snapshot`.
 
-    A data file's ``record`` is its ``add`` action, a vector's is the ``deletionVector`` in it, with ``numRecords`` of
-    the file's statistics.
+    The record of a data file and of its vector is the `AddFile` that has both.
 
     Attributes:
-        protocol: that holds.
-        metadata: that holds.
-        action_findings: of the commits up to this version; see `ActionChecks`.
-        log: of the table.
+        protocol: the protocol in effect.
+        metadata: the metadata in effect.
+        action_findings: findings in the commits up to this version; see `ActionChecks`.
+        log: the table's log.
     """
 
     protocol: Protocol = field(repr=False, compare=False)
@@ -76,9 +75,9 @@ class DeltaSnapshot(Snapshot):
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector by its byte range, or from the log, and verify it by its descriptor; see `Snapshot.read`."""
-        assert vector.data_file is not None  # noqa: S101
-        descriptor = Descriptor.from_json(vector.record, source=vector.where)
-        rows = vector.record.get("numRecords")
+        added = self._record(vector, AddFile)
+        assert vector.data_file is not None and added.vector is not None  # noqa: S101, PT018
+        descriptor, rows = added.vector.descriptor, added.rows
         if descriptor == EMPTY:
             return (DeletedRows(vector.data_file, RowSet(), replace(_NO_ROWS, row_count=rows)),)
         if descriptor.is_inline:
@@ -88,7 +87,7 @@ class DeltaSnapshot(Snapshot):
         else:
             with self.table.folder.storage.open(vector.location) as source:
                 cursor = frame_at(source, descriptor)
-            found = stored.read(cursor, allowed=MAGICS, exact=True, cardinality=descriptor.cardinality)
+            found = stored.read(cursor, allowed=MAGICS, cardinality=descriptor.cardinality)
             stats = measure(found, row_count=rows)
         return (DeletedRows(vector.data_file, found.load(), stats),)
 
@@ -97,7 +96,7 @@ class DeltaSnapshot(Snapshot):
 
         Raises:
             UsageError: no such column.
-            Unsupported: a column is of a type that is not known here: variant, geometry, geography.
+            Unsupported: a column has an unsupported type: variant, geometry, geography.
             NotCanonical: the schema is corrupt.
         """
         return self._columns.select(chosen(self._columns.names, columns, self.table.location))
@@ -113,7 +112,7 @@ class DeltaSnapshot(Snapshot):
         Raises:
             UsageError: no such column.
             NotCanonical: the schema or a partition value is corrupt.
-            Unsupported: another format than Parquet, or a change of schema that is not known.
+            Unsupported: another format than Parquet, or an unknown change of schema.
             OSError: the file cannot be read.
         """
         schema, metadata = self._columns, self.metadata
@@ -123,7 +122,7 @@ class DeltaSnapshot(Snapshot):
                 "metaData.format.provider", source=metadata.source, expected="parquet", actual=metadata.provider[:60]
             )
         wanted = [schema.column(name) for name in names]
-        values = data_file.record["partitionValues"]
+        values = self._record(data_file, AddFile).partition_values
         partition = frozenset(metadata.partition_columns)
         return read_rows(data_file.location, self.table.folder.storage, wanted, values, partition, batch_rows, schema)
 
@@ -140,7 +139,7 @@ class DeltaSnapshot(Snapshot):
         return found
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the rows of a Parquet data file by its footer; None for other formats."""
+        """Return the row count in the footer of a Parquet data file; None for other formats."""
         parquet = self.metadata.provider == "parquet"
         return count_rows(data_file.location, self.table.folder.storage) if parquet else None
 
@@ -162,4 +161,4 @@ def read_schema(protocol: Protocol, metadata: Metadata) -> TableSchema:
 
 
 _NO_ROWS = VectorStats(0, None, None, 0, ContainerMix(0, 0, 0), 0, 0)
-"""Of the descriptor for no rows, which has no bytes."""
+"""Statistics for the descriptor of no rows, which has no bytes."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.tables.delta.actions import AddFile, LoggedVector, Protocol, RemoveFile, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.delta.log import LOG, Log
-from dvcodec.tables.delta.partition import NULL_FOLDER
+from dvcodec.tables.delta.partition import PartitionReader
 from dvcodec.tables.delta.protocol import check_protocol
 from dvcodec.tables.delta.replay import State, commit_infos, read_commits, rebuild
 from dvcodec.tables.delta.snapshot import DeltaSnapshot, read_schema
@@ -24,11 +24,11 @@ __all__ = ["DeltaTable", "open"]
 def open(  # noqa: A001  (every kind of table has one)
     location: Folder | str | os.PathLike[str], known: DeltaTable | None = None
 ) -> DeltaTable:
-    """Open a table by its folder. Its log is listed once: what is committed later is not seen.
+    """Open a table by its folder. Its log is listed once: later commits are not seen.
 
     Args:
-        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
-        known: the table as it was opened before: what it has read of the log is not read again.
+        location: the `Folder`; or its path or URL, if it needs no storage options.
+        known: the table as opened before: what it has read of the log is not read again.
 
     Raises:
         UsageError: there is no log.
@@ -58,7 +58,7 @@ class DeltaTable(Table):
         self.last = last
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
-        """Return the versions that can be rebuilt, oldest first; those whose metadata was cleaned up are not there.
+        """Return the versions that can be rebuilt, oldest first; those whose metadata was cleaned up are omitted.
 
         Raises:
             NotCanonical: the current version cannot be rebuilt: a commit is missing.
@@ -71,12 +71,12 @@ class DeltaTable(Table):
         """Return a version; see `Table.snapshot`.
 
         Raises:
-            NotCanonical: also where a data file is live both with a vector and without: its rows would be there twice.
+            NotCanonical: also if a data file is live both with and without a vector: its rows would appear twice.
         """
         version = self.log.latest if id is None else id
         self.log.check(version)
         state = self._state(version)
-        partitions = _partition_names(state)
+        partitions = PartitionReader(_partition_names(state), self.log.location)
         data_files: dict[str, DataFile] = {}
         vectors: list[DeletionVector] = []
         bare = set()
@@ -107,8 +107,8 @@ class DeltaTable(Table):
     def referenced(self) -> frozenset[str]:
         """Return the locations of all files that the log names; see `Table.referenced`.
 
-        The files of the log itself, sidecars of checkpoints, and of all versions that can be rebuilt the data files,
-        vector files and change data files; tombstones too, which VACUUM keeps for as long as they are retained.
+        These are the log's own files, sidecars of checkpoints, and the data files, vector files and change data files
+        of all versions that can be rebuilt, including tombstones, which VACUUM keeps as long as they are retained.
 
         Raises:
             DecodeError: a commit or a checkpoint is corrupt.
@@ -131,7 +131,7 @@ class DeltaTable(Table):
         return frozenset(found)
 
     def _state(self, version: int) -> State:
-        """Rebuild a version, from the one that was rebuilt last where that is nearer; and check its protocol."""
+        """Rebuild a version, from the last rebuilt one if that is nearer, and check its protocol."""
         known = self.last
         if known is None or known.version != version:
             nearer = known if known is not None and known.version < version else None
@@ -139,15 +139,9 @@ class DeltaTable(Table):
         check_protocol(known.protocol)
         return known
 
-    def _data_file(self, added: AddFile, partitions: Mapping[str, str]) -> DataFile:
-        missing = partitions.values() - added.partition_values.keys()
-        if missing:
-            what, actual = f"add.partitionValues of {added.path}", f"no {min(missing)!r:.80}"
-            raise NotCanonical(what, source=self.log.location, expected="all partition columns", actual=actual)
-        values = {name: added.partition_values[physical] for name, physical in partitions.items()}
-        label = "/".join(f"{name}={value or NULL_FOLDER}" for name, value in values.items())
-        location = self.folder.locate(added.path)
-        return DataFile(added.path, location, added.rows, added.size, label or None, added.record)
+    def _data_file(self, added: AddFile, partitions: PartitionReader) -> DataFile:
+        label, values = partitions.read(added)
+        return DataFile(added.path, self.folder.locate(added.path), added.rows, added.size, label, values, record=added)
 
     def _vector(self, vector: LoggedVector, added: AddFile, data_file: str) -> DeletionVector:
         descriptor = vector.descriptor
@@ -159,7 +153,7 @@ class DeltaTable(Table):
             descriptor.offset,
             descriptor.size_in_bytes if descriptor.is_inline else descriptor.frame_size,
             descriptor.cardinality,
-            record={**added.record["deletionVector"], "numRecords": added.rows},
+            record=added,
         )
 
     def _named(self, actions: Iterable[JsonFields]) -> Iterator[str]:
@@ -177,7 +171,7 @@ class DeltaTable(Table):
 
 
 def _partition_names(state: State) -> dict[str, str]:
-    """Return the partition columns: what each is called -> what it is called in ``partitionValues``."""
+    """Return the partition columns: name -> name in ``partitionValues``."""
     if not state.metadata.partition_columns:
         return {}
     schema = read_schema(state.protocol, state.metadata)

@@ -1,8 +1,8 @@
 """Fields of Avro manifests, found by field id, and the checks that bound reading.
 
 Specification: Iceberg table spec, appendix A, "Avro": fields have the attribute ``field-id``; maps with keys other than
-strings are arrays of records. A file contains its schema, and a crafted one can declare arrays of any length of empty
-records: so the schema is checked before it is used.
+strings are arrays of records. A file contains its schema, and a crafted one can declare arrays of any number of
+empty records, so the schema is checked before it is used.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dvcodec.io import Storage, read_window
 __all__ = ["INTEGERS", "AvroColumn", "Found", "Logical", "fields_of", "open_avro", "partition_names", "select"]
 
 INTEGERS = ("int", "long")
-"""Types of an `AvroColumn` of whole numbers."""
+"""Types of an `AvroColumn` of integers."""
 _LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
-"""Bytes that a value of each primitive type takes at least."""
+"""Minimum bytes of a value of each primitive type."""
 _MAX_DEPTH = 16
 _MAX_FIXED = 2**31 - 1
 _MAX_SCALE = 38
@@ -35,8 +35,8 @@ class AvroColumn(NamedTuple):
     """A field that is read.
 
     Attributes:
-        name: in the specification; what a file calls it may differ.
-        field_id: what it is found by.
+        name: in the specification; a file may use another one.
+        field_id: identifies it in a file.
         types: Avro types that its values may have; ``record``, ``array`` and ``map`` among them.
         required: whether every record has it.
     """
@@ -48,7 +48,7 @@ class AvroColumn(NamedTuple):
 
 
 class Logical(NamedTuple):
-    """The logical type of a field: what the bytes or the number mean; or its primitive type without one."""
+    """The logical type of a field, which gives bytes or number their meaning; without one, its primitive type."""
 
     name: str
     scale: int
@@ -60,7 +60,7 @@ class Found(NamedTuple):
 
     Attributes:
         name: in the file.
-        type: of the schema, without the union that makes it nullable.
+        type: type in the schema, without the union that makes it nullable.
     """
 
     name: str
@@ -71,11 +71,11 @@ class Found(NamedTuple):
 def open_avro(location: str, storage: Storage) -> Iterator[tuple[AvroFile, Cursor]]:
     """Open a container file, and a cursor for errors about it.
 
-    Numbers and bytes come as they are stored, whatever their logical types: dates of any year, timestamps without a
+    Numbers and bytes are returned as stored, whatever their logical types: dates of any year, timestamps without a
     zone to guess. See `partition_names` for their meaning.
 
     Raises:
-        DecodeError: no Avro file, or a schema that no writer of Iceberg's has.
+        DecodeError: not an Avro file, or a schema that no Iceberg writer produces.
         OSError: it cannot be read.
     """
     with storage.open(location) as source:
@@ -86,13 +86,13 @@ def open_avro(location: str, storage: Storage) -> Iterator[tuple[AvroFile, Curso
 
 
 def select(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Cursor) -> dict[str, Found]:
-    """Find fields of a record type by their ids; by name, where a field has no id.
+    """Find fields of a record type by their ids; by name if a field has no id.
 
     Returns:
-        Name in the specification -> the field, of those that the file has.
+        Name in the specification -> field, for the fields that the file has.
 
     Raises:
-        NotCanonical: a required field is not there, or one is of another type.
+        NotCanonical: a required field is missing, or a field has another type.
     """
     fields = fields_of(schema, what, cursor)
     by_id = {field["field-id"]: field for field in fields if isinstance(field.get("field-id"), int)}
@@ -115,7 +115,7 @@ def partition_names(schema: Any, cursor: Cursor) -> dict[int, tuple[str, Logical
     """Return the fields of a partition struct: field id -> name in the file, logical type.
 
     Raises:
-        NotCanonical: a field without an id, or of no primitive type.
+        NotCanonical: a field without an id, or not of a primitive type.
     """
     found = {}
     for field in fields_of(schema, "partition", cursor):
@@ -137,7 +137,7 @@ def not_null(kind: Any) -> Any:
 
 
 def fields_of(schema: Any, what: str, cursor: Cursor) -> list[dict[str, Any]]:
-    """Return the fields of a record type.
+    """Return the fields of a record type, from a cleaned schema.
 
     Raises:
         NotCanonical: it is not a record.
@@ -160,10 +160,10 @@ def _fail(cursor: Cursor, what: str, expected: object, actual: object) -> NoRetu
 
 
 class _Cleaner:
-    """Spells a schema again without logical types, defaults, docs and given names.
+    """Rebuilds a schema without logical types, defaults, docs and given names.
 
-    A name may refer to a fixed type that was spelled out before, as Java writes it. Other types are spelled out by
-    every writer, and have to be: records that name each other could be of any size.
+    A name may refer to a fixed type that was defined before, as Java writes it. Every writer spells out other types,
+    and this is required: records that refer to each other could be of any size.
     """
 
     def __init__(self, cursor: Cursor) -> None:
@@ -172,7 +172,7 @@ class _Cleaner:
         self._count = itertools.count()
 
     def clean(self, kind: Any, depth: int = 0) -> tuple[Any, int]:
-        """Return a type, and the bytes that a value of it takes at least."""
+        """Return a type, and the minimum bytes of a value of it."""
         if depth > _MAX_DEPTH:
             _fail(self._cursor, "Avro schema", f"at most {_MAX_DEPTH} levels", "more")
         if isinstance(kind, list):

@@ -14,11 +14,11 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """Values by key, those used last; safe to use from several threads.
+    """The most recently used values by key; safe to use from several threads.
 
     Args:
-        most: how much is kept, in the unit of `cost`.
-        cost: how much a value is. One that is more than all may be is not kept.
+        most: capacity, in the unit of `cost`.
+        cost: returns the cost of a value. A value that exceeds the capacity is not kept.
     """
 
     def __init__(self, most: int, cost: Callable[[V], int]) -> None:
@@ -29,12 +29,12 @@ class Cache(Generic[K, V]):
         self._lock = threading.Lock()
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of a key; `make` reads it if it is not kept. Nothing is kept of an error."""
+        """Return the value of a key; `make` reads it if it is not cached. Errors are not cached."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key][0]
-        value = make()  # two threads may both read it: better than one that waits for another's file
+        value = make()  # two threads may both read it: better than one waiting for another's file
         cost = self._cost(value)
         with self._lock:
             if key not in self._kept and cost <= self._most:

@@ -1,7 +1,7 @@
 """Compare Puffin files of deletion vectors with the manifests.
 
-Readers of vectors never open the footer: only here does a manifest that references another data file's vector of equal
-cardinality show. Containers without metadata (Delta's vector files, bare blobs) have nothing to compare.
+Readers of vectors never open the footer, so only this finds a manifest entry that references another data file's vector
+of equal cardinality. Containers without metadata (Delta's vector files, bare blobs) have nothing to compare.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def check_vectors(
 
     Checks of each vector in a Puffin file: ``blob-at-range`` (a blob has exactly the recorded range), ``blob-type``,
     ``referenced-data-file`` or ``stale-blob-path``, ``blob-cardinality``, and those of `iceberg.lint` for its blob.
-    ``one-vector-per-file`` covers all blobs, also those that no vector of the snapshot uses; that two vectors of the
-    snapshot are for one data file is not reported here.
+    ``one-vector-per-file`` covers all blobs, even those that no vector of the snapshot uses; two vectors of the
+    snapshot for one data file are not reported here.
 
     Args:
         location: path or URL of the file.
         vectors: all that the metadata records in it.
         storage: opens it.
-        matcher: of the snapshot.
+        matcher: matcher of the snapshot.
 
     Raises:
         DecodeError: not a container of vectors, or its footer is corrupt.

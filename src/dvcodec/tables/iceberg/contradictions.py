@@ -1,7 +1,7 @@
-"""What of a table's metadata makes engines refuse it, or skip its vectors, however valid each vector is.
+"""Find metadata that makes engines refuse a table or skip its vectors, however valid each vector is.
 
 Specification: Iceberg table spec, "Deletion Vectors" (from format version 3 on) and "Scan Planning" (a delete file
-holds for data files of its partition and spec). What engines do beyond that was tried: see "Will every engine see
+applies to data files of its partition and spec). Engines were run to find their other rules: see "Will every engine see
 these deletes" in `docs/tables.md`.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dvcodec.tables.findings import Finding
+from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.plan import Plan
 
@@ -20,23 +21,23 @@ VECTORS_VERSION = 3
 
 
 def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, ...]) -> Iterator[Finding]:
-    """Find what of the metadata does not fit the vectors of a snapshot.
+    """Find metadata that does not fit the vectors of a snapshot.
 
     Checks:
 
-    - ``iceberg-version``: Puffin vectors in a table of a format version below 3. Releases of Iceberg from before
-      vectors refuse the file format; newer ones read them, until they rewrite a manifest: manifests of version 2 do
+    - ``iceberg-version``: Puffin vectors in a table of a format version below 3. Iceberg releases without vectors
+      refuse the file format; newer ones read them until they rewrite a manifest, because manifests of version 2 do
       not record the byte ranges;
-    - ``partition-mismatch``: deletes of one data file that record another partition, or partition spec, than it.
+    - ``partition-mismatch``: deletes of one data file that record another partition, or partition spec, than the file.
       Java refuses to plan a scan, other readers return the deleted rows;
-    - ``metadata-name``: metadata files whose names say no version, so that their state may be newer.
+    - ``metadata-name``: metadata files without a version in their names, which may be newer.
 
-    That a vector's sequence number is below that of its data file (``sequence-number``) is found where it is read.
+    A vector whose sequence number is below that of its data file (``sequence-number``) is found when it is read.
 
     Args:
-        metadata: of the table.
-        plan: of the snapshot.
-        passed_over: bare names of metadata files that were not looked at.
+        metadata: metadata of the table.
+        plan: plan of the snapshot.
+        passed_over: bare names of metadata files that were not read.
     """
     if metadata.format_version < VECTORS_VERSION:
         found = tuple(vector for vector in plan.vectors if vector.format == "iceberg")
@@ -46,17 +47,14 @@ def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, 
             yield Finding.failed("iceberg-version", what, expected, actual, path=metadata.source)
     for vector, data in plan.mismatched_partitions():
         what = "partition of the deletes"
-        expected, actual = data.partition.label or "none", _label(vector.record["partition"])
-        if vector.record["spec_id"] != data.partition.spec_id:
+        wanted, own = (ManifestEntry.of(one).partition for one in (data, vector))
+        expected, actual = wanted.label or "none", own.label or "none"
+        if own.spec_id != wanted.spec_id:
             what = "partition spec of the deletes"
-            expected, actual = str(data.partition.spec_id), str(vector.record["spec_id"])
+            expected, actual = str(wanted.spec_id), str(own.spec_id)
         expected += " (the data file's)"
         yield Finding.of_vector("partition-mismatch", vector, what, expected, actual)
     if passed_over:
-        what = "metadata files whose names say no version, which may be newer and were not read"
+        what = "metadata files without a version in their names, which may be newer and were not read"
         expected, actual = "names like v3.metadata.json or 00003-<uuid>.metadata.json", ", ".join(passed_over)
         yield Finding.failed("metadata-name", what, expected, actual, path=metadata.source)
-
-
-def _label(texts: dict[str, str | None]) -> str:
-    return "/".join(f"{name}={'null' if text is None else text}" for name, text in texts.items()) or "none"

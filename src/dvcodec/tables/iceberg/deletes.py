@@ -1,4 +1,4 @@
-"""Files of v2 position deletes, in any of the three formats that Iceberg has.
+"""Position delete files of v2, in any of Iceberg's three formats.
 
 Specification: Iceberg table spec, "Position Delete Files": ``file_path`` string (field id 2147483546), ``pos`` long
 (2147483545). The names are fixed by the specification, as the ids are.
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
+from dvcodec.core.errors import CardinalityMismatch, Unsupported
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
-from dvcodec.io import RandomAccess, Storage
+from dvcodec.io import Storage
 from dvcodec.tables.iceberg.avro_fields import AvroColumn, open_avro, select
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID
+from dvcodec.tables.orc import open_orc
 from dvcodec.tables.parquet import open_parquet, physical_batches
 
 if TYPE_CHECKING:
@@ -34,11 +35,11 @@ _AVRO = (
 
 @dataclass(frozen=True, slots=True)
 class PositionDeletes:
-    """What a file of position deletes holds.
+    """Contents of a position delete file.
 
     Attributes:
         rows: deleted rows by data file, as spelled in the file.
-        count: rows of the file; one may come twice.
+        count: rows of the file, including duplicates.
     """
 
     rows: Mapping[str, RowSet]
@@ -46,12 +47,12 @@ class PositionDeletes:
 
     @property
     def cost(self) -> int:
-        """Bytes of memory that this takes, roughly: two for a scattered row, more for a data file."""
+        """Approximate bytes of memory: two per scattered row, more per data file."""
         return 2 * self.count + 512 * len(self.rows)
 
 
 def read_deletes(location: str, file_format: str, count: int, storage: Storage) -> PositionDeletes:
-    """Read a file of position deletes; memory is bounded by a batch and the row sets.
+    """Read a position delete file; memory is bounded by a batch and the row sets.
 
     Args:
         location: path or URL.
@@ -60,8 +61,8 @@ def read_deletes(location: str, file_format: str, count: int, storage: Storage) 
         storage: opens it.
 
     Raises:
-        NotCanonical: no such file, or without the two columns, or with a null or a negative position in them.
-        CardinalityMismatch: it has other rows than recorded.
+        NotCanonical: not such a file, one without the two columns, or one with a null or a negative position in them.
+        CardinalityMismatch: its row count differs from the recorded one.
         Unsupported: another format.
         OSError: it cannot be read.
     """
@@ -79,7 +80,7 @@ def read_deletes(location: str, file_format: str, count: int, storage: Storage) 
 
 
 class _Counted:
-    """Record batches, counted as they go by."""
+    """Record batches whose rows are counted while they are read."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self.rows = 0
@@ -99,18 +100,9 @@ def _parquet(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
 
 
 def _orc(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-    from pyarrow import orc  # noqa: PLC0415
-
-    with storage.open(location) as source:
-        try:
-            file = orc.ORCFile(pa.PythonFile(RandomAccess(source), mode="r"))
-            check_columns(file.schema, FILE_PATH, POS)
-            for stripe in range(file.nstripes):
-                yield file.read_stripe(stripe, columns=[FILE_PATH, POS])
-        except (pa.ArrowException, OSError) as err:  # pyarrow calls damage in an ORC file an OSError
-            message = str(err).partition("\n")[0]
-            raise NotCanonical("ORC file", source=location, expected="valid stripes", actual=message) from None
+    with storage.open(location) as source, open_orc(source) as file:
+        check_columns(file.schema, FILE_PATH, POS)
+        yield from file.batches([FILE_PATH, POS])
 
 
 def _avro(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:

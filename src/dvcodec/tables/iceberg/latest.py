@@ -1,8 +1,8 @@
 """Finding the latest metadata file of an Iceberg table without a catalog.
 
 Names and version hint are those that Java's ``HadoopTableOperations`` and ``BaseMetastoreTableOperations`` write:
-``v3.metadata.json`` with a hint, or ``00003-<uuid>.metadata.json`` without; compressed ones have ``.gz`` in front of
-``.metadata.json``, older ones behind it.
+``v3.metadata.json`` with a hint, or ``00003-<uuid>.metadata.json`` without; compressed ones have ``.gz`` before
+``.metadata.json``, older ones after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HINT_BYTES = 4096
 
 
 def without_version(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the metadata files whose names do not say a version: their order is unknown.
+    """Return the metadata files without a version in their names: their order is unknown.
 
     >>> without_version(["v1.metadata.json", "vfinal.metadata.json", "snap-1.avro"])
     ('vfinal.metadata.json',)
@@ -37,10 +37,10 @@ def without_version(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_newest(location: str, storage: Storage, older: Collection[str] = ()) -> None:
-    """Check that no metadata file beside this one has a higher number, or the same, or none.
+    """Check that no metadata file next to this one has a higher number, the same, or none.
 
     Args:
-        location: of the metadata file.
+        location: location of the metadata file.
         storage: lists its folder.
         older: bare names of metadata files that are known to be older, whatever their names.
 
@@ -69,17 +69,17 @@ def _numbered(names: Iterable[str]) -> dict[int, list[str]]:
 def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
     """Return the location of the latest metadata file.
 
-    The version hint is followed, and on to every next version that is there, as Java does; without a hint, or with an
-    empty one (Impala leaves such), it is the file of the highest number. Not known here: what a catalog holds to be
-    current, and how new files are whose names say no version (see `without_version`).
+    The version hint is followed, and from there every next version that exists, as in Java; without a hint, or with an
+    empty one (as Impala writes), it is the file with the highest number. Unknown here: which file a catalog considers
+    current, and how new files without a version in their names are (see `without_version`).
 
     Args:
         folder: the table's.
-        names: what its metadata folder holds, where that was listed already.
+        names: names in its metadata folder, if that was listed already.
 
     Raises:
         UsageError: there is none, or two of the highest number: only a catalog knows which one is current.
-        NotCanonical: the hint names a version that is not there.
+        NotCanonical: the hint names a version that does not exist.
     """
     names = folder.names(METADATA) if names is None else names
     numbered = _numbered(names)
@@ -114,10 +114,10 @@ def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
 
 def _read_hint(folder: Folder) -> str:
     with folder.storage.open(folder.join(f"{METADATA}/{VERSION_HINT}")) as source:
-        # Writers replace it, so its size when it was listed says nothing.
+        # Writers replace it, so its listed size may be outdated.
         return bytes(read_up_to(source, 0, _HINT_BYTES).view).decode("utf-8", "replace").strip()
 
 
 def _bad_hint(folder: Folder, hint: str) -> NotCanonical:
     source = folder.join(f"{METADATA}/{VERSION_HINT}")
-    return NotCanonical("version hint", source=source, expected="a version that is there", actual=repr(hint)[:60])
+    return NotCanonical("version hint", source=source, expected="an existing version", actual=repr(hint)[:60])

@@ -1,4 +1,4 @@
-"""Manifest lists: which manifests a snapshot has.
+"""Manifest lists: the manifests of a snapshot.
 
 Specification: Iceberg table spec, "Snapshots" (manifest lists), of versions 1 to 3.
 """
@@ -31,15 +31,15 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a manifest list says of a manifest.
+    """A manifest, as a manifest list records it.
 
     Attributes:
         path: as recorded.
         location: where it can be opened.
         spec_id: partition spec of its files.
         content: `DATA` or `DELETES`.
-        sequence_number: what its added entries inherit; 0 in version 1.
-        snapshot_id: what its entries inherit; None if the list does not say.
+        sequence_number: inherited by its added entries; 0 in version 1.
+        snapshot_id: inherited by its entries; None if the list does not record it.
         encrypted: whether a key is needed.
     """
 

@@ -1,15 +1,16 @@
-"""Manifests: which data files and delete files a snapshot has.
+"""Manifests: the data files and delete files of a snapshot.
 
-Specification: Iceberg table spec, "Manifests", of versions 1 to 3. Sequence numbers and snapshot ids that a commit
-could not know yet are null, and are those of the manifest ("Sequence Number Inheritance"). Column statistics are not
-kept.
+Specification: Iceberg table spec, "Manifests", of versions 1 to 3. Sequence numbers and snapshot ids that were
+unknown before the commit are null and inherited from the manifest ("Sequence Number Inheritance"). Column statistics
+are not kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from sys import intern
+from typing import Any, NoReturn, TypeAlias
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
@@ -19,12 +20,12 @@ from dvcodec.tables.iceberg.manifest_list import DATA, Manifest
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
 from dvcodec.tables.json_fields import is_path
-from dvcodec.tables.model import DataFile, DeletionVector
+from dvcodec.tables.model import DataFile, DeletionVector, Record
 
-__all__ = ["EQUALITY_DELETES", "POSITION_DELETES", "Entry", "read_manifest"]
+__all__ = ["EqualityDeletes", "ListedFile", "ManifestEntry", "read_manifest"]
 
 POSITION_DELETES, EQUALITY_DELETES = 1, 2
-"""Content of a delete file; that of others is `DATA`."""
+"""Content of a delete file; other files have `DATA`."""
 ADDED, DELETED = 1, 2
 """Status of an entry; 0 is existing."""
 PUFFIN = "puffin"
@@ -48,69 +49,65 @@ _FILE = (
     AvroColumn("lower_bounds", 125, ("array",)),
     AvroColumn("upper_bounds", 128, ("array",)),
     AvroColumn("key_metadata", 131, ("bytes",)),
-    AvroColumn("equality_ids", 135, ("array",)),
-    AvroColumn("sort_order_id", 140, INTEGERS),
-    AvroColumn("first_row_id", 142, INTEGERS),
     AvroColumn("referenced_data_file", 143, ("string",)),
     AvroColumn("content_offset", 144, INTEGERS),
     AvroColumn("content_size_in_bytes", 145, INTEGERS),
 )
-_RECORDED = (
-    "file_format",
-    "record_count",
-    "file_size_in_bytes",
-    "equality_ids",
-    "sort_order_id",
-    "first_row_id",
-    "referenced_data_file",
-    "content_offset",
-    "content_size_in_bytes",
-)
-"""Fields of a file that are copied unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A live file of a manifest.
+class ManifestEntry(Record):
+    """What an entry of a manifest records of a data file or of deletes.
 
     Attributes:
-        content: `DATA`, `POSITION_DELETES` or `EQUALITY_DELETES`.
-        path: of the file, as recorded.
-        location: where it can be opened.
-        file: of the model; None for equality deletes.
-        format: ``parquet``, ``avro``, ``orc``, ``puffin``, or another word in lower case.
-        partition: of the file.
-        sequence_number: data sequence number: deletes hold for data files up to their own.
-        rows: as recorded.
-        manifest: path of the manifest, as recorded.
-        equality_ids: field ids of the columns that equality deletes compare; empty for other files.
+        manifest: path of the manifest, as the list spells it.
+        status: 0 for a file of an earlier snapshot, 1 for one that `snapshot_id` added.
+        snapshot_id: the snapshot that added the file; None if not recorded.
+        partition: partition of the file.
+        file_format: ``parquet``, ``avro``, ``orc``, ``puffin``, or another word, in lower case.
+        key_metadata: key metadata of an encrypted file.
     """
 
-    content: int
+    manifest: str
+    status: int
+    snapshot_id: int | None
+    partition: Partition
+    file_format: str
+    key_metadata: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EqualityDeletes:
+    """A file of equality deletes, which apply to older data files.
+
+    Attributes:
+        path: as recorded.
+        location: where it can be opened.
+        partition: partition of the file.
+        sequence_number: data sequence number.
+    """
+
     path: str
     location: str
-    file: DataFile | DeletionVector | None
-    format: str
     partition: Partition
     sequence_number: int
     rows: int = 0
     manifest: str = ""
     equality_ids: tuple[int, ...] = ()
 
-    @property
-    def is_vector(self) -> bool:
-        """Whether this is a deletion vector of version 3."""
-        return self.content == POSITION_DELETES and self.format == PUFFIN
+
+ListedFile: TypeAlias = DataFile | DeletionVector | EqualityDeletes
+"""A file that a manifest lists."""
 
 
 def read_manifest(
     manifest: Manifest, fields: tuple[PartitionField, ...], locate: Callable[[str], str], storage: Storage
-) -> tuple[Entry, ...]:
-    """Read the live entries of a manifest: those of status deleted are what the commit took away.
+) -> tuple[ListedFile, ...]:
+    """Read the live files of a manifest: entries of status deleted were removed by the commit.
 
     Args:
         manifest: from the list.
-        fields: of its partition spec.
+        fields: fields of its partition spec.
         locate: returns where a recorded path can be opened.
         storage: opens it.
 
@@ -123,8 +120,8 @@ def read_manifest(
         raise Unsupported("manifest", source=manifest.location, expected="no encryption", actual="key_metadata")
     with open_avro(manifest.location, storage) as (file, cursor):
         reader = _EntryReader(manifest, fields, file.schema, locate, cursor)
-        entries = [reader.read(record, i) for i, record in enumerate(file.records())]
-    return tuple(entry for entry in entries if entry is not None)
+        found = [reader.read(record, i) for i, record in enumerate(file.records())]
+    return tuple(one for one in found if one is not None)
 
 
 class _EntryReader:
@@ -147,8 +144,8 @@ class _EntryReader:
         self._columns = {name: field.name for name, field in columns.items()}
         self._partitions = PartitionReader(manifest.spec_id, fields, partition_names(columns["partition"].type, cursor))
 
-    def read(self, record: Mapping[Any, Any], number: int) -> Entry | None:
-        """Return an entry, None if it is of status deleted."""
+    def read(self, record: Mapping[Any, Any], number: int) -> ListedFile | None:
+        """Return the file of an entry, None if it is of status deleted."""
         entry = {name: record[spelled] for name, spelled in self._entry.items()}
         status, stored = entry["status"], entry["data_file"]
         if status == DELETED:
@@ -168,31 +165,42 @@ class _EntryReader:
             self._fail("content", path, f"a manifest of {kind}", content)
         sequence_number = self._sequence_number(entry, path)
         partition = self._partitions.read(found["partition"])
-        recorded = {
-            "manifest": self._manifest.path,
-            "status": status,
-            "snapshot_id": self._manifest.snapshot_id if (own := entry.get("snapshot_id")) is None else own,
-            "sequence_number": sequence_number,
-            "content": content,
-            "spec_id": self._manifest.spec_id,
-            "partition": partition.texts,
-            "partition_values": partition.typed,
-        }
-        recorded |= {name: value for name in _RECORDED if (value := found.get(name)) is not None}
-        if (key := found.get("key_metadata")) is not None:
-            recorded["key_metadata"] = key.hex()
         location = self._locate(path)
-        return Entry(
-            content,
+        if content == EQUALITY_DELETES:
+            return EqualityDeletes(path, location, partition, sequence_number)
+        snapshot_id = self._manifest.snapshot_id if (own := entry.get("snapshot_id")) is None else own
+        file_format, key = intern(found["file_format"].lower()), found.get("key_metadata")
+        recorded = ManifestEntry(self._manifest.path, status, snapshot_id, partition, file_format, key)
+        rows, size = found["record_count"], found["file_size_in_bytes"]
+        size = size if size >= 0 else None  # Paimon's Iceberg metadata lacks it
+        if content == POSITION_DELETES:
+            vector = file_format == PUFFIN
+            return DeletionVector(
+                "iceberg" if vector else "position-deletes",
+                found.get("referenced_data_file") if vector else _only_data_file(found),
+                path,
+                location,
+                found.get("content_offset") if vector else None,
+                found.get("content_size_in_bytes") if vector else size,
+                rows,
+                size,
+                partition,
+                sequence_number,
+                record=recorded,
+            )
+        if rows < 0:
+            self._fail("record_count", path, "0 or more", rows)
+        return DataFile(
             path,
             location,
-            self._file(content, path, location, found, partition, recorded),
-            found["file_format"].lower(),
+            rows,
+            size,
+            partition.label,
+            partition.typed,
             partition,
             sequence_number,
-            found["record_count"],
-            self._manifest.path,
-            tuple(found.get("equality_ids") or ()),
+            file_format=file_format,
+            record=recorded,
         )
 
     def _sequence_number(self, entry: Mapping[str, Any], path: str) -> int:
@@ -203,42 +211,12 @@ class _EntryReader:
             return self._manifest.sequence_number
         return number
 
-    def _file(
-        self,
-        content: int,
-        path: str,
-        location: str,
-        found: Mapping[str, Any],
-        partition: Partition,
-        recorded: Mapping[str, Any],
-    ) -> DataFile | DeletionVector | None:
-        rows, size = found["record_count"], found["file_size_in_bytes"]
-        size = size if size >= 0 else None  # Paimon's Iceberg metadata does not know it
-        if content == EQUALITY_DELETES:
-            return None
-        if content == POSITION_DELETES:
-            vector = found["file_format"].lower() == PUFFIN
-            return DeletionVector(
-                "iceberg" if vector else "position-deletes",
-                found.get("referenced_data_file") if vector else _only_data_file(found),
-                path,
-                location,
-                found.get("content_offset") if vector else None,
-                found.get("content_size_in_bytes") if vector else size,
-                rows,
-                size,
-                recorded,
-            )
-        if rows < 0:
-            self._fail("record_count", path, "0 or more", rows)
-        return DataFile(path, location, rows, size, partition.label, recorded)
-
     def _fail(self, name: str, where: str, expected: object, actual: object) -> NoReturn:
         raise self._cursor.error(NotCanonical, f"{name} of {where}", at=0, expected=expected, actual=actual)
 
 
 def _only_data_file(found: Mapping[str, Any]) -> str | None:
-    """Return the data file that all position deletes of a file are for, None if they may be for several."""
+    """Return the only data file of a position delete file, None if it may be for several."""
     named: str | None = found.get("referenced_data_file")
     if named is not None:
         return named

@@ -24,7 +24,7 @@ NAME_MAPPING = "schema.name-mapping.default"
 
 _GZIP = b"\x1f\x8b"
 _FREE_STRUCTURE = 1 << 16
-"""Brackets and commas that a file may hold besides one in 8 bytes: each may cost 64 bytes of memory."""
+"""Brackets and commas allowed in addition to one per 8 bytes, because each may take 64 bytes of memory."""
 _NO_SNAPSHOT = -1
 
 
@@ -33,9 +33,9 @@ class PartitionField:
     """A field of a partition spec.
 
     Attributes:
-        field_id: of the partition field.
-        source_id: of the column; None if it is made from several.
-        name: of the partition field.
+        field_id: field id of the partition field.
+        source_id: id of the source column; None if it is made from several.
+        name: name of the partition field.
         transform: as the spec spells it: ``identity``, ``day``, ``bucket[16]``.
         column: name of the column in the current schema; None if it is not there, or in another.
     """
@@ -72,12 +72,12 @@ class TableMetadata:
 
     Attributes:
         source: the file.
-        format_version: of the table: 1, 2 or 3.
+        format_version: format version of the table: 1, 2 or 3.
         location: the table's folder as recorded.
         snapshots: by id, oldest first, the current one last.
         current: its id, None if the table has no current snapshot.
         schemas: by schema id.
-        current_schema_id: of new snapshots.
+        current_schema_id: schema id of new snapshots.
         specs: partition specs by id.
         metadata_log: paths of earlier metadata files.
         statistics: paths of statistics and partition statistics files.
@@ -105,8 +105,8 @@ class TableMetadata:
 def read_metadata(location: str, storage: Storage) -> TableMetadata:
     """Read a metadata file, gzip-compressed or not.
 
-    Checked: the types of all members that are used here, that the current snapshot is there, that no snapshot comes
-    twice, and that parents have an end.
+    Checked: the types of all members that are used here, that the current snapshot exists, that no snapshot is
+    repeated, and that chains of parents end.
 
     Raises:
         DecodeError: the file is corrupt.
@@ -188,7 +188,7 @@ def _schemas(members: JsonFields) -> tuple[dict[int, JsonFields], int]:
 
 
 def _specs(members: JsonFields, schema: JsonFields) -> dict[int, tuple[PartitionField, ...]]:
-    found = schema.values.get("fields")  # errors are raised when it is read
+    found = schema.values.get("fields")  # errors are raised on reading it
     items = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
     columns: dict[int | None, str] = {
         item["id"]: item["name"] for item in items if type(item.get("id")) is int and isinstance(item.get("name"), str)

@@ -1,4 +1,4 @@
-"""Partition values of a data file: to compare, and to show.
+"""Partition values of a data file, for comparison and display.
 
 Specification: Iceberg table spec, "Partition Transforms"; the text is that of Java's ``Transform.toHumanString``.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from typing import Any
 
@@ -22,7 +22,7 @@ from dvcodec.tables.partition_value import PartitionValue
 __all__ = ["Partition", "PartitionReader"]
 
 _NAN = float("nan")
-"""One NaN for all, so that tuples with it compare equal."""
+"""A single NaN object, so that tuples with it compare equal."""
 _PERIODS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
 _TICKS = {"micros": "us", "nanos": "ns", "millis": "ms"}
 _EXACT = Context(prec=40)
@@ -39,30 +39,25 @@ _KINDS: Mapping[str, tuple[str, type[Any]]] = {
     "local-timestamp-micros": ("timestamp", int),
     "string": ("string", str),
 }
-"""Of `PartitionValue`, and the type of its values here, by the logical or primitive type in Avro."""
+"""`PartitionValue.kind`, and the Python type of its values here, by logical or primitive type in Avro."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The partition of a file.
+    """The partition of a file; equal for files of one partition and spec.
 
     Attributes:
         spec_id: partition spec.
-        values: of the spec's fields, in order, as Avro stores them: days, microseconds, bytes. Two that Avro may store
-            in several ways are in one: decimals by their unscaled number, UUIDs by their bytes.
-        texts: of the same fields, to be read; None for null.
-        typed: of the same fields, to be spelled by other formats; without those of the transform ``void``.
+        values: values of the spec's fields, in order, as Avro stores them: days, microseconds, bytes. Types that Avro
+            may store in several ways have one form: decimals their unscaled number, UUIDs their bytes.
+        texts: the same values as readable text; None for null.
+        typed: the same values for other formats; without those of the transform ``void``.
     """
 
     spec_id: int
     values: tuple[Any, ...]
-    texts: dict[str, str | None]
-    typed: tuple[PartitionValue, ...] = ()
-
-    @property
-    def key(self) -> tuple[int, tuple[Any, ...]]:
-        """What is equal for files of one partition."""
-        return self.spec_id, self.values
+    texts: dict[str, str | None] = field(compare=False)
+    typed: tuple[PartitionValue, ...] = field(default=(), compare=False)
 
     @property
     def label(self) -> str | None:
@@ -71,7 +66,7 @@ class Partition:
 
 
 class PartitionReader:
-    """Makes partitions of one manifest; those that are equal are one object."""
+    """Reads the partitions of one manifest; equal ones are one object."""
 
     def __init__(self, spec_id: int, fields: Sequence[PartitionField], names: dict[int, tuple[str, Logical]]) -> None:
         self._spec_id = spec_id

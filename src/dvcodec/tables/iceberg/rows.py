@@ -1,7 +1,7 @@
 """Rows of a Parquet data file in the columns of a snapshot.
 
-Specification: Iceberg table spec, "Column Projection" and "Schema Evolution": columns are found by field id, in files
-without ids by the table's name mapping; what a file lacks is the value of an identity partition, the
+Specification: Iceberg table spec, "Column Projection" and "Schema Evolution": columns are found by field id, or in
+files without ids by the table's name mapping; a missing column has the value of an identity partition, its
 ``initial-default``, or null; types of old files are promoted.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["NameMapping", "read_name_mapping", "read_rows"]
 
 @dataclass(frozen=True, slots=True)
 class NameMapping:
-    """The field id of a name, and the mapping of the names below it."""
+    """The field id of a name, and the mapping of nested names."""
 
     id: int | None
     below: Mapping[str, NameMapping]
@@ -71,7 +71,7 @@ def read_rows(
 
     Missing columns are read as their default, or null. A file with rows but without any column of the schema is
     refused, whatever columns are requested: its field ids are not those of the table. It is read if other schemas of
-    the table have all its columns: they were dropped, and engines read it so too.
+    the table have all its columns, because then they were dropped; engines do the same.
 
     Args:
         location: path or URL.
@@ -80,12 +80,12 @@ def read_rows(
         partition: values of identity partitions by field id of the column, as Avro stores them.
         names: name mapping of the table, None if it has none.
         rows: as recorded; None skips the check.
-        batch_rows: most rows in a batch.
+        batch_rows: maximum rows in a batch.
         stored: all columns of the schema that files may hold, by field id; None skips the check that the file has one.
         dropped: field ids of columns that other schemas of the table have.
 
     Raises:
-        CardinalityMismatch: the file has other rows than recorded.
+        CardinalityMismatch: the file's row count differs from the recorded one.
         NotCanonical: it is not a valid Parquet file, or lacks a required column.
         Unsupported: no field ids and no name mapping, or a type that is not promoted to the column's.
         OSError: it cannot be read.
@@ -151,7 +151,7 @@ class _Evolution(Evolution):
 
 
 def _columns(schema: pa.Schema, names: Mapping[str, NameMapping] | None, source: str) -> tuple[Column, ...]:
-    """Return the columns of a file with their ids: its own, or those that the name mapping gives."""
+    """Return the columns of a file with their ids: its own, or those from the name mapping."""
     columns = file_columns(schema, source)
     if not columns or any(map(_has_id, columns)):
         return columns

@@ -40,14 +40,14 @@ def read_fields(schema: JsonFields, names: Sequence[str] | None = None, location
     """Read columns of a schema.
 
     Args:
-        schema: of the table.
-        names: of the columns to read, in this order; None = all. Only the types of these are looked at.
-        location: of the table, for errors.
+        schema: schema of the table.
+        names: names of the columns to read, in this order; None = all. Only their types are parsed.
+        location: location of the table, for errors.
 
     Raises:
         UsageError: no such column.
         NotCanonical: the JSON is not that of a schema, or two columns have one name.
-        Unsupported: a type that Arrow has no counterpart of.
+        Unsupported: a type without a counterpart in Arrow.
         MissingExtra: pyarrow is not installed.
     """
     fields = {field.text("name"): field for field in schema.objects("fields")}
@@ -61,7 +61,7 @@ def read_fields(schema: JsonFields, names: Sequence[str] | None = None, location
 
 
 def stored_ids(schema: JsonFields) -> dict[int, str]:
-    """Return the columns that data files may hold, by field id; types are not looked at.
+    """Return the columns that data files may hold, by field id; types are not parsed.
 
     Raises:
         NotCanonical: the JSON is not that of a schema.
@@ -161,7 +161,7 @@ def constant_of_default(field: Column, source: str) -> pa.Scalar:
 
 
 def constant_of_partition(field: Column, value: Any, source: str) -> pa.Scalar:
-    """Return a value of an identity partition as one of the column.
+    """Return the value of an identity partition as a value of the column.
 
     Raises:
         NotCanonical: it is not a value of the column's type.
@@ -181,7 +181,7 @@ def _scalar(field: Column, make: Any, what: str, source: str) -> pa.Scalar:
 
 
 def _stored(field: Column, value: Any) -> Any:
-    """Return a value as Avro stores it, decimals as their unscaled numbers, as what Arrow makes an array of."""
+    """Convert a value as Avro stores it (decimals as unscaled numbers) to one that Arrow takes."""
     if field.kind == "decimal":
         number = int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else value
         return _decimal(number, field.type.scale)
@@ -198,7 +198,7 @@ def _decimal(unscaled: int, scale: int) -> Decimal:
 
 
 def _default(field: Column, value: Any) -> Any:
-    """Return a JSON value as what Arrow makes an array of: numbers for dates and times, which know every year."""
+    """Convert a JSON value to one that Arrow takes: numbers for dates and times, which work for every year."""
     kind = field.kind
     if value is None:
         return None
@@ -248,7 +248,7 @@ def _days(text: str) -> int:
 
 
 def _time(text: str, digits: int = 6) -> int:
-    """Return the time since midnight, in units of so many digits of a second."""
+    """Return the time since midnight, with this many digits of a second's fraction."""
     match = _TIME.fullmatch(text)
     fraction = (match and match[4]) or ""
     if match is None or len(fraction) > digits:
@@ -258,7 +258,7 @@ def _time(text: str, digits: int = 6) -> int:
 
 
 def _timestamp(text: str, *, digits: int = 6, utc: bool = False) -> int:
-    """Return the time since 1970, in units of so many digits of a second."""
+    """Return the time since 1970, with this many digits of a second's fraction."""
     plain = _UTC.sub("", text) if utc else text
     date, mark, clock = plain.partition("T")
     if not mark or (utc and plain == text):
@@ -285,4 +285,4 @@ _TEXTS: Mapping[str, Callable[[str], Any]] = {
     "fixed": bytes.fromhex,
     "binary": bytes.fromhex,
 }
-"""What reads the text of a default, by type."""
+"""Parsers of a default's text, by type."""

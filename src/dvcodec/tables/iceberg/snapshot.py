@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.findings import Finding
@@ -16,8 +16,9 @@ from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.container import check_vectors
 from dvcodec.tables.iceberg.contradictions import contradictions
 from dvcodec.tables.iceberg.deletes import PositionDeletes, read_deletes
-from dvcodec.tables.iceberg.manifests import Entry
+from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
+from dvcodec.tables.iceberg.partitions import Partition
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import constant_of_partition, read_fields, stored_ids
@@ -43,8 +44,8 @@ class IcebergSnapshot(Snapshot):
     """A snapshot of an Iceberg table; see `Snapshot`.
 
     Attributes:
-        metadata: of the table.
-        plan: which deletes hold for which data file.
+        metadata: metadata of the table.
+        plan: which deletes apply to which data file.
         deletes: position deletes that were read, shared by the snapshots of the table.
         passed_over: see `IcebergTable`.
     """
@@ -54,28 +55,32 @@ class IcebergSnapshot(Snapshot):
     deletes: Cache[str, PositionDeletes] = field(repr=False, compare=False)
     passed_over: tuple[str, ...] = ()
 
+    @cached_property
+    def files(self) -> Mapping[str, DataFile]:
+        """The data files by path."""
+        return self.plan.data
+
     @property
     def iceberg_table(self) -> IcebergTable:
         """The table, by its own type."""
         return cast("IcebergTable", self.table)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
-        """Read a vector, or the position deletes of a file that hold for data files of the snapshot.
+        """Read a vector, or those position deletes of a file that apply to data files of the snapshot.
 
-        Position deletes do not hold for data files that are newer, or have a deletion vector. They do hold for a data
-        file that they name with another scheme, if there is but one: see `spellings`.
+        Position deletes do not apply to data files that are newer, or have a deletion vector. They do apply to a data
+        file that they name with another scheme, if only one matches: see `spellings`.
 
         Raises:
-            UsageError: position deletes of another snapshot.
-            DecodeError: they are corrupt, or do not say where they are, or for what.
+            UsageError: a vector of another table, or position deletes of another snapshot.
+            DecodeError: they are corrupt, or lack their location or data file.
             OSError: the file cannot be read.
         """
         plan = self.plan
-        refuse_encrypted(vector.record, vector.where)
+        entry = self._record(vector, ManifestEntry)
+        refuse_encrypted(entry, vector.where)
         if vector.format == "iceberg":
             return (read_vector(vector, plan, self.table.folder.storage),)
-        if vector.data_file is None and vector.path not in plan.by_partition:
-            raise UsageError(f"{vector.path}: no position deletes of snapshot {self.info.id}")
         deletes = self._position_deletes(vector)
         rows: dict[str, RowSet] = {}
         for path, some in deletes.rows.items():
@@ -96,7 +101,7 @@ class IcebergSnapshot(Snapshot):
         Raises:
             UsageError: no such column.
             NotCanonical: the metadata does not have it, or it is corrupt.
-            Unsupported: a type that is not known.
+            Unsupported: an unknown type.
         """
         found = read_fields(self._fields(), columns, self.table.location)
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
@@ -110,31 +115,29 @@ class IcebergSnapshot(Snapshot):
 
         Raises:
             UsageError: no such column or data file.
-            Unsupported: equality deletes hold for the file, which are not applied; or another format than Parquet, or
-                an encrypted file.
+            Unsupported: equality deletes, which are not supported, apply to the file; or another format than Parquet,
+                or an encrypted file.
         """
-        entry = self.plan.data.get(data_file.path)
-        if entry is None:
-            raise UsageError(f"{data_file.path}: no data file of snapshot {self.info.id}")
+        entry = self._record(data_file, ManifestEntry)
         schema = self._fields()
         fields = read_fields(schema, columns, self.table.location)
-        refuse_encrypted(data_file.record, entry.path)
-        deletes = self.plan.equality_deletes(entry)
+        refuse_encrypted(entry, data_file.path)
+        deletes = self.plan.equality_deletes(data_file)
         if deletes is not None:
             raise Unsupported(
                 "equality deletes",
                 source=data_file.path,
                 expected="data files without",
-                actual=f"{deletes.path} holds for this one",
+                actual=f"{deletes.path} applies to this one",
             )
-        if entry.format != "parquet":
-            raise Unsupported("file format", source=data_file.path, expected="parquet", actual=entry.format)
+        if entry.file_format != "parquet":
+            raise Unsupported("file format", source=data_file.path, expected="parquet", actual=entry.file_format)
         mapping = self.metadata.name_mapping
         return read_rows(
             data_file.location,
             self.table.folder.storage,
             fields,
-            partition=self._identity_values(entry),
+            partition=self._identity_values(entry.partition),
             names=None if mapping is None else read_name_mapping(mapping, self.metadata.source),
             rows=data_file.physical_rows,
             batch_rows=batch_rows,
@@ -170,16 +173,15 @@ class IcebergSnapshot(Snapshot):
         return Cache(_KEPT_STATISTICS, lambda files: sum(map(len, files.values())))
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the rows of a Parquet data file by its footer; None for other formats and encrypted files."""
-        entry = self.plan.data.get(data_file.path)
-        if entry is None or entry.format != "parquet" or "key_metadata" in data_file.record:
+        """Return the row count in the footer of a Parquet data file; None for other formats and encrypted files."""
+        entry = self._record(data_file, ManifestEntry)
+        if entry.file_format != "parquet" or entry.key_metadata is not None:
             return None
         return count_rows(data_file.location, self.table.folder.storage)
 
     def other_deletes(self, data_file: DataFile) -> str | None:
         """Name the newest equality deletes that apply to a data file; None without any."""
-        data = self.plan.data.get(data_file.path)
-        deletes = None if data is None else self.plan.equality_deletes(data)
+        deletes = self.plan.equality_deletes(data_file)
         return None if deletes is None else f"equality deletes ({deletes.path})"
 
     def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:  # noqa: D102
@@ -199,7 +201,7 @@ class IcebergSnapshot(Snapshot):
         )
 
     def check_metadata(self) -> Iterator[Finding]:
-        """Find what engines refuse, or pass vectors over for, and metadata that was not read; see `contradictions`."""
+        """Find metadata that was not read, or makes engines refuse the table or skip vectors; see `contradictions`."""
         if self.info.id == NO_SNAPSHOT:
             return iter(())
         return contradictions(self.metadata, self.plan, self.passed_over)
@@ -209,7 +211,7 @@ class IcebergSnapshot(Snapshot):
         return check_vectors(location, vectors, self.table.folder.storage, self.path_matcher)
 
     def _position_deletes(self, vector: DeletionVector) -> PositionDeletes:
-        file_format, count = vector.record["file_format"].lower(), vector.cardinality or 0
+        file_format, count = ManifestEntry.of(vector).file_format, vector.cardinality or 0
         storage = self.table.folder.storage
         return self.deletes.get(vector.location, lambda: read_deletes(vector.location, file_format, count, storage))
 
@@ -224,10 +226,10 @@ class IcebergSnapshot(Snapshot):
             )
         return schema
 
-    def _identity_values(self, entry: Entry) -> Mapping[int, Any]:
-        spec = self.metadata.specs[entry.partition.spec_id]
+    def _identity_values(self, partition: Partition) -> Mapping[int, Any]:
+        spec = self.metadata.specs[partition.spec_id]
         return {
             field.source_id: value
-            for field, value in zip(spec, entry.partition.values, strict=True)
+            for field, value in zip(spec, partition.values, strict=True)
             if field.transform == "identity" and field.source_id is not None
         }

@@ -1,9 +1,9 @@
 """Data files that deletes name with another scheme than manifests do.
 
-The specification wants ``file_path`` of a position delete to equal the data file's path in the manifest, and Iceberg
-Java and pyiceberg compare text: to them, a delete of ``hdfs://host/t/a`` is none of ``/t/a``. Engines that qualify
-paths by their file system write such tables and read them as they meant them. Here the delete holds, since a deleted
-row that comes back is the worse fault, and the audit has an error, since engines disagree.
+The specification requires ``file_path`` of a position delete to equal the data file's path in the manifest, and Iceberg
+Java and pyiceberg compare text: to them, a delete for ``hdfs://host/t/a`` does not apply to ``/t/a``. Engines that
+qualify paths by file system write such tables and read them as intended. Here the delete applies, because a deleted row
+that comes back is the worse fault, and the audit reports an error, because engines disagree.
 """
 
 from __future__ import annotations

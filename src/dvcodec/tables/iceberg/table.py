@@ -18,7 +18,7 @@ from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.deletes import PositionDeletes
 from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, check_newest, find_metadata, without_version
 from dvcodec.tables.iceberg.manifest_list import Manifest, read_list
-from dvcodec.tables.iceberg.manifests import Entry, read_manifest
+from dvcodec.tables.iceberg.manifests import ListedFile, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
@@ -34,27 +34,28 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 _LOGGER = logging.getLogger("dvcodec.tables")
 _KEPT_PLANS = 8
-"""Snapshots that are kept; they share most of their entries."""
+"""Maximum number of cached snapshots; they share most of their entries."""
 _KEPT_ENTRIES = 50_000
-"""Entries of manifests that are kept, about 3 KB each: snapshots share most of their manifests."""
+"""Maximum number of cached manifest entries, about 0.6 KB each: snapshots share most of their manifests."""
 _KEPT_DELETES = 64 << 20
-"""Bytes of position deletes that are kept."""
+"""Maximum bytes of cached position deletes."""
 
 
 def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A001  (every kind of table has one)
     """Open a table by its folder, or by one of its ``*.metadata.json`` files.
 
-    By its folder, metadata files whose names say no version are ignored: how new they are is not known. They are
-    `IcebergTable.passed_over`, and a warning of the logger ``dvcodec.tables``; by its path any of them is opened.
+    If the table is opened by its folder, metadata files without a version in their names are ignored, because it is
+    unknown how new they are. `IcebergTable.passed_over` and a warning of the logger ``dvcodec.tables`` list them; open
+    one by its path.
 
     Args:
-        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
+        location: the `Folder`; or its path or URL, if it needs no storage options.
 
     Raises:
         UsageError: there is no metadata file, or only a catalog knows which one is current.
         DecodeError: the metadata is corrupt.
-        Unsupported: another format version; or a file that is not in the folder ``metadata`` names a table's folder
-            that metadata may not name.
+        Unsupported: another format version; or a file outside of a folder ``metadata`` records a location of its table
+            that metadata must not reference.
         OSError: it cannot be read.
     """
     folder = Folder.of(location)
@@ -79,12 +80,12 @@ def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A0
 class IcebergTable(Table):
     """An Iceberg table as one metadata file describes it.
 
-    A snapshot asked for by its id has the columns of the schema that it was made with, the current one those of the
+    A snapshot opened by its id has the columns of the schema that it was written with, the current one those of the
     table's current schema.
 
     Attributes:
         metadata: the metadata file.
-        passed_over: bare names of metadata files beside it that may be newer: their names say no version.
+        passed_over: bare names of metadata files next to it that may be newer: their names have no version.
         place: the catalog that the table was opened from; None = none.
     """
 
@@ -96,26 +97,26 @@ class IcebergTable(Table):
         self.passed_over = passed_over
         self.place: Place | None = None
         self._plans: Cache[int, Plan] = Cache(_KEPT_PLANS, lambda _: 1)
-        self._entries: Cache[Manifest, tuple[Entry, ...]] = Cache(_KEPT_ENTRIES, len)
+        self._entries: Cache[Manifest, tuple[ListedFile, ...]] = Cache(_KEPT_ENTRIES, len)
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
-        """Return the snapshots of the metadata by sequence number, the current one last, whatever branch it is on."""
+        """Return the snapshots of the metadata by sequence number, with the current one last, whatever its branch."""
         return tuple(record.info for record in self.metadata.snapshots.values())
 
     def snapshot(self, id: int | None = None) -> IcebergSnapshot:  # noqa: A002
         """Return a snapshot; None = the current one, that of the main branch.
 
-        A table without a current snapshot has no data files then, and the table's schema; its id is that of the
-        metadata, -1.
+        For a table without a current snapshot, this has the table's schema and no data files; its id is -1, as in the
+        metadata.
 
-        Vectors are deletion vectors and files of position deletes. Equality deletes are not: they are met when rows
-        of a data file are read for which they hold.
+        Its vectors are deletion vectors and position delete files. Equality deletes are not among them: reading rows of
+        a data file to which they apply is an error.
 
         Raises:
             UsageError: there is no such snapshot.
             DecodeError: its manifests are corrupt.
-            Unsupported: they are encrypted, or have something that is not known.
+            Unsupported: they are encrypted, or have an unknown feature.
             OSError: they cannot be read.
         """
         metadata = self.metadata
@@ -147,7 +148,7 @@ class IcebergTable(Table):
         """Return the locations of metadata, statistics, manifests, data files and delete files of all snapshots.
 
         Raises:
-            UsageError: another metadata file is as new or newer: what its snapshots need is not known here.
+            UsageError: another metadata file is as new or newer: what its snapshots need is unknown.
             DecodeError: manifests are corrupt.
             OSError: they cannot be read.
         """
@@ -179,7 +180,7 @@ class IcebergTable(Table):
         return Plan.of(self.entries(record), self.metadata.specs, self._manifest_list(record))
 
     def _each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Read metadata of one level, several files at a time where they are far away."""
+        """Read metadata files of one level, several concurrently if they are remote."""
         return run_bounded(work, items, self.folder.storage.readers(self.location))
 
     def _read_list(self, location: str) -> list[Manifest]:
@@ -193,7 +194,7 @@ class IcebergTable(Table):
             raise Unsupported(where, source=self.metadata.source, expected="no encryption", actual="a key-id")
         return self._locate(record.manifest_list)
 
-    def _read_manifest(self, manifest: Manifest) -> tuple[Entry, ...]:
+    def _read_manifest(self, manifest: Manifest) -> tuple[ListedFile, ...]:
         fields = self.metadata.specs.get(manifest.spec_id)
         if fields is None:
             raise NotCanonical(

@@ -1,4 +1,4 @@
-"""Where the files of a Lance dataset are stored, and which of them are needed."""
+"""Locations of the files of a Lance dataset, and which of them are needed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["TRANSACTIONS", "VERSIONS", "Place", "data_file_place", "deletion_fil
 VERSIONS, DATA, DELETIONS, TRANSACTIONS, BRANCHES = "_versions", "data", "_deletions", "_transactions", "tree"
 _BRANCH_NAMES = "_refs/branches"
 _LISTED = frozenset({DATA, DELETIONS, TRANSACTIONS})
-"""Folders whose files manifests name one by one."""
+"""Folders whose files manifests name individually."""
 _DETACHED = re.compile(r"d[0-9]{1,20}\.manifest")
 _DATA_SUFFIX = ".lance"
 
 
 class Place(NamedTuple):
-    """A file of a dataset: its path from the dataset's folder, or its whole location outside; where to open it."""
+    """A file of a dataset: its path below the dataset's folder, or its location if outside; and where to open it."""
 
     path: str
     location: str
@@ -37,7 +37,7 @@ def data_file_place(folder: Folder, file: FragmentFile, manifest: Manifest, sour
 
     Raises:
         NotCanonical: its path is invalid, or its base path is not in the manifest.
-        Unsupported: its base path is not absolute, or one that metadata may not name.
+        Unsupported: its base path is not absolute, or one that metadata must not reference.
     """
     if not file.path or file.path.startswith("/") or is_url(file.path) or ".." in file.path.split("/"):
         raise NotCanonical("path of a data file", source=source, expected="a relative path", actual=repr(file.path))
@@ -91,7 +91,7 @@ def needed(folder: Folder, stored: Iterable[StoredFile]) -> frozenset[str]:
         for location in _named(folder.inner(prefix.rstrip("/"))):
             found.add(location)
             found.update(folder.join(below) for below in _belows(location))
-    # Blobs that are too large for a data file are stored in a folder of its name.
+    # Blobs that are too large for a data file are stored in a folder with its name.
     blob_folders = {location.removesuffix(_DATA_SUFFIX) for location in found if location.endswith(_DATA_SUFFIX)}
     for file in stored:
         below = file.location[len(folder.location) :].lstrip("/")
@@ -121,7 +121,7 @@ def _named(folder: Folder) -> Iterator[str]:
 
 
 def _belows(location: str) -> Iterator[str]:
-    """Return what a location may be from its dataset's folder on.
+    """Return the paths that a location may have relative to its dataset's folder.
 
     Branches record the dataset's folder, and go on recording it when the dataset is moved.
     """

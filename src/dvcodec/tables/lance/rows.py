@@ -24,9 +24,9 @@ __all__ = ["of_library", "open_version", "physical_rows"]
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _READAHEAD = 2
-"""Batches that are read ahead."""
+"""Number of batches to read ahead."""
 _FRAGMENT_BITS = 32
-"""A row address is the fragment's id, shifted by these, and the row's physical position."""
+"""A row address is the fragment's id, shifted by these bits, plus the row's physical position."""
 
 
 def open_version(location: str, version: int, options: StoreOptions | None = None) -> LanceDataset:
@@ -34,14 +34,14 @@ def open_version(location: str, version: int, options: StoreOptions | None = Non
 
     Args:
         location: its folder, path or URL.
-        version: of it.
-        options: for a URL: how the store is reached. Lance's library connects to it itself.
+        version: the version to open.
+        options: for a URL: how to reach the store. Lance's library connects to it itself.
 
     Raises:
         MissingExtra: Lance's library is not installed.
         NotCanonical: it refuses the dataset.
     """
-    lance = require_extra("lance.dataset", "lance", "pylance")  # not `lance`: any folder of that name is one
+    lance = require_extra("lance.dataset", "lance", "pylance")  # not `lance`: any folder of that name would be imported
     location, given = of_library(location, options)
     with _refusals(location, f"version {version}"):
         return lance.LanceDataset(location, version=version, storage_options=given)
@@ -57,18 +57,17 @@ def of_library(location: str, options: StoreOptions | None) -> tuple[str, dict[s
 
 
 def physical_rows(
-    dataset: LanceDataset, data_file: DataFile, columns: Sequence[str] | None, batch_rows: int
+    dataset: LanceDataset, data_file: DataFile, number: int, columns: Sequence[str] | None, batch_rows: int
 ) -> Iterator[PhysicalRows]:
-    """Read a fragment, deleted rows included; see `LanceTable.physical_rows`.
+    """Read a fragment by its number, deleted rows included; see `LanceSnapshot.rows`.
 
     Raises:
         UsageError: no such column or fragment.
-        NotCanonical: Lance's library refuses the data, or its rows do not come in order.
+        NotCanonical: Lance's library refuses the data, or returns its rows out of order.
         OSError: a data file cannot be read.
     """
     schema = select(dataset.schema, columns, dataset.uri)
     names = schema.names
-    number = data_file.record["fragment"]
     start = 0
     with _refusals(data_file.location, f"fragment {number}"):
         fragment = dataset.get_fragment(number)

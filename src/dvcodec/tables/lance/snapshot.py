@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dvcodec.io.paths import split
-from dvcodec.lance import read_deletion_file
+from dvcodec.lance import DeletionFile, read_deletion_file
 from dvcodec.lance.data_file import read_row_count
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
 from dvcodec.ops.read import read_vector
@@ -16,13 +16,39 @@ from dvcodec.ops.stats import measure
 from dvcodec.tables.columns import select
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.lance.rows import open_version, physical_rows
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows, Record
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["LanceSnapshot"]
+__all__ = ["DeletionRecord", "FragmentRecord", "LanceSnapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentRecord(Record):
+    """What the manifest records of a data file.
+
+    Attributes:
+        id: of the fragment.
+        overlays: how many of `DataFile.files`, the last ones, are overlays: newer values of some rows.
+    """
+
+    id: int
+    overlays: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionRecord(Record):
+    """What the manifest records of a vector.
+
+    Attributes:
+        file: the deletion file.
+        physical_rows: rows of its fragment, deleted ones included; None if not recorded.
+    """
+
+    file: DeletionFile
+    physical_rows: int | None
 
 
 @dataclass(frozen=True)
@@ -30,17 +56,18 @@ class LanceSnapshot(Snapshot):
     """A version of a Lance dataset; see `Snapshot`."""
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
-        """Read a deletion file and compare it with the manifest: deleted rows, and rows of the fragment.
+        """Read a deletion file and compare it with the manifest: number of deleted rows, and rows of the fragment.
 
         Raises:
-            DecodeError: it is corrupt, or not as the manifest says.
+            DecodeError: it is corrupt, or differs from the manifest.
             MissingExtra: a file of the Arrow kind, without pyarrow.
             OSError: it cannot be read.
         """
-        physical_rows = vector.record["physical_rows"]
+        record = self._record(vector, DeletionRecord)
+        physical_rows = record.physical_rows
         with self.table.folder.storage.open(vector.location) as source:
             found = read_deletion_file(source, num_deleted_rows=vector.cardinality, physical_rows=physical_rows)
-            kind = ContainerKind.ROARING32 if vector.record["kind"] == "bin" else ContainerKind.LANCE_ARROW
+            kind = ContainerKind.ROARING32 if record.file.kind == "bin" else ContainerKind.LANCE_ARROW
             stats = measure(
                 read_vector(source, VectorRef(kind, 0, source.size)), row_count=physical_rows, size=source.size
             )
@@ -56,36 +83,34 @@ class LanceSnapshot(Snapshot):
             head = bytes(source.read(0, min(source.size, len(ARROW_MAGIC))))
         kind = "arrow" if head == ARROW_MAGIC else "bin"
         for vector in vectors:
-            record = vector.record
-            name = f"{record['fragment']}-{record['read_version']}-{record['id']}.{record['kind']}"
-            started, version = record["read_version"], record["version"]
+            file = self._record(vector, DeletionRecord).file
+            started, version = file.read_version, self.info.id
             before = started if started < version else f"a version before {version}"
             for check, what, expected, actual in (
-                ("name", "name of the deletion file", name, split(location)[1]),
+                ("name", "name of the deletion file", split(file.path(""))[1], split(location)[1]),
                 ("read-version", "version that the delete started from", before, started),
-                ("kind", "kind of the deletion file", record["kind"], kind),
+                ("kind", "kind of the deletion file", file.kind, kind),
             ):
                 if expected != actual:
                     yield Finding.of_vector(check, vector, what, expected, actual)
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the rows of a fragment by the footers of its files; None where one is of a version not known here.
+        """Return the row count in the footers of a fragment's files; None if a file has an unknown version.
 
-        All of them have the rows of the fragment; of several counts, the first is returned that the manifest does not
-        say. Overlays hold values of some rows, and are not counted.
+        All files have the rows of the fragment; if the counts differ, the first one that differs from the manifest is
+        returned. Overlays hold values of some rows, and are not counted.
         """
         found = data_file.physical_rows
-        overlays = data_file.record["overlays"]
-        for path in data_file.record["files"]:
-            if path not in overlays:
-                with self.table.folder.storage.open(self.table.folder.locate(path)) as source:
-                    rows = read_row_count(source)
-                if rows is None or rows != found:
-                    return rows
+        overlays = self._record(data_file, FragmentRecord).overlays
+        for path in data_file.files[: len(data_file.files) - overlays]:
+            with self.table.folder.storage.open(self.table.folder.locate(path)) as source:
+                rows = read_row_count(source)
+            if rows is None or rows != found:
+                return rows
         return found
 
     def blind_spots(self) -> Iterator[tuple[str, str]]:
-        """Say that deletion files have no checksum."""
+        """Report that deletion files have no checksum."""
         count = len(self.vectors)
         if count:
             files = f"{count} deletion file{'s' if count > 1 else ''} (.arrow, .bin)"
@@ -93,7 +118,7 @@ class LanceSnapshot(Snapshot):
             yield "no-checksum", f"Lance stores no checksum of {files}: {message}"
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """Return the columns of a version, as Lance's library has them.
+        """Return the columns of a version, as Lance's library reports them.
 
         Raises:
             MissingExtra: it is not installed.
@@ -110,13 +135,14 @@ class LanceSnapshot(Snapshot):
         columns: Sequence[str] | None = None,
         batch_rows: int = 1 << 16,
     ) -> Iterator[PhysicalRows]:
-        """Read a fragment, deleted rows included; see `Snapshot.rows`. Of blob columns the bytes are read.
+        """Read a fragment, deleted rows included; see `Snapshot.rows`. Blob columns are read as bytes.
 
         The physical order is checked by the row addresses that Lance returns with live rows.
 
         Raises:
             MissingExtra: Lance's library is not installed.
-            NotCanonical: it cannot read the fragment, or gives other rows than the manifest says.
+            NotCanonical: it cannot read the fragment, or its row count differs from the manifest.
         """
         dataset = open_version(self.table.location, self.info.id, self.table.folder.storage.options)
-        yield from physical_rows(dataset, data_file, columns, batch_rows)
+        fragment = self._record(data_file, FragmentRecord).id
+        yield from physical_rows(dataset, data_file, fragment, columns, batch_rows)

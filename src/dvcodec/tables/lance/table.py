@@ -11,15 +11,15 @@ from dvcodec.io.parallel import run_bounded
 from dvcodec.lance import Fragment, Manifest, manifest_version, read_manifest, read_operation
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, Place, data_file_place, deletion_file_place, needed
-from dvcodec.tables.lance.snapshot import LanceSnapshot
+from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.table import Table
 
 __all__ = ["KNOWN_FLAGS", "LanceTable", "open"]
 
 KNOWN_FLAGS = 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128 | 2048
-"""Features that a reader has to know: deletion files, stable row ids, the v2 format, table config, base paths, no
-transaction files, overlays, covering indices, spilled row ids. Of these, the first and base paths matter for deleted
+"""Features that a reader has to support: deletion files, stable row ids, the v2 format, table config, base paths, no
+transaction files, overlays, covering indices, spilled row ids. Only deletion files and base paths matter for deleted
 rows."""
 
 
@@ -27,7 +27,7 @@ def open(location: Folder | str | os.PathLike[str]) -> LanceTable:  # noqa: A001
     """Open a dataset by its folder, or a branch by its own.
 
     Args:
-        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
+        location: the `Folder`; or its path or URL, if it needs no storage options.
 
     Raises:
         UsageError: there is no version.
@@ -48,7 +48,7 @@ class LanceTable(Table):
         self.folder = folder
 
     def manifests(self) -> Mapping[int, str]:
-        """Return the locations of the manifests by version, ascending; detached versions are left out.
+        """Return the locations of the manifests by version, ascending; detached versions are omitted.
 
         Raises:
             UsageError: there is none.
@@ -60,7 +60,7 @@ class LanceTable(Table):
         return dict(sorted(found.items()))
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
-        """Return the versions, oldest first. The parent is the version before, if it is still there.
+        """Return the versions, oldest first. The parent is the version before, if it still exists.
 
         Raises:
             UsageError: there is none.
@@ -77,13 +77,10 @@ class LanceTable(Table):
     def snapshot(self, id: int | None = None) -> LanceSnapshot:  # noqa: A002
         """Return a version; see `Table.snapshot`.
 
-        A data file's ``record`` holds the fragment's id, the paths of all its files, and which of these are overlays; a
-        vector's holds the fields of the deletion file, the version and the rows of the fragment.
-
         Raises:
             UsageError: there is no such version.
             DecodeError: its manifest is corrupt.
-            Unsupported: it has something that is not known, or names a file that metadata may not name.
+            Unsupported: it has an unknown feature, or names a file that metadata must not reference.
             OSError: it cannot be read.
         """
         manifests = self.manifests()
@@ -106,8 +103,8 @@ class LanceTable(Table):
         """Return the locations of all files that a version, a detached version or a branch needs.
 
         Data files, deletion files and transactions are those that manifests name. Everything else below the folder
-        (manifests, tags and branches, indices, write-ahead logs) counts as referenced: what of it is still
-        needed is not looked into.
+        (manifests, tags and branches, indices, write-ahead logs) counts as referenced: whether it is still needed is
+        not checked.
         """
         return needed(self.folder, self.stored_files())
 
@@ -120,7 +117,7 @@ class LanceTable(Table):
                 place = self.folder.locate(f"{TRANSACTIONS}/{manifest.transaction_file}")
                 operation = read_operation(place, storage_options=self.folder.storage)
             except FileNotFoundError:
-                operation = None  # no version needs it once it is there
+                operation = None  # committed versions do not need it
         before = manifest.version - 1
         return SnapshotInfo(manifest.version, manifest.timestamp_ms, operation, before if before in manifests else None)
 
@@ -129,8 +126,8 @@ def _read(folder: Folder, location: str, version: int) -> Manifest:
     """Read the manifest of a version.
 
     Raises:
-        Unsupported: it uses what is not known here.
-        NotCanonical: it is of another version than its name says.
+        Unsupported: it uses an unknown feature.
+        NotCanonical: its version is not the one in its name.
     """
     manifest = read_manifest(location, storage_options=folder.storage)
     if manifest.version != version:
@@ -154,11 +151,8 @@ def _data_file(folder: Folder, fragment: Fragment, manifest: Manifest, source: s
         *places[0],
         physical_rows=fragment.physical_rows or None,
         size=sum(file.size for file in files) if all(file.size for file in files) else None,
-        record={
-            "fragment": fragment.id,
-            "files": [place.path for place in places],
-            "overlays": [place.path for place in places[len(fragment.files) :]],
-        },
+        files=tuple(place.path for place in places),
+        record=FragmentRecord(fragment.id, len(fragment.overlays)),
     )
 
 
@@ -174,14 +168,7 @@ def _vector(
         data_file.path,
         *place,
         cardinality=file.num_deleted_rows or None,
-        record={
-            "fragment": file.fragment,
-            "read_version": file.read_version,
-            "id": file.id,
-            "kind": file.kind,
-            "version": manifest.version,
-            "physical_rows": data_file.physical_rows,
-        },
+        record=DeletionRecord(file, data_file.physical_rows),
     )
 
 

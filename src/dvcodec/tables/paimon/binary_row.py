@@ -4,10 +4,10 @@ Java classes ``SerializationUtils``, ``BinaryRow`` and ``BinarySection``::
 
     i32 BE fields | u8 kind | null bits, one a field, from bit 8 on; padded to 8 bytes | 8 bytes a field, LE | the rest
 
-What fits into 8 bytes is stored there. Text of up to 7 bytes too, its length in the low 7 bits of the last byte, whose
-high bit is set; longer text, and decimals of more than 18 digits, are in the rest: the low half of the 8 bytes is the
-length, the high half the offset from the row's first byte. So are times finer than milliseconds: the low half is the
-nanoseconds of the millisecond, and the milliseconds are at the offset.
+Values of up to 8 bytes are stored in place. So is text of up to 7 bytes, with its length in the low 7 bits of the last
+byte, whose high bit is set. Longer text, and decimals of more than 18 digits, are in the rest: the low half of the 8
+bytes is the length, the high half the offset from the row's first byte. Times finer than milliseconds are in the rest
+too: the low half is the nanoseconds of the millisecond, and the milliseconds are at the offset.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def decode_row(data: bytes, types: Sequence[DataType], *, source: str, what: str
 
     Args:
         data: number of fields, and the row.
-        types: of its fields.
-        source: the file it comes from, for errors.
-        what: name of the field that holds it, for errors.
+        types: types of its fields.
+        source: the file, for errors.
+        what: the field, for errors.
 
     Raises:
-        NotCanonical: it has other fields, or a value that cannot be.
+        NotCanonical: it has other fields, or an invalid value.
         Truncated: it ends before its values do.
-        Unsupported: a type that no partition or key has.
+        Unsupported: a type that no partition or key can have.
     """
     return _Row(data, len(types), source, what).values(types)
 

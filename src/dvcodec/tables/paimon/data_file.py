@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
-from dvcodec.core.extras import require_extra
-from dvcodec.io import RandomAccess, Storage
-from dvcodec.io.parquet import arrow_damage
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.io import Storage
+from dvcodec.tables.orc import OrcFile, open_orc
 from dvcodec.tables.parquet import open_parquet, physical_batches
 
 if TYPE_CHECKING:
@@ -26,9 +25,9 @@ class OpenFile:
 
     Attributes:
         columns: top-level names.
-        rows: in all.
-        read: takes names and a number of rows, and yields batches of at most so many with the physical position of
-            their first.
+        rows: total rows.
+        read: takes names and a number of rows, and yields batches of at most that many rows, each with the physical
+            position of its first row.
     """
 
     columns: frozenset[str]
@@ -38,12 +37,12 @@ class OpenFile:
 
 @contextmanager
 def open_data_file(location: str, storage: Storage) -> Iterator[OpenFile]:
-    """Open a data file; its extension says what it is.
+    """Open a data file; its extension determines the format.
 
     Raises:
         MissingExtra: pyarrow is not installed.
         NotCanonical: it is damaged.
-        Unsupported: of another format.
+        Unsupported: another format.
         OSError: it cannot be read.
     """
     name = location.rpartition("/")[2]
@@ -55,8 +54,8 @@ def open_data_file(location: str, storage: Storage) -> Iterator[OpenFile]:
                 columns, file.metadata.num_rows, lambda *wanted: _parquet_batches(file, location, storage, *wanted)
             )
     elif extension == "orc":
-        with _open_orc(location, storage) as orc:
-            yield OpenFile(frozenset(orc.schema.names), orc.nrows, lambda *wanted: _orc_batches(orc, *wanted))
+        with storage.open(location) as source, open_orc(source) as orc:
+            yield OpenFile(frozenset(orc.schema.names), orc.rows, lambda *wanted: _orc_batches(orc, *wanted))
     else:
         raise Unsupported(f"format of {name}", source=location, expected="parquet or orc", actual=extension)
 
@@ -64,7 +63,7 @@ def open_data_file(location: str, storage: Storage) -> Iterator[OpenFile]:
 def _parquet_batches(
     file: pq.ParquetFile, location: str, storage: Storage, names: Sequence[str], batch_rows: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield batches; times of 96 bits are nanoseconds, and those that are too far away for that are refused."""
+    """Yield batches; times of 96 bits are nanoseconds, and those out of range for that are refused."""
     leaves = (file.schema.column(i) for i in range(len(file.schema)))
     wide = {leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
     times = [name for name in names if name in wide]
@@ -91,25 +90,11 @@ def _check_times(microseconds: pa.Array, nanoseconds: pa.DataType, location: str
         raise Unsupported(f"column {name}", source=location, expected=expected, actual=message) from None
 
 
-@contextmanager
-def _open_orc(location: str, storage: Storage) -> Iterator[Any]:
-    orc, pa = require_extra("pyarrow.orc", "tables", "pyarrow with ORC"), require_extra("pyarrow", "tables")
-    with storage.open(location) as source:
-        try:
-            with arrow_damage("ORC file", "a readable file"):
-                yield orc.ORCFile(pa.PythonFile(RandomAccess(source), mode="r"))
-        except DecodeError as err:
-            err.source = err.source or location
-            raise
-
-
-def _orc_batches(file: Any, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield batches with the position of their first row, counted from what the stripes hold."""
+def _orc_batches(file: OrcFile, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield batches with the position of their first row, counted from the rows of the stripes."""
     start = 0
-    for stripe in range(file.nstripes):
-        batch = file.read_stripe(stripe, columns=list(names) or None)
-        for at in range(0, batch.num_rows, batch_rows):
-            yield start + at, batch.slice(at, batch_rows)
+    for batch in file.batches(names, batch_rows):
+        yield start, batch
         start += batch.num_rows
-    if start != file.nrows:
-        raise NotCanonical("ORC file", expected=f"{file.nrows} rows", actual=f"{start} rows in stripes")
+    if start != file.rows:
+        raise NotCanonical("ORC file", expected=f"{file.rows} rows", actual=f"{start} rows in stripes")

@@ -1,4 +1,4 @@
-"""Where the files of a table are: data files and index files, with the paths that identify them."""
+"""Locations of a table's data files and index files, and the paths that identify them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INDEX = "index"
 class Layout:
     """Paths of a table's files, as a schema's options lay them out.
 
-    Paths are relative to the table's folder, except those that the metadata spells whole (``_EXTERNAL_PATH``).
+    Paths are relative to the table's folder, except absolute ones in the metadata (``_EXTERNAL_PATH``).
     """
 
     def __init__(self, folder: Folder, schema: TableSchema) -> None:
@@ -42,7 +42,7 @@ class Layout:
         self.spec = PartitionSpec(schema, folder.join(schema.name))
 
     def data_folder(self, partition: bytes, bucket: int, source: str) -> tuple[Partition, str]:
-        """Return a partition, and the folder of a bucket of it.
+        """Return a partition, and the folder of one of its buckets.
 
         Raises:
             DecodeError: the partition is corrupt.
@@ -51,45 +51,42 @@ class Layout:
         return decoded, self.spec.bucket_folder(decoded, bucket)
 
     def data_file(self, entry: ManifestEntry) -> DataFile:
-        """Return a data file as all formats have it.
+        """Return a data file as a value of the model.
 
         Raises:
             DecodeError: its partition or path is corrupt.
         """
-        partition, folder = self.data_folder(entry.partition, entry.bucket, entry.manifest)
         file = entry.file
-        path = external_path(file.get("_EXTERNAL_PATH"), entry.manifest) or f"{folder}/{file['_FILE_NAME']}"
+        partition, folder = self.data_folder(file.partition, file.bucket, entry.manifest)
+        path = external_path(file.external_path, entry.manifest) or f"{folder}/{file.file_name}"
         return DataFile(
             path,
             self._folder.locate(path),
-            file["_ROW_COUNT"],
-            file["_FILE_SIZE"],
+            file.row_count,
+            file.file_size,
             partition.text,
-            {
-                "_PARTITION": entry.partition,
-                "_BUCKET": entry.bucket,
-                **file,
-                "partition": partition.texts,
-                "partition_values": partition.typed,
-            },
+            partition.typed,
+            file.partition,
+            bucket=file.bucket,
+            record=file,
         )
 
     def files(self, entry: ManifestEntry) -> Iterator[str]:
-        """Yield the paths of a data file and of the files beside it.
+        """Yield the paths of a data file and of its extra files.
 
         Raises:
             DecodeError: its partition or path is corrupt.
         """
         path = self.data_file(entry).path
         yield path
-        for extra in entry.file["_EXTRA_FILES"]:
+        for extra in entry.file.extra_files:
             yield f"{split(path)[0]}/{extra}"
 
     def index_file(self, entry: IndexManifestEntry, source: str) -> str:
         """Return the path of an index file.
 
         Args:
-            entry: of the index manifest.
+            entry: an entry of the index manifest.
             source: the index manifest, for errors.
 
         Raises:
@@ -112,11 +109,11 @@ class Layout:
 
 
 def external_path(path: str | None, source: str) -> str | None:
-    """Return a path that is recorded whole.
+    """Return an absolute path from the metadata.
 
     Raises:
         NotCanonical: it is relative, or leads out of the folder that it names.
     """
     if path is not None and (not (is_url(path) or path.startswith("/")) or ".." in path.split("/") or "\0" in path):
-        raise NotCanonical("_EXTERNAL_PATH", source=source, expected="a whole path", actual=f"{path!r:.80}")
+        raise NotCanonical("_EXTERNAL_PATH", source=source, expected="an absolute path", actual=f"{path!r:.80}")
     return path

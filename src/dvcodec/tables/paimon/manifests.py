@@ -1,8 +1,8 @@
-"""Manifest lists and manifests: which data files a snapshot has.
+"""Manifest lists and manifests: the data files of a snapshot.
 
 Specification: Paimon's "Manifest"; Java classes ``ManifestList``, ``ManifestFile``, ``ManifestEntry`` and
 ``DataFileMeta``. All are Avro container files in ``manifest/``. A snapshot's base list and delta list name manifests,
-whose entries add and delete data files: what is added and nowhere deleted is there. Entries are of the same file if
+whose entries add and delete data files: a file that is added and not deleted is live. Entries are of the same file if
 they agree in partition, bucket, level, name, extra files, embedded index and external path.
 """
 
@@ -21,9 +21,11 @@ from dvcodec.io import read_window
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import bare_name
+from dvcodec.tables.model import Record
 
 __all__ = [
     "DELETE",
+    "DataFileMeta",
     "ManifestEntry",
     "StoredRecords",
     "live_entries",
@@ -48,6 +50,19 @@ _LIST_SCHEMA = {
     "type": "record",
     "fields": [{"name": "_VERSION", "type": "int"}, {"name": "_FILE_NAME", "type": "string"}],
 }
+_FILE_FIELDS: tuple[dict[str, Any], ...] = (
+    {"name": "_FILE_NAME", "type": "string"},
+    {"name": "_FILE_SIZE", "type": "long"},
+    {"name": "_ROW_COUNT", "type": "long"},
+    {"name": "_SCHEMA_ID", "type": "long"},
+    {"name": "_LEVEL", "type": "int"},
+    {"name": "_EXTRA_FILES", "type": _TEXTS},
+    {"name": "_DELETE_ROW_COUNT", **_optional("long")},
+    {"name": "_EMBEDDED_FILE_INDEX", **_optional("bytes")},
+    {"name": "_EXTERNAL_PATH", **_optional("string")},
+    {"name": "_FIRST_ROW_ID", **_optional("long")},
+    {"name": "_WRITE_COLS", **_optional(_TEXTS)},
+)
 _ENTRY_SCHEMA = {
     "type": "record",
     "fields": [
@@ -55,30 +70,53 @@ _ENTRY_SCHEMA = {
         {"name": "_KIND", "type": "int"},
         {"name": "_PARTITION", "type": "bytes"},
         {"name": "_BUCKET", "type": "int"},
-        {
-            "name": "_FILE",
-            "type": {
-                "type": "record",
-                "fields": [
-                    {"name": "_FILE_NAME", "type": "string"},
-                    {"name": "_FILE_SIZE", "type": "long"},
-                    {"name": "_ROW_COUNT", "type": "long"},
-                    {"name": "_SCHEMA_ID", "type": "long"},
-                    {"name": "_LEVEL", "type": "int"},
-                    {"name": "_EXTRA_FILES", "type": _TEXTS},
-                    {"name": "_DELETE_ROW_COUNT", **_optional("long")},
-                    {"name": "_EMBEDDED_FILE_INDEX", **_optional("bytes")},
-                    {"name": "_EXTERNAL_PATH", **_optional("string")},
-                    {"name": "_FIRST_ROW_ID", **_optional("long")},
-                    {"name": "_WRITE_COLS", **_optional(_TEXTS)},
-                ],
-            },
-        },
+        {"name": "_FILE", "type": {"type": "record", "fields": list(_FILE_FIELDS)}},
     ],
 }
-"""What is used here. Producers write more, and older ones lack what has a default."""
-_STATISTICS = frozenset({"_MIN_KEY", "_MAX_KEY", "_KEY_STATS", "_VALUE_STATS", "_EMBEDDED_FILE_INDEX"})
-"""What is dropped once an entry is read: a reader may skip files by it, and it is large."""
+"""The fields that are used. Producers write more; older ones lack those with a default."""
+_KNOWN = frozenset(
+    [
+        *(field["name"] for field in _FILE_FIELDS),
+        *("_MIN_KEY", "_MAX_KEY", "_KEY_STATS", "_VALUE_STATS", "_VALUE_STATS_COLS", "_MIN_SEQUENCE_NUMBER"),
+        *("_MAX_SEQUENCE_NUMBER", "_CREATION_TIME", "_FILE_SOURCE", "_WRITE_COLS_SEQUENCES"),
+    ]
+)
+"""Known fields of a data file. An unknown one may change what its rows are."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFileMeta(Record):
+    """A data file in a manifest (Java class of the same name), without statistics.
+
+    Attributes:
+        partition: serialized.
+        bucket: number; negative for rows without a bucket.
+        file_name: bare name.
+        file_size: bytes.
+        row_count: records in the file.
+        schema_id: the schema that it was written with.
+        level: of the merge tree; 0 for files that were not compacted.
+        extra_files: bare names of files beside it.
+        delete_row_count: records that delete a key; None if not recorded.
+        external_path: location of the file, if not in the table's folder.
+        first_row_id: row id of its first record; None without row ids.
+        write_cols: names of the columns in the file; None for all of its schema.
+        unknown: names of unknown fields that have a value.
+    """
+
+    partition: bytes
+    bucket: int
+    file_name: str
+    file_size: int
+    row_count: int
+    schema_id: int
+    level: int
+    extra_files: tuple[str, ...] = ()
+    delete_row_count: int | None = None
+    external_path: str | None = None
+    first_row_id: int | None = None
+    write_cols: tuple[str, ...] | None = None
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,27 +138,23 @@ class StoredRecords:
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
-    """A data file as a manifest adds or deletes it.
+    """A data file that a manifest adds or deletes.
 
     Attributes:
         manifest: the manifest's file, for errors.
         deleted: whether the entry deletes it.
         identity: equal for entries of the same file.
-        partition: serialized.
-        bucket: number.
-        file: ``_FILE``, its statistics left out.
+        file: the file.
     """
 
     manifest: str
     deleted: bool
     identity: tuple[object, ...]
-    partition: bytes
-    bucket: int
-    file: Mapping[str, Any]
+    file: DataFileMeta
 
 
 def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Return the entries of the files that are there, in the order in which they were added.
+    """Return the entries of the live files, in the order in which they were added.
 
     Raises:
         NotCanonical: a file was added twice.
@@ -132,7 +166,7 @@ def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
         if entry.deleted or entry.identity in deleted:
             continue
         if entry.identity in found:
-            name = entry.file["_FILE_NAME"]
+            name = entry.file.file_name
             raise NotCanonical("_FILE", source=entry.manifest, expected=f"{name!r:.80} added once", actual="twice")
         found[entry.identity] = entry
     return list(found.values())
@@ -159,7 +193,7 @@ def read_stored_list(folder: Folder, name: str) -> StoredRecords:
 
 
 def read_manifests(folder: Folder, names: Iterable[str]) -> Iterator[tuple[str, list[ManifestEntry]]]:
-    """Yield manifests by name, in order; several are read at a time where they are far away.
+    """Yield manifests by name, in order; several are read concurrently if they are remote.
 
     Raises:
         DecodeError, OSError: see `read_manifest`.
@@ -224,14 +258,28 @@ def read_entry(record: Mapping[str, Any], source: str) -> ManifestEntry:
     for name in ("_FILE_SIZE", "_ROW_COUNT", "_SCHEMA_ID", "_LEVEL"):
         if file[name] < 0:
             raise NotCanonical(name, source=source, expected="0 or more", actual=file[name])
-    identity = (
+    meta = DataFileMeta(
         record["_PARTITION"],
         record["_BUCKET"],
-        file["_LEVEL"],
         file["_FILE_NAME"],
+        file["_FILE_SIZE"],
+        file["_ROW_COUNT"],
+        file["_SCHEMA_ID"],
+        file["_LEVEL"],
         tuple(file["_EXTRA_FILES"]),
-        file.get("_EMBEDDED_FILE_INDEX"),
+        file.get("_DELETE_ROW_COUNT"),
         file.get("_EXTERNAL_PATH"),
+        file.get("_FIRST_ROW_ID"),
+        None if (names := file.get("_WRITE_COLS")) is None else tuple(names),
+        tuple(name for name, value in file.items() if name not in _KNOWN and value is not None),
     )
-    kept = {name: value for name, value in file.items() if name not in _STATISTICS}
-    return ManifestEntry(source, kind == DELETE, identity, record["_PARTITION"], record["_BUCKET"], kept)
+    identity = (
+        meta.partition,
+        meta.bucket,
+        meta.level,
+        meta.file_name,
+        meta.extra_files,
+        file.get("_EMBEDDED_FILE_INDEX"),
+        meta.external_path,
+    )
+    return ManifestEntry(source, kind == DELETE, identity, meta)

@@ -2,7 +2,7 @@
 
 Specification: Paimon's "Snapshot" and "Schema": ``snapshot/snapshot-N``, ``tag/tag-NAME``, ``schema/schema-N``; Java
 classes ``Snapshot``, ``Tag``, ``Changelog`` and ``TableSchema``.
-A tag and a changelog are snapshots with some fields more, kept when the snapshot itself has expired.
+Tags and changelogs are snapshots with some more fields, kept after the snapshot itself has expired.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SCHEMA_VERSION = 3
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """A state as its file describes it.
+    """A snapshot, tag or changelog, from its file.
 
     Attributes:
-        name: of the file below the table's folder, for errors.
+        name: name of the file below the table's folder, for errors.
         id: number of the snapshot, from 1.
         schema_id: the schema it was committed with.
-        base_manifest_list, delta_manifest_list: bare names; together they are the state.
+        base_manifest_list, delta_manifest_list: bare names; together they list the snapshot's manifests.
         changelog_manifest_list: bare name, None without changelog.
         index_manifest: bare name, None without index files.
         statistics: bare name, None without statistics.
@@ -52,13 +52,13 @@ class SnapshotRecord:
 
     @property
     def info(self) -> SnapshotInfo:
-        """The state as all formats have it. Snapshots follow one another without gaps."""
+        """The snapshot as a value of the model. Snapshots are numbered without gaps."""
         return SnapshotInfo(self.id, self.time_ms, self.commit_kind, self.id - 1 if self.id > 1 else None)
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaField:
-    """A column: `id` stays through renames, `type` is as the JSON has it (see `schema.read_column`)."""
+    """A column: renames keep its `id`; `type` is unparsed JSON (see `schema.read_column`)."""
 
     id: int
     name: str
@@ -70,8 +70,8 @@ class TableSchema:
     """A version of a table's schema.
 
     Attributes:
-        name: of the file below the table's folder, for errors.
-        id: of the version, from 0.
+        name: name of the file below the table's folder, for errors.
+        id: id of the version, from 0.
         fields: columns, in order.
         partition_keys, primary_keys: names of columns.
         options: the table's options, as text.
@@ -85,7 +85,7 @@ class TableSchema:
     options: Mapping[str, str]
 
     def field(self, name: str) -> SchemaField:
-        """Return a column that is known to be there."""
+        """Return a column that is known to exist."""
         return next(field for field in self.fields if field.name == name)
 
     def is_true(self, option: str, *, default: bool = False) -> bool:
@@ -108,7 +108,7 @@ def read_snapshot(folder: Folder, name: str) -> SnapshotRecord:
 
     Raises:
         NotCanonical: the file is corrupt.
-        Unsupported: of a version that is not known here.
+        Unsupported: an unknown version.
         OSError: it cannot be read.
     """
     fields = _read(folder, name, SNAPSHOT_VERSION)
@@ -136,7 +136,7 @@ def read_schema(folder: Folder, number: int) -> TableSchema:
 
     Raises:
         NotCanonical: the file is corrupt.
-        Unsupported: of a version that is not known here.
+        Unsupported: an unknown version.
         OSError: it cannot be read.
     """
     name = f"schema/schema-{number}"

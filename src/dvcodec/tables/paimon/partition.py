@@ -1,9 +1,9 @@
 """Partitions: their values, and the folders that hold their files.
 
 Java classes ``FileStorePathFactory``, ``InternalRowPartitionComputer`` and ``PartitionPathUtils``. Files are stored in
-``[<data-file.path-directory>/]<column>=<value>/../bucket-<n>``, names and values escaped as Hive does; null and blank
-text is called ``__DEFAULT_PARTITION__``. By default values are spelled as Java spells them: a date is its days since
-1970. With ``partition.legacy-name`` off they are spelled as a cast to text would.
+``[<data-file.path-directory>/]<column>=<value>/../bucket-<n>``, with names and values escaped as in Hive; null and
+blank text are ``__DEFAULT_PARTITION__``. By default values are written as Java's ``toString`` does: a date is its days
+since 1970. With ``partition.legacy-name`` off they are written as a cast to text does.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _KINDS = {
     "TIMESTAMP": "timestamp",
     "TIMESTAMP_LTZ": "timestamptz",
 }
-"""Of `PartitionValue`, by the root of a type."""
+"""`PartitionValue.kind` by the root of a type."""
 POSTPONE_BUCKET = -2
-"""Rows that have no bucket yet."""
+"""Bucket of rows that have no bucket yet."""
 _ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{}\[\]^]""")
 _BLANK = re.compile(r"[\t-\r\x1c-\x20\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000]*")
-"""What Java takes for whitespace."""
+"""Characters that are whitespace in Java."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class Partition:
     """A partition of a table.
 
     Attributes:
-        values: of the partition columns, in order.
-        texts: the same as a cast to text gives them, by name.
-        typed: the same, to be spelled by other formats.
+        values: values of the partition columns, in order.
+        texts: the same values cast to text, by name.
+        typed: the same values for other formats.
         folder: its folder below the table's, empty without partitions.
     """
 
@@ -65,7 +65,7 @@ class Partition:
 
 
 class PartitionSpec:
-    """The partition columns of a schema, and how folders are called after their values."""
+    """The partition columns of a schema, and how folders are named after their values."""
 
     def __init__(self, schema: TableSchema, source: str) -> None:
         """Read partition columns and options of a schema.
@@ -87,7 +87,7 @@ class PartitionSpec:
         self._known: dict[bytes, Partition] = {}
 
     def decode(self, data: bytes, *, source: str, what: str = "_PARTITION") -> Partition:
-        """Decode a partition as manifests have it.
+        """Decode a partition from a manifest.
 
         Raises:
             DecodeError: it is corrupt, or its folder's name is unknown.
@@ -143,7 +143,7 @@ def _escape(name: str) -> str:
 
 
 def _java_text(value: Value, kind: DataType) -> str:
-    """Spell a value as ``toString`` does."""
+    """Format a value as ``toString`` does."""
     if kind.root in ("DATE", "TIME"):
         return str(value)
     if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
@@ -155,7 +155,7 @@ def _java_text(value: Value, kind: DataType) -> str:
 
 
 def _cast(value: Value, kind: DataType) -> str:
-    """Spell a value as a cast to text does; instants in UTC."""
+    """Format a value as a cast to text does; instants in UTC."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Decimal):
@@ -178,13 +178,13 @@ def _cast(value: Value, kind: DataType) -> str:
 
 
 def _fraction(nanos: int, most: int, least: int) -> str:
-    """Spell a second's fraction with `most` digits, without zeros behind the `least` first."""
+    """Format a second's fraction with at most `most` digits, dropping trailing zeros after the first `least`."""
     text = f"{nanos:09}"[:most]
     return text[:least] + text[least:].rstrip("0")
 
 
 def _moment(value: Value) -> tuple[datetime, int]:
-    """Return the second that a time in nanoseconds since 1970 is in, and the nanoseconds after it.
+    """Split a time in nanoseconds since 1970 into its second and the remaining nanoseconds.
 
     Raises:
         Unsupported: it is outside the years 1 to 9999.
@@ -197,7 +197,7 @@ def _moment(value: Value) -> tuple[datetime, int]:
 
 
 def _java_float(value: float | np.float32) -> str:
-    """Spell a number as Java does: the fewest digits that identify it, with an exponent from 1e7 and below 1e-3.
+    """Format a number as Java does: the fewest digits that identify it, with an exponent from 1e7 and below 1e-3.
 
     >>> _java_float(1.0), _java_float(1e7), _java_float(-0.0001), _java_float(123456.5)
     ('1.0', '1.0E7', '-1.0E-4', '123456.5')

@@ -1,7 +1,7 @@
-"""Types of an older schema that are read as those of a newer one: all that a cast does not change.
+"""Types of an older schema that can be read as those of a newer one, because a cast does not change values.
 
-Java class ``SchemaEvolutionUtil``. What a file stores is named and typed by the schema it was written with; fields
-added since are null, renamed ones keep their id.
+Java class ``SchemaEvolutionUtil``. A file's columns have the names and types of the schema it was written with;
+fields added since are null, renamed ones keep their id.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class PaimonEvolution(Evolution):
     misfit = Unsupported
 
     def promotes(self, found: pa.DataType, column: Column) -> bool:  # noqa: ARG002
-        """Return True: `convert` has compared Paimon's types, which have more than Arrow's."""
+        """Return True: `convert` has already compared Paimon's types, which are more specific than Arrow's."""
         return True
 
     def convert(self, array: pa.Array, stored: Column, column: Column, what: str) -> pa.Array:
@@ -45,7 +45,7 @@ class PaimonEvolution(Evolution):
         return super().convert(self._as_stored(array, stored, what), stored, column, what)
 
     def _as_stored(self, array: pa.Array, stored: Column, what: str) -> pa.Array:
-        """Return values in the Arrow type of the schema they were written with: another unit, another width."""
+        """Return values in the Arrow type of the schema they were written with: the unit or width may differ."""
         import pyarrow as pa  # noqa: PLC0415
 
         if array.type == stored.type:
@@ -89,7 +89,7 @@ def _plain(kind: DataType) -> tuple[Any, ...]:
 
 
 def _widens(old: DataType, new: DataType) -> bool:
-    """Whether every value of one type is one of the other, and Paimon's cast gives just that."""
+    """Whether every value of one type is a value of the other, and Paimon's cast preserves it."""
     if old.root in _INTEGERS:
         if new.root in _INTEGERS:
             return _INTEGERS.index(old.root) <= _INTEGERS.index(new.root)

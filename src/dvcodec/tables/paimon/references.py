@@ -1,7 +1,7 @@
-"""Files that some state of a table still needs.
+"""Files that some snapshot, tag or changelog of a table still needs.
 
-Java class ``OrphanFilesClean``. States are snapshots, tags and changelogs, of the table and of its branches, which have
-folders of metadata of their own (``branch/branch-NAME``) and share the data and the manifests of the table.
+Java class ``OrphanFilesClean``. States are snapshots, tags and changelogs, of the table and of its branches. Branches
+have their own metadata folders (``branch/branch-NAME``) and share the table's data and manifests.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __all__ = ["referenced_files"]
 
 _STATES = {"snapshot": "snapshot-", "tag": "tag-", "changelog": "changelog-"}
 _OWN = ("snapshot", "tag", "changelog", "schema", "consumer", "service", "metadata")
-"""Folders whose files are all needed: states, hints where the first and last are, progress of readers, addresses of
-services, and Iceberg's view of the table."""
+"""Folders whose files are all needed: states, hints to the first and last state, progress of readers, addresses of
+services, and Iceberg metadata of the table."""
 
 
 def referenced_files(folder: Folder) -> frozenset[str]:
@@ -60,7 +60,7 @@ class _References:
         *,
         whole: bool,
     ) -> None:
-        """Add what a state needs; a changelog is what a snapshot changed, and not `whole`."""
+        """Add the files that a state needs; a changelog has only the changes of a snapshot and is not `whole`."""
         if state.schema_id not in layouts:
             layouts[state.schema_id] = Layout(self._folder, read_schema(branch, state.schema_id))
         layout = layouts[state.schema_id]
@@ -77,7 +77,7 @@ class _References:
             self._paths.update(layout.files(entry))
 
     def _index_entries(self, source: str) -> list[IndexManifestEntry]:
-        """Return the entries of an index manifest, which is read once for all states."""
+        """Return the entries of an index manifest, which is read only once for all states."""
         if source not in self._index_manifests:
             self._index_manifests[source] = read_index_manifest(source, storage_options=self._folder.storage)
         return self._index_manifests[source]

@@ -1,7 +1,7 @@
-"""Rows of a data file by physical position, in the schema of a state.
+"""Rows of a data file by physical position, in the schema of a snapshot.
 
-Paimon stores all columns in a data file, with those of the partition, and for tables with a primary key
-``_VALUE_KIND`` and more.
+Paimon stores all columns in a data file, including partition columns, and for tables with a primary key also
+``_VALUE_KIND`` and others.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dvcodec.tables.columns import Column, unrelated
 from dvcodec.tables.model import DataFile, PhysicalRows
 from dvcodec.tables.paimon.binary_row import Value
 from dvcodec.tables.paimon.data_file import open_data_file
+from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.paimon.promotions import PaimonEvolution
 from dvcodec.tables.paimon.schema import read_column
@@ -44,15 +45,15 @@ def read_rows(
     """Read a data file. A file with rows but without any column of its schema is refused.
 
     Args:
-        data_file: which.
+        data_file: the data file.
         storage: opens it.
-        columns: what to read, in the schema of the state.
+        columns: columns to read, in the schema of the snapshot.
         constants: values of the partition columns, by name.
         written: the schema that the file was written with.
         written_source: that schema's file, for errors.
         visible: which records are rows.
-        batch_rows: most rows in a batch.
-        shown: all columns of the state; those of `columns` may be some of them.
+        batch_rows: maximum rows in a batch.
+        shown: all columns of the snapshot; those of `columns` may be some of them.
 
     Raises:
         NotCanonical: the file is corrupt, or its row count differs from the metadata.
@@ -68,7 +69,7 @@ def read_rows(
             _check_related(data_file, file.columns, shown, constants, written)
         # A column that the file lacks was added before the file became the table's: readers take null for it.
         ids = {field.id for field in columns if field.name not in constants}
-        names = data_file.record.get("_WRITE_COLS")
+        names = DataFileMeta.of(data_file).write_cols
         stored = [
             read_column(field, written_source)
             for field in written.fields
@@ -96,9 +97,9 @@ def _check_related(
 ) -> None:
     """Refuse a file without any column of its own schema, or of those that the snapshot's schema shares with it.
 
-    Where the schemas share none, all columns were dropped: the others are null.
+    If the schemas share none, all its columns were dropped: the others are null.
     """
-    names = data_file.record.get("_WRITE_COLS")
+    names = DataFileMeta.of(data_file).write_cols
     own = [field for field in written.fields if field.name not in constants and (names is None or field.name in names)]
     ids = {field.id for field in shown if field.name not in constants}
     for wanted in (own, [field for field in own if field.id in ids]):

@@ -1,7 +1,7 @@
 """Paimon's data types, as schemas spell them, and the Arrow types that hold their values.
 
 Specification: Paimon's "Data Types"; Java classes ``DataTypeJsonParser`` and ``ArrowFieldTypeConversion``. An atomic
-type is text, ``DECIMAL(10, 2) NOT NULL``; one with others inside is an object, ``{"type": "ARRAY", "element": ..}``.
+type is text, ``DECIMAL(10, 2) NOT NULL``; a nested one is an object, ``{"type": "ARRAY", "element": ..}``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ATOMIC = re.compile(
     r"(?P<null> NOT NULL| NULL)?"
 )
 _DEFAULTS = {"DECIMAL": (10, 0), "TIME": (0, 0), "TIMESTAMP": (6, 0), "TIMESTAMP_LTZ": (6, 0)}
-"""Precision and scale where the text has none."""
+"""Precision and scale if the text has none."""
 _SYNONYMS = {"STRING": "VARCHAR", "BYTES": "VARBINARY", "INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
 _MAX_LENGTH = 2**31 - 1
 _LENGTHS = {"CHAR": 1, "BINARY": 1, "VARCHAR": 1, "VARBINARY": 1, "STRING": _MAX_LENGTH, "BYTES": _MAX_LENGTH}
@@ -47,7 +47,7 @@ _PLAIN = {
     "VARBINARY": "binary",
     "BLOB": "large_binary",
 }
-"""Names of the Arrow types of those that are one to one."""
+"""Names of the Arrow types of types that correspond one to one."""
 _ROOTS = frozenset([*_PLAIN, *_DEFAULTS, "VARIANT"])
 _MAX_DEPTH = 64
 
@@ -60,9 +60,9 @@ class DataType:
         root: its name without parameters; synonyms are resolved: ``STRING`` is a ``VARCHAR``.
         nullable: whether null is a value.
         precision: digits of a decimal; of times, digits of the fraction of a second.
-        scale: digits of a decimal behind its point.
-        length: most characters or bytes of a text; items of a vector.
-        children: fields of a row; ``element``, or ``key`` and ``value``, of what has them.
+        scale: digits of a decimal after its point.
+        length: maximum characters or bytes of a text; items of a vector.
+        children: fields of a row; ``element``, or ``key`` and ``value``, of other nested types.
     """
 
     root: str
@@ -82,7 +82,7 @@ class DataType:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a row type, or what a type has inside (`id` is -1 then). Ids stay through renames."""
+    """A field of a row type, or a part of another nested type (then `id` is -1). Renames keep the id."""
 
     id: int
     name: str
@@ -96,11 +96,11 @@ def parse_type(raw: Any, *, source: str, what: str, depth: int = 0) -> DataType:
         raw: text or object.
         source: the schema's file, for errors.
         what: the column, for errors.
-        depth: of nesting.
+        depth: nesting depth.
 
     Raises:
         NotCanonical: it is not a type.
-        Unsupported: one that is not known here.
+        Unsupported: an unknown type.
     """
     if depth > _MAX_DEPTH:
         raise Unsupported(f"type of {what}", source=source, expected=f"at most {_MAX_DEPTH} types in one another")
@@ -165,7 +165,7 @@ def read_column(field: SchemaField, source: str) -> Column:
 
     Raises:
         NotCanonical: it is not a type.
-        Unsupported: one that is not known here.
+        Unsupported: an unknown type.
     """
     with column_errors(field.name):
         kind = parse_type(field.type, source=source, what=f"column {field.name}")

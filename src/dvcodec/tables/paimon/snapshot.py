@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.ops.stats import measure
 from dvcodec.paimon.index_file import load_vector
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
 from dvcodec.tables.paimon.rows import partition_scalar, read_rows
 from dvcodec.tables.paimon.schema import read_column
-from dvcodec.tables.paimon.vectors import check_index_file, meta_of
+from dvcodec.tables.paimon.vectors import IndexedVector, check_index_file
 from dvcodec.tables.paimon.visible import Visible
 from dvcodec.tables.parquet import count_rows
 from dvcodec.tables.table import Snapshot
@@ -36,7 +37,7 @@ class PaimonSnapshot(Snapshot):
     """A snapshot of a Paimon table; see `Snapshot`.
 
     Attributes:
-        partitions: how its data files are partitioned; None for the state of a table without snapshots.
+        partitions: how its data files are partitioned; None for a table without snapshots.
         visible: which records are rows, by data file.
         schemas: returns a schema of the table by its id.
         state: its file; None for the state of a table without snapshots.
@@ -48,16 +49,17 @@ class PaimonSnapshot(Snapshot):
     state: SnapshotRecord | None = field(default=None, repr=False, compare=False)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:  # noqa: D102
-        found = load_vector(meta_of(vector), vector.location, storage_options=self.table.folder.storage)
+        meta = self._record(vector, IndexedVector).meta
+        found = load_vector(meta, vector.location, storage_options=self.table.folder.storage)
         return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """Return the columns of a state, in order; see `Snapshot.schema`.
+        """Return the columns of the snapshot, in order; see `Snapshot.schema`.
 
         Raises:
             UsageError: no such column.
             NotCanonical: the schema is corrupt.
-            Unsupported: a type that is not known here.
+            Unsupported: an unknown type.
             MissingExtra: pyarrow is not installed.
         """
         schema = self._shown
@@ -74,20 +76,19 @@ class PaimonSnapshot(Snapshot):
 
         Raises:
             UsageError: no such column, or a data file of another snapshot.
-            NotCanonical: the file is corrupt, or has other rows than the metadata says.
+            NotCanonical: the file is corrupt, or its row count differs from the metadata.
             Unsupported: its format is not read here, a column's type was changed to one that does not hold it, or its
                 records are rows only after they are merged with those of other files; the message says why.
             OSError: the file cannot be read.
         """
-        visible = self.visible.get(data_file.path)
-        if visible is None or self.partitions is None:
-            raise UsageError(f"{data_file.path}: no data file of snapshot {self.info.id}")
+        meta, visible = self._record(data_file, DataFileMeta), self.visible[data_file.path]
         if isinstance(visible, str):
             raise Unsupported(f"rows of the data file: {visible}", source=data_file.location)
         schema, folder = self._shown, self.table.folder
         names = chosen([one.name for one in schema.fields], columns, self.table.location)
-        partition = self.partitions.decode(data_file.record["_PARTITION"], source=data_file.location)
-        written = self.schemas(data_file.record["_SCHEMA_ID"])
+        assert self.partitions is not None  # noqa: S101  (there is a data file)
+        partition = self.partitions.decode(meta.partition, source=data_file.location)
+        written = self.schemas(meta.schema_id)
         return read_rows(
             data_file,
             folder.storage,
@@ -116,7 +117,7 @@ class PaimonSnapshot(Snapshot):
         }
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the rows of a Parquet data file by its footer; None for other formats."""
+        """Return the row count in the footer of a Parquet data file; None for other formats."""
         parquet = data_file.location.lower().endswith(".parquet")
         return count_rows(data_file.location, self.table.folder.storage) if parquet else None
 
@@ -124,7 +125,7 @@ class PaimonSnapshot(Snapshot):
         visible = self.visible.get(data_file.path, Visible.ALL)
         if visible is Visible.NONE:
             return "its records are not seen before they are compacted"
-        if visible is Visible.KINDS and data_file.record.get("_DELETE_ROW_COUNT") != 0:
+        if visible is Visible.KINDS and DataFileMeta.of(data_file).delete_row_count != 0:
             return "some of its records say that a key is gone (_VALUE_KIND)"
         return visible if isinstance(visible, str) else None
 
@@ -132,8 +133,8 @@ class PaimonSnapshot(Snapshot):
         """Find vectors that readers skip.
 
         Checks: ``paimon-vectors-disabled``, vectors in a table whose schema does not have ``deletion-vectors.enabled``:
-        Paimon's readers go by that option and return the deleted rows. Of the current state it is the newest schema
-        that counts, of a state opened by its id the one that it was committed with.
+        Paimon's readers follow that option and return the deleted rows. For the current snapshot the newest schema
+        counts, for one opened by its id the one that it was committed with.
         """
         schema = self._shown
         if self.vectors and not schema.is_true(ENABLED):
@@ -147,7 +148,7 @@ class PaimonSnapshot(Snapshot):
 
     @property
     def _shown(self) -> TableSchema:
-        """The schema that rows are read in."""
+        """The schema in which rows are read."""
         if self.schema_id is None:
             raise NotCanonical("schemaId", source=self.table.location, expected="a schema", actual="none")
         return self.schemas(self.schema_id)

@@ -29,9 +29,9 @@ def open(location: Folder | str | os.PathLike[str]) -> PaimonTable:  # noqa: A00
 class PaimonTable(Table):
     """A Paimon table, read from its folder.
 
-    States are the snapshots and, of those that have expired, the tagged ones. The schema of a state opened by its id
-    is the one that it was committed with, that of the current one the newest; options are those of the commit. Branches
-    are tables of their own (``branch/branch-NAME``), and are not listed; their files count as needed.
+    Its snapshots include expired ones that are tagged. A snapshot opened by its id has the schema that it was
+    committed with, the current one the newest; options are those of the commit. Branches are tables of their own
+    (``branch/branch-NAME``) and are not listed; their files count as needed.
     """
 
     kind = TableKind.PAIMON
@@ -67,10 +67,10 @@ class PaimonTable(Table):
                 expected = f"{file.path!r:.120} at one level"
                 raise NotCanonical("_FILE", source=entry.manifest, expected=expected, actual="two")
             files[file.path] = file
-            named[entry.partition, entry.bucket, entry.file["_FILE_NAME"]] = file.path
+            named[entry.file.partition, entry.file.bucket, entry.file.file_name] = file.path
         vectors = self._vectors(state, schema, layout, named)
         shown = self._newest_schema() if id is None else state.schema_id
-        self._schema(shown)  # an error of it is one of the snapshot
+        self._schema(shown)  # its errors are errors of the snapshot
         data_files = tuple(files.values())
         return PaimonSnapshot(
             self,
@@ -94,7 +94,7 @@ class PaimonTable(Table):
         layout: Layout,
         named: Mapping[tuple[bytes, int, str], str],
     ) -> Iterator[DeletionVector]:
-        """Yield the vectors of a state; `named` has the paths of its data files by partition, bucket and name."""
+        """Yield the vectors of a snapshot; `named` has the paths of its data files by partition, bucket and name."""
         if state.index_manifest is None:
             return
         source = self.folder.join(f"manifest/{state.index_manifest}")

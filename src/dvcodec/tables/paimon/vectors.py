@@ -1,15 +1,15 @@
 """Deletion vectors of a snapshot: what the index manifest records, and checks of their files.
 
-The metadata gives the length of a 32-bit vector without, that of a 64-bit one with its frame's 8 bytes, and does not
-say which of the two a vector is: its magic does (see `dvcodec.paimon.index_file`). Vectors are back to back, so where
-each ends is known from the next one's offset or the file's size, and with it the convention; the file is not opened for
-that. Where that does not say, for a file whose records leave gaps, the magic is read.
+The metadata gives the length of a 32-bit vector without its frame's 8 bytes, that of a 64-bit one with them, and does
+not record which of the two a vector is: its magic does (see `dvcodec.paimon.index_file`). Vectors are adjacent, so the
+next offset or the file's size gives the end of each, and thus the convention, without opening the file. If the records
+leave gaps, the magic is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.frame import UNCOUNTED, Magic
@@ -19,11 +19,24 @@ from dvcodec.paimon import DELETION_VECTORS, DeletionVectorMeta, IndexManifestEn
 from dvcodec.paimon.index_file import FORMATS
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.model import DeletionVector
+from dvcodec.tables.model import DeletionVector, Record
 
-__all__ = ["check_index_file", "meta_of", "vectors_of_entry"]
+__all__ = ["IndexedVector", "check_index_file", "vectors_of_entry"]
 
 BITS32, BITS64 = FORMATS[Magic.PAIMON32], FORMATS[Magic.PORTABLE64]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedVector(Record):
+    """What the index manifest records of a vector.
+
+    Attributes:
+        meta: the vector.
+        row_count: vectors of its index file.
+    """
+
+    meta: DeletionVectorMeta
+    row_count: int
 
 
 def vectors_of_entry(
@@ -32,27 +45,18 @@ def vectors_of_entry(
     """Yield the vectors of an index file, in the manifest's order.
 
     Args:
-        entry: of the index manifest; other kinds of index have none.
+        entry: an entry of the index manifest; other kinds of index have none.
         folder: the table's.
-        path: of the index file, as `Layout.index_file` has it.
+        path: path of the index file, as `Layout.index_file` has it.
         data_file: returns `DataFile.path` for the bare name of a data file.
         bitmap64: table option ``deletion-vectors.bitmap64``, for vectors whose kind neither the metadata nor the file
-            says.
+            shows.
     """
     if entry.index_type != DELETION_VECTORS:
         return
     metas = entry.vectors or ()
     location = folder.locate(path)
     ends = _ends(metas, entry.file_size)
-    about = {
-        "_INDEX_TYPE": entry.index_type,
-        "_FILE_NAME": entry.file_name,
-        "_FILE_SIZE": entry.file_size,
-        "_ROW_COUNT": entry.row_count,
-        "_PARTITION": entry.partition,
-        "_BUCKET": entry.bucket,
-        "_EXTERNAL_PATH": entry.external_path,
-    }
     for meta in metas:
         room = ends[meta.offset] - meta.offset
         if room in (meta.length, meta.length + UNCOUNTED):
@@ -68,14 +72,10 @@ def vectors_of_entry(
             meta.length + (UNCOUNTED if kind == BITS32 else 0),
             meta.cardinality,
             entry.file_size,
-            about | {"f0": meta.data_file, "f1": meta.offset, "f2": meta.length, "_CARDINALITY": meta.cardinality},
+            entry.partition,
+            bucket=entry.bucket,
+            record=IndexedVector(meta, entry.row_count),
         )
-
-
-def meta_of(vector: DeletionVector) -> DeletionVectorMeta:
-    """Return a vector's metadata as the index manifest has it."""
-    record: Mapping[str, Any] = vector.record
-    return DeletionVectorMeta(record["f0"], record["f1"], record["f2"], record["_CARDINALITY"])
 
 
 def _ends(metas: Sequence[DeletionVectorMeta], file_size: int) -> dict[int, int]:
@@ -85,7 +85,7 @@ def _ends(metas: Sequence[DeletionVectorMeta], file_size: int) -> dict[int, int]
 
 
 def _kind_by_magic(location: str, offset: int, storage: Storage) -> str | None:
-    """Return the kind of the vector there, None if the file does not say."""
+    """Return the kind of the vector there, None if the file does not show it."""
     try:
         with storage.open(location) as source:
             magic = Magic.find(bytes(source.read(offset + 4, 4)))
@@ -114,7 +114,7 @@ def check_index_file(location: str, vectors: Sequence[DeletionVector], storage: 
             yield Finding.of_vector("record", vector, "vector", f"{vector.size} bytes", actual)
         elif size != vector.size:
             yield Finding.of_vector("record", vector, "size of the vector", vector.size, size)
-    for count in dict.fromkeys(vector.record.get("_ROW_COUNT") for vector in vectors):
+    for count in dict.fromkeys(IndexedVector.of(vector).row_count for vector in vectors):
         if count != len(frames):
             expected = f"{count} vectors (metadata)"
             yield Finding.failed("count", "_ROW_COUNT", expected, len(frames), path=location)

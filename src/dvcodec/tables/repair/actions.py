@@ -2,7 +2,7 @@
 
 Actions, each the `action` of its `RepairAction`:
 
-- ``merge-vectors``: commit one new vector, the union, for several that hold for one data file;
+- ``merge-vectors``: commit one new vector, the union of several for one data file;
 - ``drop-vectors``: commit the removal of vectors: all but one of equal ones, or one whose data file is gone;
 - ``rewrite-paths``: commit vectors for the current paths of their data files;
 - ``take-from-snapshot``: commit the newest valid vector of an older snapshot for one that cannot be read. Rows that
@@ -10,7 +10,7 @@ Actions, each the `action` of its `RepairAction`:
   bound of the former, if known;
 - ``write-again``: commit the same vector in a new file, for one that its Puffin file describes wrongly;
 - ``correct-cardinality``, ``correct-file-size``: commit the counted number;
-- ``remove-file``: remove a file that no state needs.
+- ``remove-file``: remove a file that no snapshot needs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RepairAction:
         action: its name; see the module.
         message: the same in words.
         mends: names of the checks whose findings it mends.
-        data_file: path of the data file that it is about.
+        data_file: path of the affected data file.
         replaces: vectors to be removed from the metadata.
         reads: vectors whose union is to be committed in their place.
         snapshot: id of the snapshot that has `reads`.
@@ -64,11 +64,11 @@ class RepairAction:
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """The actions that would mend a table; none of them has been taken.
+    """The actions that would repair a table; none has been taken.
 
     Attributes:
         table: location of the table's folder.
-        kind: of the table.
+        kind: kind of the table.
         snapshot: id of the snapshot that was audited.
         actions: what to do.
         unmended: findings that none of them mends.

@@ -24,17 +24,17 @@ _STALE = frozenset({"stale-path", "stale-blob-path"})
 
 
 def repair_plan(audit: Audit, table: Table) -> RepairPlan:
-    """Plan what would mend the findings of an audit.
+    """Plan the repair of an audit's findings.
 
     Vectors to be merged, or taken from older snapshots, are read. Nothing is written.
 
     Args:
-        audit: of a snapshot.
-        table: that was audited.
+        audit: the audit of a snapshot.
+        table: the audited table.
 
     Raises:
-        UsageError: the audit is of another table, or the snapshot is gone.
-        DecodeError, OSError: the metadata of the audited snapshot is corrupt by now, or cannot be read.
+        UsageError: the audit is of another table, or its snapshot is gone.
+        DecodeError, OSError: the metadata of the audited snapshot has become corrupt, or cannot be read.
     """
     if (audit.table, audit.kind) != (table.location, table.kind):
         raise UsageError(f"the audit is of {audit.table}, not of {table.location}")

@@ -35,10 +35,10 @@ def write(
     index file for each partition, bucket and width (Paimon); Puffin files with other paths are copied blob by blob.
 
     Args:
-        plan: of `repair_plan`.
-        table: for which it was made.
-        folder: path or URL of a folder outside of the table; a local one is made.
-        storage_options: how the store of `folder` is reached; None = as that of the table.
+        plan: from `repair_plan`.
+        table: the table for which it was made.
+        folder: path or URL of a folder outside of the table; a local one is created.
+        storage_options: how to reach the store of `folder`; None = as for the table.
 
     Returns:
         The locations that a commit has to reference instead of `RepairAction.replaces`, in the order of the actions.
@@ -48,7 +48,7 @@ def write(
         UsageError: the folder is in the table; the plan is of another one; vectors of a format that only its own
             library can write (Lance, scorch).
         DecodeError: a vector has changed or is corrupt.
-        OSError: a file cannot be read or written. No new file is left behind then.
+        OSError: a file cannot be read or written. Then no new file is left behind.
     """
     if (plan.table, plan.kind) != (table.location, table.kind):
         raise UsageError(f"the plan is of {plan.table}, not of {table.location}")
@@ -89,7 +89,7 @@ def _groups(plan: RepairPlan) -> dict[Hashable, list[tuple[int, RepairAction]]]:
     for index, action in enumerate(plan.actions):
         if action.reads:
             vector = action.replaces[0]
-            bucket = (vector.format, vector.record.get("_PARTITION"), vector.record.get("_BUCKET"))
+            bucket = (vector.format, vector.partition_key, vector.bucket)
             groups.setdefault(bucket if plan.kind is TableKind.PAIMON else None, []).append((index, action))
     return groups
 

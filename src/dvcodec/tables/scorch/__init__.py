@@ -1,14 +1,15 @@
 """Scorch indexes of bleve: epochs, segments and their deleted documents, from ``root.bolt``.
 
 An epoch is a snapshot, a zap segment a data file, and the bitmap of deleted documents that ``root.bolt`` holds for a
-segment (key ``d``) a vector at its byte range there. A document number is a position; those of nested documents count,
-and where a document is deleted the bitmap has those nested in it too. Rows are stored documents; see `rows`.
+segment (key ``d``) a vector at its byte range there. A document number is a position; nested documents are numbered
+too, and if a document is deleted, the bitmap also has those nested in it. Rows are stored documents; see `rows`.
 
 The index is opened by its folder, or by the folder ``store`` in it. A live writer locks ``root.bolt``. It is read here
-without a lock, and again if a transaction ended meanwhile; but a `Snapshot` holds only until the next transaction:
-reading a vector of it fails then. Copy a busy index, or open it anew.
+without a lock, and read again if a transaction ended meanwhile. A `Snapshot` is valid only until the next transaction;
+after that, reading a vector of it fails. Copy a busy index, or open it again.
 """
 
+from dvcodec.tables.scorch.snapshot import SegmentRecord
 from dvcodec.tables.scorch.table import ScorchTable, open  # noqa: A004  (what every kind of table calls it)
 
-__all__ = ["ScorchTable", "open"]
+__all__ = ["ScorchTable", "SegmentRecord", "open"]

@@ -1,14 +1,14 @@
 """bbolt files, read only: buckets of keys and values in a B+ tree of pages.
 
 Source: bbolt ``internal/common/page.go``, ``meta.go``, ``bucket.go``, ``inode.go``. All numbers have the byte order of
-the machine that wrote the file; little-endian is read. Pages have one size, which the meta pages say; a page may go on
-over the pages behind it::
+the machine that wrote the file; little-endian is read. Pages have one size, stored in the meta pages; a page may extend
+over the following pages::
 
     page     u64 its own number | u16 kind | u16 count | u32 further pages | content
     meta     u32 magic ED0CDAED | u32 version 2 | u32 page size | u32 flags | bucket header (root)
              u64 free list's page | u64 pages | u64 transaction | u64 FNV-1a of all in front       pages 0 and 1
     branch   count * (u32 pos | u32 key size | u64 page)                 | keys
-    leaf     count * (u32 flags | u32 pos | u32 key size | u32 value size) | keys and values, one behind the other
+    leaf     count * (u32 flags | u32 pos | u32 key size | u32 value size) | keys and values, adjacent
     bucket   u64 root page | u64 sequence                                value of a leaf element with flag 1
              and where root page is 0 a leaf page, in the value itself   (inline bucket, without buckets in it)
 
@@ -17,7 +17,7 @@ meta page of the higher transaction leads to a whole tree. While a writer is at 
 this tree change, until the next transaction ends: readers compare `transaction` before and after.
 
 The whole tree is read at once. Checked: the checksum, every page's number and kind, that no page is in the tree twice,
-that keys ascend, in a page and from page to page, and that elements fill their page one behind the other. Keys and
+that keys ascend, within a page and from page to page, and that elements are adjacent and fill their page. Keys and
 values have no checksum, so a changed byte in one is not found. The list of free pages is not read.
 """
 
@@ -40,7 +40,7 @@ VERSION = 2
 BRANCH, LEAF, META = 1, 2, 4
 IS_BUCKET = 1
 PAGE_SIZES = tuple(1024 << power for power in range(15))
-"""Sizes under which bbolt looks for the second meta page when the first is damaged."""
+"""Page sizes that bbolt tries to find the second meta page if the first is damaged."""
 _PAGE = struct.Struct("<QHHI")
 _META = struct.Struct("<IIIIQQQQQ")
 _CHECKSUM = struct.Struct("<Q")
@@ -49,7 +49,7 @@ _BRANCH = struct.Struct("<IIQ")
 _LEAF = struct.Struct("<IIII")
 _BUCKET = struct.Struct("<QQ")
 _MAX_DEPTH = 64
-"""Pages in one another, through branches and through buckets: a tree of this height would fill no disk."""
+"""Maximum depth of pages, through branches and buckets: no disk could hold a tree of this height."""
 _FNV_OFFSET, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
 
 
@@ -106,7 +106,7 @@ def read_meta(source: Source) -> Meta:
 
     Raises:
         BadMagic: neither page is a meta page.
-        ChecksumMismatch: neither is whole.
+        ChecksumMismatch: neither is intact.
         Unsupported: another version, or written on a big-endian machine.
         DecodeError: otherwise corrupt.
     """
@@ -135,11 +135,11 @@ def read_meta(source: Source) -> Meta:
 
 
 def read_bolt(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Meta, Bucket]:
-    """Read a file: the meta page of the last transaction, and the root bucket with all that is in it.
+    """Read a file: the meta page of the last transaction, and the root bucket with its contents.
 
     Args:
         source: the file.
-        limits: what the bytes may ask for; the whole file counts as a manifest.
+        limits: bounds on what the bytes may claim; the whole file counts as a manifest.
 
     Raises:
         DecodeError: it is corrupt; see the module.
@@ -207,7 +207,7 @@ class _Tree:
         self.seen = bytearray(self.pages)
 
     def bucket(self, root: int, depth: int) -> Iterator[Element]:
-        """Yield what is in the bucket whose tree begins at a page; keys ascend. `depth` pages are around it."""
+        """Yield the contents of the bucket whose tree begins at a page; keys ascend. It is nested in `depth` pages."""
         last = b""
         for key, value, at in self._walk(root, b"", None, depth, is_root=True):
             if key <= last:
@@ -237,7 +237,7 @@ class _Tree:
             yield key, value, at
 
     def _page(self, number: int) -> tuple[int, int, int, int]:
-        """Enter a page: its kind, count of elements, and where its elements begin and it ends."""
+        """Enter a page; return its kind, count of elements, the start of its elements, and its end."""
         if not 2 <= number < self.pages:
             raise Truncated("page", source=self.cursor.source, expected=f"number 2 to {self.pages - 1}", actual=number)
         offset = number * self.size
@@ -268,7 +268,7 @@ class _Tree:
     def _leaf(
         self, start: int, count: int, stop: int, depth: int | None
     ) -> Iterator[tuple[bytes, Value | Bucket, int]]:
-        """Yield the elements of a leaf; `depth` is None in an inline bucket, which has no buckets in it."""
+        """Yield the elements of a leaf; `depth` is None in an inline bucket, which contains no buckets."""
         end = self._table_end(start, count, stop)
         for at in range(start, start + count * _ELEMENT, _ELEMENT):
             flags, position, key_size, value_size = _LEAF.unpack_from(self.cursor.view, at)
@@ -285,7 +285,7 @@ class _Tree:
                 yield key, self._nested(value_at, end, depth + 1), at
 
     def _nested(self, start: int, stop: int, depth: int) -> Bucket:
-        """Read the bucket whose header, and page if it is inline, is a value."""
+        """Read the bucket that a value holds: its header, and its page if it is inline."""
         if stop - start < _BUCKET.size:
             raise self._error("header of a bucket", start, f"{_BUCKET.size} bytes", stop - start)
         root, _ = _BUCKET.unpack_from(self.cursor.view, start)

@@ -9,8 +9,8 @@ Source: bleve ``index/scorch/persister.go`` (``prepareBoltSnapshot``, ``loadSnap
         <segment>    p: name of the file | d: deleted documents, a 32-bit portable roaring bitmap
                      stats: not read | fields: JSON, fields that were dropped since the segment was written
 
-Epochs and segment numbers are keys that sort as they count: 136 + v up to 109, otherwise 245 + n and n bytes, big
-endian, as few as possible.
+Epochs and segment numbers are encoded as keys that sort numerically: v up to 109 as one byte, 136 + v; others as the
+byte 245 + n and n bytes, big-endian, as few as possible.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class Epoch:
     Attributes:
         id: its epoch.
         timestamp_ms: when it was written, milliseconds since 1970 UTC; None in older indexes.
-        version: of its zap segments.
+        version: version of its zap segments.
         writer_id: names the program that transformed the contents; empty if none did.
-        segments: ascending by number; documents are counted in this order.
+        segments: ascending by number; documents are numbered in this order.
     """
 
     id: int
@@ -77,7 +77,7 @@ class Root:
     """The snapshots in ``root.bolt``.
 
     Attributes:
-        transaction: of bbolt; while it is the same, so are the bytes at any offset.
+        transaction: bbolt's transaction number; while it is the same, so are the bytes at any offset.
         epochs: ascending.
     """
 
@@ -86,7 +86,7 @@ class Root:
 
 
 def read_root(location: str, storage: Storage) -> Root:
-    """Read ``root.bolt``; again, if a writer ended a transaction meanwhile.
+    """Read ``root.bolt``; repeat if a writer ended a transaction meanwhile.
 
     Raises:
         DecodeError: it is corrupt.
@@ -112,9 +112,10 @@ def read_root(location: str, storage: Storage) -> Root:
 
 
 def read_transaction(location: str, storage: Storage) -> int:
-    """Return the number of the last transaction. A local file is opened anew: what an open one has buffered may be old.
+    """Return the number of the last transaction.
 
-    An object is never written in part, and a `Storage` reads no two states of one.
+    A local file is opened again, because an open one may have buffered old bytes. Objects are never partially written,
+    and a `Storage` never mixes two versions of one.
     """
     with storage.open(location) as source:
         return read_meta(source).transaction
@@ -203,7 +204,7 @@ def _segment(key: bytes, snapshot: Bucket, epoch: int, source: str) -> SegmentEn
 
 
 def _dropped(value: Value | None, source: str) -> frozenset[str]:
-    """Read which fields a change of the mapping dropped: of ``{name: {"Deleted": .., "Store": ..}}`` either is true."""
+    """Return the fields that a mapping change dropped: ``{name: {"Deleted": .., "Store": ..}}``, either true."""
     if value is None:
         return frozenset()
     try:
@@ -228,7 +229,7 @@ def _dropped(value: Value | None, source: str) -> frozenset[str]:
 
 
 def _milliseconds(value: Value | None, source: str) -> int | None:
-    """Read an RFC 3339 time; its nanoseconds are cut off."""
+    """Read an RFC 3339 time, truncated to milliseconds."""
     if value is None:
         return None
     text = _text(value, "time of a snapshot", source)

@@ -1,4 +1,4 @@
-"""The stored documents of a segment, a row each."""
+"""The stored documents of a segment, one row each."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def read_rows(
     """Yield the documents of a segment in order, a bounded part of the file at a time.
 
     Args:
-        location: of the segment.
+        location: location of the segment.
         storage: opens it.
-        dropped: fields whose values are left out.
+        dropped: fields whose values are omitted.
         columns: of `schema`, in this order; None = all.
-        batch_rows: most documents in a batch.
+        batch_rows: maximum documents in a batch.
 
     Raises:
         UsageError: no such column.
@@ -84,7 +84,7 @@ def read_rows(
 def _batch(
     values: pa.RecordBatch, first: int, hidden: NDArray[np.int64], edges: Edges, whole: pa.Schema
 ) -> pa.RecordBatch:
-    """Bring the values of whole documents together, a row for each; the first value of a document is its id."""
+    """Group the values of whole documents, one row each; the first value of a document is its id."""
     import pyarrow as pa  # noqa: PLC0415
 
     owner = values["doc"].to_numpy() - first

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.io import Storage
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
 from dvcodec.tables.columns import select
 from dvcodec.tables.findings import Finding
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows, Record
 from dvcodec.tables.scorch.metadata import read_root, read_transaction
 from dvcodec.tables.scorch.rows import read_rows, schema
 from dvcodec.tables.table import Snapshot
@@ -21,12 +20,35 @@ from dvcodec.tables.table import Snapshot
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ScorchSnapshot"]
+__all__ = ["ScorchSnapshot", "SegmentRecord"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class SegmentRecord(Record):
+    """What is recorded of a segment, and of its deleted documents.
+
+    Attributes:
+        segment: its number.
+        num_docs: documents by its footer, deleted ones included; None if that cannot be read.
+        dropped_fields: of the whole index: fields whose stored values are no longer valid.
+        problem: why its footer cannot be read, or is another than the epoch says; None if all is well.
+    """
+
+    segment: int
+    num_docs: int | None
+    dropped_fields: tuple[str, ...]
+    problem: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScorchSnapshot(Snapshot):
-    """An epoch of a scorch index; see `Snapshot`."""
+    """An epoch of a scorch index; see `Snapshot`.
+
+    Attributes:
+        transaction: of ``root.bolt``, in which the epoch was read.
+    """
+
+    transaction: int = field(repr=False, compare=False)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a bitmap by its byte range.
@@ -36,14 +58,15 @@ class ScorchSnapshot(Snapshot):
             DecodeError: the bitmap is corrupt.
             OSError: ``root.bolt`` cannot be read.
         """
+        record = self._record(vector, SegmentRecord)
         try:
             with self.table.folder.storage.open(vector.location) as source:
                 ref = VectorRef(ContainerKind.ROARING32, vector.offset or 0, vector.size or 0)
                 stored = read_vector(source, ref)
         finally:
-            _refuse_later(vector, self.table.folder.storage)
+            self._refuse_later(vector.location)
         rows = stored.load()
-        stats = measure(stored, row_count=vector.record["physical_rows"])
+        stats = measure(stored, row_count=record.num_docs)
         return (DeletedRows(str(vector.data_file), rows, stats),)
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
@@ -56,14 +79,14 @@ class ScorchSnapshot(Snapshot):
             DecodeError: ``root.bolt`` is corrupt.
         """
         ranges = {
-            (epoch.id, entry.id): (entry.deleted.offset, len(entry.deleted.data))
+            entry.id: (entry.deleted.offset, len(entry.deleted.data))
             for epoch in read_root(location, self.table.folder.storage).epochs
             for entry in epoch.segments
-            if entry.deleted is not None
+            if epoch.id == self.info.id and entry.deleted is not None
         }
         for vector in vectors:
-            found = ranges.get((vector.record["epoch"], vector.record["segment"]))
-            expected, problem = (vector.offset, vector.size), vector.record["problem"]
+            record = self._record(vector, SegmentRecord)
+            found, expected, problem = ranges.get(record.segment), (vector.offset, vector.size), record.problem
             if found != expected:
                 yield Finding.of_vector("range", vector, "offset and size of the bitmap", expected, found or "none")
             if problem is not None:
@@ -71,7 +94,7 @@ class ScorchSnapshot(Snapshot):
                 yield Finding.failed("segment", what, "a valid segment", problem, vectors=(vector,), data_file=segment)
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the documents of a segment, which the model takes from its footer."""
+        """Return the number of documents of a segment, which the model takes from its footer."""
         return data_file.physical_rows
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
@@ -89,17 +112,16 @@ class ScorchSnapshot(Snapshot):
         columns: Sequence[str] | None = None,
         batch_rows: int = 1 << 16,
     ) -> Iterator[PhysicalRows]:
-        """Read the stored documents of a segment; see `Snapshot.rows`. Values of dropped fields are left out.
+        """Read the stored documents of a segment; see `Snapshot.rows`. Values of dropped fields are omitted.
 
         Only a bounded part of the file is in memory at a time.
 
         Raises:
-            DecodeError: the segment is corrupt, or is another than it was.
+            DecodeError: the segment is corrupt, or was replaced.
         """
         stop = 0
-        for rows in read_rows(
-            data_file.location, self.table.folder.storage, data_file.record["dropped_fields"], columns, batch_rows
-        ):
+        dropped = self._record(data_file, SegmentRecord).dropped_fields
+        for rows in read_rows(data_file.location, self.table.folder.storage, dropped, columns, batch_rows):
             yield rows
             stop = rows.start + rows.batch.num_rows
         if stop != data_file.physical_rows:
@@ -107,14 +129,13 @@ class ScorchSnapshot(Snapshot):
                 "documents of the segment", source=data_file.location, expected=data_file.physical_rows, actual=stop
             )
 
-
-def _refuse_later(vector: DeletionVector, storage: Storage) -> None:
-    """Raise `NotCanonical` if the place of a vector may hold something else by now."""
-    read, now = vector.record["transaction"], read_transaction(vector.location, storage)
-    if now != read:
-        raise NotCanonical(
-            "transaction",
-            source=vector.location,
-            expected=f"{read}, in which the snapshot was read",
-            actual=f"{now}: the index was written since",
-        )
+    def _refuse_later(self, location: str) -> None:
+        """Raise `NotCanonical` if the bytes of vectors may have changed."""
+        now = read_transaction(location, self.table.folder.storage)
+        if now != self.transaction:
+            raise NotCanonical(
+                "transaction",
+                source=location,
+                expected=f"{self.transaction}, in which the snapshot was read",
+                actual=f"{now}: the index was written since",
+            )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.scorch.metadata import Epoch, Root, SegmentEntry, read_root
-from dvcodec.tables.scorch.snapshot import ScorchSnapshot
+from dvcodec.tables.scorch.snapshot import ScorchSnapshot, SegmentRecord
 from dvcodec.tables.table import Table
 from dvcodec.zap.footer import decode_footer
 
@@ -24,7 +23,7 @@ def open(location: Folder | str | os.PathLike[str]) -> ScorchTable:  # noqa: A00
     """Open an index by its folder, or by the folder ``store`` in it.
 
     Args:
-        location: the folder; or its path or URL, for a local table or one that the environment alone reaches.
+        location: the `Folder`; or its path or URL, if it needs no storage options.
 
     Raises:
         UsageError: there is no ``root.bolt``.
@@ -43,12 +42,12 @@ class ScorchTable(Table):
     kind = TableKind.SCORCH
 
     def __init__(self, folder: Folder, store: str) -> None:
-        """`store` is the way from the folder to ``root.bolt``: nothing, or ``store/``."""
+        """`store` is the path from the folder to ``root.bolt``: nothing, or ``store/``."""
         self.folder = folder
         self._store = store
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
-        """Return the epochs, oldest first. None says what made it, and from which; older indexes have no time.
+        """Return the epochs, oldest first. Epochs record neither operation nor parent, and older ones no time.
 
         Raises:
             DecodeError: the file of epochs is corrupt.
@@ -59,11 +58,11 @@ class ScorchTable(Table):
     def snapshot(self, id: int | None = None) -> ScorchSnapshot:  # noqa: A002
         """Return an epoch; see `Table.snapshot`.
 
-        Rows and bytes of a segment are those of its file, whose footer is read; they are None where there is no such
-        file or its footer is corrupt, and then ``record["problem"]`` says why. A vector's cardinality is not recorded.
+        Rows and bytes of a segment are those of its file, whose footer is read; they are None if there is no such
+        file or its footer is corrupt, and then `SegmentRecord.problem` says why. Cardinalities are not recorded.
 
         Raises:
-            Unsupported: also for contents that the application transformed (encrypted).
+            Unsupported: contents that the application transformed (encrypted).
         """
         root = self._root()
         found = {epoch.id: epoch for epoch in root.epochs}
@@ -81,14 +80,12 @@ class ScorchTable(Table):
             if count > 1:
                 actual = f"{count} of {name}"
                 raise NotCanonical("segments of one file", source=self._location(ROOT), expected="one", actual=actual)
-        dropped = sorted({name for entry in epoch.segments for name in entry.dropped_fields})
+        dropped = tuple(sorted({name for entry in epoch.segments for name in entry.dropped_fields}))
         threads = self.folder.storage.readers(self.location)
         data_files = tuple(run_bounded(lambda one: self._data_file(one, epoch, dropped), epoch.segments, threads))
-        vectors = (
-            self._vector(entry, epoch, root, file) for entry, file in zip(epoch.segments, data_files, strict=True)
-        )
+        vectors = map(self._vector, epoch.segments, data_files)
         deleted = tuple(vector for vector in vectors if vector is not None)
-        return ScorchSnapshot(self, _info(epoch), data_files, deleted)
+        return ScorchSnapshot(self, _info(epoch), data_files, deleted, transaction=root.transaction)
 
     def referenced(self) -> frozenset[str]:
         """Return the locations of all files that an epoch needs.
@@ -105,7 +102,7 @@ class ScorchTable(Table):
     def _location(self, name: str) -> str:
         return self.folder.join(self._store + name)
 
-    def _data_file(self, entry: SegmentEntry, epoch: Epoch, dropped: Sequence[str]) -> DataFile:
+    def _data_file(self, entry: SegmentEntry, epoch: Epoch, dropped: tuple[str, ...]) -> DataFile:
         location = self._location(entry.file_name)
         rows, size, problem = None, None, None
         try:
@@ -119,10 +116,9 @@ class ScorchTable(Table):
             problem = "no such file"
         except DecodeError as error:
             problem = str(error)
-        record = {"segment": entry.id, "dropped_fields": dropped, "problem": problem}
-        return DataFile(entry.file_name, location, rows, size, record=record)
+        return DataFile(entry.file_name, location, rows, size, record=SegmentRecord(entry.id, rows, dropped, problem))
 
-    def _vector(self, entry: SegmentEntry, epoch: Epoch, root: Root, data_file: DataFile) -> DeletionVector | None:
+    def _vector(self, entry: SegmentEntry, data_file: DataFile) -> DeletionVector | None:
         if entry.deleted is None:
             return None
         return DeletionVector(
@@ -132,13 +128,7 @@ class ScorchTable(Table):
             self._location(ROOT),
             entry.deleted.offset,
             len(entry.deleted.data),
-            record={
-                "epoch": epoch.id,
-                "segment": entry.id,
-                "transaction": root.transaction,
-                "physical_rows": data_file.physical_rows,
-                "problem": data_file.record["problem"],
-            },
+            record=data_file.record,
         )
 
 

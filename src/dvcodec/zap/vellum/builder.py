@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.vellum.states import NEXT, encode_many, encode_single
@@ -80,9 +81,7 @@ def _common_prefixes(keys: ByteStrings) -> NDArray[np.int64]:
     ends = common[:-1] == shorter
     # A position after the last byte of a key is never compared.
     left, right = keys.offsets[:-2] + common[:-1], keys.offsets[1:-1] + common[:-1]
-    wrong = np.where(ends, lengths[:-1] >= lengths[1:], data[left] >= data[right])
-    if wrong.any():
-        i = int(np.argmax(wrong))
+    if (i := first_true(np.where(ends, lengths[:-1] >= lengths[1:], data[left] >= data[right]))) is not None:
         raise UsageError(f"keys must be strictly ascending, but {keys[i + 1]!r} comes after {keys[i]!r}")
     return common
 
@@ -124,7 +123,7 @@ class _Writer:
         nodes0, nodes1 = self.nodes
         addrs0, addrs1 = self.addrs
         single, prime, mask, buckets, tails, tail_sizes = _SINGLE, _PRIME, _MASK, _BUCKETS, NEXT, _NEXT_SIZES
-        # Forks and ends of keys on the path to the current key; the last one is in local variables.
+        # Forks and key ends on the path to the current key; the last one is in local variables.
         stack: list[_Fork] = []
         top: _Fork = (0, None, [], [], [])
         depth, own, inputs, lows, targets = top

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import CardinalityMismatch
-from dvcodec.core.ragged import ByteStrings, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, offsets_of, spread
 from dvcodec.zap.vellum.block import KeyBlock
 from dvcodec.zap.vellum.states import FOOTER, States
 from dvcodec.zap.vellum.walk import Walker
@@ -26,19 +26,17 @@ _ROOM = 1 << 22
 _ITEM = 16
 _PIECES = 16
 _FEW = 256
-"""Up to this number, keys are walked one by one, which is faster."""
+"""Up to this many keys are walked one by one, which is faster."""
 _DEEP = 256
 """Longer keys are walked one by one: a level costs NumPy as much as a hundred states, and a chain of a million states
 has a million levels."""
-
-Longs = NDArray[np.int64]
 
 
 class _Items(NamedTuple):
     """A slice. All incomplete items have the same length."""
 
     keys: ByteStrings
-    addrs: Longs
+    addrs: Index
     values: NDArray[np.uint64]
 
     def cut(self, pieces: int) -> Iterator[_Items]:
@@ -55,7 +53,7 @@ class _Level(NamedTuple):
     final: NDArray[np.bool_]
     values: NDArray[np.uint64]
     """Value of the key that ends at each node, if any."""
-    counts: Longs
+    counts: Index
     """Number of nodes below each, in the next level."""
     inputs: NDArray[np.uint8]
     """The input byte of each node of the next level."""
@@ -161,7 +159,7 @@ def _grow(states: States, items: _Items, depth: int, allowed: int) -> _Items | N
     return _assemble(items, depth, levels, addrs, values) if levels else items
 
 
-def _assemble(items: _Items, depth: int, levels: list[_Level], addrs: Longs, values: NDArray[np.uint64]) -> _Items:
+def _assemble(items: _Items, depth: int, levels: list[_Level], addrs: Index, values: NDArray[np.uint64]) -> _Items:
     """Combine the keys that end within `levels` with the items after the last level, in key order.
 
     Every node covers a range of items of the result: those with its prefix. The sizes of the ranges are computed from

@@ -8,9 +8,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.ragged import offsets_of
+from dvcodec.core.ragged import Index, offsets_of
 
 __all__ = ["COMMON", "FOOTER", "HEADER", "NEXT", "ONE", "Heads", "State", "States", "encode_many", "encode_single"]
 
@@ -35,7 +35,6 @@ NEXT = tuple(_tail[:-1] + _BYTE[_tail[-1] | _NEXT] for _tail in _TAIL)
 _COMMON = np.frombuffer(COMMON, np.uint8)
 _MASKS = np.array([(1 << 8 * _size) - 1 for _size in range(_WIDEST + 1)], np.uint64)
 
-Longs: TypeAlias = NDArray[np.int64]
 _Frame: TypeAlias = tuple[bool, bytes, int, int, int, int]
 """Final, input bytes, size of a delta (or `_HERE`), size of an output, end of the deltas, lowest address."""
 
@@ -63,12 +62,12 @@ class Heads(NamedTuple):
 
     final: NDArray[np.bool_]
     output: NDArray[np.uint64]
-    counts: Longs
-    first: Longs
-    top: Longs
-    bottom: Longs
-    delta_size: Longs
-    output_size: Longs
+    counts: Index
+    first: Index
+    top: Index
+    bottom: Index
+    delta_size: Index
+    output_size: Index
     here: NDArray[np.bool_]
 
 
@@ -76,7 +75,7 @@ class Transitions(NamedTuple):
     """The transitions of many states, by state and ascending in each."""
 
     inputs: NDArray[np.uint8]
-    targets: Longs
+    targets: Index
     outputs: NDArray[np.uint64]
 
 
@@ -209,7 +208,7 @@ class States:
         """
         view, inputs, value = self.view, bytearray(), 0
         border = addr & -_STRETCH
-        while addr >= border and view[addr] & ONE:  # address 0 is in the header, where no byte has that bit
+        while addr >= border and view[addr] & ONE:  # address 0 is in the header, whose bytes do not have that bit
             head = view[addr]
             if head & _NEXT:
                 low = head & _LOW
@@ -224,7 +223,7 @@ class States:
 
     # ---------------------------------------------------------------------- many
 
-    def heads(self, addrs: Longs) -> Heads:
+    def heads(self, addrs: Index) -> Heads:
         """Parse many states, none of them at address 0, without their transitions.
 
         Raises:
@@ -245,16 +244,16 @@ class States:
         counts[one] = 1
         top = at - ~here - np.where(one, 0, counts)
         bottom = top - counts * size - (counts + final) * output_size
-        bad = (size > _WIDEST) | (output_size > _WIDEST) | (bottom < HEADER) | ((counts == 0) & ~final)
-        if bad.any():
-            self.parse(int(addrs[np.argmax(bad)]))  # re-parse to raise the precise error
+        i = first_true((size > _WIDEST) | (output_size > _WIDEST) | (bottom < HEADER) | ((counts == 0) & ~final))
+        if i is not None:
+            self.parse(int(addrs[i]))  # re-parse to raise the precise error
         output = np.zeros(len(addrs), np.uint64)
         chosen = np.flatnonzero(final)
         output[chosen] = self._words[bottom[chosen]] & _MASKS[output_size[chosen]]
         first = np.where(one, np.where(bare, at, addrs), at - 2)
         return Heads(final, output, counts, first, top, bottom, size, output_size, here)
 
-    def transitions(self, addrs: Longs, heads: Heads) -> Transitions:
+    def transitions(self, addrs: Index, heads: Heads) -> Transitions:
         """Read the transitions of the states with these heads.
 
         Raises:
@@ -280,8 +279,8 @@ class States:
             outputs[chosen] = self._words[top - rank[chosen] * size] & _MASKS[size]
         bad = ((targets < HEADER) & (targets != 0)) | (deltas > bottom.astype(np.uint64))
         bad[1:] |= (inputs[1:] <= inputs[:-1]) & (owner[1:] == owner[:-1])
-        if bad.any():
-            self.parse(int(addrs[owner[np.argmax(bad)]]))  # re-parse to raise the precise error
+        if (i := first_true(bad)) is not None:
+            self.parse(int(addrs[owner[i]]))  # re-parse to raise the precise error
         return Transitions(inputs, targets, outputs)
 
 

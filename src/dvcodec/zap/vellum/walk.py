@@ -114,7 +114,7 @@ def count_keys(states: States, root: int, enough: int) -> int:
     before it is visited. Every path ends in a key, so counting stops once a count is above `enough`.
 
     Args:
-        states: of the blob.
+        states: states of the blob.
         root: address of a state.
         enough: a count above this one may be inexact.
 
