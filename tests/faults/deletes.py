@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import delta_table
 from dvcodec import RowSet
 from dvcodec.tables import live_batches, open_table
 from dvcodec.tables.delete import committer
 from dvcodec.tables.delete.run import run
+from samples import delta_log
 from tables.delete.finders import Where
 
 __all__ = ["GONE", "TABLES", "delete", "ids"]
@@ -23,7 +23,7 @@ def make_lance(folder: Path) -> None:
     lance.write_dataset(pa.table({"id": range(256)}), str(folder), max_rows_per_file=128)
 
 
-TABLES: dict[str, Callable[[Path], object]] = {"delta": delta_table.make, "lance": make_lance}
+TABLES: dict[str, Callable[[Path], object]] = {"delta": delta_log.restored_table, "lance": make_lance}
 """How a table of a format is made, with ids from 0 to 255 in two data files."""
 GONE = RowSet.from_ranges([(50, 60), (128, 256)])
 """Ids that are deleted: some rows of one data file, all of the other."""

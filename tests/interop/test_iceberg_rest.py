@@ -16,7 +16,7 @@ from dvcodec.tables import audit
 from dvcodec.tables.iceberg.catalogs import from_catalog
 from dvcodec.tables.iceberg.commit import committer
 from interop.driver import JAVA, _java, need
-from tables.iceberg.crafted import Commit, Crafted, craft_table
+from samples.iceberg_table import Commit, IcebergFiles, build_iceberg
 from tables.iceberg.deleting import delete
 
 pytestmark = pytest.mark.interop
@@ -57,26 +57,26 @@ def catalog(server: Server) -> Any:
 
 
 @pytest.fixture
-def crafted(tmp_path: Path, catalog: Any) -> Crafted:
+def crafted(tmp_path: Path, catalog: Any) -> IcebergFiles:
     """A table of the catalog, ``db.<name of the folder>``."""
     first = Commit(data={"a": 20, "b": 20, "c": 5}, vectors={"a": RowSet([1, 2])})
-    made = craft_table(tmp_path / "t", first, Commit(deletes=[{"b": RowSet([3])}]))
+    made = build_iceberg(tmp_path / "t", first, Commit(deletes=[{"b": RowSet([3])}]))
     catalog.create_namespace_if_not_exists("db")
     catalog.register_table(f"db.{tmp_path.name}", str(made.metadata))
     return made
 
 
-def name_of(crafted: Crafted) -> str:
+def name_of(crafted: IcebergFiles) -> str:
     return f"db.{crafted.folder.parent.name}"
 
 
-def live(catalog: Any, crafted: Crafted) -> int:
+def live(catalog: Any, crafted: IcebergFiles) -> int:
     found = catalog.load_table(name_of(crafted)).scan().to_arrow().num_rows
     assert isinstance(found, int)
     return found
 
 
-def test_commits_one_after_the_other(catalog: Any, crafted: Crafted) -> None:
+def test_commits_one_after_the_other(catalog: Any, crafted: IcebergFiles) -> None:
     a, b, c = (crafted.paths[name] for name in "abc")
     writer = committer(from_catalog(catalog, name_of(crafted)))
     assert live(catalog, crafted) == 45 - 3
@@ -93,7 +93,7 @@ def test_commits_one_after_the_other(catalog: Any, crafted: Crafted) -> None:
     assert {Path(name).name for name in names} <= {"version-hint.text", "c"}
 
 
-def test_a_stale_commit_is_refused(catalog: Any, crafted: Crafted) -> None:
+def test_a_stale_commit_is_refused(catalog: Any, crafted: IcebergFiles) -> None:
     a = crafted.paths["a"]
     writer = committer(from_catalog(catalog, name_of(crafted)))
     base = writer.current()
@@ -105,7 +105,7 @@ def test_a_stale_commit_is_refused(catalog: Any, crafted: Crafted) -> None:
     assert live(catalog, crafted) == 45 - 4
 
 
-def test_a_lost_answer_is_no_second_commit(server: Server, catalog: Any, crafted: Crafted) -> None:
+def test_a_lost_answer_is_no_second_commit(server: Server, catalog: Any, crafted: IcebergFiles) -> None:
     writer = committer(from_catalog(catalog, name_of(crafted)))
     server.fault("lost-answer")
     number = delete(writer, {crafted.paths["a"]: RowSet([5])})
@@ -113,7 +113,7 @@ def test_a_lost_answer_is_no_second_commit(server: Server, catalog: Any, crafted
     assert live(catalog, crafted) == 45 - 4
 
 
-def test_a_lost_request_is_unknown(server: Server, catalog: Any, crafted: Crafted) -> None:
+def test_a_lost_request_is_unknown(server: Server, catalog: Any, crafted: IcebergFiles) -> None:
     """The request may still arrive: that it is not in yet says nothing."""
     writer = committer(from_catalog(catalog, name_of(crafted)))
     server.fault("lost-request")

@@ -14,7 +14,7 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.paimon import PaimonTable
 from lake.buckets import Bucket
 from lake.proxy import Fault
-from tables.paimon.crafted import CraftedFile, craft_table
+from samples.paimon_table import PaimonFile, build_paimon
 from tables.paimon.deleting import assert_clean, delete, live, open_committer
 
 ROWS = 100
@@ -22,8 +22,8 @@ ROWS = 100
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    files = [CraftedFile(f"f{i}.parquet", pa.table({"id": range(i * ROWS, (i + 1) * ROWS)}), [50]) for i in range(2)]
-    return craft_table(tmp_path / "t", [(0, "id", "BIGINT")], [files])
+    files = [PaimonFile(f"f{i}.parquet", pa.table({"id": range(i * ROWS, (i + 1) * ROWS)}), [50]) for i in range(2)]
+    return build_paimon(tmp_path / "t", [(0, "id", "BIGINT")], [files])
 
 
 def folder(bucket: Bucket, url: str) -> Folder:

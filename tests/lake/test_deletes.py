@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import delta_table
 from dvcodec import CommitUnknown, StoreError
 from dvcodec.io import Storage
 from dvcodec.tables import audit, open_table
@@ -14,6 +13,7 @@ from dvcodec.tables.delete import committer
 from dvcodec.tables.delete.run import Deletion, run
 from lake.buckets import Bucket
 from lake.proxy import Fault
+from samples import delta_log
 from tables.delete.finders import Where
 from tables.delete.races import ids, race
 
@@ -25,7 +25,7 @@ def delete(bucket: Bucket, url: str, first: int) -> Deletion:
 
 @pytest.mark.parametrize(("writers", "deletes"), [(2, 10), (8, 3)])
 def test_races(s3: Bucket, tmp_path: Path, writers: int, deletes: int) -> None:
-    url = s3.upload(delta_table.make(tmp_path / "t"), "t")
+    url = s3.upload(delta_log.restored_table(tmp_path / "t"), "t")
     snapshots = race(url, writers, deletes, s3.options)
     assert snapshots == list(range(3, 3 + len(snapshots)))
     assert audit(open_table(url, storage_options=s3.options)).findings == ()
@@ -33,7 +33,7 @@ def test_races(s3: Bucket, tmp_path: Path, writers: int, deletes: int) -> None:
 
 @pytest.fixture
 def table(counted_s3: Bucket, tmp_path: Path) -> tuple[Bucket, str]:
-    return counted_s3, counted_s3.upload(delta_table.make(tmp_path / "t"), "t")
+    return counted_s3, counted_s3.upload(delta_log.restored_table(tmp_path / "t"), "t")
 
 
 def vector_files(bucket: Bucket) -> set[str]:

@@ -24,10 +24,10 @@ from dvcodec.tables.delta.enable import with_vectors
 from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.iceberg.commit import committer as iceberg_committer
 from dvcodec.tables.json_fields import JsonFields
+from samples import iceberg_table as iceberg
+from samples.paimon_table import PaimonFile, build_paimon
 from tables.delete.finders import Where
-from tables.iceberg import crafted as iceberg
 from tables.iceberg.deleting import delete as commit_delete
-from tables.paimon.crafted import CraftedFile, craft_table
 
 PROPERTY = "delta.enableDeletionVectors"
 SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
@@ -299,9 +299,9 @@ def test_deltalake_reads_and_writes_on(checkpoint: bool, tmp_path: Path) -> None
 
 
 def paimon(folder: Path, options: dict[str, str] | None = None, **more: Any) -> Path:
-    files = [CraftedFile("a.parquet", pa.table({"id": pa.array(range(10), pa.int32())}), schema_id=0)]
+    files = [PaimonFile("a.parquet", pa.table({"id": pa.array(range(10), pa.int32())}), schema_id=0)]
     off = {"deletion-vectors.enabled": "false"} | (options or {})
-    return craft_table(folder, [(0, "id", "INT")], [files], options=off, **more)
+    return build_paimon(folder, [(0, "id", "INT")], [files], options=off, **more)
 
 
 def test_a_paimon_append_table_gets_a_new_schema(tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_other_tables_of_paimon_are_refused(tmp_path: Path) -> None:
 
 def test_an_iceberg_table_of_version_2_gets_version_3(tmp_path: Path) -> None:
     first = iceberg.Commit(data={"a": 20, "b": 30}, deletes=[{"a": RowSet([1, 2])}])
-    crafted = iceberg.craft_table(
+    crafted = iceberg.build_iceberg(
         tmp_path / "t", first, version=2, properties={"p": "q"}, tweak=lambda metadata: metadata | {"novel": [1]}
     )
     old = json.loads(crafted.metadata.read_text())
@@ -385,10 +385,10 @@ def test_an_iceberg_table_of_version_2_gets_version_3(tmp_path: Path) -> None:
 
 def test_other_tables_of_iceberg_are_refused(tmp_path: Path) -> None:
     first = iceberg.Commit(data={"a": 20})
-    old = iceberg.craft_table(tmp_path / "old", first, version=1)
+    old = iceberg.build_iceberg(tmp_path / "old", first, version=1)
     with pytest.raises(Unsupported, match="format-version: expected from 2 on, found 1"):
         enable(open_table(old.folder))
-    crafted = iceberg.craft_table(tmp_path / "t", first, version=2)
+    crafted = iceberg.build_iceberg(tmp_path / "t", first, version=2)
     crafted.metadata.rename(crafted.metadata.with_name("00001-9c12d441-03fe-4693-9a96-a0705ddf69c1.metadata.json"))
     (crafted.folder / "metadata" / "version-hint.text").unlink()
     with pytest.raises(UsageError, match="belong to a catalog"):

@@ -16,7 +16,7 @@ from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows, 
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import chosen, select
 from dvcodec.tables.parquet import open_parquet, physical_batches
-from tables.fake import FakeTable
+from samples.memory_table import FakeTable
 
 Bounds = Callable[[pa.ChunkedArray], ColumnBounds]
 

@@ -13,7 +13,7 @@ import pytest
 
 from dvcodec import RowSet, UsageError
 from dvcodec.tables.delete.positions import positions_finder
-from tables.fake import ROWS, FakeTable, make_table
+from samples.memory_table import ROWS, FakeTable, make_table
 
 
 def found(table: FakeTable, positions: Any) -> list[RowSet]:

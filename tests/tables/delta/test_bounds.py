@@ -16,7 +16,7 @@ from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import Column
 from dvcodec.tables.delta import open as open_delta
 from dvcodec.tables.delta.bounds import bounds_of, parse_statistics
-from tables.delta.crafted import PART, Crafted, rows_from
+from samples.delta_table import PART, DeltaBuilder, rows_from
 from tables.true_bounds import check_bounds
 
 NOTHING = ColumnBounds()
@@ -96,7 +96,7 @@ def test_unreadable_statistics(text: str) -> None:
 
 
 def test_physical_names_and_partitions(tmp_path: Path) -> None:
-    crafted = Crafted(tmp_path / "t", fields=[*rows_fields(), PART], partition_columns=["part"])
+    crafted = DeltaBuilder(tmp_path / "t", fields=[*rows_fields(), PART], partition_columns=["part"])
     crafted.create()
     for value in ("x", None, ""):
         added = crafted.write_file(f"{value}.parquet", rows_from(0), {"part": value})
@@ -112,7 +112,7 @@ def test_physical_names_and_partitions(tmp_path: Path) -> None:
 
 
 def rows_fields() -> list[dict[str, Any]]:
-    from tables.delta.crafted import FIELDS
+    from samples.delta_table import FIELDS
 
     return list(FIELDS)
 

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import delta_table
 from dvcodec import CommitConflict, RowSet, Unsupported, UsageError
 from dvcodec.tables import audit, live_batches, open_table
 from dvcodec.tables.delete.run import Deletion, run
 from dvcodec.tables.delta.commit import DeltaCommitter, committer
 from dvcodec.tables.delta.table import DeltaTable
+from samples import delta_log
 from tables.delete.finders import Where
 from tables.delete.races import race
 
@@ -37,7 +37,7 @@ def actions(folder: Path, version: int) -> list[dict[str, Any]]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """256 rows in two files, 64 + 4 deleted of the first."""
-    return delta_table.make(tmp_path / "t")
+    return delta_log.restored_table(tmp_path / "t")
 
 
 def test_rows_are_deleted(folder: Path) -> None:
@@ -55,7 +55,7 @@ def test_rows_are_deleted(folder: Path) -> None:
 def test_the_add_is_repeated(folder: Path) -> None:
     """But for its vector and for how tight its bounds are."""
     stats = '{"numRecords":128,"minValues":{"id":128,"d":1.10},"tightBounds":true}'
-    add = delta_table.data_file(folder, "c.parquet", 1000) | {
+    add = delta_log.data_file(folder, "c.parquet", 1000) | {
         "stats": stats,
         "tags": {"a": "b"},
         "baseRowId": 7,
@@ -63,7 +63,7 @@ def test_the_add_is_repeated(folder: Path) -> None:
         "clusteringProvider": "liquid",
         "unknown": {"x": [1]},
     }
-    delta_table.commit(folder, 3, "WRITE", {"add": add})
+    delta_log.commit(folder, 3, "WRITE", {"add": add})
     delete(folder, lambda number: number == 1001)
     _, remove, added = actions(folder, 4)
     vector = added["add"].pop("deletionVector")
@@ -85,15 +85,15 @@ def test_the_old_vector_is_taken_in(folder: Path) -> None:
 
 
 def test_a_file_that_loses_all_its_rows_is_removed(folder: Path) -> None:
-    done = delete(folder, lambda number: number < delta_table.ROWS)
+    done = delete(folder, lambda number: number < delta_log.ROWS)
     assert (done.files, done.removed, done.bytes_written) == (1, 1, 0)
     assert [next(iter(action)) for action in actions(folder, 3)] == ["commitInfo", "remove"]
     assert len(list(folder.glob("*.bin"))) == 2
-    assert ids(folder) == list(range(delta_table.ROWS, 2 * delta_table.ROWS))
+    assert ids(folder) == list(range(delta_log.ROWS, 2 * delta_log.ROWS))
 
 
 def test_nothing_to_delete_is_no_commit(folder: Path) -> None:
-    deleted = list(delta_table.SECOND)
+    deleted = list(delta_log.SECOND)
     for condition in (lambda number: number > 5000, lambda number: number in deleted):
         done = delete(folder, condition)
         assert (done.committed, done.snapshot, done.rows) == (False, 2, 0)
@@ -136,7 +136,7 @@ def test_vectors_of_the_winner_are_taken_in(folder: Path) -> None:
 
 def test_rows_that_are_added_meanwhile_stay(folder: Path) -> None:
     def append() -> None:
-        delta_table.commit(folder, 3, "WRITE", {"add": delta_table.data_file(folder, "c.parquet", 300)})
+        delta_log.commit(folder, 3, "WRITE", {"add": delta_log.data_file(folder, "c.parquet", 300)})
 
     late(folder, append, condition=lambda number: number >= 200)
     assert max(ids(folder)) == 427
@@ -144,7 +144,7 @@ def test_rows_that_are_added_meanwhile_stay(folder: Path) -> None:
 
 def test_serializable_fails_if_rows_are_added_meanwhile(folder: Path) -> None:
     def append() -> None:
-        delta_table.commit(folder, 3, "WRITE", {"add": delta_table.data_file(folder, "c.parquet", 300)})
+        delta_log.commit(folder, 3, "WRITE", {"add": delta_log.data_file(folder, "c.parquet", 300)})
 
     with pytest.raises(CommitConflict, match=r"c\.parquet was added meanwhile"):
         late(folder, append, condition=lambda number: number >= 200, isolation="serializable")
@@ -154,8 +154,8 @@ def test_serializable_fails_if_rows_are_added_meanwhile(folder: Path) -> None:
 def test_files_that_were_rewritten_are_searched_again(folder: Path) -> None:
     def rewrite() -> None:
         gone = {"path": "b.parquet", "dataChange": True, "deletionTimestamp": 1}
-        add = delta_table.data_file(folder, "c.parquet", delta_table.ROWS)
-        delta_table.commit(folder, 3, "OPTIMIZE", {"remove": gone}, {"add": add})
+        add = delta_log.data_file(folder, "c.parquet", delta_log.ROWS)
+        delta_log.commit(folder, 3, "OPTIMIZE", {"remove": gone}, {"add": add})
 
     late(folder, rewrite, condition=lambda number: number >= 200)
     assert max(ids(folder)) == 199
@@ -244,14 +244,14 @@ def test_row_positions_of_the_model(folder: Path) -> None:
     delete(folder, lambda number: number in (128, 130))
     snapshot = open_table(folder).snapshot()
     found = {one.data_file: one.rows for vector in snapshot.vectors for one in snapshot.read(vector)}
-    assert found == {"a.parquet": delta_table.SECOND, "b.parquet": RowSet([0, 2])}
+    assert found == {"a.parquet": delta_log.SECOND, "b.parquet": RowSet([0, 2])}
 
 
 @pytest.mark.parametrize(("writers", "deletes"), [(2, 12), (8, 3)])
 def test_races(folder: Path, writers: int, deletes: int) -> None:
     for name, start in (("c.parquet", 0), ("d.parquet", 128)):
         version = len(list((folder / "_delta_log").iterdir()))
-        delta_table.commit(folder, version, "WRITE", {"add": delta_table.data_file(folder, name, start)})
+        delta_log.commit(folder, version, "WRITE", {"add": delta_log.data_file(folder, name, start)})
     first = open_table(folder).snapshot().info.id
     snapshots = race(str(folder), writers, deletes)
     assert snapshots == list(range(first + 1, first + 1 + len(snapshots)))

@@ -17,7 +17,7 @@ from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.bounds import ColumnStatistics, bounds_of
 from dvcodec.tables.iceberg.schema import read_fields
 from dvcodec.tables.json_fields import JsonFields
-from tables.iceberg.crafted import FIELDS, Commit, altered, craft_table
+from samples.iceberg_table import FIELDS, Commit, altered, build_iceberg
 
 pa = pytest.importorskip("pyarrow")
 
@@ -128,7 +128,7 @@ def test_pyiceberg_serializes_so(kind: str, value: Any) -> None:
 def test_manifests_are_read_for_the_columns_that_are_asked_for(tmp_path: Path) -> None:
     pairs = [{"key": 1, "value": struct.pack("<q", 7)}, {"key": 2, "value": b"x"}, {"key": 9, "value": b""}]
     tweak = altered({"lower_bounds": pairs, "upper_bounds": [*pairs, pairs[1]]}, content=0)
-    made = craft_table(tmp_path, Commit(data={"a": 5, "b": 5}), Commit(data={"c": 5}), tweak_entry=tweak)
+    made = build_iceberg(tmp_path, Commit(data={"a": 5, "b": 5}), Commit(data={"c": 5}), tweak_entry=tweak)
     snapshot = open_iceberg(made.folder).snapshot()
     for file in snapshot.data_files:
         found = snapshot.bounds(file, ["id", "name"])
@@ -144,7 +144,7 @@ def test_identity_partitions(tmp_path: Path) -> None:
         {"name": "b", "transform": "bucket[4]", "source-id": 1, "field-id": 1001},
     ]
     types = {"b": "int"}
-    made = craft_table(
+    made = build_iceberg(
         tmp_path,
         Commit(data={"a": 5, "b": 5}),
         spec=spec,

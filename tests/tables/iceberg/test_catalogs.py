@@ -14,7 +14,7 @@ from dvcodec.core.errors import CommitConflict, CommitUnknown, UsageError
 from dvcodec.tables import audit
 from dvcodec.tables.iceberg.catalogs import from_catalog, from_pyiceberg
 from dvcodec.tables.iceberg.commit import committer
-from tables.iceberg.crafted import Commit, Crafted, craft_table
+from samples.iceberg_table import Commit, IcebergFiles, build_iceberg
 from tables.iceberg.deleting import delete
 
 sqlalchemy = pytest.importorskip("sqlalchemy")
@@ -30,9 +30,9 @@ def catalog(tmp_path: Path) -> Any:
 
 
 @pytest.fixture
-def crafted(tmp_path: Path, catalog: Any) -> Crafted:
+def crafted(tmp_path: Path, catalog: Any) -> IcebergFiles:
     first = Commit(data={"a": 20, "b": 20, "c": 5}, vectors={"a": RowSet([1, 2])})
-    made = craft_table(
+    made = build_iceberg(
         tmp_path / "t",
         first,
         Commit(deletes=[{"b": RowSet([3])}]),
@@ -49,7 +49,7 @@ def live(catalog: Any) -> int:
     return found
 
 
-def test_commits_one_after_the_other(catalog: Any, crafted: Crafted) -> None:
+def test_commits_one_after_the_other(catalog: Any, crafted: IcebergFiles) -> None:
     table = from_catalog(catalog, "db.t")
     writer = committer(table)
     delete(writer, {crafted.paths["a"]: RowSet([5]), crafted.paths["b"]: RowSet([7])})
@@ -63,7 +63,7 @@ def test_commits_one_after_the_other(catalog: Any, crafted: Crafted) -> None:
     assert len(list((crafted.folder / "metadata").glob("*.metadata.json"))) == 2
 
 
-def test_a_stale_commit_is_a_conflict_and_leaves_nothing(catalog: Any, crafted: Crafted) -> None:
+def test_a_stale_commit_is_a_conflict_and_leaves_nothing(catalog: Any, crafted: IcebergFiles) -> None:
     writer = committer(from_catalog(catalog, "db.t"))
     base = writer.current()
     delete(writer, {crafted.paths["a"]: RowSet([5])})
@@ -73,7 +73,7 @@ def test_a_stale_commit_is_a_conflict_and_leaves_nothing(catalog: Any, crafted: 
     assert set(crafted.folder.rglob("*")) == files
 
 
-def test_the_row_is_compared_and_swapped(catalog: Any, crafted: Crafted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_row_is_compared_and_swapped(catalog: Any, crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other writer comes after the metadata file, before the row."""
     writer = committer(from_catalog(catalog, "db.t"))
     base = writer.current()
@@ -91,7 +91,7 @@ def test_the_row_is_compared_and_swapped(catalog: Any, crafted: Crafted, monkeyp
     assert metadata - kept <= {"version-hint.text"}
 
 
-def test_properties_that_others_set_meanwhile_stay(catalog: Any, crafted: Crafted) -> None:
+def test_properties_that_others_set_meanwhile_stay(catalog: Any, crafted: IcebergFiles) -> None:
     writer = committer(from_catalog(catalog, "db.t"))
     base = writer.current()
     set_property(catalog, crafted)
@@ -100,7 +100,7 @@ def test_properties_that_others_set_meanwhile_stay(catalog: Any, crafted: Crafte
     assert live(catalog) == 45 - 4
 
 
-def test_an_unanswered_commit_is_settled(catalog: Any, crafted: Crafted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unanswered_commit_is_settled(catalog: Any, crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     commit = sql.SqlCatalog.commit_table
 
     def lost(self: Any, *arguments: Any) -> Any:
@@ -120,14 +120,14 @@ def test_an_unanswered_commit_is_settled(catalog: Any, crafted: Crafted, monkeyp
         delete(writer, {crafted.paths["a"]: RowSet([7])})
 
 
-def test_tables_without_a_catalog_of_theirs_are_refused(crafted: Crafted) -> None:
+def test_tables_without_a_catalog_of_theirs_are_refused(crafted: IcebergFiles) -> None:
     static = pytest.importorskip("pyiceberg.table").StaticTable
     writer = committer(from_pyiceberg(static.from_metadata(str(crafted.metadata))))
     with pytest.raises((UsageError, OSError)):
         writer.current()
 
 
-def set_property(catalog: Any, crafted: Crafted) -> None:
+def set_property(catalog: Any, crafted: IcebergFiles) -> None:
     """Let another writer set a property: by hand, as pyiceberg cannot write this version."""
     loaded = catalog.load_table("db.t")
     metadata = json.loads(Path(loaded.metadata_location).read_bytes())
@@ -153,7 +153,7 @@ def between(catalog: Any, monkeypatch: pytest.MonkeyPatch, other: Callable[[], o
 
 
 def test_an_upgrade(catalog: Any, tmp_path: Path) -> None:
-    old = craft_table(tmp_path / "old", Commit(data={"a": 20}), Commit(deletes=[{"a": RowSet([3])}]), version=2)
+    old = build_iceberg(tmp_path / "old", Commit(data={"a": 20}), Commit(deletes=[{"a": RowSet([3])}]), version=2)
     catalog.register_table("db.old", str(old.metadata))
     writer = committer(from_catalog(catalog, "db.old"))
     assert writer.upgrade()

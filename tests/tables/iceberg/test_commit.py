@@ -20,30 +20,30 @@ from dvcodec.tables import audit, open_table
 from dvcodec.tables.delete.committer import Written
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import IcebergCommitter, Retries, committer
-from tables.iceberg.crafted import Commit, Crafted, altered, craft_table
+from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg
 from tables.iceberg.deleting import delete, file_deletes
 
 FIRST = Commit(data={"a": 20, "b": 20, "c": 5}, vectors={"a": RowSet([1, 2])})
 
 
 @pytest.fixture
-def crafted(tmp_path: Path) -> Crafted:
+def crafted(tmp_path: Path) -> IcebergFiles:
     """Three data files; position deletes for ``b`` alone, and some of a partition."""
     file_scoped = Commit(deletes=[{"b": RowSet([3])}])
     partition_wide = Commit(deletes=[{"b": RowSet([4]), "c": RowSet([1])}], scope=None)
-    return craft_table(tmp_path / "t", FIRST, file_scoped, partition_wide)
+    return build_iceberg(tmp_path / "t", FIRST, file_scoped, partition_wide)
 
 
-def writer_of(crafted: Crafted, **options: Any) -> IcebergCommitter:
+def writer_of(crafted: IcebergFiles, **options: Any) -> IcebergCommitter:
     return committer(open_iceberg(crafted.folder), **options)
 
 
-def metadata_of(crafted: Crafted) -> dict[str, Any]:
+def metadata_of(crafted: IcebergFiles) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(Path(open_iceberg(crafted.folder).metadata.source).read_bytes())
     return found
 
 
-def tweaked(crafted: Crafted, tweak: Callable[[dict[str, Any]], Any]) -> Crafted:
+def tweaked(crafted: IcebergFiles, tweak: Callable[[dict[str, Any]], Any]) -> IcebergFiles:
     """Change the metadata file."""
     metadata = json.loads(crafted.metadata.read_bytes())
     tweak(metadata)
@@ -51,7 +51,7 @@ def tweaked(crafted: Crafted, tweak: Callable[[dict[str, Any]], Any]) -> Crafted
     return crafted
 
 
-def deleted_of(crafted: Crafted) -> dict[str, RowSet]:
+def deleted_of(crafted: IcebergFiles) -> dict[str, RowSet]:
     """Deleted rows of the current snapshot by name of the data file."""
     snapshot = open_table(crafted.folder).snapshot()
     found: dict[str, RowSet] = {}
@@ -68,12 +68,12 @@ def records_of(path: str) -> list[Any]:
         return list(fastavro.reader(file))
 
 
-def manifests_of(crafted: Crafted) -> list[Any]:
+def manifests_of(crafted: IcebergFiles) -> list[Any]:
     """The manifest list of the current snapshot."""
     return records_of(metadata_of(crafted)["snapshots"][-1]["manifest-list"])
 
 
-def entries_of(crafted: Crafted, content: int) -> list[dict[str, Any]]:
+def entries_of(crafted: IcebergFiles, content: int) -> list[dict[str, Any]]:
     """Entries of the manifests of the current snapshot, as they are stored."""
     found = []
     for manifest in manifests_of(crafted):
@@ -81,7 +81,7 @@ def entries_of(crafted: Crafted, content: int) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_new_vector_takes_in_all_that_was_deleted(crafted: Crafted) -> None:
+def test_the_new_vector_takes_in_all_that_was_deleted(crafted: IcebergFiles) -> None:
     writer = writer_of(crafted)
     number = delete(writer, {crafted.paths["a"]: RowSet([5]), crafted.paths["b"]: RowSet([7])})
     assert writer.current().info.id == number
@@ -93,7 +93,7 @@ def test_the_new_vector_takes_in_all_that_was_deleted(crafted: Crafted) -> None:
     assert audit(open_table(crafted.folder)).ok
 
 
-def test_files_without_a_live_row_are_removed_with_their_vectors(crafted: Crafted) -> None:
+def test_files_without_a_live_row_are_removed_with_their_vectors(crafted: IcebergFiles) -> None:
     writer = writer_of(crafted)
     delete(writer, {crafted.paths["a"]: RowSet.from_ranges([(0, 20)]), crafted.paths["c"]: RowSet([0])})
     snapshot = writer.current()
@@ -105,7 +105,7 @@ def test_files_without_a_live_row_are_removed_with_their_vectors(crafted: Crafte
     assert audit(open_table(crafted.folder)).ok
 
 
-def test_sequence_numbers_and_row_ids(crafted: Crafted) -> None:
+def test_sequence_numbers_and_row_ids(crafted: IcebergFiles) -> None:
     before = metadata_of(crafted)
     writer = writer_of(crafted)
     delete(writer, {crafted.paths["a"]: RowSet([5])})
@@ -126,7 +126,7 @@ def test_sequence_numbers_and_row_ids(crafted: Crafted) -> None:
     assert added["sequence_number"] == first["sequence-number"]
 
 
-def test_other_members_of_the_metadata_stay(crafted: Crafted) -> None:
+def test_other_members_of_the_metadata_stay(crafted: IcebergFiles) -> None:
     refs = {
         "main": {"type": "branch", "snapshot-id": 103, "min-snapshots-to-keep": 3},
         "v1": {"type": "tag", "snapshot-id": 101},
@@ -154,7 +154,7 @@ def test_other_members_of_the_metadata_stay(crafted: Crafted) -> None:
 def test_statistics_of_data_files_stay(tmp_path: Path) -> None:
     bounds = [{"key": 1, "value": bytes(8)}]
     tweak = altered({"lower_bounds": bounds, "upper_bounds": bounds}, content=0)
-    crafted = craft_table(tmp_path / "t", FIRST, tweak_entry=tweak)
+    crafted = build_iceberg(tmp_path / "t", FIRST, tweak_entry=tweak)
     delete(writer_of(crafted), {crafted.paths["c"]: RowSet.from_ranges([(0, 5)])})
     live = [one["data_file"] for one in entries_of(crafted, 0) if one["status"] == 0]
     assert [one["lower_bounds"] for one in live] == [bounds, bounds]
@@ -179,7 +179,7 @@ def test_statistics_of_data_files_stay(tmp_path: Path) -> None:
 def test_partitions_are_carried_over_as_stored(tmp_path: Path, kind: Any, values: list[Any]) -> None:
     by_name = dict(zip("abc", values, strict=True))
     spec = [{"field-id": 1000, "source-id": 2, "name": "p", "transform": "identity"}]
-    crafted = craft_table(
+    crafted = build_iceberg(
         tmp_path / "t", FIRST, spec=spec, partition_types={"p": kind}, partition=lambda name: {"p": by_name[name]}
     )
     writer = writer_of(crafted)
@@ -193,7 +193,7 @@ def test_partitions_are_carried_over_as_stored(tmp_path: Path, kind: Any, values
     assert all(summary is None or len(summary) == 1 for summary in summaries)
 
 
-def test_a_stale_commit_is_a_conflict_and_leaves_nothing(crafted: Crafted) -> None:
+def test_a_stale_commit_is_a_conflict_and_leaves_nothing(crafted: IcebergFiles) -> None:
     writer = writer_of(crafted)
     base = writer.current()
     delete(writer, {crafted.paths["a"]: RowSet([5])})
@@ -203,7 +203,7 @@ def test_a_stale_commit_is_a_conflict_and_leaves_nothing(crafted: Crafted) -> No
     assert set(crafted.folder.rglob("*")) == files
 
 
-def test_of_two_writers_one_gets_the_file(crafted: Crafted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_writers_one_gets_the_file(crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other one comes between the look and the write."""
     writer = writer_of(crafted)
     base = writer.current()
@@ -221,7 +221,7 @@ def test_of_two_writers_one_gets_the_file(crafted: Crafted, monkeypatch: pytest.
     assert deleted_of(crafted)["b"] == RowSet([3, 4, 9])
 
 
-def test_a_vector_that_was_not_taken_in_is_refused(crafted: Crafted) -> None:
+def test_a_vector_that_was_not_taken_in_is_refused(crafted: IcebergFiles) -> None:
     writer = writer_of(crafted)
     base = writer.current()
     (change,) = file_deletes(base, {crafted.paths["a"]: RowSet([6])})
@@ -243,14 +243,14 @@ def test_a_vector_that_was_not_taken_in_is_refused(crafted: Crafted) -> None:
         ({"next-row-id": None}, Exception, "next-row-id"),
     ],
 )
-def test_refused(crafted: Crafted, tweak: dict[str, Any], error: type[Exception], match: str) -> None:
+def test_refused(crafted: IcebergFiles, tweak: dict[str, Any], error: type[Exception], match: str) -> None:
     tweaked(crafted, lambda metadata: metadata.update(tweak))
     writer = writer_of(crafted)
     with pytest.raises(error, match=match):
         writer.check(writer.current())
 
 
-def test_tables_of_other_formats_are_refused(crafted: Crafted) -> None:
+def test_tables_of_other_formats_are_refused(crafted: IcebergFiles) -> None:
     (crafted.folder / "_delta_log").mkdir()
     writer = writer_of(crafted)
     with pytest.raises(UsageError, match="Delta table"):
@@ -258,7 +258,7 @@ def test_tables_of_other_formats_are_refused(crafted: Crafted) -> None:
 
 
 def test_unknown_fields_of_manifests_are_refused_by_name(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t", FIRST)
+    crafted = build_iceberg(tmp_path / "t", FIRST)
     manifest = crafted.folder / "metadata" / "manifest-1-1.avro"
     with manifest.open("rb") as file:
         reader: Any = fastavro.reader(file)
@@ -272,7 +272,7 @@ def test_unknown_fields_of_manifests_are_refused_by_name(tmp_path: Path) -> None
         delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
 
 
-def test_names_of_catalogs_are_refused_unless_nobody_else_writes(crafted: Crafted) -> None:
+def test_names_of_catalogs_are_refused_unless_nobody_else_writes(crafted: IcebergFiles) -> None:
     crafted.metadata.rename(crafted.metadata.with_name("00001-aaaa.metadata.json"))
     (crafted.folder / "metadata" / "version-hint.text").unlink()
     writer = writer_of(crafted)
@@ -287,7 +287,7 @@ def test_names_of_catalogs_are_refused_unless_nobody_else_writes(crafted: Crafte
     assert not (crafted.folder / "metadata" / "version-hint.text").exists()
 
 
-def test_logs_are_bounded_and_old_metadata_is_removed(crafted: Crafted) -> None:
+def test_logs_are_bounded_and_old_metadata_is_removed(crafted: IcebergFiles) -> None:
     properties = {
         "write.metadata.previous-versions-max": "2",
         "write.metadata.delete-after-commit.enabled": "true",
@@ -307,7 +307,7 @@ def test_logs_are_bounded_and_old_metadata_is_removed(crafted: Crafted) -> None:
 
 
 def test_equality_deletes_stay(tmp_path: Path) -> None:
-    crafted = craft_table(tmp_path / "t", FIRST, Commit(equality=True))
+    crafted = build_iceberg(tmp_path / "t", FIRST, Commit(equality=True))
     writer = writer_of(crafted)
     delete(writer, {crafted.paths["a"]: RowSet([5])})
     snapshot = writer.current()
@@ -315,7 +315,7 @@ def test_equality_deletes_stay(tmp_path: Path) -> None:
     assert metadata_of(crafted)["snapshots"][-1]["summary"]["added-dvs"] == "1"
 
 
-def test_many_commits_keep_few_manifests(crafted: Crafted) -> None:
+def test_many_commits_keep_few_manifests(crafted: IcebergFiles) -> None:
     writer = writer_of(crafted)
     for row in range(3, 18):
         delete(writer, {crafted.paths["a"]: RowSet([row])})
@@ -323,7 +323,7 @@ def test_many_commits_keep_few_manifests(crafted: Crafted) -> None:
 
 
 def test_an_upgrade_is_an_act_of_its_own(tmp_path: Path) -> None:
-    old = craft_table(tmp_path / "t", Commit(data={"a": 20}), Commit(deletes=[{"a": RowSet([3])}]), version=2)
+    old = build_iceberg(tmp_path / "t", Commit(data={"a": 20}), Commit(deletes=[{"a": RowSet([3])}]), version=2)
     writer = writer_of(old)
     with pytest.raises(UsageError, match="upgrade"):
         delete(writer, {old.paths["a"]: RowSet([5])})
@@ -337,7 +337,7 @@ def test_an_upgrade_is_an_act_of_its_own(tmp_path: Path) -> None:
 
 
 def test_version_1_is_not_upgraded(tmp_path: Path) -> None:
-    old = craft_table(tmp_path / "t", Commit(data={"a": 20}), version=1)
+    old = build_iceberg(tmp_path / "t", Commit(data={"a": 20}), version=1)
     with pytest.raises(UsageError, match="by an engine first"):
         writer_of(old).upgrade()
 
@@ -369,7 +369,9 @@ def test_a_kill_at_any_step_leaves_the_old_rows_or_the_new(tmp_path: Path, monke
     new = {"a": RowSet([1, 2, 5]), "b": RowSet([3, 7])}
     seen = []
     for step in itertools.count():
-        crafted = craft_table(tmp_path / str(step), FIRST, Commit(deletes=[{"b": RowSet([3])}]), properties=properties)
+        crafted = build_iceberg(
+            tmp_path / str(step), FIRST, Commit(deletes=[{"b": RowSet([3])}]), properties=properties
+        )
         writer = writer_of(crafted)
         delete(writer, {crafted.paths["a"]: RowSet([5])})
         base = writer.current()
@@ -398,7 +400,7 @@ def test_a_kill_at_any_step_leaves_the_old_rows_or_the_new(tmp_path: Path, monke
     assert deleted_of(crafted)["a"] == RowSet([1, 2, 5, 19])
 
 
-def test_processes_that_race(crafted: Crafted) -> None:
+def test_processes_that_race(crafted: IcebergFiles) -> None:
     """Each commit is in exactly once, and none of the lost ones leaves a file."""
     folder = Path(__file__).parent
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(folder.parents[1])])}

@@ -18,14 +18,14 @@ from dvcodec.tables import audit, live_batches, open_table
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import committer
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
-from tables.iceberg.crafted import FIELDS, STEP, Commit, Crafted, craft_table, field_ids
+from samples.iceberg_table import FIELDS, STEP, Commit, IcebergFiles, build_iceberg, field_ids
 
 NAMES = "abc"
 
 
 def craft_equality(
     folder: Path, keys: Mapping[int, pa.Table], *, ids: tuple[int, ...] = (1,), **options: Any
-) -> Crafted:
+) -> IcebergFiles:
     """A table of three data files; the commit of each number has equality deletes of some keys, and a new data file.
 
     Position deletes for ``b`` alone, and of a partition, come first.
@@ -47,18 +47,18 @@ def craft_equality(
         Commit(data={"c": 5}, deletes=[{"b": RowSet([5])}, {"a": RowSet([9]), "b": RowSet([4])}], scope=None),
     ]
     commits += [Commit(data={f"d{number}": 10}, equality=True) for number in keys]
-    return craft_table(folder, *commits, tweak_entry=tweak, **options)
+    return build_iceberg(folder, *commits, tweak_entry=tweak, **options)
 
 
 def by_id(*ids: int | None) -> pa.Table:
     return pa.table([pa.array(ids, pa.int64())], schema=field_ids(pa.schema([pa.field("id", pa.int64())]), (1,)))
 
 
-def live_ids(crafted: Crafted) -> list[int]:
+def live_ids(crafted: IcebergFiles) -> list[int]:
     return sorted(number for batch in live_batches(open_table(crafted.folder)) for number in batch["id"].to_pylist())
 
 
-def pyiceberg_ids(crafted: Crafted) -> list[int]:
+def pyiceberg_ids(crafted: IcebergFiles) -> list[int]:
     """What pyiceberg reads, of tables that have vectors alone."""
     table = pytest.importorskip("pyiceberg.table").StaticTable
     found = table.from_metadata(open_iceberg(crafted.folder).metadata.source).scan().to_arrow()
@@ -108,7 +108,7 @@ def test_null_is_a_key_like_another(tmp_path: Path) -> None:
             entry["data_file"] |= {"record_count": 3, "equality_ids": [1, 2]}
         return entry
 
-    crafted = craft_table(folder, Commit(data={"a": data}), Commit(equality=True), fields=fields, tweak_entry=tweak)
+    crafted = build_iceberg(folder, Commit(data={"a": data}), Commit(equality=True), fields=fields, tweak_entry=tweak)
     upgrade_deletes(committer(open_iceberg(crafted.folder)))
     snapshot = open_iceberg(crafted.folder).snapshot()
     (vector,) = snapshot.vectors

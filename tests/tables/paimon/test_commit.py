@@ -19,7 +19,7 @@ from dvcodec.tables import audit
 from dvcodec.tables.delete.committer import Written
 from dvcodec.tables.paimon import PaimonTable, commit
 from dvcodec.tables.paimon.writable import index_target_size
-from tables.paimon.crafted import MANIFEST_SCHEMA, CraftedFile, Value, craft_table, rewrite_avro, rewrite_json
+from samples.paimon_table import MANIFEST_SCHEMA, PaimonFile, Value, build_paimon, rewrite_avro, rewrite_json
 from tables.paimon.deleting import assert_clean, delete, deletes, live, open_committer
 
 COLUMNS = [(0, "id", "BIGINT"), (1, "part", "STRING")]
@@ -30,19 +30,19 @@ def rows(start: int, count: int = ROWS, part: str | None = "x") -> pa.Table:
     return pa.table({"id": range(start, start + count), "part": [part] * count})
 
 
-def file(number: int, deleted: Sequence[int] | None = None, **more: Any) -> CraftedFile:
-    return CraftedFile(f"f{number}.parquet", rows(number * ROWS), deleted, **more)
+def file(number: int, deleted: Sequence[int] | None = None, **more: Any) -> PaimonFile:
+    return PaimonFile(f"f{number}.parquet", rows(number * ROWS), deleted, **more)
 
 
-def in_part(number: int, part: str | None, deleted: Sequence[int] | None = None, **more: Any) -> CraftedFile:
+def in_part(number: int, part: str | None, deleted: Sequence[int] | None = None, **more: Any) -> PaimonFile:
     values: tuple[Value, ...] = (part,)
     folder = f"part={part or '__DEFAULT_PARTITION__'}"
     name = f"f{number}.parquet"
-    return CraftedFile(name, rows(number * ROWS, part=part), deleted, partition=values, folder=folder, **more)
+    return PaimonFile(name, rows(number * ROWS, part=part), deleted, partition=values, folder=folder, **more)
 
 
-def craft(root: Path, *states: Sequence[CraftedFile], **options: str) -> Path:
-    return craft_table(root / "t", COLUMNS, states, options={name.replace("_", "-"): v for name, v in options.items()})
+def craft(root: Path, *states: Sequence[PaimonFile], **options: str) -> Path:
+    return build_paimon(root / "t", COLUMNS, states, options={name.replace("_", "-"): v for name, v in options.items()})
 
 
 def left(*gone: int, files: int) -> list[int]:
@@ -110,7 +110,7 @@ def test_vectors_that_share_an_index_file_are_copied_unchanged(tmp_path: Path) -
 
 def test_partitions_have_index_files_of_their_own(tmp_path: Path) -> None:
     states = [[in_part(0, "a", [1]), in_part(1, "b", [2]), in_part(2, None, [3])]]
-    root = craft_table(tmp_path / "t", COLUMNS, states, partition_keys=["part"])
+    root = build_paimon(tmp_path / "t", COLUMNS, states, partition_keys=["part"])
     a, b, none = index_entries(root, 1)
     delete(root, {"f1.parquet": [5], "f2.parquet": [6]})
     first, *others = index_entries(root, 2)
@@ -178,7 +178,7 @@ def test_the_last_vector_goes_with_its_data_file(tmp_path: Path) -> None:
 
 def test_entries_of_removed_files_have_all_fields_of_those_that_added_them(tmp_path: Path) -> None:
     state = [in_part(0, "a", more={"_EXTRA_FILES": ["f0.index"]}), in_part(1, None), in_part(2, None), in_part(3, "b")]
-    root = craft_table(tmp_path / "t", COLUMNS, [state[:2], state], partition_keys=["part"])
+    root = build_paimon(tmp_path / "t", COLUMNS, [state[:2], state], partition_keys=["part"])
     added: dict[str, dict[str, Any]] = {}
 
     def change(record: dict[str, Any]) -> None:
@@ -479,13 +479,13 @@ def test_without_deletion_vectors_it_is_said_how_to_enable_them(tmp_path: Path, 
 
 
 def test_a_primary_key_is_refused(tmp_path: Path) -> None:
-    root = craft_table(tmp_path / "t", COLUMNS, [[file(0, level=5)]], primary_keys=["id"], options={"bucket": "1"})
+    root = build_paimon(tmp_path / "t", COLUMNS, [[file(0, level=5)]], primary_keys=["id"], options={"bucket": "1"})
     with pytest.raises(Unsupported, match="expected an append table, found the primary key id"):
         delete(root, {"f0.parquet": [1]})
 
 
 def test_a_branch_is_refused(tmp_path: Path) -> None:
-    root = craft_table(tmp_path / "branch/branch-b1", COLUMNS, [[file(0)]])
+    root = build_paimon(tmp_path / "branch/branch-b1", COLUMNS, [[file(0)]])
     with pytest.raises(Unsupported, match="branch"):
         delete(root, {"f0.parquet": [1]})
 

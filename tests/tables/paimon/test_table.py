@@ -340,10 +340,10 @@ def test_folder_of_another_table(tmp_path: Path) -> None:
 def test_bounds_are_those_of_the_partition(tmp_path: Path) -> None:
     rows = pa.table({"id": pa.array([1, 2])})
     files = [
-        CraftedFile("1.parquet", rows, partition=("a",), folder="p=a"),
-        CraftedFile("2.parquet", rows, partition=(None,), folder="p=__DEFAULT_PARTITION__"),
+        PaimonFile("1.parquet", rows, partition=("a",), folder="p=a"),
+        PaimonFile("2.parquet", rows, partition=(None,), folder="p=__DEFAULT_PARTITION__"),
     ]
-    snapshot = PaimonTable(str(craft_table(tmp_path / "t", COLUMNS, [files], partition_keys=["p"]))).snapshot()
+    snapshot = PaimonTable(str(build_paimon(tmp_path / "t", COLUMNS, [files], partition_keys=["p"]))).snapshot()
     one, other = (snapshot.bounds(file, ["id", "p"]) for file in snapshot.data_files)
     assert one == {"p": ColumnBounds.of_partition(pa.scalar("a"))}
     assert other == {"p": ColumnBounds(values=False, constant=True)}
