@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -114,23 +116,32 @@ def test_a_worker_without_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     workers._close_all()
 
 
+FORKED = """
+import os, sys
+from dvcodec.io import open_source
+from dvcodec.tables import orc as workers
+
+def read():
+    with open_source(sys.argv[1]) as source, workers.open_orc(source) as file:
+        return [batch.num_rows for batch in file.batches(["pos"])], {one._process.pid for one in workers._IDLE}
+
+read()
+before = {one._process.pid for one in workers._IDLE}
+child = os.fork()
+if child == 0:
+    rows, _ = read()
+    now = {one._process.pid for one in workers._IDLE}
+    workers._close_all()
+    os._exit(0 if rows == [4] and now.isdisjoint(before) else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert read()[0] == [4]
+assert {one._process.pid for one in workers._IDLE} == before
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
 def test_a_forked_process_has_workers_of_its_own(path: Path) -> None:
-    read(path, "pos")
-    before = [worker._process.pid for worker in workers._IDLE]
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            same = read(path, "pos") == TABLE.select(["pos"])
-            others = {worker._process.pid for worker in workers._IDLE}.isdisjoint(before)
-            workers._close_all()
-            code = 0 if same and others else 2
-        finally:
-            os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
-    assert read(path, "pos") == TABLE.select(["pos"])
-    assert [worker._process.pid for worker in workers._IDLE] == before
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED, str(path)], check=True)
 
 
 def test_damaged_files(path: Path) -> None:
