@@ -27,13 +27,13 @@ class Engines:
         folder: where tables are made.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, spark: str = "4.1") -> None:
         self.folder = folder
         self._log = (folder / "log").open("w+")
         # What the tests' own Spark has set here is not for others.
         own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
         self._process = subprocess.Popen(
-            [HERE / ".venv-4.1" / "bin" / "python", HERE / "commit_tables.py", folder],
+            [HERE / f".venv-{spark}" / "bin" / "python", HERE / "commit_tables.py", folder],
             env=own,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -73,11 +73,11 @@ class Engines:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Engines]:
+def running(folder: Path, spark: str = "4.1") -> Iterator[Engines]:
     """The program for tables in a folder; `make interop-spark` gets what it needs."""
     need(shutil.which("java") is not None, "java")
     need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
-    need((HERE / ".venv-4.1" / ".installed").is_file(), "interop/spark/.venv-4.1")
-    found = Engines(folder)
+    need((HERE / f".venv-{spark}" / ".installed").is_file(), f"interop/spark/.venv-{spark}")
+    found = Engines(folder, spark)
     yield found
     found.close()

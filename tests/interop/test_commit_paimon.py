@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -11,35 +10,21 @@ from pathlib import Path
 import pytest
 
 from dvcodec import CommitConflict
-from dvcodec.tables.paimon import PaimonTable
-from interop.driver import PyPaimon, need
-from interop.test_commits import HERE, PARTS, STOP, Engines, Predicate, positions
+from dvcodec.tables.paimon import DataFileMeta, PaimonTable
+from interop.driver import PyPaimon
+from interop.engines import PARTS, Engines, running
+from interop.test_commits import STOP, Predicate, positions
 from tables.paimon.deleting import assert_clean, delete, live, open_committer
 
 # A JVM is large: none beside those of the other tests with Spark.
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
 
 
-def started(folder: Path, spark: str) -> Engines:
-    need(shutil.which("java") is not None, "java")
-    need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
-    need((HERE / f".venv-{spark}" / ".installed").is_file(), f"interop/spark/.venv-{spark}")
-    return Engines(folder, spark)
-
-
-@pytest.fixture(scope="module")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
-    found = started(tmp_path_factory.mktemp("paimon"), "4.1")
-    yield found
-    found.close()
-
-
 @pytest.fixture
 def connector(tmp_path: Path) -> Iterator[Engines]:
     """Spark's connector, of Paimon 0.9."""
-    found = started(tmp_path, "3.5")
-    yield found
-    found.close()
+    with running(tmp_path, "3.5") as found:
+        yield found
 
 
 class Ids:
@@ -54,13 +39,13 @@ class Ids:
         for file in PaimonTable(root).snapshot().data_files:
             found = positions(file.location, gone)
             if found:
-                rows[file.record["_FILE_NAME"]] = found
+                rows[DataFileMeta.of(file).file_name] = found
         self.left = {number for number in self.left if not gone(number)}
         return delete(root, rows)
 
     def theirs(self, engines: Engines, root: str, where: str, gone: Predicate) -> None:
         """Delete by Paimon's own classes."""
-        buckets = any(file.record["_BUCKET"] for file in PaimonTable(root).snapshot().data_files)
+        buckets = any(file.bucket for file in PaimonTable(root).snapshot().data_files)
         engines.ask("paimon-delete_in_buckets" if buckets else "paimon-delete", root=root, where=where)
         self.left = {number for number in self.left if not gone(number)}
 
@@ -138,7 +123,7 @@ def test_a_commit_of_paimon_in_between_is_a_conflict(engines: Engines) -> None:
     base = open_committer(root).current()
     engines.ask("paimon-delete", root=root, where="id = 1")
     before = {str(path): path.stat().st_size for path in Path(root).rglob("*")}
-    name = base.data_files[0].record["_FILE_NAME"]
+    name = DataFileMeta.of(base.data_files[0]).file_name
     with pytest.raises(CommitConflict):
         delete(root, {name: [0]}, base)
     assert {str(path): path.stat().st_size for path in Path(root).rglob("*")} == before

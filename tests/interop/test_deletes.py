@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,22 +10,11 @@ import pytest
 from dvcodec.tables import audit, live_batches, open_table
 from dvcodec.tables.delete import committer
 from dvcodec.tables.delete.run import Deletion, run
-from interop.driver import need
-from interop.test_commits import HERE, Engines
+from interop.engines import Engines
 from tables.delete.finders import Where
 
 # A JVM is large: none beside those of the other tests with Spark.
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
-
-
-@pytest.fixture(scope="module")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
-    need(shutil.which("java") is not None, "java")
-    need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
-    need((HERE / ".venv-4.1" / ".installed").is_file(), "interop/spark/.venv-4.1")
-    found = Engines(tmp_path_factory.mktemp("deletes"))
-    yield found
-    found.close()
 
 
 def delete(root: Path, first: int, step: int, column: str = "id") -> Deletion:

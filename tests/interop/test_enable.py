@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dvcodec.tables import audit, enable, live_batches, open_table
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
-from interop.driver import need
-from interop.test_commits import HERE, Engines
+from interop.engines import Engines
 
 # A JVM is large: none beside those of the other tests with Spark.
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
@@ -31,16 +29,6 @@ TABLES = {
     "clustered": (COLUMNS, "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '1'", "CLUSTER BY (id)"),
 }
 """Columns, properties and layout."""
-
-
-@pytest.fixture(scope="module")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
-    need(shutil.which("java") is not None, "java")
-    need((HERE / "target" / ".built").is_file(), "the jars of interop/spark")
-    need((HERE / ".venv-4.1" / ".installed").is_file(), "interop/spark/.venv-4.1")
-    found = Engines(tmp_path_factory.mktemp("enable"))
-    yield found
-    found.close()
 
 
 def newest(root: Path) -> DeltaSnapshot:

@@ -13,10 +13,10 @@ import pytest
 from dvcodec.tables import audit, open_table
 from dvcodec.tables.iceberg.commit import committer
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
-from interop.test_commits import STOP, Engines, Predicate, engines, first, left, positions, second
+from interop.engines import Engines
+from interop.test_commits import STOP, Predicate, first, left, positions, second
 from tables.iceberg.deleting import delete
 
-__all__ = ["engines"]
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
 
 OURS = ("engine-name", "engine-version", "iceberg-version", "spark.app.id", "app-id", "app-name")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from dvcodec import RowSet
 from dvcodec.tables import DataFile, Snapshot
@@ -12,7 +13,7 @@ from dvcodec.tables.delete.finder import Finder
 class Where(Finder):
     """Rows whose value in a column meets a condition."""
 
-    def __init__(self, column: str, condition: Callable[[object], bool]) -> None:
+    def __init__(self, column: str, condition: Callable[[Any], bool]) -> None:
         self._column, self._condition = column, condition
         self.searched: list[str] = []
 

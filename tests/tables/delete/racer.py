@@ -23,11 +23,9 @@ def main(target: str, writer: int, writers: int, deletes: int, options: dict[str
     sys.stdin.readline()
     for turn in range(deletes):
         first = turn * writers + writer
-        done = run(
-            committer(table), Where("id", lambda number, first=first: 0 <= number - first < WIDTH), retries=10_000
-        )
+        done = run(committer(table), Where("id", range(first, first + WIDTH).__contains__), retries=10_000)
         print(json.dumps([done.rows, done.retries, done.snapshot if done.committed else None]), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:5]), json.loads(sys.argv[5]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), json.loads(sys.argv[5]))

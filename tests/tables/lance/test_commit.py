@@ -22,7 +22,7 @@ from dvcodec.tables.auditing import audit
 from dvcodec.tables.delete.committer import FileDelete
 from dvcodec.tables.lance import commit as module
 from dvcodec.tables.lance.commit import LanceCommitter, committer
-from dvcodec.tables.lance.snapshot import LanceSnapshot
+from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.new_files import new_files
 from interop.driver import need
 
@@ -150,7 +150,7 @@ def test_many_rows_are_a_bitmap_as_in_pylance(tmp_path: Path) -> None:
     ):
         delete(path, gone)
         (vector,) = open_table(path).snapshot().vectors
-        assert vector.record["kind"] == kind
+        assert DeletionRecord.of(vector).file.kind == kind
     assert dataset(path).count_rows() == len([key for key in range(5001, 20_000) if key % 3])
     assert_clean(path)
 
@@ -542,7 +542,7 @@ def test_rows_and_fragments_that_are_not_there_are_refused(tmp_path: Path) -> No
         found.write(base, [replace(one, rows=RowSet())], files)
     assert files == []
     written = found.write(base, [one], files)
-    elsewhere = replace(one, data_file=replace(one.data_file, record={"fragment": 77}))
+    elsewhere = replace(one, data_file=replace(one.data_file, record=FragmentRecord(77, 0)))
     with pytest.raises(UsageError, match="does not have fragment 77"):
         found.commit(base, [elsewhere], written, files)
     stray = replace(written.locations[one.data_file.path], path="/x/other.bin")

@@ -11,7 +11,7 @@ from dvcodec.tables.delete.committer import FileDelete, Written
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import vectors_of
 from dvcodec.tables.new_files import new_files
-from dvcodec.tables.paimon import PaimonTable
+from dvcodec.tables.paimon import DataFileMeta, PaimonTable
 from dvcodec.tables.paimon.commit import PaimonCommitter, committer
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 
@@ -27,12 +27,12 @@ def open_committer(root: Root) -> PaimonCommitter:
 def deletes(base: PaimonSnapshot, rows: Rows) -> list[FileDelete]:
     vectors, found = vectors_of(base.vectors), []
     for file in base.data_files:
-        if file.record["_FILE_NAME"] in rows:
+        if DataFileMeta.of(file).file_name in rows:
             replaced = tuple(vectors.get(file.path, ()))
             before = RowSet([])
             for vector in replaced:
                 before = before.union(base.read(vector)[0].rows)
-            after = before.union(RowSet(rows[file.record["_FILE_NAME"]]))
+            after = before.union(RowSet(rows[DataFileMeta.of(file).file_name]))
             found.append(FileDelete(file, replaced, before, after, whole=len(after) == file.physical_rows))
     return found
 
@@ -43,7 +43,7 @@ def delete(root: Root, rows: Rows, base: PaimonSnapshot | None = None) -> int:
     base = base or to.current()
     to.check(base)
     wanted = deletes(base, rows)
-    assert {one.data_file.record["_FILE_NAME"] for one in wanted} == set(rows)
+    assert {DataFileMeta.of(one.data_file).file_name for one in wanted} == set(rows)
     with new_files(base.table.folder.storage) as files:
         partial = [one for one in wanted if not one.whole]
         written = to.write(base, partial, files) if partial else Written({}, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
@@ -90,8 +90,8 @@ def delete(
 
 
 def _isolation(name: str) -> Isolation:
-    if name == "snapshot" or name == "serializable":  # noqa: PLR1714  (narrows the type)
-        return name
+    if name in get_args(Isolation):
+        return cast("Isolation", name)
     raise UsageError(f"--isolation {name}: expected snapshot or serializable")
 
 

@@ -19,6 +19,7 @@ from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
 from dvcodec.io.store import Reason, StoreError
 from dvcodec.tables.delete.committer import Committer, FileDelete, Written
+from dvcodec.tables.delta.actions import AddFile
 from dvcodec.tables.delta.log import LOG
 from dvcodec.tables.delta.protocol import check_writer
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
@@ -101,7 +102,9 @@ def _actions(base: DeltaSnapshot, deletes: Sequence[FileDelete], written: Writte
     now = int(time.time() * 1000)
     yield {"commitInfo": _info(base, deletes, now)}
     for one in deletes:
-        added = {name: value for name, value in one.data_file.record.items() if not name.endswith("_parsed")}
+        added = {
+            name: value for name, value in AddFile.of(one.data_file).action.items() if not name.endswith("_parsed")
+        }
         gone = {"path": added["path"], "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}
         yield {"remove": gone | {name: added[name] for name in _REPEATED if added.get(name) is not None}}
         if not one.whole:
@@ -118,7 +121,7 @@ def _changed(one: FileDelete, location: DvLocation, base: DeltaSnapshot) -> dict
     descriptor = Descriptor.from_location(location, base.table.location)
     return {
         "dataChange": True,
-        "stats": loosened(one.data_file.record.get("stats"), rows, base.log.location),
+        "stats": loosened(AddFile.of(one.data_file).action.get("stats"), rows, base.log.location),
         "deletionVector": json.loads(descriptor.to_json()),
     }
 

@@ -128,12 +128,14 @@ class DeltaSnapshot(Snapshot):
 
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the bounds of columns by the log: partition values, and the statistics of the data file."""
-        values, found = data_file.record["partitionValues"], {}
-        statistics = parse_statistics(data_file.record.get("stats"))
+        added, found = self._record(data_file, AddFile), {}
+        statistics = parse_statistics(added.action.get("stats"))
         for name in chosen(self._columns.names, columns, self.table.location):
             column = self._columns.column(name)
             if name in self.metadata.partition_columns:
-                found[name] = ColumnBounds.of_partition(partition_scalar(values, column, data_file.location))
+                found[name] = ColumnBounds.of_partition(
+                    partition_scalar(added.partition_values, column, data_file.location)
+                )
             else:
                 found[name] = bounds_of(column, statistics)
         return found

@@ -24,6 +24,7 @@ from dvcodec.tables.iceberg.change import Change, properties_of
 from dvcodec.tables.iceberg.contradictions import VECTORS_VERSION
 from dvcodec.tables.iceberg.features import refuse_unknown, refuse_without_vectors
 from dvcodec.tables.iceberg.folder_place import FolderPlace
+from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.place import Place
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
@@ -114,7 +115,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         """
         vectors = {delete.data_file.path: delete.rows for delete in deletes}
         for delete in deletes:
-            if "key_metadata" in delete.data_file.record:
+            if ManifestEntry.of(delete.data_file).key_metadata is not None:
                 path = delete.data_file.path
                 raise Unsupported("data file", source=path, expected="no encryption", actual="key_metadata")
         if not vectors:
@@ -133,7 +134,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         with storage.hold(location, (0, min(size, _AHEAD))), storage.open(location) as source:
             for one in found:
                 window = read_window(source, one.offset, one.size)
-                stored = vector_.read(window, allowed=(Magic.PORTABLE64,), exact=True, cardinality=one.cardinality)
+                stored = vector_.read(window, allowed=(Magic.PORTABLE64,), cardinality=one.cardinality)
                 if stored.load() != vectors[str(one.data_file)]:
                     raise NotCanonical("vector as read back", source=location, offset=one.offset, expected="its rows")
         return Written({str(one.data_file): replace(one, path=path) for one in found}, size)
@@ -148,7 +149,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
             vectors={path: written.locations[path] for path in touched - removed},
             removed=frozenset(removed),
             gone=frozenset((vector.path, vector.offset) for vector in gone),
-            manifests=frozenset(vector.record["manifest"] for vector in gone),
+            manifests=frozenset(ManifestEntry.of(vector).manifest for vector in gone),
         )
         return self.replace(base, replacement, files)
 

@@ -8,7 +8,7 @@ of an unpartitioned spec hold for all data files, others for those of their part
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,39 +16,45 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import Unsupported
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.columns import Column
-from dvcodec.tables.iceberg.manifests import Entry
+from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
+from dvcodec.tables.model import DataFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["EqualityDeletes"]
+__all__ = ["EqualityMatcher"]
 
 _BATCH_ROWS = 1 << 16
-_Key = tuple[int, tuple[Any, ...]]
 
 
-class EqualityDeletes:
-    """The equality deletes of a snapshot; their keys are kept in memory, once for each partition and set of columns.
+_Group: TypeAlias = "tuple[Partition | None, tuple[int, ...]]"
+"""Partition, None for all data files; and the columns that are compared."""
+
+
+class EqualityMatcher:
+    """Finds the rows that the equality deletes of a snapshot delete.
+
+    Their keys are kept in memory, once for each partition and set of columns.
 
     Args:
         snapshot: whose data files they hold for.
         deletes: all of them.
     """
 
-    def __init__(self, snapshot: IcebergSnapshot, deletes: Iterable[Entry]) -> None:
+    def __init__(self, snapshot: IcebergSnapshot, deletes: Iterable[EqualityDeletes]) -> None:
         self._snapshot = snapshot
-        self._groups: dict[tuple[_Key | None, tuple[int, ...]], list[Entry]] = {}
-        self._keys: dict[tuple[_Key | None, tuple[int, ...]], _Keys] = {}
+        self._groups: dict[_Group, list[EqualityDeletes]] = {}
+        self._keys: dict[_Group, _Keys] = {}
         for one in deletes:
             fields = snapshot.metadata.specs[one.partition.spec_id]
             partitioned = any(field.transform != "void" for field in fields)
-            key = one.partition.key if partitioned else None
+            key = one.partition if partitioned else None
             self._groups.setdefault((key, one.equality_ids), []).append(one)
 
-    def find(self, data: Entry) -> RowSet:
+    def find(self, data: DataFile) -> RowSet:
         """Return the rows of a data file that they delete: 0-based physical positions.
 
         Raises:
@@ -60,11 +66,11 @@ class EqualityDeletes:
         for group in self._groups:
             partition, ids = group
             newest = max(one.sequence_number for one in self._groups[group])
-            if partition in (None, data.partition.key) and data.sequence_number < newest:
+            if partition in (None, data.partition_key) and (data.sequence_number or 0) < newest:
                 found = found | self._find(group, self._fields(ids), data)
         return found
 
-    def _find(self, group: tuple[_Key | None, tuple[int, ...]], fields: Sequence[Column], data: Entry) -> RowSet:
+    def _find(self, group: _Group, fields: Sequence[Column], data: DataFile) -> RowSet:
         if group not in self._keys:
             self._keys[group] = _Keys.of(
                 [(self._read(one, fields), one.sequence_number) for one in self._groups[group]],
@@ -72,27 +78,28 @@ class EqualityDeletes:
             )
         keys, parts = self._keys[group], []
         for start, batch in self._read(data, fields):
-            parts.append(start + np.flatnonzero(keys.newest(batch) > data.sequence_number))
+            parts.append(start + np.flatnonzero(keys.newest(batch) > (data.sequence_number or 0)))
         return RowSet.from_positions(np.concatenate(parts)) if parts else RowSet()
 
-    def _read(self, entry: Entry, fields: Sequence[Column]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        if entry.format != "parquet":
-            raise Unsupported("file format", source=entry.path, expected="parquet", actual=entry.format)
+    def _read(self, file: DataFile | EqualityDeletes, fields: Sequence[Column]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        if file.file_format != "parquet":
+            raise Unsupported("file format", source=file.path, expected="parquet", actual=file.file_format)
         metadata = self._snapshot.metadata
-        spec = metadata.specs[entry.partition.spec_id]
+        recorded = file.partition if isinstance(file, EqualityDeletes) else ManifestEntry.of(file).partition
+        rows = file.rows if isinstance(file, EqualityDeletes) else file.physical_rows
         partition = {
             field.source_id: value
-            for field, value in zip(spec, entry.partition.values, strict=True)
+            for field, value in zip(metadata.specs[recorded.spec_id], recorded.values, strict=True)
             if field.transform == "identity" and field.source_id is not None
         }
         names = None if metadata.name_mapping is None else read_name_mapping(metadata.name_mapping, metadata.source)
         for found in read_rows(
-            entry.location,
+            file.location,
             self._snapshot.table.folder.storage,
             fields,
             partition=partition,
             names=names,
-            rows=entry.rows,
+            rows=rows,
             batch_rows=_BATCH_ROWS,
         ):
             yield found.start, found.batch

@@ -48,6 +48,7 @@ _FILE = (
     AvroColumn("file_size_in_bytes", 104, INTEGERS, required=True),
     AvroColumn("lower_bounds", 125, ("array",)),
     AvroColumn("upper_bounds", 128, ("array",)),
+    AvroColumn("equality_ids", 135, ("array",)),
     AvroColumn("key_metadata", 131, ("bytes",)),
     AvroColumn("referenced_data_file", 143, ("string",)),
     AvroColumn("content_offset", 144, INTEGERS),
@@ -85,15 +86,20 @@ class EqualityDeletes:
         location: where it can be opened.
         partition: partition of the file.
         sequence_number: data sequence number.
+        file_format: ``parquet``, ``avro``, ``orc``, in lower case.
+        rows: row count, as recorded.
+        manifest: path of the manifest, as the list spells it.
+        equality_ids: field ids of the columns that are compared.
     """
 
     path: str
     location: str
     partition: Partition
     sequence_number: int
-    rows: int = 0
-    manifest: str = ""
-    equality_ids: tuple[int, ...] = ()
+    file_format: str
+    rows: int
+    manifest: str
+    equality_ids: tuple[int, ...]
 
 
 ListedFile: TypeAlias = DataFile | DeletionVector | EqualityDeletes
@@ -167,7 +173,16 @@ class _EntryReader:
         partition = self._partitions.read(found["partition"])
         location = self._locate(path)
         if content == EQUALITY_DELETES:
-            return EqualityDeletes(path, location, partition, sequence_number)
+            return EqualityDeletes(
+                path,
+                location,
+                partition,
+                sequence_number,
+                found["file_format"].lower(),
+                found["record_count"],
+                self._manifest.path,
+                tuple(found.get("equality_ids") or ()),
+            )
         snapshot_id = self._manifest.snapshot_id if (own := entry.get("snapshot_id")) is None else own
         file_format, key = intern(found["file_format"].lower()), found.get("key_metadata")
         recorded = ManifestEntry(self._manifest.path, status, snapshot_id, partition, file_format, key)

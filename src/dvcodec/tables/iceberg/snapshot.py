@@ -147,11 +147,9 @@ class IcebergSnapshot(Snapshot):
 
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the bounds of columns by the manifest, and by the values of identity partitions."""
-        entry = self.plan.data.get(data_file.path)
-        if entry is None:
-            raise UsageError(f"{data_file.path}: no data file of snapshot {self.info.id}")
+        entry = self._record(data_file, ManifestEntry)
         fields = {field.id or 0: field for field in read_fields(self._fields(), columns, self.table.location)}
-        values = self._identity_values(entry)
+        values = self._identity_values(entry.partition)
         found = {
             field.name: ColumnBounds.of_partition(constant_of_partition(field, values[number], data_file.location))
             for number, field in fields.items()
@@ -159,7 +157,7 @@ class IcebergSnapshot(Snapshot):
         }
         ids = frozenset(fields.keys() - values.keys())
         if ids:
-            manifest = data_file.record["manifest"]
+            manifest = entry.manifest
             folder = self.table.folder
             recorded = self._statistics.get(
                 (manifest, ids), lambda: read_statistics(folder.locate(manifest), ids, folder.storage)

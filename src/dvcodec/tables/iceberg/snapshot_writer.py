@@ -21,7 +21,7 @@ from dvcodec.tables.iceberg.carried import Carried, read_all_manifests, read_car
 from dvcodec.tables.iceberg.change import Change, properties_of
 from dvcodec.tables.iceberg.latest import METADATA
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES
-from dvcodec.tables.iceberg.manifests import ADDED, DELETED
+from dvcodec.tables.iceberg.manifests import ADDED, DELETED, ManifestEntry
 from dvcodec.tables.iceberg.new_manifests import (
     UNPARTITIONED,
     assign_row_ids,
@@ -105,7 +105,7 @@ class SnapshotWriter:
         for path, location in replacement.vectors.items():
             group, partition = self._partition_of(path, by_path)
             groups[group].append(self._new_vector(location, partition, group[0]))
-        touched = {self._base.files[path].record["manifest"] for path in replacement.removed}
+        touched = {ManifestEntry.of(self._base.files[path]).manifest for path in replacement.removed}
         for manifest in self._base_manifests:
             path = manifest["manifest_path"]
             if manifest["content"] == DATA and path in touched:
@@ -147,12 +147,12 @@ class SnapshotWriter:
 
     def _partition_of(self, path: str, by_path: Mapping[str, _Entry]) -> tuple[_Group, Mapping[str, Any]]:
         """Return what a data file's vector has in common with others of a manifest, and its partition as stored."""
-        record = self._base.files[path].record
-        spec_id = record["spec_id"]
+        entry = ManifestEntry.of(self._base.files[path])
+        spec_id = entry.partition.spec_id
         if not self._base.metadata.specs[spec_id]:
             return (spec_id, json.dumps(UNPARTITIONED)), {}
-        carried = self._carried(by_path[record["manifest"]])
-        partitions = self._partitions(record["manifest"], carried)
+        carried = self._carried(by_path[entry.manifest])
+        partitions = self._partitions(entry.manifest, carried)
         return (spec_id, json.dumps(carried.partition)), partitions[path]
 
     def _partitions(self, manifest: str, carried: Carried) -> Mapping[str, Any]:

@@ -166,7 +166,7 @@ class IcebergTable(Table):
             found.update(entry.location for entry in entries)
         return frozenset(found)
 
-    def entries(self, record: SnapshotRecord) -> Iterator[Entry]:
+    def entries(self, record: SnapshotRecord) -> Iterator[ListedFile]:
         """Return the live files of a snapshot: data files, deletion vectors, position deletes, equality deletes.
 
         Raises:

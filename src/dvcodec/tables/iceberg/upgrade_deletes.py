@@ -15,10 +15,11 @@ from dvcodec.core.errors import CommitConflict
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.delete.committer import FileDelete
 from dvcodec.tables.iceberg.commit import IcebergCommitter
-from dvcodec.tables.iceberg.equality import EqualityDeletes
-from dvcodec.tables.iceberg.manifests import EQUALITY_DELETES
+from dvcodec.tables.iceberg.equality import EqualityMatcher
+from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement
+from dvcodec.tables.model import POSITION_DELETES
 from dvcodec.tables.new_files import new_files
 
 __all__ = ["UpgradedDeletes", "upgrade_deletes"]
@@ -74,12 +75,13 @@ def upgrade_deletes(committer: IcebergCommitter) -> UpgradedDeletes:
 
 def _upgrade(committer: IcebergCommitter, base: IcebergSnapshot) -> UpgradedDeletes:
     record = base.metadata.snapshots.get(base.info.id)
-    entries = () if record is None else base.iceberg_table.entries(record)
-    old = [entry for entry in entries if entry.content and not entry.is_vector]
-    equality = [entry for entry in old if entry.content == EQUALITY_DELETES]
+    listed = () if record is None else base.iceberg_table.entries(record)
+    equality = [one for one in listed if isinstance(one, EqualityDeletes)]
+    positional = [vector for vector in base.vectors if vector.format == POSITION_DELETES]
+    old = [*positional, *equality]
     if not old:
         return UpgradedDeletes(base.info.id, 0, 0, 0, 0)
-    deletes = list(_deletes(base, EqualityDeletes(base, equality)))
+    deletes = list(_deletes(base, EqualityMatcher(base, equality)))
     partial = [delete for delete in deletes if not delete.whole]
     touched = {delete.data_file.path for delete in deletes}
     gone = [vector for vector in base.vectors if vector.format != "iceberg" or vector.data_file in touched]
@@ -89,14 +91,16 @@ def _upgrade(committer: IcebergCommitter, base: IcebergSnapshot) -> UpgradedDele
             vectors=written.locations,
             removed=frozenset(touched - written.locations.keys()),
             gone=frozenset({(entry.path, None) for entry in old} | {(vector.path, vector.offset) for vector in gone}),
-            manifests=frozenset({entry.manifest for entry in old} | {vector.record["manifest"] for vector in gone}),
+            manifests=frozenset(
+                {one.manifest for one in equality} | {ManifestEntry.of(vector).manifest for vector in gone}
+            ),
             operation="replace",
         )
         snapshot = committer.replace(base, replacement, files)
-    return UpgradedDeletes(snapshot, len(old) - len(equality), len(equality), len(partial), len(deletes) - len(partial))
+    return UpgradedDeletes(snapshot, len(positional), len(equality), len(partial), len(deletes) - len(partial))
 
 
-def _deletes(base: IcebergSnapshot, equality: EqualityDeletes) -> Iterator[FileDelete]:
+def _deletes(base: IcebergSnapshot, equality: EqualityMatcher) -> Iterator[FileDelete]:
     """Yield what each data file needs that has other deletes than a vector."""
     stored: dict[str, list[RowSet]] = {}
     replaced: set[str] = set()
@@ -107,6 +111,6 @@ def _deletes(base: IcebergSnapshot, equality: EqualityDeletes) -> Iterator[FileD
                 replaced.add(found.data_file)
     for file in base.data_files:
         before = RowSet().union(*stored.get(file.path, ()))
-        rows = before | equality.find(base.plan.data[file.path])
+        rows = before | equality.find(file)
         if file.path in replaced or rows.cardinality > before.cardinality:
             yield FileDelete(file, (), before, rows, whole=rows.cardinality == file.physical_rows)

@@ -32,7 +32,7 @@ from dvcodec.tables.delete.committer import Committer, FileDelete, Written
 from dvcodec.tables.lance.files import DELETIONS, TRANSACTIONS
 from dvcodec.tables.lance.next_version import NextVersion
 from dvcodec.tables.lance.rows import of_library, open_version
-from dvcodec.tables.lance.snapshot import LanceSnapshot
+from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.lance.table import KNOWN_FLAGS, LanceTable
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class LanceCommitter(Committer[LanceSnapshot]):
             raise Unsupported("write-ahead log", source=folder.location, expected="none", actual=actual)
         for file in base.data_files:
             if file.physical_rows is None:
-                what = f"rows of fragment {file.record['fragment']}"
+                what = f"rows of fragment {FragmentRecord.of(file).id}"
                 raise Unsupported(what, source=location, expected="a number", actual="none")
 
     def write(self, base: LanceSnapshot, deletes: Sequence[FileDelete], written: list[str]) -> Written:
@@ -142,10 +142,10 @@ def _write(folder: Folder, version: int, delete: FileDelete, written: list[str])
         UsageError: rows that the fragment does not have.
     """
     rows, file = delete.rows, delete.data_file
-    fragment, physical_rows = file.record["fragment"], file.physical_rows
+    fragment, physical_rows = FragmentRecord.of(file).id, file.physical_rows
     if (rows.max or 0) >= (physical_rows or 0):
         raise UsageError(f"{file.path}: row {rows.max} of a fragment of {physical_rows} rows")
-    before = delete.replaced[0].record["kind"] if delete.replaced else None
+    before = DeletionRecord.of(delete.replaced[0]).file.kind if delete.replaced else None
     kind = choose_kind(rows.cardinality, before)
     name = DeletionFile(kind, fragment, version, secrets.randbits(64), rows.cardinality)
     data = encode_deletion_file(rows, kind)
@@ -165,7 +165,7 @@ def _changes(base: LanceSnapshot, deletes: Sequence[FileDelete], written: Writte
     dataset = open_version(folder.location, base.info.id, folder.storage.options)
     updated, gone = [], []
     for one in deletes:
-        number = one.data_file.record["fragment"]
+        number = FragmentRecord.of(one.data_file).id
         fragment = dataset.get_fragment(number)
         if fragment is None:  # the library would ignore it
             raise UsageError(f"{folder.location}: version {base.info.id} does not have fragment {number}")

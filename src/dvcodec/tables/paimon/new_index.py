@@ -18,13 +18,16 @@ from dvcodec.core.frame import StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.core.location import DvLocation
 from dvcodec.io.frames import MAX_FILE_BYTES, read_frame
+from dvcodec.io.paths import split
 from dvcodec.io.target import local_path
 from dvcodec.paimon import DELETION_VECTORS, IndexFile, IndexManifestEntry
 from dvcodec.paimon.index_file import roll_index_files
 from dvcodec.tables.delete.committer import FileDelete, Written
 from dvcodec.tables.model import DataFile, DeletionVector
 from dvcodec.tables.paimon.files import Layout
+from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
+from dvcodec.tables.paimon.vectors import IndexedVector
 from dvcodec.tables.paimon.writable import has_buckets, index_target_size
 
 __all__ = ["NewIndex"]
@@ -104,10 +107,16 @@ class NewIndex:
                 entries.append(entry)
         for bucket, some in buckets.items():
             names = {_name(one.data_file) for one in some}
-            others = [one for one in self._vectors(bucket, left_out[bucket]) if one.record["f0"] not in names]
+            others = [
+                one
+                for one in self._vectors(bucket, left_out[bucket])
+                if IndexedVector.of(one).meta.data_file not in names
+            ]
             files = _files(some, written)
             frames = (
-                self._frame(one.record["f0"], one.location, one.offset or 0, one.size or 0, one.cardinality)
+                self._frame(
+                    IndexedVector.of(one).meta.data_file, one.location, one.offset or 0, one.size or 0, one.cardinality
+                )
                 for one in others
             )
             if self._one_file and others and files:
@@ -133,8 +142,7 @@ class NewIndex:
 
     def _vectors(self, bucket: Bucket, index_files: set[str]) -> Iterator[DeletionVector]:
         for one in self._base.vectors:
-            record = one.record
-            if (record["_PARTITION"], record["_BUCKET"]) == bucket and record["_FILE_NAME"] in index_files:
+            if (one.partition_key, one.bucket) == bucket and split(one.path)[1] in index_files:
                 yield one
 
     def _frame(self, data_file: str, location: str, offset: int, size: int, cardinality: int | None) -> StoredFrame:
@@ -155,8 +163,8 @@ class NewIndex:
 def _by_bucket(deletes: Iterable[FileDelete]) -> dict[Bucket, list[FileDelete]]:
     found: dict[Bucket, list[FileDelete]] = {}
     for one in deletes:
-        record = one.data_file.record
-        found.setdefault((record["_PARTITION"], record["_BUCKET"]), []).append(one)
+        meta = DataFileMeta.of(one.data_file)
+        found.setdefault((meta.partition, meta.bucket), []).append(one)
     return found
 
 
@@ -170,5 +178,10 @@ def _files(deletes: Iterable[FileDelete], written: Written) -> list[list[DvLocat
     return [sorted(file, key=lambda at: at.offset) for file in files.values()]
 
 
+def _data_file(vector: DeletionVector) -> str:
+    """Return the bare name of a vector's data file."""
+    return IndexedVector.of(vector).meta.data_file
+
+
 def _name(data_file: DataFile) -> str:
-    return str(data_file.record["_FILE_NAME"])
+    return DataFileMeta.of(data_file).file_name

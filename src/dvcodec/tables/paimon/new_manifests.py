@@ -21,6 +21,7 @@ from dvcodec.tables.model import DataFile
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import (
     DELETE,
+    DataFileMeta,
     ManifestEntry,
     live_entries,
     read_entry,
@@ -111,7 +112,7 @@ def write_metadata(folder: Folder, name: str, schema: Any, records: Sequence[dic
 def _find(folder: Folder, manifests: Sequence[str], removed: Sequence[DataFile], layout: Layout) -> Iterator[_Deleted]:
     """Yield entries that delete data files, with all fields of those that added them."""
     paths = {file.path for file in removed}
-    names = {file.record["_FILE_NAME"] for file in removed}
+    names = {DataFileMeta.of(file).file_name for file in removed}
     found: list[_Deleted] = []
     for name in manifests if removed else ():
         stored = read_stored_manifest(folder, name)
@@ -134,7 +135,7 @@ def _listed(
 
     Readers skip a manifest by the nulls among its partition values, so these are counted anew.
     """
-    partitions = [layout.spec.decode(one.entry.partition, source=one.entry.manifest).values for one in members]
+    partitions = [layout.spec.decode(one.entry.file.partition, source=one.entry.manifest).values for one in members]
     nulls = [sum(value is None for value in column) for column in zip(*partitions, strict=True)]
     stats = record["_PARTITION_STATS"]
     return record | {

@@ -103,10 +103,10 @@ class PaimonSnapshot(Snapshot):
 
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the partition values of a data file; the statistics of its other columns are not read."""
-        if data_file.path not in self.visible or self.partitions is None:
-            raise UsageError(f"{data_file.path}: no data file of snapshot {self.info.id}")
+        meta = self._record(data_file, DataFileMeta)
+        assert self.partitions is not None  # noqa: S101  (of every snapshot with data files)
         schema, folder = self._shown, self.table.folder
-        partition = self.partitions.decode(data_file.record["_PARTITION"], source=data_file.location)
+        partition = self.partitions.decode(meta.partition, source=data_file.location)
         values = dict(zip(self.partitions.names, partition.values, strict=True))
         return {
             name: ColumnBounds.of_partition(
