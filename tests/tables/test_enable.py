@@ -374,7 +374,7 @@ def test_an_iceberg_table_of_version_2_gets_version_3(tmp_path: Path) -> None:
     }
     assert enable(open_table(crafted.folder)).changes == enable(table).changes == ()
     assert audit(open_table(crafted.folder)).findings == ()
-    commit_delete(iceberg_committer(open_table(crafted.folder)), {crafted.paths["a"]: RowSet([3])})  # type: ignore[arg-type]
+    commit_delete(iceberg_committer(open_table(crafted.folder)), {crafted.paths["a"]: RowSet([3])})
     newest = open_table(crafted.folder)
     assert {row for batch in live_batches(newest) for row in batch["id"].to_pylist()} == {
         *(position for position in range(20) if position not in (1, 2, 3)),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import operator
 import random
 import sqlite3
 from collections.abc import Callable
@@ -143,12 +144,12 @@ def comparison(chance: random.Random) -> Statement:
     value = values()
     sign, compare = chance.choice(
         (
-            ("=", lambda a, b: a == b),
-            ("<>", lambda a, b: a != b),
-            ("<", lambda a, b: a < b),
-            ("<=", lambda a, b: a <= b),
-            (">", lambda a, b: a > b),
-            (">=", lambda a, b: a >= b),
+            ("=", operator.eq),
+            ("<>", operator.ne),
+            ("<", operator.lt),
+            ("<=", operator.le),
+            (">", operator.gt),
+            (">=", operator.ge),
         )
     )
     mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}

@@ -65,7 +65,7 @@ DATE = dt.date(1970, 1, 1) + dt.timedelta(20_000)
         ("string", "\ue000".encode(), None),
         ("string", "\U0001f600".encode(), None),
         ("fixed[2]", b"abc", None),
-        ("uuid", uuid.uuid4().bytes, None),
+        ("uuid", uuid.UUID(int=0xB85FC6EC315A4DE3BA844CA7A118FBD0).bytes, None),
         ("decimal(3,2)", (99999).to_bytes(3, "big"), None),
         ("decimal(3,2)", b"", None),
         ("boolean", b"", None),

@@ -39,7 +39,7 @@ def vector(path: str, number: int, data_file: str | None) -> DeletionVector:
 
 
 def equality(path: str, number: int, partition: Partition) -> EqualityDeletes:
-    return EqualityDeletes(path, path, partition, number)
+    return EqualityDeletes(path, path, partition, number, "parquet", 1, "manifest.avro", (1,))
 
 
 def plan(*files: ListedFile) -> Plan:

@@ -8,7 +8,7 @@ of an unpartitioned spec hold for all data files, others for those of their part
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from dvcodec.core.errors import Unsupported
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
+from dvcodec.tables.iceberg.partitions import Partition
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot

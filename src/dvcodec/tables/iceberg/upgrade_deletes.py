@@ -78,7 +78,7 @@ def _upgrade(committer: IcebergCommitter, base: IcebergSnapshot) -> UpgradedDele
     listed = () if record is None else base.iceberg_table.entries(record)
     equality = [one for one in listed if isinstance(one, EqualityDeletes)]
     positional = [vector for vector in base.vectors if vector.format == POSITION_DELETES]
-    old = [*positional, *equality]
+    old = {vector.path for vector in positional} | {one.path for one in equality}
     if not old:
         return UpgradedDeletes(base.info.id, 0, 0, 0, 0)
     deletes = list(_deletes(base, EqualityMatcher(base, equality)))
@@ -90,7 +90,7 @@ def _upgrade(committer: IcebergCommitter, base: IcebergSnapshot) -> UpgradedDele
         replacement = Replacement(
             vectors=written.locations,
             removed=frozenset(touched - written.locations.keys()),
-            gone=frozenset({(entry.path, None) for entry in old} | {(vector.path, vector.offset) for vector in gone}),
+            gone=frozenset({(path, None) for path in old} | {(vector.path, vector.offset) for vector in gone}),
             manifests=frozenset(
                 {one.manifest for one in equality} | {ManifestEntry.of(vector).manifest for vector in gone}
             ),
