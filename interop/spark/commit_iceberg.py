@@ -39,6 +39,25 @@ def sql(place: Place, name: str, statement: str) -> list[list[Any]]:
     return [list(row) for row in found.collect()]
 
 
+def attach(place: Place, uri: str) -> None:
+    """Make a REST catalog known as ``rest``."""
+    catalog = "spark.sql.catalog.rest"
+    place.spark.conf.set(catalog, "org.apache.iceberg.spark.SparkCatalog")
+    options = {
+        "type": "rest",
+        "uri": uri,
+        "cache-enabled": "false",
+        "io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
+    }
+    for key, value in options.items():
+        place.spark.conf.set(f"{catalog}.{key}", value)
+
+
+def run(place: Place, statement: str) -> list[list[Any]]:
+    """Run a statement and return its rows; ``{rows}`` stands for a query of the rows 0 to 699."""
+    return [list(row) for row in place.spark.sql(statement.replace("{rows}", rows(0, 700, 2))).collect()]
+
+
 def insert(place: Place, name: str, start: int, stop: int) -> None:
     """Add the rows of these ids."""
     place.spark.sql(f"INSERT INTO {_sql(name)} {rows(start, stop, 1)}")
@@ -151,6 +170,8 @@ COMMANDS = {
     "upgrade": upgrade,
     "delete": delete,
     "insert": insert,
+    "attach": attach,
+    "run": run,
     "sql": sql,
     "summaries": summaries,
     "read": read,

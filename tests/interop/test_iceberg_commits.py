@@ -10,11 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dvcodec.core.errors import CommitConflict
 from dvcodec.tables import audit, open_table
+from dvcodec.tables.iceberg.catalogs import from_catalog
 from dvcodec.tables.iceberg.commit import committer
+from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
+from interop.driver import JAVA, need
 from interop.engines import Engines
 from interop.test_commits import STOP, Predicate, first, left, positions, second
+from interop.test_iceberg_rest import Server
 from tables.iceberg.deleting import delete
 
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
@@ -192,3 +197,42 @@ def test_equality_deletes_become_vectors(engines: Engines) -> None:
     delete_where(root, lambda number: number == 500)
     left_over = [number for number in before if number >= 20 and number != 500]
     assert engines.read("iceberg", name="equal") == pyiceberg_ids(root) == left_over
+
+
+def test_spark_and_we_through_one_rest_catalog(engines: Engines, tmp_path: Path) -> None:
+    rest = pytest.importorskip("pyiceberg.catalog.rest")
+    need((JAVA / "target" / "classpath.txt").is_file(), "the program of interop/java")
+    server = Server(tmp_path)
+    try:
+        engines.ask("iceberg-attach", uri=server.uri)
+        catalog = rest.RestCatalog("rest", uri=server.uri)
+        catalog.create_namespace("db")
+        engines.ask(
+            "iceberg-run",
+            statement="CREATE TABLE rest.db.t (id BIGINT, part STRING, name STRING, price DOUBLE, day DATE) "
+            "USING iceberg PARTITIONED BY (part) "
+            "TBLPROPERTIES ('format-version' = '3', 'write.delete.mode' = 'merge-on-read')",
+        )
+        engines.ask("iceberg-run", statement="INSERT INTO rest.db.t {rows}")
+        engines.ask("iceberg-run", statement="DELETE FROM rest.db.t WHERE id % 11 = 3")
+        writer = committer(from_catalog(catalog, "db.t"))
+
+        def delete_ours(gone: Predicate, base: IcebergSnapshot) -> None:
+            rows = {file.path: positions(file.location, gone) for file in base.data_files}
+            delete(writer, {path: some for path, some in rows.items() if some}, base=base)
+
+        def read() -> list[int]:
+            found = engines.ask("iceberg-run", statement="SELECT id FROM rest.db.t ORDER BY id")
+            return [row[0] for row in found]
+
+        delete_ours(second, writer.current())
+        assert read() == left(second)
+        base = writer.current()
+        engines.ask("iceberg-run", statement="DELETE FROM rest.db.t WHERE id < 20")
+        with pytest.raises(CommitConflict):
+            delete_ours(partial(eq, 500), base)
+        delete_ours(partial(eq, 500), writer.current())
+        assert read() == left(second, lambda number: number < 20, partial(eq, 500))
+        assert audit(from_catalog(catalog, "db.t")).ok
+    finally:
+        server.close()

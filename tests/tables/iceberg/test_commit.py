@@ -322,6 +322,20 @@ def test_many_commits_keep_few_manifests(crafted: IcebergFiles) -> None:
     assert len(manifests_of(crafted)) <= 4
 
 
+def test_many_manifests_of_deletes_are_merged(tmp_path: Path) -> None:
+    names = [f"f{number}" for number in range(9)]
+    properties = {"commit.manifest.min-count-to-merge": "5"}
+    crafted = craft_table(tmp_path / "t", Commit(data=dict.fromkeys(names, 9)), properties=properties)
+    writer = writer_of(crafted)
+    counts = []
+    for name in names:
+        delete(writer, {crafted.paths[name]: RowSet([3])})
+        counts.append(sum(one["content"] == 1 for one in manifests_of(crafted)))
+    assert counts == [1, 2, 3, 4, 5, 1, 2, 3, 4]
+    assert deleted_of(crafted) == dict.fromkeys(names, RowSet([3]))
+    assert audit(open_table(crafted.folder)).ok
+
+
 def test_an_upgrade_is_an_act_of_its_own(tmp_path: Path) -> None:
     old = build_iceberg(tmp_path / "t", Commit(data={"a": 20}), Commit(deletes=[{"a": RowSet([3])}]), version=2)
     writer = writer_of(old)

@@ -127,24 +127,31 @@ class CatalogPlace(Place):
 
     def put(self, table: IcebergTable, members: JsonFields, change: Change) -> None:
         """Commit through the catalog; an unanswered request is settled by asking for the table again."""
-        from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ServerError  # noqa: PLC0415
-
         base = table.metadata.current
         written: list[str] = []
         try:
             self._commit(table, members, change, written)
-        except (CommitStateUnknownException, ServerError, OSError) as error:
-            self._settle(change, base, error)
+        except _NotWritten as error:
+            self._remove(written)
+            raise error.reason from None
         except Exception as error:
-            if isinstance(error, DvcodecError):
-                raise
-            if self._has(self._load(), change):
+            if not _is_refusal(error):
+                self._settle(change, base, error)
                 return
-            for location in written:
-                remove(location, storage_options=self._storage)
-            if isinstance(error, CommitFailedException) or self._load().metadata_location != table.metadata.source:
+            try:
+                now = self._load()
+            except (DvcodecError, OSError) as unread:
+                raise CommitUnknown(f"{self._name}: {error}; then it could not be read: {unread}") from error
+            if self._has(now, change):  # the answer to an earlier try of pyiceberg's was lost
+                return
+            self._remove(written)
+            if _is_conflict(error) or now.metadata_location != table.metadata.source:
                 raise CommitConflict(f"{self._name}: {error}") from error
             raise OSError(f"{self._name}: the catalog refused the commit: {error}") from error
+
+    def _remove(self, written: Iterable[str]) -> None:
+        for location in written:
+            remove(location, storage_options=self._storage)
 
     def _commit(self, table: IcebergTable, members: JsonFields, change: Change, written: list[str]) -> None:
         from pyiceberg.catalog import MetastoreCatalog  # noqa: PLC0415
@@ -174,10 +181,13 @@ class CatalogPlace(Place):
                 or snapshot["first-row-id"] < members.integer("next-row-id")
             ):
                 raise CommitFailedException(f"{previous}: another branch was committed to")
-            location = folder.locate(metadata_path)
-            written.append(location)
-            with open_sink(location, storage_options=self._storage) as sink:
-                sink.write(metadata_bytes(changed(members, change, previous), metadata_path))
+            try:
+                location = folder.locate(metadata_path)
+                written.append(location)
+                with open_sink(location, storage_options=self._storage) as sink:
+                    sink.write(metadata_bytes(changed(members, change, previous), metadata_path))
+            except (DvcodecError, OSError) as error:
+                raise _NotWritten(error) from error
 
         catalog: Any = copy.copy(self._catalog)
         stage = catalog._update_and_stage_table  # noqa: SLF001
@@ -229,6 +239,28 @@ class CatalogPlace(Place):
     def _load(self) -> PyIcebergTable:
         with _errors_of(self._identifier):
             return self._catalog.load_table(self._identifier)
+
+
+class _NotWritten(Exception):
+    """The metadata file could not be written: nothing is committed."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def _is_conflict(error: Exception) -> bool:
+    from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415
+
+    return isinstance(error, CommitFailedException)
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether a catalog has said no: after any other error the commit may be in."""
+    from pyiceberg import exceptions as of  # noqa: PLC0415
+
+    said = (of.BadRequestError, of.UnauthorizedError, of.ForbiddenError, of.OAuthError, of.NoSuchTableError)
+    return _is_conflict(error) or isinstance(error, (*said, ValueError))
 
 
 def _requests(members: JsonFields, change: Change, base: int | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

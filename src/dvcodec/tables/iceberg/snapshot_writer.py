@@ -100,6 +100,7 @@ class SnapshotWriter:
             OSError: a file cannot be read or written.
         """
         manifests, replaced = [], 0
+        rewritten = replacement.manifests | self._small_manifests()
         by_path = {manifest["manifest_path"]: manifest for manifest in self._base_manifests}
         groups: dict[_Group, list[_Entry]] = defaultdict(list)
         for path, location in replacement.vectors.items():
@@ -113,7 +114,7 @@ class SnapshotWriter:
                 entries = self._filtered(carried, manifest, replacement)
                 manifests.append(self._write_manifest(DATA, entries, carried.partition, manifest["partition_spec_id"]))
                 replaced += 1
-            elif manifest["content"] == DELETES and path in replacement.manifests:
+            elif manifest["content"] == DELETES and path in rewritten:
                 carried = self._carried(manifest)
                 group = manifest["partition_spec_id"], json.dumps(carried.partition)
                 groups[group] += self._filtered(carried, manifest, replacement)
@@ -139,6 +140,18 @@ class SnapshotWriter:
         if path not in self._read:
             self._read[path] = read_carried(manifest, self._folder.locate(path), self._folder.storage)
         return self._read[path]
+
+    def _small_manifests(self) -> frozenset[str]:
+        """Return manifests of deletes to merge with the new ones: once a spec has many, as properties say."""
+        if self._properties.get("commit.manifest-merge.enabled", "true").lower() != "true":
+            return frozenset()
+        most = int(self._properties.get("commit.manifest.min-count-to-merge", "100"))
+        size = int(self._properties.get("commit.manifest.target-size-bytes", str(8 << 20)))
+        by_spec: dict[int, list[str]] = defaultdict(list)
+        for manifest in self._base_manifests:
+            if manifest["content"] == DELETES and manifest["manifest_length"] < size // 2:
+                by_spec[manifest["partition_spec_id"]].append(manifest["manifest_path"])
+        return frozenset(path for paths in by_spec.values() if len(paths) >= most for path in paths)
 
     def _fill_counts(self, manifest: _Entry) -> None:
         """Read a manifest for its counts, which lists of version 1 may lack."""
