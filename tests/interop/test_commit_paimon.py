@@ -12,6 +12,7 @@ import pytest
 
 from dvcodec import CommitConflict
 from dvcodec.tables.paimon import PaimonTable
+from dvcodec.tables.paimon.enable import enable
 from interop.driver import PyPaimon, need
 from interop.test_commits import HERE, PARTS, STOP, Engines, Predicate, positions
 from tables.paimon.deleting import assert_clean, delete, live, open_committer
@@ -143,6 +144,18 @@ def test_a_commit_of_paimon_in_between_is_a_conflict(engines: Engines) -> None:
         delete(root, {name: [0]}, base)
     assert {str(path): path.stat().st_size for path in Path(root).rglob("*")} == before
     assert engines.read("paimon", root=root) == live(root) == [0, *range(2, STOP)]
+
+
+def test_vectors_that_are_enabled_here(engines: Engines) -> None:
+    off = {"deletion-vectors.enabled": "false"}
+    root = engines.ask("paimon-create", root=f"{engines.folder}/enabled", stop=STOP, bits=32, options=off)
+    assert enable(PaimonTable(root)) == 1
+    ids = Ids(STOP)
+    ids.ours(root, lambda number: number % 11 == 3)
+    ids.check(engines, root)
+    ids.insert(engines, root, STOP, STOP + 9)
+    ids.theirs(engines, root, "id % 17 = 4", lambda number: number % 17 == 4)
+    ids.check(engines, root)
 
 
 def test_sql_of_the_connector_of_0_9(connector: Engines) -> None:

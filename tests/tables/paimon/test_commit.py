@@ -18,6 +18,9 @@ from dvcodec.io.store import Reason, StoreError
 from dvcodec.tables import audit
 from dvcodec.tables.delete.committer import Written
 from dvcodec.tables.paimon import PaimonTable, commit
+from dvcodec.tables.paimon import enable as enabling
+from dvcodec.tables.paimon.enable import enable
+from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 from dvcodec.tables.paimon.writable import index_target_size
 from tables.paimon.crafted import MANIFEST_SCHEMA, CraftedFile, Value, craft_table, rewrite_avro, rewrite_json
 from tables.paimon.deleting import assert_clean, delete, deletes, live, open_committer
@@ -476,6 +479,40 @@ def test_without_deletion_vectors_it_is_said_how_to_enable_them(tmp_path: Path, 
     root = craft(tmp_path, [file(0)], **options)
     with pytest.raises(UsageError, match=r"expected the table option deletion-vectors\.enabled = true.*ALTER TABLE"):
         delete(root, {"f0.parquet": [1]})
+
+
+def test_deletion_vectors_are_enabled_by_a_new_schema(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0)], **{"deletion-vectors.enabled": "false", "new": "option"})
+    rewrite_json(root / "schema/schema-0", comment="kept", newMember={"a": 1})
+    before = json.loads((root / "schema/schema-0").read_text())
+    assert enable(PaimonTable(str(root))) == 1
+    after = json.loads((root / "schema/schema-1").read_text())
+    options = before["options"] | {"deletion-vectors.enabled": "true"}
+    assert after == before | {"id": 1, "options": options, "timeMillis": after["timeMillis"]}
+    assert enable(PaimonTable(str(root))) is None
+    delete(root, {"f0.parquet": [3]})
+    assert live(root) == left(3, files=1)
+    assert_clean(root)
+
+
+def test_deletion_vectors_are_not_enabled_where_deletes_are_refused(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0)], **{"deletion-vectors.enabled": "false", "data-evolution.enabled": "true"})
+    with pytest.raises(Unsupported, match="data-evolution"):
+        enable(PaimonTable(str(root)))
+    assert [path.name for path in (root / "schema").iterdir()] == ["schema-0"]
+
+
+def test_a_schema_of_another_writer_is_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = craft(tmp_path, [file(0)], **{"deletion-vectors.enabled": "false"})
+    check = enabling.check_kind
+
+    def slow(base: PaimonSnapshot) -> None:
+        check(base)
+        alter(root)
+
+    monkeypatch.setattr(enabling, "check_kind", slow)
+    with pytest.raises(CommitConflict, match="schema-1 was committed"):
+        enable(PaimonTable(str(root)))
 
 
 def test_a_primary_key_is_refused(tmp_path: Path) -> None:

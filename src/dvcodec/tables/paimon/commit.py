@@ -41,11 +41,16 @@ __all__ = ["PaimonCommitter", "committer"]
 BATCH = 2**63 - 1
 """``commitIdentifier`` of a commit that is not one of a stream."""
 _OF_ONE_COMMIT = frozenset(
-    ["changelogManifestList", "changelogManifestListSize", "changelogRecordCount", "properties", "operation"]
+    [
+        "changelogManifestList",
+        "changelogManifestListSize",
+        "changelogRecordCount",
+        "properties",
+        "operation",
+        "writerVersion",
+    ]
 )
 """Members that say something of the commit that made a snapshot; others hold until they are changed."""
-_WRITER = "writerVersion"
-"""Member with the release of Paimon that wrote a snapshot."""
 _LOST = (Reason.TIMEOUT, Reason.UNAVAILABLE, Reason.UNREACHABLE)
 _MOST = 1 << 24
 """Bytes of a snapshot file."""
@@ -157,8 +162,7 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
         after = before | {name: value for name, value in changed.items() if name not in optional}
         if schema_id != state.schema_id:
             after.pop("statistics", None)
-        gone = _OF_ONE_COMMIT | {_WRITER}
-        return {name: value for name, value in after.items() if value is not None and name not in gone}
+        return {name: value for name, value in after.items() if value is not None and name not in _OF_ONE_COMMIT}
 
     def _check_current(self, base: PaimonSnapshot, state: SnapshotRecord) -> None:
         """Check that nothing was committed, rolled back or altered since the base was read.

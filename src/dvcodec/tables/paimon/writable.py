@@ -14,7 +14,7 @@ from dvcodec.paimon import DELETION_VECTORS, TARGET_SIZE, read_index_manifest
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema
 from dvcodec.tables.paimon.snapshot import ENABLED, PaimonSnapshot
 
-__all__ = ["check_writable", "has_buckets", "index_target_size", "layout_of"]
+__all__ = ["MODIFIABLE", "check_kind", "check_writable", "has_buckets", "index_target_size", "layout_of"]
 
 _USUAL = {
     "type": "table",
@@ -41,14 +41,33 @@ _LAYOUT = (
 """Options that say where files are."""
 _UNITS = {"b": 0, "bytes": 0, "k": 10, "kb": 10, "kibibytes": 10, "m": 20, "mb": 20, "mebibytes": 20, "g": 30, "gb": 30}
 """Of sizes, as powers of two."""
+MODIFIABLE = "deletion-vectors.modifiable"
+"""Table option: whether Paimon's writers may change whether deletion vectors are enabled."""
 _TARGET_SIZE = "deletion-vector.index-file.target-size"
 
 
 def check_writable(base: PaimonSnapshot) -> None:
-    """Refuse a table whose deletes are more, or other, than deletion vectors.
+    """Refuse a table whose deletes are more, or other, than deletion vectors, or that does not have these enabled.
 
     Raises:
         UsageError: deletion vectors are not enabled.
+        Unsupported, DecodeError, OSError: see `check_kind`.
+    """
+    check_kind(base)
+    schema = base.schemas(base.schema_id or 0)
+    if not schema.is_true(ENABLED):
+        raise UsageError(
+            f"{base.table.folder.join(schema.name)}: expected the table option {ENABLED} = true, found "
+            f"{schema.options.get(ENABLED, 'not set')}. Readers ignore deletion vectors without it. To enable them in "
+            f"Spark: ALTER TABLE t SET TBLPROPERTIES ('{MODIFIABLE}' = 'true'), then the same with ('{ENABLED}' = "
+            f"'true')"
+        )
+
+
+def check_kind(base: PaimonSnapshot) -> None:
+    """Refuse a table whose deletes are more, or other, than deletion vectors.
+
+    Raises:
         Unsupported: a kind of table, an option or a metadata field under which a delete is not known to be right.
         DecodeError: the metadata is corrupt.
         OSError: it cannot be read.
@@ -64,12 +83,6 @@ def check_writable(base: PaimonSnapshot) -> None:
         actual = schema.options.get(option, usual).strip().lower()
         if actual not in (usual, ""):
             raise Unsupported(f"table option {option}", source=source, expected=usual or "not set", actual=actual)
-    if not schema.is_true(ENABLED):
-        raise UsageError(
-            f"{source}: expected the table option {ENABLED} = true, found {schema.options.get(ENABLED, 'not set')}. "
-            f"Readers ignore deletion vectors without it. To enable them in Spark: ALTER TABLE t SET TBLPROPERTIES "
-            f"('deletion-vectors.modifiable' = 'true'), then the same with ('{ENABLED}' = 'true')"
-        )
     has_buckets(schema, source)
     index_target_size(schema, source)
     for path, visible in base.visible.items():
