@@ -21,7 +21,7 @@ from dvcodec.tables.paimon import PaimonTable, commit
 from dvcodec.tables.paimon import enable as enabling
 from dvcodec.tables.paimon.enable import enable
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
-from dvcodec.tables.paimon.writable import index_target_size
+from dvcodec.tables.paimon.writable import check_kind, index_target_size
 from tables.paimon.crafted import MANIFEST_SCHEMA, CraftedFile, Value, craft_table, rewrite_avro, rewrite_json
 from tables.paimon.deleting import assert_clean, delete, deletes, live, open_committer
 
@@ -504,10 +504,9 @@ def test_deletion_vectors_are_not_enabled_where_deletes_are_refused(tmp_path: Pa
 
 def test_a_schema_of_another_writer_is_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = craft(tmp_path, [file(0)], **{"deletion-vectors.enabled": "false"})
-    check = enabling.check_kind
 
     def slow(base: PaimonSnapshot) -> None:
-        check(base)
+        check_kind(base)
         alter(root)
 
     monkeypatch.setattr(enabling, "check_kind", slow)

@@ -43,10 +43,9 @@ def enable(table: PaimonTable) -> int | None:
         "options": {**(before.get("options") or {}), ENABLED: "true"},
         "timeMillis": time.time_ns() // 1_000_000,
     }
+    location = folder.join(f"schema/schema-{schema.id + 1}")
     try:
-        folder.storage.put_if_absent(
-            folder.join(f"schema/schema-{schema.id + 1}"), json.dumps(after, indent=2).encode()
-        )
+        folder.storage.put_if_absent(location, json.dumps(after, indent=2).encode())
     except FileExistsError:
         raise CommitConflict(f"{location} was committed by another writer") from None
     return schema.id + 1
