@@ -4,8 +4,8 @@ Specification: Lance's ``table.proto`` (``DeletionFile``) and ``transaction.prot
 
 Deletion files are written here and not by the library's ``LanceFragment.delete_rows``: that takes rows one Python
 integer at a time, does not say how it names the file before it has written it, and does not read it back. The library
-makes the manifest: a ``Delete`` of the fragments as they are, with another deletion file. So statistics, row ids,
-overlays, indices and config stay, and the library updates its flags. Fragments without a live row are left out.
+makes the manifest: a ``Delete`` of the fragments as they are, with another deletion file. So data files, row ids,
+indices and config stay, and the library updates its flags. Fragments without a live row are left out.
 
 The commit is strict: see `next_version`. What the library does after every commit it does after this one too, such as
 removing old versions where the dataset's config demands it (``lance.auto_cleanup.interval``). Where a namespace service
