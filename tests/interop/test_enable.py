@@ -1,16 +1,18 @@
-"""Tables that dvcodec enabled deletion vectors in: Delta does the same by itself, reads them and writes on."""
+"""Tables that dvcodec enabled deletion vectors in: engines do the same by themselves, read them and write on."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from dvcodec.tables import audit, enable, live_batches, open_table
+from dvcodec.tables.delete import committer
+from dvcodec.tables.delete.run import run
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from interop.engines import Engines
+from tables.delete.finders import Where
 
 # A JVM is large: none beside those of the other tests with Spark.
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
@@ -99,6 +101,55 @@ def test_delta_spark(engines: Engines, name: str) -> None:
     check(expected)
     sql("VACUUM TABLE_")
     check(expected)
-    log = sorted((root / "_delta_log").glob("*.json"))
-    operations = [json.loads(path.read_text().splitlines()[0])["commitInfo"]["operation"] for path in log]
-    assert operations[2] == "SET TBLPROPERTIES"
+    (info,) = (one for one in open_table(root).snapshots() if one.id == 2)
+    assert info.operation == "SET TBLPROPERTIES"
+
+
+def ours_delete(root: Path, gone: range) -> None:
+    assert run(committer(open_table(root)), Where("id", gone.__contains__)).committed
+
+
+def assert_clean(root: Path, expected: set[int]) -> None:
+    ours = [one for batch in live_batches(open_table(root), columns=["id"]) for one in batch["id"].to_pylist()]
+    assert (len(ours), set(ours)) == (len(expected), expected)
+    assert audit(open_table(root), orphans=False).findings == ()
+
+
+@pytest.mark.parametrize("partition", [None, "part"])
+def test_paimon_in_java(engines: Engines, partition: str | None) -> None:
+    root = engines.folder / f"paimon-{partition}"
+    off = {"deletion-vectors.enabled": "false"}
+    engines.ask("paimon-create", root=str(root), stop=300, bits=32, partition=partition, options=off)
+    assert enable(open_table(root)).changes == ("deletion-vectors.enabled: false -> true",)
+    expected = set(range(300))
+    assert set(engines.ask("paimon-scan", root=str(root))) == expected
+    engines.ask("paimon-delete", root=str(root), where="id % 7 = 1")
+    expected -= {one for one in expected if one % 7 == 1}
+    assert set(engines.ask("paimon-scan", root=str(root))) == expected
+    assert open_table(root).snapshot().vectors
+    assert_clean(root, expected)
+    engines.ask("paimon-insert", root=str(root), start=300, stop=350)
+    expected |= set(range(300, 350))
+    ours_delete(root, range(20, 40))
+    expected -= set(range(20, 40))
+    assert set(engines.ask("paimon-scan", root=str(root))) == expected
+    engines.ask("paimon-compact", root=str(root))
+    assert set(engines.ask("paimon-scan", root=str(root))) == expected
+    assert_clean(root, expected)
+
+
+def test_iceberg_in_spark(engines: Engines) -> None:
+    root = Path(engines.ask("iceberg-create", name="older", files=2, stop=300, version=2))
+    engines.ask("iceberg-delete", name="older", where="id % 7 = 1")
+    expected = {one for one in range(300) if one % 7 != 1}
+    assert enable(open_table(root)).changes == ("format-version: 2 -> 3",)
+    assert set(engines.ask("iceberg-scan-name", name="older")) == expected
+    engines.ask("iceberg-delete", name="older", where="id % 7 = 2")
+    expected -= {one for one in expected if one % 7 == 2}
+    assert {vector.format for vector in open_table(root).snapshot().vectors} == {"iceberg"}
+    ours_delete(root, range(20, 40))
+    expected -= set(range(20, 40))
+    assert set(engines.ask("iceberg-scan-name", name="older")) == expected
+    engines.ask("iceberg-delete", name="older", where="id = 50")
+    assert set(engines.ask("iceberg-scan-name", name="older")) == expected - {50}
+    assert_clean(root, expected - {50})

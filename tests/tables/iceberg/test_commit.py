@@ -325,7 +325,7 @@ def test_many_commits_keep_few_manifests(crafted: IcebergFiles) -> None:
 def test_many_manifests_of_deletes_are_merged(tmp_path: Path) -> None:
     names = [f"f{number}" for number in range(9)]
     properties = {"commit.manifest.min-count-to-merge": "5"}
-    crafted = craft_table(tmp_path / "t", Commit(data=dict.fromkeys(names, 9)), properties=properties)
+    crafted = build_iceberg(tmp_path / "t", Commit(data=dict.fromkeys(names, 9)), properties=properties)
     writer = writer_of(crafted)
     counts = []
     for name in names:

@@ -4,11 +4,12 @@ Specification: Lance's ``table.proto`` (``DeletionFile``) and ``transaction.prot
 
 Deletion files are written here and not by the library's ``LanceFragment.delete_rows``: that takes rows one Python
 integer at a time, does not say how it names the file before it has written it, and does not read it back. The library
-makes the manifest: a ``Delete`` of the fragments as they are, with another deletion file. So statistics, row ids,
-overlays, indices and config stay, and the library updates its flags. Fragments without a live row are left out.
+makes the manifest: a ``Delete`` of the fragments as they are, with another deletion file. So data files, row ids,
+indices and config stay, and the library updates its flags. Fragments without a live row are left out.
 
 The commit is strict: see `next_version`. What the library does after every commit it does after this one too, such as
-removing old versions where the dataset's config demands it (``lance.auto_cleanup.interval``).
+removing old versions where the dataset's config demands it (``lance.auto_cleanup.interval``). Where a namespace service
+manages the versions of a dataset, its folder does not say so: such a dataset has to be changed through that service.
 """
 
 from __future__ import annotations
@@ -111,15 +112,15 @@ class LanceCommitter(Committer[LanceSnapshot]):
         if max(manifests) != version:
             raise CommitConflict(f"{folder.location}: version {version + 1} is by another writer")
         lance = require_extra("lance.dataset", "lance", "pylance")
-        operation = lance.LanceOperation.Delete(*_changes(base, deletes, written), "")
-        transaction = lance.Transaction(version, operation, str(uuid.uuid4()))
-        files.append(folder.join(f"{TRANSACTIONS}/{version}-{transaction.uuid}.txn"))
+        token = str(uuid.uuid4())
+        files.append(folder.join(f"{TRANSACTIONS}/{version}-{token}.txn"))
         next_version = NextVersion(folder, version, split(manifests[version])[1])
         location, options = of_library(folder.location, folder.storage.options)
         try:
+            operation = lance.LanceOperation.Delete(*_changes(base, deletes, written), "")
             lance.LanceDataset.commit(
                 location,
-                transaction,
+                lance.Transaction(version, operation, token),
                 storage_options=options,
                 max_retries=0,
                 namespace_client=next_version,
