@@ -7,10 +7,10 @@ from pathlib import Path
 
 from dvcodec import RowSet
 from dvcodec.tables import live_batches, open_table
-from dvcodec.tables.delete import committer
-from dvcodec.tables.delete.run import run
+from dvcodec.tables.deleting import committer
+from dvcodec.tables.deleting.run import run
 from samples import delta_log
-from tables.delete.finders import Where
+from tables.deleting.finders import Where
 
 __all__ = ["GONE", "TABLES", "delete", "ids"]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from dvcodec.tables import audit, live_batches, open_table
-from dvcodec.tables.delete import committer
-from dvcodec.tables.delete.run import Deletion, run
+from dvcodec.tables.deleting import committer
+from dvcodec.tables.deleting.run import Deletion, run
 from interop.engines import Engines
-from tables.delete.finders import Where
+from tables.deleting.finders import Where
 
 # A JVM is large: none beside those of the other tests with Spark.
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]

@@ -9,13 +9,13 @@ import pytest
 from dvcodec import CommitUnknown, StoreError
 from dvcodec.io import Storage
 from dvcodec.tables import audit, open_table
-from dvcodec.tables.delete import committer
-from dvcodec.tables.delete.run import Deletion, run
+from dvcodec.tables.deleting import committer
+from dvcodec.tables.deleting.run import Deletion, run
 from lake.buckets import Bucket
 from lake.proxy import Fault
 from samples import delta_log
-from tables.delete.finders import Where
-from tables.delete.races import ids, race
+from tables.deleting.finders import Where
+from tables.deleting.races import ids, race
 
 
 def delete(bucket: Bucket, url: str, first: int) -> Deletion:

@@ -12,12 +12,12 @@ import pytest
 from dvcodec import CommitConflict, CommitUnknown, StoreError
 from dvcodec.io import Storage
 from dvcodec.tables import audit, open_table
-from dvcodec.tables.delete.run import Deletion, run
+from dvcodec.tables.deleting.run import Deletion, run
 from dvcodec.tables.lance.commit import committer
 from dvcodec.tables.lance.table import LanceTable
 from lake.buckets import Bucket
 from lake.proxy import Fault
-from tables.delete.finders import Where
+from tables.deleting.finders import Where
 
 PUBLISHED = "18446744073709551613.manifest"
 """The second version; the library writes it under a temporary name first, which begins in the same way."""

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dvcodec.tables.bounds import ColumnBounds, ending_text, may_be_true, safe_text
-from tables.delete.plain import exact_bounds
-from tables.delete.statements import SCHEMA, random_rows, random_statement
+from tables.deleting.plain import exact_bounds
+from tables.deleting.statements import SCHEMA, random_rows, random_statement
 
 N = pc.field("n")
 INT = pa.schema([("n", pa.int64())])

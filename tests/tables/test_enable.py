@@ -17,7 +17,7 @@ from dvcodec import CommitConflict, RowSet, Unsupported, UsageError
 from dvcodec.io import Storage
 from dvcodec.tables import enable, live_batches, open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.delete.run import run as delete
+from dvcodec.tables.deleting.run import run as delete
 from dvcodec.tables.delta.actions import Protocol
 from dvcodec.tables.delta.commit import committer
 from dvcodec.tables.delta.enable import with_vectors
@@ -26,7 +26,7 @@ from dvcodec.tables.iceberg.commit import committer as iceberg_committer
 from dvcodec.tables.json_fields import JsonFields
 from samples import iceberg_table as iceberg
 from samples.paimon_table import PaimonFile, build_paimon
-from tables.delete.finders import Where
+from tables.deleting.finders import Where
 from tables.iceberg.deleting import delete as commit_delete
 
 PROPERTY = "delta.enableDeletionVectors"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dvcodec.tables.auditing import Audit, audit
     from dvcodec.tables.changes import history
     from dvcodec.tables.convert import Conversion, convert_table
+    from dvcodec.tables.deleting import Deletion, delete
     from dvcodec.tables.enabling import Enabled, enable
     from dvcodec.tables.findings import Finding, Severity
     from dvcodec.tables.live import deleted_rows, export_live, live_batches
@@ -43,6 +44,7 @@ __all__ = [
     "Conversion",
     "DataFile",
     "DeletedRows",
+    "Deletion",
     "DeletionVector",
     "Enabled",
     "Finding",
@@ -59,6 +61,7 @@ __all__ = [
     "TableKind",
     "audit",
     "convert_table",
+    "delete",
     "deleted_rows",
     "enable",
     "export_live",
@@ -75,6 +78,7 @@ _HOMES = {
     "auditing": ("Audit", "audit"),
     "changes": ("history",),
     "convert": ("Conversion", "convert_table"),
+    "deleting": ("Deletion", "delete"),
     "enabling": ("Enabled", "enable"),
     "findings": ("Finding", "Severity"),
     "live": ("deleted_rows", "export_live", "live_batches"),

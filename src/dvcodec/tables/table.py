@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dvcodec.core.errors import UsageError
 from dvcodec.tables.folder import Folder, StoredFile
@@ -19,13 +19,10 @@ from dvcodec.tables.path_matching import PathMatcher
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    from dvcodec.core.rowset import RowSet
     from dvcodec.tables.bounds import ColumnBounds
-    from dvcodec.tables.delete import Deletion, Isolation, KeySource
+    from dvcodec.tables.deleting import Deletion
     from dvcodec.tables.findings import Finding
-    from dvcodec.tables.reading import Progress
 
 __all__ = ["Snapshot", "Table"]
 
@@ -299,34 +296,13 @@ class Table(ABC):
             OSError: it cannot be read.
         """
 
-    def delete(
-        self,
-        where: pc.Expression | str | None = None,
-        *,
-        keys: KeySource | None = None,
-        on: Sequence[str] = (),
-        positions: Mapping[str, RowSet] | KeySource | None = None,
-        isolation: Isolation = "snapshot",
-        dry_run: bool = False,
-        retries: int | None = None,
-        threads: int | None = None,
-        progress: Progress | None = None,
-    ) -> Deletion:
-        """Delete rows and commit; see `dvcodec.tables.delete.delete`."""
-        from dvcodec.tables.delete import delete  # noqa: PLC0415  (it is built on tables)
+    def delete(self, *_: Any, **__: Any) -> Deletion:
+        """Delete rows and commit; see `dvcodec.tables.delete`, whose other arguments these are.
 
-        return delete(
-            self,
-            where,
-            keys=keys,
-            on=on,
-            positions=positions,
-            isolation=isolation,
-            dry_run=dry_run,
-            retries=retries,
-            threads=threads,
-            progress=progress,
-        )
+        Raises:
+            UsageError: also for a format whose deletes only its own library commits (scorch).
+        """
+        raise UsageError(f"{self.location}: rows of this format are deleted by its own library")
 
     def stored_files(self) -> Iterator[StoredFile]:
         """List all files below the table's folder.

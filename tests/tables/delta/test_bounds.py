@@ -121,7 +121,7 @@ def rows_fields() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("by", [None, "word", "day", "time", "price"])
 def test_what_deltalake_writes(by: str | None, tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake")
-    from tables.delete.statements import SCHEMA, random_rows
+    from tables.deleting.statements import SCHEMA, random_rows
 
     chance = random.Random(5)
     for count in (1, 30):

@@ -13,12 +13,12 @@ import pytest
 
 from dvcodec import CommitConflict, RowSet, Unsupported, UsageError
 from dvcodec.tables import audit, live_batches, open_table
-from dvcodec.tables.delete.run import Deletion, run
+from dvcodec.tables.deleting.run import Deletion, run
 from dvcodec.tables.delta.commit import DeltaCommitter, committer
 from dvcodec.tables.delta.table import DeltaTable
 from samples import delta_log
-from tables.delete.finders import Where
-from tables.delete.races import race
+from tables.deleting.finders import Where
+from tables.deleting.races import race
 
 
 def ids(folder: Path) -> list[int]:

@@ -1,4 +1,4 @@
-"""Delete rows by position through a committer, as `dvcodec.tables.delete.run` does, once."""
+"""Delete rows by position through a committer, as `dvcodec.tables.deleting.run` does, once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dvcodec import RowSet
-from dvcodec.tables.delete.committer import Committer, FileDelete
+from dvcodec.tables.deleting.committer import Committer, FileDelete
 from dvcodec.tables.new_files import new_files
 
 

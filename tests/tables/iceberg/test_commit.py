@@ -17,7 +17,7 @@ import pytest
 from dvcodec import RowSet
 from dvcodec.core.errors import CommitConflict, Unsupported, UsageError
 from dvcodec.tables import audit, open_table
-from dvcodec.tables.delete.committer import Written
+from dvcodec.tables.deleting.committer import Written
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import IcebergCommitter, Retries, committer
 from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg

@@ -19,7 +19,7 @@ from dvcodec.io.store import LocalStore, Reason, StoreError
 from dvcodec.lance import read_manifest
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.delete.committer import FileDelete
+from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.lance import commit as module
 from dvcodec.tables.lance.commit import LanceCommitter, committer
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot

@@ -1,4 +1,4 @@
-"""Deletes by position, committed as `dvcodec.tables.delete.run` does, in one attempt."""
+"""Deletes by position, committed as `dvcodec.tables.deleting.run` does, in one attempt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from dvcodec import CommitUnknown, RowSet
 from dvcodec.tables import audit
-from dvcodec.tables.delete.committer import FileDelete, Written
+from dvcodec.tables.deleting.committer import FileDelete, Written
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import vectors_of
 from dvcodec.tables.new_files import new_files

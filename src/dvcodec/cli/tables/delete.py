@@ -12,8 +12,8 @@ from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Kind, TableName, Threads
 from dvcodec.core.errors import UsageError
 from dvcodec.tables import open_table
-from dvcodec.tables.delete import Deletion, Isolation
-from dvcodec.tables.delete import delete as delete_rows
+from dvcodec.tables.deleting import Deletion, Isolation
+from dvcodec.tables.deleting import delete as delete_rows
 
 
 def delete(

@@ -18,7 +18,7 @@ from dvcodec.core.errors import CommitConflict, CommitUnknown, NotCanonical, Usa
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
 from dvcodec.io.store import Reason, StoreError
-from dvcodec.tables.delete.committer import Committer, FileDelete, Written
+from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
 from dvcodec.tables.delta.actions import AddFile
 from dvcodec.tables.delta.log import LOG
 from dvcodec.tables.delta.protocol import check_writer

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.delta.actions import AddFile, LoggedVector, Protocol, RemoveFile, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.delta.log import LOG, Log
@@ -16,7 +17,6 @@ from dvcodec.tables.delta.snapshot import DeltaSnapshot, read_schema
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.table import Table
 
 __all__ = ["DeltaTable", "open"]
 
@@ -42,7 +42,7 @@ def open(  # noqa: A001  (every kind of table has one)
     return DeltaTable(folder, Log.from_names(folder.join(LOG), names), last)
 
 
-class DeltaTable(Table):
+class DeltaTable(WritableTable):
     """A Delta table; see `dvcodec.tables.Table`.
 
     Attributes:

@@ -19,7 +19,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.io import read_window
 from dvcodec.io.target import local_path
-from dvcodec.tables.delete.committer import Committer, FileDelete, Written
+from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
 from dvcodec.tables.iceberg.change import Change, properties_of
 from dvcodec.tables.iceberg.contradictions import VECTORS_VERSION
 from dvcodec.tables.iceberg.features import refuse_unknown, refuse_without_vectors

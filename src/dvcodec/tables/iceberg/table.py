@@ -13,6 +13,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import split
+from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.deletes import PositionDeletes
@@ -23,7 +24,6 @@ from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.model import NO_SNAPSHOT, SnapshotInfo, TableKind
-from dvcodec.tables.table import Table
 
 if TYPE_CHECKING:
     from dvcodec.tables.iceberg.place import Place
@@ -77,7 +77,7 @@ def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A0
     return IcebergTable(replace(folder, location=above, recorded=metadata.location), metadata, passed_over)
 
 
-class IcebergTable(Table):
+class IcebergTable(WritableTable):
     """An Iceberg table as one metadata file describes it.
 
     A snapshot opened by its id has the columns of the schema that it was written with, the current one those of the

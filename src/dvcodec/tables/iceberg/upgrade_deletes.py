@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from dvcodec.core.errors import CommitConflict
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.delete.committer import FileDelete
+from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.iceberg.commit import IcebergCommitter
 from dvcodec.tables.iceberg.equality import EqualityMatcher
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry

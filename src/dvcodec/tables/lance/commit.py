@@ -29,7 +29,7 @@ from dvcodec.io.paths import split
 from dvcodec.io.target import local_path
 from dvcodec.lance import DeletionFile, choose_kind, read_deletion_file, read_manifest
 from dvcodec.lance.deletions import encode_deletion_file
-from dvcodec.tables.delete.committer import Committer, FileDelete, Written
+from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
 from dvcodec.tables.lance.files import DELETIONS, TRANSACTIONS
 from dvcodec.tables.lance.next_version import NextVersion
 from dvcodec.tables.lance.rows import of_library, open_version

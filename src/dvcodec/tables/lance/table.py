@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.io.parallel import run_bounded
 from dvcodec.lance import Fragment, Manifest, manifest_version, read_manifest, read_operation
+from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, Place, data_file_place, deletion_file_place, needed
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.table import Table
 
 __all__ = ["KNOWN_FLAGS", "LanceTable", "open"]
 
@@ -39,7 +39,7 @@ def open(location: Folder | str | os.PathLike[str]) -> LanceTable:  # noqa: A001
     return table
 
 
-class LanceTable(Table):
+class LanceTable(WritableTable):
     """A Lance dataset; see `Table`."""
 
     kind = TableKind.LANCE

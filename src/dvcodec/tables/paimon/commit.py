@@ -26,7 +26,7 @@ from dvcodec.core.errors import CommitConflict, CommitUnknown, UsageError
 from dvcodec.io import open_sink
 from dvcodec.io.store import Reason, StoreError
 from dvcodec.paimon import read_index_manifest, write_index_manifest
-from dvcodec.tables.delete.committer import Committer, FileDelete, Written
+from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
 from dvcodec.tables.json_fields import parse_json
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.metadata import SnapshotRecord, numbered, read_snapshot

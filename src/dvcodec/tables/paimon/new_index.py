@@ -22,7 +22,7 @@ from dvcodec.io.paths import split
 from dvcodec.io.target import local_path
 from dvcodec.paimon import DELETION_VECTORS, IndexFile, IndexManifestEntry
 from dvcodec.paimon.index_file import roll_index_files
-from dvcodec.tables.delete.committer import FileDelete, Written
+from dvcodec.tables.deleting.committer import FileDelete, Written
 from dvcodec.tables.model import DataFile, DeletionVector
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import DataFileMeta

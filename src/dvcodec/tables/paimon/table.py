@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.paimon import IndexManifestEntry, read_index_manifest
+from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.paimon.files import Layout
@@ -16,7 +17,6 @@ from dvcodec.tables.paimon.references import referenced_files
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 from dvcodec.tables.paimon.vectors import vectors_of_entry
 from dvcodec.tables.paimon.visible import visible_records
-from dvcodec.tables.table import Table
 
 __all__ = ["PaimonTable", "open"]
 
@@ -26,7 +26,7 @@ def open(location: Folder | str | os.PathLike[str]) -> PaimonTable:  # noqa: A00
     return PaimonTable(Folder.of(location))
 
 
-class PaimonTable(Table):
+class PaimonTable(WritableTable):
     """A Paimon table, read from its folder.
 
     Its snapshots include expired ones that are tagged. A snapshot opened by its id has the schema that it was

@@ -7,7 +7,7 @@ from typing import Any
 
 from dvcodec import RowSet
 from dvcodec.tables import DataFile, Snapshot
-from dvcodec.tables.delete.finder import Finder
+from dvcodec.tables.deleting.finder import Finder
 
 
 class Where(Finder):

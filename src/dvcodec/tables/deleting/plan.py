@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.parallel import run_bounded
-from dvcodec.tables.delete.committer import FileDelete
-from dvcodec.tables.delete.finder import Finder
 from dvcodec.tables.deletes import Deletes
+from dvcodec.tables.deleting.committer import FileDelete
+from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.model import DataFile, vectors_of
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Snapshot

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from dvcodec import UsageError
 from dvcodec.core.errors import MissingExtra
-from dvcodec.tables.delete import engine
-from dvcodec.tables.delete.sql import SqlCondition
-from tables.delete.plain import PlainTable
-from tables.delete.statements import random_rows, random_statement
+from dvcodec.tables.deleting import engine
+from dvcodec.tables.deleting.sql import SqlCondition
+from tables.deleting.plain import PlainTable
+from tables.deleting.statements import random_rows, random_statement
 
 pytest.importorskip("duckdb", "2.0")
 
@@ -204,7 +204,7 @@ def test_types_that_duckdb_does_not_have() -> None:
 
 
 def test_only_what_is_named_is_read(tmp_path: Path) -> None:
-    from dvcodec.tables.delete.predicate import where_finder
+    from dvcodec.tables.deleting.predicate import where_finder
 
     table = PlainTable(tmp_path, ROWS.drop_columns(["half", "nothing", "coded"]))
     finder = where_finder("d = 0.1 AND part.x = 1")

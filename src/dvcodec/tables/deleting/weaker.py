@@ -17,7 +17,7 @@ from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.tables.delete.engine import Engine
+from dvcodec.tables.deleting.engine import Engine
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,11 +16,11 @@ import pytest
 
 from dvcodec import UsageError
 from dvcodec.core.errors import MissingExtra, NotCanonical
-from dvcodec.tables.delete import key_store
-from dvcodec.tables.delete.key_store import DiskKeys, MemoryKeys
-from dvcodec.tables.delete.keys import keys_finder
-from tables.delete.plain import PlainTable
-from tables.delete.statements import random_rows
+from dvcodec.tables.deleting import key_store
+from dvcodec.tables.deleting.key_store import DiskKeys, MemoryKeys
+from dvcodec.tables.deleting.keys import keys_finder
+from tables.deleting.plain import PlainTable
+from tables.deleting.statements import random_rows
 
 NAN = float("nan")
 

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.tables.bounds import ColumnBounds, may_be_true
 from dvcodec.tables.columns import chosen
-from dvcodec.tables.delete.engine import Engine
-from dvcodec.tables.delete.matching import Condition, free_name, one_line
-from dvcodec.tables.delete.weaker import Literals, weaker
+from dvcodec.tables.deleting.engine import Engine
+from dvcodec.tables.deleting.matching import Condition, free_name, one_line
+from dvcodec.tables.deleting.weaker import Literals, weaker
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:

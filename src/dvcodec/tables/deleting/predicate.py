@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.tables.bounds import ColumnBounds, may_be_true
-from dvcodec.tables.delete.finder import Finder
-from dvcodec.tables.delete.matching import Condition, ConditionFinder, free_name, one_line
-from dvcodec.tables.delete.sql import SqlCondition
+from dvcodec.tables.deleting.finder import Finder
+from dvcodec.tables.deleting.matching import Condition, ConditionFinder, free_name, one_line
+from dvcodec.tables.deleting.sql import SqlCondition
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:

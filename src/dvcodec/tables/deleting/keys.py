@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
 from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.delete.arrow_input import open_batches
-from dvcodec.tables.delete.finder import Finder
-from dvcodec.tables.delete.key_store import POSITION, KeyStore, MemoryKeys, store_keys
-from dvcodec.tables.delete.key_types import cast_keys, joinable, plain_values
-from dvcodec.tables.delete.matching import BATCH_ROWS, Condition, ConditionFinder
+from dvcodec.tables.deleting.arrow_input import open_batches
+from dvcodec.tables.deleting.finder import Finder
+from dvcodec.tables.deleting.key_store import POSITION, KeyStore, MemoryKeys, store_keys
+from dvcodec.tables.deleting.key_types import cast_keys, joinable, plain_values
+from dvcodec.tables.deleting.matching import BATCH_ROWS, Condition, ConditionFinder
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dvcodec.tables.delete.arrow_input import ArrowInput
+    from dvcodec.tables.deleting.arrow_input import ArrowInput
 
 __all__ = ["keys_finder"]
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dvcodec import RowSet, UsageError
-from dvcodec.tables.delete.positions import positions_finder
+from dvcodec.tables.deleting.positions import positions_finder
 from samples.memory_table import ROWS, FakeTable, make_table
 
 

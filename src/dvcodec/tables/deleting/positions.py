@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, TypeAlias
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, vectors_from_arrow
-from dvcodec.tables.delete.arrow_input import open_batches
-from dvcodec.tables.delete.finder import Finder
+from dvcodec.tables.deleting.arrow_input import open_batches
+from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.naming import named_files
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
     from dvcodec.core.bitmap_set import Positions
-    from dvcodec.tables.delete.arrow_input import ArrowInput
+    from dvcodec.tables.deleting.arrow_input import ArrowInput
 
     PositionsInput: TypeAlias = Mapping[str, Positions] | ArrowInput
 

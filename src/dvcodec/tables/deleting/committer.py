@@ -57,7 +57,7 @@ class Written:
 class Committer(ABC, Generic[S]):
     """Commits deletes to one table.
 
-    `dvcodec.tables.delete.run` calls `current`, `check`, then `write` and `commit`, and repeats this after a conflict.
+    `run` calls `current` and `check`, then `write` and `commit`, and repeats this after a conflict.
     """
 
     @abstractmethod

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.delete.committer import Committer
-from dvcodec.tables.delete.finder import Finder
-from dvcodec.tables.delete.run import RETRIES, Deletion, Isolation, run
+from dvcodec.tables.deleting.committer import Committer
+from dvcodec.tables.deleting.finder import Finder
+from dvcodec.tables.deleting.run import RETRIES, Deletion, Isolation, run
 from dvcodec.tables.model import TableKind
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Table
@@ -109,14 +109,14 @@ def _finder(
     if (keys is None) != (not on):
         raise UsageError("keys and on go together: on names the columns of the key")
     if where is not None:
-        from dvcodec.tables.delete.predicate import where_finder  # noqa: PLC0415  (each has packages of its own)
+        from dvcodec.tables.deleting.predicate import where_finder  # noqa: PLC0415  (each has packages of its own)
 
         return where_finder(where)
     if keys is not None:
-        from dvcodec.tables.delete.keys import keys_finder  # noqa: PLC0415
+        from dvcodec.tables.deleting.keys import keys_finder  # noqa: PLC0415
 
         return keys_finder(keys, on)
-    from dvcodec.tables.delete.positions import positions_finder  # noqa: PLC0415
+    from dvcodec.tables.deleting.positions import positions_finder  # noqa: PLC0415
 
     assert positions is not None  # noqa: S101
     return positions_finder(positions)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dvcodec.tables import live_batches, open_table
-from tables.delete.racer import WIDTH
+from tables.deleting.racer import WIDTH
 
 TESTS = Path(__file__).parents[2]
 
@@ -25,7 +25,7 @@ def race(target: str, writers: int, deletes: int, options: Mapping[str, Any] | N
     path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", "tables.delete.racer", target, *map(str, (i, writers, deletes)), given],
+            [sys.executable, "-m", "tables.deleting.racer", target, *map(str, (i, writers, deletes)), given],
             env=os.environ | {"PYTHONPATH": path},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

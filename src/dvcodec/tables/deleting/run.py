@@ -15,9 +15,9 @@ from typing import Any, Literal, TypeAlias
 
 from dvcodec.core.errors import CommitConflict, DecodeError, UsageError
 from dvcodec.io import remove
-from dvcodec.tables.delete.committer import Committer, Written
-from dvcodec.tables.delete.finder import Finder
-from dvcodec.tables.delete.plan import Plan, added_files, plan_again, plan_deletes
+from dvcodec.tables.deleting.committer import Committer, Written
+from dvcodec.tables.deleting.finder import Finder
+from dvcodec.tables.deleting.plan import Plan, added_files, plan_again, plan_deletes
 from dvcodec.tables.reading import Progress
 
 __all__ = ["Deletion", "Isolation", "run"]

@@ -10,9 +10,9 @@ import json
 import sys
 
 from dvcodec.tables import open_table
-from dvcodec.tables.delete import committer
-from dvcodec.tables.delete.run import run
-from tables.delete.finders import Where
+from dvcodec.tables.deleting import committer
+from dvcodec.tables.deleting.run import run
+from tables.deleting.finders import Where
 
 WIDTH = 3
 """Rows of a delete; the next one begins a row later, so that each row is deleted by up to three writers."""

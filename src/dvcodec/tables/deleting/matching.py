@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.delete.finder import Finder
+from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.physical import checked_rows
 from dvcodec.tables.table import Snapshot

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import DvcodecError
 from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.delete.engine import Engine
+from dvcodec.tables.deleting.engine import Engine
 
 if TYPE_CHECKING:
     import pyarrow as pa

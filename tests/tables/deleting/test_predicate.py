@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dvcodec.tables.delete.predicate import where_finder
-from tables.delete.plain import PlainTable
-from tables.delete.statements import Statement, matching, random_rows, random_statement, to_sqlite
+from dvcodec.tables.deleting.predicate import where_finder
+from tables.deleting.plain import PlainTable
+from tables.deleting.statements import Statement, matching, random_rows, random_statement, to_sqlite
 
 STATEMENTS = 200
 
