@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Literal, TypeAlias
 
@@ -47,7 +47,7 @@ class Deletion:
 
     snapshot: int
     committed: bool
-    plan: Plan
+    plan: Plan = field(repr=False)
     retries: int = 0
     bytes_written: int = 0
 
