@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import operator
 import random
 import sqlite3
 from collections.abc import Callable
@@ -34,6 +35,16 @@ SCHEMA = pa.schema(
     ]
 )
 WORDS = ("", "a", "A", "ab", "b", "it's", "ż", "zz", "\U0001f600", "position")
+
+
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @dataclass(frozen=True)
@@ -141,16 +152,8 @@ def literal(chance: random.Random, name: str) -> tuple[str, str, Any]:
 def comparison(chance: random.Random) -> Statement:
     sql, lite, column, values = operand(chance)
     value = values()
-    sign, compare = chance.choice(
-        (
-            ("=", lambda a, b: a == b),
-            ("<>", lambda a, b: a != b),
-            ("<", lambda a, b: a < b),
-            ("<=", lambda a, b: a <= b),
-            (">", lambda a, b: a > b),
-            (">=", lambda a, b: a >= b),
-        )
-    )
+    sign = chance.choice(list(COMPARISONS))
+    compare = COMPARISONS[sign]
     mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
     if chance.random() < 0.3:
         return Statement(
