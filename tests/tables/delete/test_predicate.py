@@ -153,14 +153,15 @@ def test_records_that_are_not_rows(tmp_path: Path) -> None:
 
     table = PlainTable(tmp_path, pa.table({"a": [1, 0, 3, 0]}))
     state: Any = table.states[0]
-    table.states = [Kept(table, state.info, state.data_files, ())]
+    states: list[Any] = [Kept(table, state.info, state.data_files, ())]
+    table.states = states
     assert found(table, pc.divide(pc.scalar(6), A) > 0) == ([{0, 2}], 0)
 
 
 def test_files_that_are_not_as_recorded(tmp_path: Path) -> None:
     table = PlainTable(tmp_path, SOME)
     state: Any = table.states[0]
-    table.states = [replace(state, data_files=(replace(state.data_files[0], physical_rows=5),))]  # type: ignore[type-var]
+    table.states = [replace(state, data_files=(replace(state.data_files[0], physical_rows=5),))]
     with pytest.raises(NotCanonical, match="rows of the data file"):
         found(table, A > 1)
 

@@ -90,10 +90,10 @@ class _ExpressionCondition(Condition):
         import pyarrow as pa  # noqa: PLC0415
 
         try:
-            found = batch.filter(self._expression)
+            found = pa.Table.from_batches([batch]).filter(self._expression)  # of a batch, pyarrow 19 fails without rows
         except pa.ArrowException as err:
             raise UsageError(f"{self.name}: {one_line(err)} (columns {', '.join(self.columns)})") from None
-        return np.asarray(found.column(self.position))
+        return np.asarray(found.column(self.position), np.int64)
 
 
 def _problem(expression: pc.Expression, schema: pa.Schema) -> str | None:
