@@ -146,6 +146,8 @@ def literal(chance: random.Random, name: str) -> tuple[str, str, Any]:
     sql = {"word": quoted, "day": f"DATE {quoted}", "time": f"TIMESTAMPTZ {quoted}"}.get(name, str(value))
     if name in ("day", "time", "n") and chance.random() < 0.3:
         sql = quoted
+    elif name in ("n", "small") and chance.random() < 0.3:
+        sql += chance.choice((".0", "e0"))
     return sql, lite, pa.scalar(value, SCHEMA.field(name).type)
 
 

@@ -5,7 +5,8 @@ by AND and OR. Whatever else there is counts as true: files are then not skipped
 
 A value takes part only if the column's type has it exactly, and the comparison is one in the order of that type: text
 compared with a number is not, as DuckDB makes numbers of the text, nor is an integer compared with a float, which is
-compared as a float. DuckDB itself evaluates the values.
+compared as a float. DuckDB itself evaluates the values. Nothing is taken of text with a ``COLLATE``, which changes the
+order of what is beside it.
 """
 
 from __future__ import annotations
@@ -142,9 +143,13 @@ def weaker(node: dict[str, Any], literals: Literals) -> pc.Expression | None:
             left, right, compare = right, left, _MIRRORED[compare]
         return _comparison(left, compare, [right], literals)
     if kind == "BETWEEN" and word == "COMPARE_BETWEEN":
-        ends = ((ge, node["lower"]), (le, node["upper"]))
-        known = [part for how, end in ends if (part := _comparison(node["input"], how, [end], literals)) is not None]
-        return reduce(and_, known) if known else None
+        name = _column(node["input"], literals)
+        ends = None if name is None else literals.values(name, [node["lower"], node["upper"]])
+        if ends is None or len(ends) != 2:  # one end decides how the other is compared
+            return None
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        return (pc.field(name) >= ends[0]) & (pc.field(name) <= ends[1])
     if kind == "OPERATOR":
         first, *others = node["children"]
         name = _column(first, literals)
