@@ -258,6 +258,9 @@ def test_what_follows_from_a_predicate(seed: int) -> None:
         ("i IN (1, 2e0)", None),
         ("i BETWEEN 1 AND 2", "(i >= 1) and (i <= 2)"),
         ("i BETWEEN 9007199254740993 AND 1e16", None),  # both are compared as floats
+        ("f < 'nan'", None),
+        ("f <= 'nan'::DOUBLE", None),
+        ("f < 'inf'", "(f < inf)"),
         ("i BETWEEN 1 AND NULL", None),
         ("i BETWEEN 1 AND f", None),
         ("s = 'A' COLLATE NOCASE", None),

@@ -12,6 +12,7 @@ order of what is beside it.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -95,7 +96,8 @@ class Literals:
         names = [f"k{i}" for i in range(len(nodes))]
         try:
             given = f"({self._text(nodes)}) AS given({', '.join(names)})"
-            found = self._row(f"SELECT {', '.join(f'typeof({name})' for name in names)} FROM {given}")  # noqa: S608  (of names made here)
+            typeof = ", ".join(f"typeof({name})" for name in names)
+            found = self._row(f"SELECT {typeof} FROM {given}")  # noqa: S608  (the tree was checked)
             casts, checks = [], []
             for name, node, other in zip(names, nodes, map(str, found), strict=True):
                 if other == '"NULL"':
@@ -103,16 +105,17 @@ class Literals:
                 if not _ordered_alike(kind, other, node):
                     return None
                 casts.append(f"TRY_CAST({name} AS {kind})")
-                same = (
-                    _family(other) != "text" or _family(kind) == "text"
-                )  # other text becomes what the cast makes of it
-                checks.append(f"{name} = {casts[-1]}" if same else f"{casts[-1]} IS NOT NULL")
+                # A literal of text becomes what the cast makes of it, whatever that is.
+                converted = _family(other) == "text" and _family(kind) != "text"
+                checks.append(f"{casts[-1]} IS NOT NULL" if converted else f"{name} = {casts[-1]}")
             if not casts:
                 return []
             row = self._row(f"SELECT {', '.join([*casts, *checks])} FROM {given}")  # noqa: S608
             if any(check.as_py() is not True for check in row[len(casts) :]):
                 return None
-            return [value.cast(self.schema.field(column).type) for value in row[: len(casts)]]
+            values = [value.cast(self.schema.field(column).type) for value in row[: len(casts)]]
+            # NaN is greater than all in SQL, and not comparable in pyarrow.
+            return None if _family(kind) == "float" and any(map(_is_nan, values)) else values
         except (self.engine.error, pa.ArrowException):
             return None
 
@@ -190,6 +193,10 @@ def _is_constant(node: Any) -> bool:
     if isinstance(node, dict):
         return node.get("class") != "COLUMN_REF" and all(map(_is_constant, node.values()))
     return all(map(_is_constant, node)) if isinstance(node, list) else True
+
+
+def _is_nan(value: Any) -> bool:
+    return bool(math.isnan(value.as_py()))
 
 
 def _family(kind: str) -> str | None:
