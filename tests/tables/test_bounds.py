@@ -88,13 +88,24 @@ def test_no_matching_row_is_left_out(seed: int, count: int, spread: int) -> None
 
 
 def test_partition_values() -> None:
-    for value in (5, "x", b"x", 1.5, True):
+    for value in (5, "x", b"x", True):
         scalar = pa.scalar(value)
         assert ColumnBounds.of_partition(scalar) == ColumnBounds(scalar, scalar, nulls=False, constant=True)
     null = pa.scalar(None, pa.int64())
     assert ColumnBounds.of_partition(null) == ColumnBounds(values=False, constant=True)
     assert ColumnBounds.of_partition(null).value(pa.int64()) == null
-    assert not ColumnBounds.of_partition(pa.scalar(float("nan"))).constant
+    assert ColumnBounds.of_partition(pa.scalar(float("nan"))) == ColumnBounds(nulls=False)
+    zero = pa.scalar(0.0)
+    assert ColumnBounds.of_partition(zero) == ColumnBounds(zero, zero, nulls=False)
+
+
+def test_zero_and_its_negative() -> None:
+    schema = pa.schema([("x", pa.float64())])
+    where = pc.divide(pc.scalar(1.0), pc.field("x")) < 0
+    for zero in (0.0, -0.0):
+        known = {"x": ColumnBounds(pa.scalar(zero), pa.scalar(zero))}
+        assert may_be_true(where, schema, known)
+        assert not may_be_true(pc.field("x") > 0, schema, known)
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=4), st.text(st.characters(codec="utf-8"), max_size=4))

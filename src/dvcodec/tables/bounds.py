@@ -51,6 +51,8 @@ class ColumnBounds:
             return cls(values=False, constant=True)
         if value != value:  # noqa: PLR0124  (NaN has no order)
             return cls(nulls=False)
+        if _is_float(value):  # zero may be its negative in the rows
+            return cls(value, value, nulls=False)
         return cls(value, value, nulls=False, constant=True)
 
     def value(self, kind: pa.DataType) -> pa.Scalar[Any]:
@@ -103,12 +105,19 @@ def _cases(name: str, known: ColumnBounds) -> list[pc.Expression]:
     if known.values:
         parts = [] if known.lower is None else [column >= known.lower]
         parts += [] if known.upper is None else [column <= known.upper]
-        if known.lower is not None and known.lower == known.upper:  # pyarrow does not see that the range is one value
+        one = known.lower is not None and known.lower == known.upper
+        if one and not _is_float(known.lower):  # pyarrow does not see that the range is one value
             parts = [column == known.lower]
         found.append(reduce(and_, parts) if parts else column.is_valid())
     if known.nulls:
         found.append(column.is_null())
     return found
+
+
+def _is_float(value: Any) -> bool:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return bool(pa.types.is_floating(value.type))
 
 
 @lru_cache(maxsize=1)

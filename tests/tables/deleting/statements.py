@@ -37,6 +37,16 @@ SCHEMA = pa.schema(
 WORDS = ("", "a", "A", "ab", "b", "it's", "ż", "zz", "\U0001f600", "position")
 
 
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
 @dataclass(frozen=True)
 class Statement:
     """A predicate in three spellings; `expression` is None if pyarrow has none that means the same."""
@@ -136,22 +146,16 @@ def literal(chance: random.Random, name: str) -> tuple[str, str, Any]:
     sql = {"word": quoted, "day": f"DATE {quoted}", "time": f"TIMESTAMPTZ {quoted}"}.get(name, str(value))
     if name in ("day", "time", "n") and chance.random() < 0.3:
         sql = quoted
+    elif name in ("n", "small") and chance.random() < 0.3:
+        sql += chance.choice((".0", "e0"))
     return sql, lite, pa.scalar(value, SCHEMA.field(name).type)
 
 
 def comparison(chance: random.Random) -> Statement:
     sql, lite, column, values = operand(chance)
     value = values()
-    sign, compare = chance.choice(
-        (
-            ("=", operator.eq),
-            ("<>", operator.ne),
-            ("<", operator.lt),
-            ("<=", operator.le),
-            (">", operator.gt),
-            (">=", operator.ge),
-        )
-    )
+    sign = chance.choice(list(COMPARISONS))
+    compare = COMPARISONS[sign]
     mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
     if chance.random() < 0.3:
         return Statement(

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import pyarrow as pa
+import pyarrow.compute
 import pytest
 
+from dvcodec import UsageError
+from dvcodec.core.errors import NotCanonical
+from dvcodec.tables import PhysicalRows
+from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.deleting.predicate import where_finder
-from tables.deleting.plain import PlainTable
+from tables.deleting.plain import PlainSnapshot, PlainTable
 from tables.deleting.statements import Statement, matching, random_rows, random_statement, to_sqlite
 
+pc = cast("Any", pyarrow.compute)
+A, NONE = pc.field("a"), pa.scalar(None, pa.int64())
+STRUCTS = pa.array([{"x": 1}, {"x": 2}, None, {"x": None}])
 STATEMENTS = 200
 
 
@@ -50,3 +63,120 @@ def test_200_statements(kind: str, statements: list[Statement], tmp_path: Path) 
         assert rows == wanted, statement
         skipped += left_out
     assert skipped > STATEMENTS  # of four files each
+
+
+SOME = pa.table({"a": [1, 2, None, 4], "b": ["x", "y", None, "x"], "c": [1.5, math.nan, None, 0.0], "d": [0] * 4})
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        (A > 1, {1, 3}),
+        (~(A > 1), {0}),
+        (NONE == A, set()),
+        (~A.isin([1]), {1, 2, 3}),  # never null, as pyarrow has it
+        (pc.field("c") > 1, {0}),
+        (pc.field("c").is_nan(), {1}),
+        (pc.scalar(True), {0, 1, 2, 3}),
+        (pc.scalar(False), set()),
+        (pc.field("s", "x") == 2, {1}),
+        (pc.field("position") == 13, {3}),
+        ((A + 1).cast("int8") == 5, {3}),
+    ],
+)
+def test_expressions(where: Any, rows: set[int], tmp_path: Path) -> None:
+    table = PlainTable(tmp_path, SOME.append_column("s", STRUCTS).append_column("position", pa.array([10, 11, 12, 13])))
+    assert found(table, where)[0] == [rows]
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        (pc.field("nope") == 1, r"No match for FieldRef.Name\(nope\) \(columns: a, b, c, d\)"),
+        (pc.field("a", "x") == 1, "columns: a, b"),
+        (A, "bool"),
+        (A == "x", "columns"),
+        (5, "expected a pyarrow expression or SQL text, not int"),
+        (None, "not NoneType"),
+        (A / pc.field("d") == 1, r"0.parquet: where .*divide by zero.*columns a, d"),
+        (pc.field("b").cast("int64") == 1, r"0.parquet: where .*'x'.*columns b"),
+    ],
+)
+def test_refused_expressions(where: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        found(PlainTable(tmp_path, SOME), where)
+    assert "\n" not in str(caught.value)
+
+
+def test_only_the_columns_of_an_expression_are_read(tmp_path: Path) -> None:
+    wide = pa.table({f"c{i}": [i] for i in range(200)})
+    table = PlainTable(tmp_path, wide)
+    where = (pc.field("c3") == 3) & (pc.field("c77") > 0) & pc.field("c199").is_valid()
+    assert found(table, where) == ([{0}], 0)
+    assert table.read == {"c3", "c77", "c199"}
+
+
+def constant_a(values: pa.ChunkedArray) -> ColumnBounds:
+    """As of a partition by `a`; nothing is known of other columns."""
+    return ColumnBounds.of_partition(values[0]) if pa.types.is_int64(values.type) else ColumnBounds()
+
+
+@pytest.mark.parametrize("kind", ["sql", "expression"])
+def test_partition_values_alone_answer(kind: str, tmp_path: Path) -> None:
+    if kind == "sql":
+        pytest.importorskip("duckdb", "2.0")
+    files = [pa.table({"a": pa.array([value] * 3, pa.int64()), "b": ["x", "y", None]}) for value in (1, 2, None)]
+    table = PlainTable(tmp_path, *files, bounds=constant_a)
+    cases: list[tuple[Any, str, list[set[int]]]] = [
+        (A == 1, "a = 1", [{0, 1, 2}, set(), set()]),
+        (A * 3 == 6, "a * 3 = 6", [set(), {0, 1, 2}, set()]),
+        (A.is_null(), "a IS NULL", [set(), set(), {0, 1, 2}]),
+        (~(A == 1), "a <> 1", [set(), {0, 1, 2}, set()]),
+        (pc.scalar(True), "true", [{0, 1, 2}] * 3),
+    ]
+    for expression, sql, rows in cases:
+        where = sql if kind == "sql" else expression
+        assert found(table, where)[0] == rows
+    assert table.opened == []
+    where = "a = 1 AND b = 'x'" if kind == "sql" else (A == 1) & (pc.field("b") == "x")
+    assert found(table, where) == ([{0}, set(), set()], 2)
+    assert len(table.opened) == 1
+
+
+def test_records_that_are_not_rows(tmp_path: Path) -> None:
+    """Paimon's retractions are not evaluated."""
+
+    class Kept(PlainSnapshot):
+        def rows(self, *args: Any, **options: Any) -> Iterator[PhysicalRows]:
+            for part in super().rows(*args, **options):
+                yield replace(part, keep=pa.array([i % 2 == 0 for i in range(part.batch.num_rows)]))
+
+    table = PlainTable(tmp_path, pa.table({"a": [1, 0, 3, 0]}))
+    state: Any = table.states[0]
+    states: list[Any] = [Kept(table, state.info, state.data_files, ())]
+    table.states = states
+    assert found(table, pc.divide(pc.scalar(6), A) > 0) == ([{0, 2}], 0)
+
+
+def test_files_that_are_not_as_recorded(tmp_path: Path) -> None:
+    table = PlainTable(tmp_path, SOME)
+    state: Any = table.states[0]
+    table.states = [replace(state, data_files=(replace(state.data_files[0], physical_rows=5),))]
+    with pytest.raises(NotCanonical, match="rows of the data file"):
+        found(table, A > 1)
+
+
+def test_several_threads(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", "2.0")
+    files = [pa.table({"a": range(i, i + 3000)}) for i in range(0, 24_000, 3000)]
+    table = PlainTable(tmp_path, *files, row_group_size=1000)
+    finders = [where_finder(f"a % {n} = 0") for n in (2, 3, 5)] + [where_finder(A < 4000)]
+    for finder in finders:
+        finder.prepare(table.now)
+    tasks = [(finder, file) for finder in finders for file in table.now.data_files] * 2
+    with ThreadPoolExecutor(8) as pool:
+        rows = list(pool.map(lambda task: task[0].find(table.now, task[1]).cardinality, tasks))
+    for n, part in zip((2, 3, 5), range(0, 24, 8), strict=False):
+        assert sum(rows[part : part + 8]) == -(-24_000 // n)
+    assert sum(rows[24:32]) == 4000
+    assert rows[:32] == rows[32:]

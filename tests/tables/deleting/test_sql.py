@@ -129,6 +129,7 @@ def matched(text: str, rows: pa.Table = ROWS) -> list[int]:
         ("TRY(10 / (i - 1)) = 10", [1]),
         ("CASE WHEN i = 1 THEN true END", [0]),
         ("s = ';'';'", []),
+        ("s = 'A' COLLATE NOCASE", [0]),
     ],
 )
 def test_rows(text: str, rows: list[int]) -> None:
@@ -253,6 +254,18 @@ def test_what_follows_from_a_predicate(seed: int) -> None:
         ("i + 1 = 2", None),
         ("i = s", None),
         ("flag = 1", None),
+        ("i IN (1, 2, NULL)", "(i == 1)) or (i == 2))"),
+        ("i IN (1, 2e0)", None),
+        ("i BETWEEN 1 AND 2", "(i >= 1) and (i <= 2)"),
+        ("i BETWEEN 9007199254740993 AND 1e16", None),  # both are compared as floats
+        ("f < 'nan'", None),
+        ("f <= 'nan'::DOUBLE", None),
+        ("f < 'inf'", "(f < inf)"),
+        ("i BETWEEN 1 AND NULL", None),
+        ("i BETWEEN 1 AND f", None),
+        ("s = 'A' COLLATE NOCASE", None),
+        ("s BETWEEN 'A' COLLATE NOCASE AND 'A'", None),
+        ("s IN ('A' COLLATE NOCASE) AND i = 1", None),
     ],
 )
 def test_weaker(text: str, weaker: str | None) -> None:
@@ -262,7 +275,7 @@ def test_weaker(text: str, weaker: str | None) -> None:
         assert weaker is None
         return
     assert (found is None) == (weaker is None)
-    assert found is None or (weaker or "").removeprefix("(") in str(found)
+    assert found is None or (weaker or "").removeprefix("(") in str(found), found
 
 
 def test_older_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,3 +290,65 @@ def test_times_are_utc() -> None:
     rows = pa.table({"t": pa.array([dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)], pa.timestamp("us", "UTC"))})
     assert matched("t = '2026-01-01'", rows) == [0]
     assert matched("hour(t) = 0", rows) == [0]
+
+
+EXTREMES = pa.table(
+    {
+        "i": pa.array([2**53, 2**53 + 1, -(2**63), 2**63 - 1, 0, None], pa.int64()),
+        "u": pa.array([2**53, 2**53 + 1, 2**64 - 1, 2**63, 0, None], pa.uint64()),
+        "d": pa.array([D("0.1"), D("0.10"), D(2**53 + 1), D("-0.3"), D(0), None], pa.decimal128(30, 5)),
+        "f": pa.array([0.1, 0.3, 0.7, float("inf"), -0.0, None], pa.float32()),
+        "g": pa.array([0.1, 0.30000001192092896, 2.0**53, float("nan"), -0.0, None], pa.float64()),
+        "s": pa.array(["a", "A", "10", "9", "\U0001f600", None]),
+        "day": pa.array([0, 1, -1, 20_000, 2**20, None], pa.date32()),
+        "us": pa.array([0, 1, -1, 86_400_000_000, 2**62, None], pa.timestamp("us")),
+        "ns": pa.array([0, 1, -1, 86_400_000_000_000, 2**62, None], pa.timestamp("ns")),
+        "tz": pa.array([0, 1, -1, 86_400_000_000, 2**62, None], pa.timestamp("us", "UTC")),
+        "flag": pa.array([True, False, None, True, False, True]),
+        "raw": pa.array([b"", b"a", b"\xff", b"10", b"\x00", None]),
+    }
+)
+VALUES = (
+    *("0", "1", "-1", "9007199254740992", "9007199254740993", "9007199254740993.0", "9007199254740993e0"),
+    *("9223372036854775807", "9223372036854775808", "18446744073709551615", "0.1", "0.3", "0.7", "0.1e0", "0.3::FLOAT"),
+    *("0.10000", "'0.1'", "'9'", "'10'", "'a'", "'A'", "lower('A')", "1::VARCHAR", "'inf'", "'nan'::DOUBLE", "-0.0"),
+    *("DATE '1970-01-01'", "DATE '1970-01-02'", "TIMESTAMP '1970-01-01 00:00:00.000001'", "'1970-01-01'", "'infinity'"),
+    *(
+        "TIMESTAMPTZ '1970-01-01 01:00:00+01'",
+        "TIMESTAMP_NS '1970-01-01 00:00:00.000000001'",
+        "TIMESTAMP_S '1970-01-02'",
+    ),
+    *("true", "false", "NULL", "'\\xFF'::BLOB", "'a'::BLOB", "5 / 2", "INTERVAL 1 DAY", "TIME '00:00'"),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    name=st.sampled_from(EXTREMES.schema.names),
+    form=st.sampled_from(
+        (
+            "{c} = {a}",
+            "{c} <> {a}",
+            "{c} < {a}",
+            "{a} < {c}",
+            "{c} >= {a}",
+            "{c} IN ({a}, {b})",
+            "{c} BETWEEN {a} AND {b}",
+        )
+    ),
+    a=st.sampled_from(VALUES),
+    b=st.sampled_from(VALUES),
+)
+def test_what_follows_for_extreme_values(name: str, form: str, a: str, b: str) -> None:
+    text = form.format(c=name, a=a, b=b)
+    try:
+        condition = bound(text, EXTREMES)
+        rows = matched(text, EXTREMES)
+    except UsageError:
+        return
+    if condition._weaker is not None:
+        numbered = EXTREMES.append_column("row", pa.array(range(EXTREMES.num_rows)))
+        weaker = set(numbered.filter(condition._weaker).column("row").to_pylist())
+        # NaN is greater in SQL and nothing in pyarrow: columns that may have it have no bounds
+        nan = {3} if name == "g" else set()
+        assert set(rows) - nan <= weaker, condition._weaker

@@ -104,7 +104,7 @@ class MemoryKeys(KeyStore):
         start, stop = self._columns[0].between(known[0])
         keys = self._keys.slice(start, stop - start)
         found = pa.Table.from_batches([rows]).join(keys, self.schema.names, join_type="left semi")
-        return np.asarray(found.column(POSITION))
+        return np.asarray(found.column(POSITION), np.int64)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the keys."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,11 @@ class Condition(ABC):
     columns: tuple[str, ...]
     position: str
     batch_rows: int = BATCH_ROWS
+
+    @cached_property
+    def of_values(self) -> dict[tuple[Any, ...], bool]:
+        """Whether a row meets it, by the values of all columns, as far as that was found out."""
+        return {}
 
     @abstractmethod
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
@@ -104,10 +110,12 @@ class ConditionFinder(Finder):
         condition = self._condition
         if not all(name in known and known[name].constant for name in condition.columns):
             return None
-        schema = snapshot.schema(condition.columns)
-        values = [pa.repeat(known[field.name].value(field.type), 1) for field in schema]
-        batch = _numbered(condition, 0, values)
-        return bool(len(condition.positions(batch, known)))
+        key = tuple(known[name].lower for name in condition.columns)
+        if key not in condition.of_values:
+            schema = snapshot.schema(condition.columns)
+            values = [pa.repeat(known[field.name].value(field.type), 1) for field in schema]
+            condition.of_values[key] = bool(len(condition.positions(_numbered(condition, 0, values), known)))
+        return condition.of_values[key]
 
 
 def _batches(snapshot: Snapshot, data_file: DataFile, condition: Condition) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import UsageError
+from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.tables.bounds import ColumnBounds, may_be_true
 from dvcodec.tables.deleting.finder import Finder
@@ -65,7 +65,11 @@ class _ExpressionFinder(ConditionFinder):
 
 class _ExpressionCondition(Condition):
     def __init__(self, expression: pc.Expression, snapshot: Snapshot) -> None:
-        whole = snapshot.schema()
+        try:
+            whole = snapshot.schema()
+        except Unsupported as err:
+            err.expected = f"{err.expected}, or SQL text in place of an expression: it names the columns that it reads"
+            raise
         problem = _problem(expression, whole)
         if problem is not None:
             raise UsageError(f"where {expression!s:.200}: {problem} (columns: {', '.join(whole.names):.300})")
@@ -86,10 +90,10 @@ class _ExpressionCondition(Condition):
         import pyarrow as pa  # noqa: PLC0415
 
         try:
-            found = batch.filter(self._expression)
+            found = pa.Table.from_batches([batch]).filter(self._expression)  # of a batch, pyarrow 19 fails without rows
         except pa.ArrowException as err:
             raise UsageError(f"{self.name}: {one_line(err)} (columns {', '.join(self.columns)})") from None
-        return np.asarray(found.column(self.position))
+        return np.asarray(found.column(self.position), np.int64)
 
 
 def _problem(expression: pc.Expression, schema: pa.Schema) -> str | None:

@@ -78,7 +78,7 @@ class SqlCondition(Condition):
         self._schema = snapshot.schema(self.columns)
         kinds = self._bind()
         literals = Literals(self._engine, dict(zip(self.columns, kinds, strict=True)), self._schema)
-        self._weaker = weaker(tree, literals)
+        self._weaker = None if any(_nodes(tree, "COLLATE")) else weaker(tree, literals)
 
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:  # noqa: D102
         return self._weaker is None or may_be_true(self._weaker, self._schema, known)

@@ -5,12 +5,14 @@ by AND and OR. Whatever else there is counts as true: files are then not skipped
 
 A value takes part only if the column's type has it exactly, and the comparison is one in the order of that type: text
 compared with a number is not, as DuckDB makes numbers of the text, nor is an integer compared with a float, which is
-compared as a float. DuckDB itself evaluates the values.
+compared as a float. DuckDB itself evaluates the values. Nothing is taken of text with a ``COLLATE``, which changes the
+order of what is beside it.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -94,7 +96,8 @@ class Literals:
         names = [f"k{i}" for i in range(len(nodes))]
         try:
             given = f"({self._text(nodes)}) AS given({', '.join(names)})"
-            found = self._row(f"SELECT {', '.join(f'typeof({name})' for name in names)} FROM {given}")  # noqa: S608  (of names made here)
+            typeof = ", ".join(f"typeof({name})" for name in names)
+            found = self._row(f"SELECT {typeof} FROM {given}")  # noqa: S608  (the tree was checked)
             casts, checks = [], []
             for name, node, other in zip(names, nodes, map(str, found), strict=True):
                 if other == '"NULL"':
@@ -102,16 +105,17 @@ class Literals:
                 if not _ordered_alike(kind, other, node):
                     return None
                 casts.append(f"TRY_CAST({name} AS {kind})")
-                same = (
-                    _family(other) != "text" or _family(kind) == "text"
-                )  # other text becomes what the cast makes of it
-                checks.append(f"{name} = {casts[-1]}" if same else f"{casts[-1]} IS NOT NULL")
+                # A literal of text becomes what the cast makes of it, whatever that is.
+                converted = _family(other) == "text" and _family(kind) != "text"
+                checks.append(f"{casts[-1]} IS NOT NULL" if converted else f"{name} = {casts[-1]}")
             if not casts:
                 return []
             row = self._row(f"SELECT {', '.join([*casts, *checks])} FROM {given}")  # noqa: S608
             if any(check.as_py() is not True for check in row[len(casts) :]):
                 return None
-            return [value.cast(self.schema.field(column).type) for value in row[: len(casts)]]
+            values = [value.cast(self.schema.field(column).type) for value in row[: len(casts)]]
+            # NaN is greater than all in SQL, and not comparable in pyarrow.
+            return None if _family(kind) == "float" and any(map(_is_nan, values)) else values
         except (self.engine.error, pa.ArrowException):
             return None
 
@@ -142,9 +146,13 @@ def weaker(node: dict[str, Any], literals: Literals) -> pc.Expression | None:
             left, right, compare = right, left, _MIRRORED[compare]
         return _comparison(left, compare, [right], literals)
     if kind == "BETWEEN" and word == "COMPARE_BETWEEN":
-        ends = ((ge, node["lower"]), (le, node["upper"]))
-        known = [part for how, end in ends if (part := _comparison(node["input"], how, [end], literals)) is not None]
-        return reduce(and_, known) if known else None
+        name = _column(node["input"], literals)
+        ends = None if name is None else literals.values(name, [node["lower"], node["upper"]])
+        if ends is None or len(ends) != 2:  # one end decides how the other is compared
+            return None
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        return (pc.field(name) >= ends[0]) & (pc.field(name) <= ends[1])
     if kind == "OPERATOR":
         first, *others = node["children"]
         name = _column(first, literals)
@@ -185,6 +193,10 @@ def _is_constant(node: Any) -> bool:
     if isinstance(node, dict):
         return node.get("class") != "COLUMN_REF" and all(map(_is_constant, node.values()))
     return all(map(_is_constant, node)) if isinstance(node, list) else True
+
+
+def _is_nan(value: Any) -> bool:
+    return bool(math.isnan(value.as_py()))
 
 
 def _family(kind: str) -> str | None:

@@ -1,0 +1,120 @@
+"""Rows by predicates and keys in small tables that the engines made, against Python over the rows as read."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from dvcodec import RowSet
+from dvcodec.core.errors import Unsupported
+from dvcodec.tables import DataFile, Snapshot, Table, open_table
+from dvcodec.tables.deleting.finder import Finder
+from dvcodec.tables.deleting.key_types import joinable
+from dvcodec.tables.deleting.keys import keys_finder
+from dvcodec.tables.deleting.predicate import where_finder
+from interop.truth import read_truth
+from tables.test_engines import FOLDER, TABLES
+
+SOME = 3
+"""Values of a column that are looked for."""
+
+
+@pytest.fixture(params=TABLES)
+def snapshot(request: pytest.FixtureRequest) -> Snapshot:
+    folder = FOLDER / request.param
+    (made,) = read_truth(folder / "truth.json", folder / "table")
+    return made.open().snapshot()
+
+
+def contents(snapshot: Snapshot) -> dict[str, pa.Table]:
+    """Rows of the data files that can be read, by path."""
+    found = {}
+    for file in snapshot.data_files:
+        try:
+            found[file.path] = pa.Table.from_batches([part.batch for part in snapshot.rows(file)], snapshot.schema())
+        except Unsupported:
+            continue
+    return found
+
+
+def search(finder: Finder, snapshot: Snapshot, rows: dict[str, pa.Table]) -> dict[str, RowSet]:
+    finder.prepare(snapshot)
+    files: list[DataFile] = [file for file in snapshot.data_files if file.path in rows]
+    return {file.path: finder.find(snapshot, file) if finder.may_match(snapshot, file) else RowSet() for file in files}
+
+
+def expected(rows: dict[str, pa.Table], name: str, wanted: set[Any]) -> dict[str, RowSet]:
+    return {
+        path: RowSet(i for i, value in enumerate(table.column(name).to_pylist()) if hashable(value) in wanted)
+        for path, table in rows.items()
+    }
+
+
+def hashable(value: Any) -> Any:
+    return "nan" if isinstance(value, float) and math.isnan(value) else value
+
+
+def test_values_of_each_column(snapshot: Snapshot) -> None:
+    rows = contents(snapshot)
+    tried = 0
+    for field in snapshot.schema():
+        try:
+            joinable(field.type, field.name)
+        except ValueError:
+            continue
+        every = pa.concat_tables([table.select([field.name]) for table in rows.values()])
+        some = [value for value in dict.fromkeys(every.column(0).to_pylist()) if value is not None][:SOME]
+        if not some:
+            continue
+        keys = pa.table({field.name: pa.array([*some, None], field.type)})
+        wanted = expected(rows, field.name, {hashable(value) for value in some})
+        assert search(keys_finder(keys, [field.name]), snapshot, rows) == wanted, field
+        first = some[0]
+        if hashable(first) != "nan":
+            equal = where_finder(pc.field(field.name) == pa.scalar(first, field.type))
+            assert search(equal, snapshot, rows) == expected(rows, field.name, {first}), field
+        null = where_finder(pc.field(field.name).is_null())
+        assert search(null, snapshot, rows) == expected(rows, field.name, {None}), field
+        tried += 1
+    assert tried
+
+
+def test_sql(snapshot: Snapshot) -> None:
+    pytest.importorskip("duckdb", "2.0")
+    rows = contents(snapshot)
+    names = [field.name for field in snapshot.schema() if pa.types.is_integer(field.type)]
+    for name in names:
+        quoted = '"' + name.replace('"', '""') + '"'
+        found = search(where_finder(f"{quoted} % 3 = 1 AND {quoted} IS NOT NULL"), snapshot, rows)
+        values = {path: table.column(name).to_pylist() for path, table in rows.items()}
+        assert found == {
+            path: RowSet(i for i, value in enumerate(one) if value is not None and math.fmod(value, 3) == 1)
+            for path, one in values.items()
+        }
+    assert names
+
+
+@pytest.mark.interop
+def test_lance(tmp_path: Path) -> None:
+    lance = pytest.importorskip("lance")
+    data = pa.table({"id": range(1000), "name": [f"n{i % 7}" for i in range(1000)]})
+    dataset = lance.write_dataset(data, str(tmp_path / "t.lance"), max_rows_per_file=400)
+    dataset.delete("id % 2 = 0")
+    table: Table = open_table(str(tmp_path / "t.lance"))
+    snapshot = table.snapshot()
+    for finder in (
+        where_finder((pc.field("id") > 350) & (pc.field("name") == "n3")),
+        keys_finder(pa.table({"id": [i for i in range(351, 1000) if i % 7 == 3]}), ["id"]),
+    ):
+        finder.prepare(snapshot)
+        found = [finder.find(snapshot, file) for file in snapshot.data_files]
+        wanted = [i for i in range(351, 1000) if i % 7 == 3]
+        # of rows that Lance has dropped, nothing is found
+        assert [i for i in wanted if i % 2] == [
+            400 * number + row for number, rows in enumerate(found) for row in rows if row % 2
+        ]
