@@ -143,6 +143,7 @@ def encode(
     *,
     codec: str = "zstandard",
     metadata: Mapping[str, str] | None = None,
+    validate: bool = True,
 ) -> bytes:
     """Build a container file of one block.
 
@@ -151,6 +152,7 @@ def encode(
         records: what the file holds; values of logical types may be given as they are stored.
         codec: compression of the block.
         metadata: what the header has besides schema and codec.
+        validate: False does not check the records against the schema, which takes milliseconds for a large one.
 
     Raises:
         UsageError: a codec that is not one of `CODECS`, or a record that does not fit the schema.
@@ -164,7 +166,8 @@ def encode(
     count = 0
     for record in records:
         try:
-            fastavro.validate(record, parsed)  # the writer does not check the range of numbers
+            if validate:
+                fastavro.validate(record, parsed)  # the writer does not check the range of numbers
             fastavro.schemaless_writer(stream, parsed, record)
         except Exception as err:  # noqa: BLE001  (fastavro raises any exception here)
             raise UsageError(f"record {count} does not fit the Avro schema: {_text(err)}") from None

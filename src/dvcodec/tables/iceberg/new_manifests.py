@@ -14,7 +14,7 @@ from typing import Any
 
 from dvcodec.core import avro
 from dvcodec.tables.iceberg.avro_fields import not_null
-from dvcodec.tables.iceberg.avro_v3 import LIST_SCHEMA, entry_schema
+from dvcodec.tables.iceberg.avro_v3 import FILE_COLUMNS, LIST_SCHEMA, entry_schema
 from dvcodec.tables.iceberg.carried import counts_of
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES
 from dvcodec.tables.iceberg.manifests import DELETED
@@ -24,6 +24,7 @@ __all__ = ["UNPARTITIONED", "assign_row_ids", "codec_of", "manifest_bytes", "man
 
 UNPARTITIONED: Mapping[str, Any] = {"type": "record", "name": "r102", "fields": []}
 """Avro type of the partition of files without partition fields."""
+_ARRAYS = [column for column in FILE_COLUMNS if column.types == ("array",)]
 _CODEC = "write.manifest.compression-codec"
 _CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
 
@@ -62,7 +63,15 @@ def manifest_bytes(
         "format-version": "3",
         "content": "deletes" if content == DELETES else "data",
     }
-    return avro.encode(entry_schema(partition), entries, codec=codec, metadata=header)
+    tagged = map(_tagged, entries)
+    return avro.encode(entry_schema(partition), tagged, codec=codec, metadata=header, validate=False)
+
+
+def _tagged(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Name the types of arrays that may be null: fastavro would otherwise look through each to find it out."""
+    file = entry["data_file"]
+    arrays = {column.name: ("array", file[column.name]) for column in _ARRAYS if file[column.name] is not None}
+    return {**entry, "data_file": file | arrays}
 
 
 def manifest_record(
@@ -139,7 +148,7 @@ def manifest_list_bytes(
         "first-row-id": str(first_row_id),
         "format-version": "3",
     }
-    return avro.encode(LIST_SCHEMA, manifests, codec=codec, metadata=header)
+    return avro.encode(LIST_SCHEMA, manifests, codec=codec, metadata=header, validate=False)
 
 
 # ---------------------------------------------------------------------- summaries of partitions
