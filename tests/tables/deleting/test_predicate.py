@@ -62,7 +62,7 @@ def test_200_statements(kind: str, statements: list[Statement], tmp_path: Path) 
         rows, left_out = found(table, getattr(statement, kind))
         assert rows == wanted, statement
         skipped += left_out
-    assert skipped > STATEMENTS  # of four files each
+    assert skipped > STATEMENTS // 2  # of four files each
 
 
 SOME = pa.table({"a": [1, 2, None, 4], "b": ["x", "y", None, "x"], "c": [1.5, math.nan, None, 0.0], "d": [0] * 4})
