@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dvcodec.core.errors import CommitConflict
+from dvcodec.core.errors import CommitConflict, DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.delete.committer import FileDelete
 from dvcodec.tables.iceberg.commit import IcebergCommitter
@@ -92,7 +92,13 @@ def _upgrade(committer: IcebergCommitter, base: IcebergSnapshot) -> UpgradedDele
             manifests=frozenset({entry.manifest for entry in old} | {vector.record["manifest"] for vector in gone}),
             operation="replace",
         )
-        snapshot = committer.replace(base, replacement, files)
+        try:
+            snapshot = committer.replace(base, replacement, files)
+        except (CommitConflict, DecodeError, UsageError, OSError):
+            raise
+        except BaseException:  # the commit may be in: its files stay
+            files.clear()
+            raise
     return UpgradedDeletes(snapshot, len(old) - len(equality), len(equality), len(partial), len(deletes) - len(partial))
 
 
