@@ -31,7 +31,11 @@ def paimon_table(folder: Path) -> None:
     build_paimon(folder, [(0, "id", "BIGINT")], [files])
 
 
-TABLES: dict[str, Callable[[Path], object]] = {"delta": delta_log.restored_table, "lance": make_lance, "paimon": paimon_table}
+TABLES: dict[str, Callable[[Path], object]] = {
+    "delta": delta_log.restored_table,
+    "lance": make_lance,
+    "paimon": paimon_table,
+}
 """How a table of a format is made, with ids from 0 to 255 in two data files."""
 GONE = RowSet.from_ranges([(50, 60), (128, 256)])
 """Ids that are deleted: some rows of one data file, all of the other."""

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dvcodec import RowSet
-from dvcodec.core.errors import CommitConflict, Unsupported
+from dvcodec.core.errors import CommitConflict, CommitUnknown, Unsupported
 from dvcodec.tables import audit, live_batches, open_table
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import committer
@@ -160,6 +160,25 @@ def test_a_conflict_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     lose(writer, monkeypatch, 2)
     with pytest.raises(CommitConflict):
         upgrade_deletes(writer)
+
+
+@pytest.mark.parametrize("error", [CommitUnknown("no answer"), KeyboardInterrupt()], ids=repr)
+def test_files_of_a_commit_that_may_be_in_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    crafted = craft_equality(tmp_path / "t", {4: by_id(0)})
+    writer = committer(open_iceberg(crafted.folder))
+    replace: Callable[..., int] = writer.replace
+
+    def unanswered(*arguments: Any) -> int:
+        replace(*arguments)
+        raise error
+
+    monkeypatch.setattr(writer, "replace", unanswered)
+    with pytest.raises(type(error)):
+        upgrade_deletes(writer)
+    assert 0 not in live_ids(crafted)
+    assert audit(open_table(crafted.folder)).ok
 
 
 def lose(writer: Any, monkeypatch: pytest.MonkeyPatch, times: int) -> None:

@@ -129,8 +129,9 @@ class CatalogPlace(Place):
         """Commit through the catalog; an unanswered request is settled by asking for the table again."""
         base = table.metadata.current
         written: list[str] = []
+        loaded = self._load()
         try:
-            self._commit(table, members, change, written)
+            self._commit(loaded, table, members, change, written)
         except _NotWritten as error:
             self._remove(written)
             raise error.reason from None
@@ -153,14 +154,16 @@ class CatalogPlace(Place):
         for location in written:
             remove(location, storage_options=self._storage)
 
-    def _commit(self, table: IcebergTable, members: JsonFields, change: Change, written: list[str]) -> None:
+    def _commit(
+        self, loaded: PyIcebergTable, table: IcebergTable, members: JsonFields, change: Change, written: list[str]
+    ) -> None:
         from pyiceberg.catalog import MetastoreCatalog  # noqa: PLC0415
 
         catalog = self._catalog
         if isinstance(catalog, MetastoreCatalog):
             catalog = self._with_own_metadata(table.folder, change, written)
         requirements, updates = _requests(members, change, table.metadata.current)
-        catalog.commit_table(self._load(), requirements, updates)
+        catalog.commit_table(loaded, requirements, updates)
         for location in written:
             new = read_members(location, self._storage)
             for path in forgotten(members, new.values):

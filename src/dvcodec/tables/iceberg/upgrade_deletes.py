@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dvcodec.core.errors import CommitConflict
+from dvcodec.core.errors import CommitConflict, DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.iceberg.commit import IcebergCommitter
@@ -96,7 +96,13 @@ def _upgrade(committer: IcebergCommitter, base: IcebergSnapshot) -> UpgradedDele
             ),
             operation="replace",
         )
-        snapshot = committer.replace(base, replacement, files)
+        try:
+            snapshot = committer.replace(base, replacement, files)
+        except (CommitConflict, DecodeError, UsageError, OSError):
+            raise
+        except BaseException:  # the commit may be in: its files stay
+            files.clear()
+            raise
     return UpgradedDeletes(snapshot, len(positional), len(equality), len(partial), len(deletes) - len(partial))
 
 
