@@ -52,6 +52,20 @@ def test_a_file_that_is_left_early(path: Path) -> None:
     assert read(path, "pos") == TABLE.select(["pos"])
 
 
+def test_a_file_that_cannot_be_read_to_its_end(path: Path) -> None:
+    """The worker waits for the rest: it is not used again."""
+
+    class Broken:
+        name, size = "broken", 100
+
+        def read(self, *_: int) -> memoryview:
+            raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"), open_orc(Broken()):
+        pass
+    assert read(path, "pos") == TABLE.select(["pos"])
+
+
 def test_one_worker_serves_many_files(path: Path) -> None:
     read(path, "pos")
     before = list(workers._IDLE)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import LimitExceeded, NotCanonical
+from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical
 from dvcodec.core.extras import require_extra
 from dvcodec.io import Source
 from dvcodec.tables.orc_worker import BATCH, ERROR, MEMORY, receive
@@ -119,12 +119,16 @@ class open_orc:  # noqa: N801  (used as a function)
         self._worker = _taken()
         try:
             return OrcFile(self._worker, self._source)
-        except BaseException:
-            _give_back(self._worker)
+        except BaseException as err:
+            self.__exit__(type(err))
             raise
 
-    def __exit__(self, *_: object) -> None:
-        _give_back(self._worker)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Any other error may have come between a command and its answer: the next file would get that answer.
+        if kind is None or issubclass(kind, (DecodeError, GeneratorExit)):
+            _give_back(self._worker)
+        else:
+            self._worker.end()
 
 
 class _Worker:
