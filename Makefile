@@ -9,7 +9,7 @@ RELEASE ?= .venv-release
 CONSTRAINTS ?= constraints/ci.txt
 LOWEST_CONSTRAINTS ?= constraints/spark-lowest.txt
 
-.PHONY: demo test lint typecheck unit spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests fuzz-short docs site pins release-check clean
+.PHONY: demo test lint typecheck unit engines spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests fuzz-short docs site pins release-check clean
 
 # The two installations below leave a stamp, so that they are skipped the second time.
 $(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
@@ -36,7 +36,11 @@ demo: $(VENV)/.demo ## build, delete, convert, verify and apply, on real Parquet
 	$(BIN)/dvcodec demo
 	$(BIN)/dvcodec spark-demo
 
-test: lint typecheck unit interop spark ## everything that has to pass
+test: lint typecheck unit engines ## everything that has to pass
+
+# Side by side, because tests with Spark wait more than they work; each prints when it has ended.
+engines: $(VENV)/.dev $(LOWEST)/.installed ## `interop` and `spark`
+	$(MAKE) --no-print-directory -j3 --output-sync=target interop spark-connect spark-lowest
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -49,7 +53,7 @@ unit: $(VENV)/.dev ## tests that need no other program, server or Spark
 	$(BIN)/pytest -n auto --dist loadgroup -m "not interop and not lake and not spark"
 
 # `interop` runs all Spark tests in a classic session of the newest pyspark. This repeats those of jobs, functions and
-# sources, two at a time, because they wait more than they work.
+# sources.
 SPARK_TESTS := $(foreach room,apply audit build change explode functions paths source_read source_write union,tests/spark/test_$(room).py)
 
 spark: $(VENV)/.dev $(LOWEST)/.installed ## over Spark Connect, and on the lowest pyspark

@@ -98,8 +98,8 @@ def assert_same(found: Rows, want: list[dict[str, Any]]) -> None:
         assert row == expected
 
 
-def containers_of(vectors: Path, own_vectors: Path) -> list[Path]:
-    found = [path for folder in (vectors, own_vectors) for path in folder.rglob("*") if path.is_file()]
+def containers_of(own_vectors: Path) -> list[Path]:
+    found = [path for path in own_vectors.rglob("*") if path.is_file()]
     shown = [path for path in found if not any(part.startswith(("_", ".")) for part in path.parts)]
     return [path for path in shown if path.stat().st_size < 1 << 20]
 
@@ -107,22 +107,22 @@ def containers_of(vectors: Path, own_vectors: Path) -> list[Path]:
 # ---------------------------------------------------------------------- what is in the files
 
 
-def test_real_files(spark: SparkSession, vectors: Path, own_vectors: Path) -> None:
-    paths = containers_of(vectors, own_vectors)
+def test_real_files(spark: SparkSession, own_vectors: Path) -> None:
+    paths = containers_of(own_vectors)
     assert_same(rows_of(read(spark, *paths)), list(plainly(*paths)))
 
 
-def test_folders_of_real_files(spark: SparkSession, vectors: Path, own_vectors: Path) -> None:
-    found = read(spark, vectors, own_vectors, columns="container,format,error")
+def test_folders_of_real_files(spark: SparkSession, own_vectors: Path) -> None:
+    found = read(spark, own_vectors, columns="container,format,error")
     kinds = Counter(row["format"] for row in found.collect() if row["error"] is None)
     assert set(kinds) == {kind.value for kind in ContainerKind if kind is not ContainerKind.ZAP}
-    ignoring = read(spark, vectors, own_vectors, columns="format,error", ignore_others=True)
+    ignoring = read(spark, own_vectors, columns="format,error", ignore_others=True)
     assert Counter(row["format"] for row in ignoring.collect() if row["error"] is None) == kinds
 
 
-def test_damaged_files(spark: SparkSession, vectors: Path, own_vectors: Path, tmp_path: Path) -> None:
+def test_damaged_files(spark: SparkSession, own_vectors: Path, tmp_path: Path) -> None:
     chance = random.Random(8)
-    for i, path in enumerate(containers_of(vectors, own_vectors)):
+    for i, path in enumerate(containers_of(own_vectors)):
         data = bytearray(path.read_bytes())
         if not 12 < len(data) < 100_000 or path.suffix in (".parquet", ".json", ".gz", ".md", ".zap"):
             continue

@@ -39,7 +39,8 @@ Pieces: TypeAlias = list[bytes | memoryview]
 _PIECE = 1 << 18
 """Values per step: they fit the CPU caches; at least as many as a container can have."""
 _CLOSE = 16
-"""Rows per value up to which a mask of the rows takes less than twice the memory of the values."""
+"""Values are dense if their range is less than this many times their number: a mask of the range, one byte a row, then
+takes less than twice the memory of the values, eight bytes each."""
 
 
 def ascending(values: NDArray[np.uint64]) -> NDArray[np.unsignedinteger[Any]]:

@@ -37,7 +37,7 @@ class PartitionField:
         source_id: id of the source column; None if it is made from several.
         name: name of the partition field.
         transform: as the spec spells it: ``identity``, ``day``, ``bucket[16]``.
-        column: name of the column in the current schema; None if it is not there, or in another.
+        column: name of the column in the current schema; None if it was dropped or is nested in another column.
     """
 
     field_id: int
