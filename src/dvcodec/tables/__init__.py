@@ -2,8 +2,8 @@
 
 No JVM: a table is opened by its folder, through the metadata in it (extra ``tables``), or from a catalog. The verbs are
 here too: `audit`, `scan`, `totals` and `rewrite_candidates`, `history`, `live_batches`, `export_live`,
-`deleted_rows`, `convert_table`, `repair_plan`; those that commit are `delete`, `enable` and `upgrade_deletes`. All
-are imported when first used.
+`deleted_rows`, `convert_table`, `repair_plan`; those that commit are `delete`, `enable`, `upgrade_deletes`,
+`commit_repair` and `copy_deletes`. All are imported when first used.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dvcodec.tables.table import Snapshot, Table
 if TYPE_CHECKING:
     from dvcodec.tables.auditing import Audit, audit
     from dvcodec.tables.changes import history
-    from dvcodec.tables.convert import Conversion, convert_table
+    from dvcodec.tables.convert import Conversion, convert_table, copy_deletes
     from dvcodec.tables.deleting import Deletion, delete
     from dvcodec.tables.enabling import Enabled, enable
     from dvcodec.tables.findings import Finding, Severity
     from dvcodec.tables.iceberg.upgrade_deletes import UpgradedDeletes, upgrade_deletes
     from dvcodec.tables.live import deleted_rows, export_live, live_batches
-    from dvcodec.tables.repair import RepairPlan, repair_plan
+    from dvcodec.tables.repair import Repaired, RepairPlan, commit_repair, repair_plan
     from dvcodec.tables.scanning import Scan, scan
     from dvcodec.tables.stats import rewrite_candidates, totals
 
@@ -50,6 +50,7 @@ __all__ = [
     "PhysicalRows",
     "Record",
     "RepairPlan",
+    "Repaired",
     "Scan",
     "Severity",
     "Snapshot",
@@ -59,7 +60,9 @@ __all__ = [
     "TableKind",
     "UpgradedDeletes",
     "audit",
+    "commit_repair",
     "convert_table",
+    "copy_deletes",
     "delete",
     "deleted_rows",
     "enable",
@@ -77,13 +80,13 @@ __all__ = [
 _HOMES = {
     "auditing": ("Audit", "audit"),
     "changes": ("history",),
-    "convert": ("Conversion", "convert_table"),
+    "convert": ("Conversion", "convert_table", "copy_deletes"),
     "deleting": ("Deletion", "delete"),
     "enabling": ("Enabled", "enable"),
     "findings": ("Finding", "Severity"),
     "iceberg.upgrade_deletes": ("UpgradedDeletes", "upgrade_deletes"),
     "live": ("deleted_rows", "export_live", "live_batches"),
-    "repair": ("RepairPlan", "repair_plan"),
+    "repair": ("RepairPlan", "Repaired", "commit_repair", "repair_plan"),
     "scanning": ("Scan", "scan"),
     "stats": ("rewrite_candidates", "totals"),
 }
