@@ -9,21 +9,29 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import pyarrow as pa
+
 from dvcodec import RowSet, iceberg
 from samples import delta_log
+from samples.paimon_table import PaimonFile, build_paimon
+from samples.rest_catalog import rest_catalog
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+GUIDE = DOCS / "guides" / "iceberg.md"
 SPARK_PAGE = DOCS / "spark.md"  # its examples run in tests/spark, with a session
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page != SPARK_PAGE)]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"<!-- needs: (\w+) -->\n$")  # before a block: the package that it is about
+PAGE_NEEDS = re.compile(r"^<!-- page needs: (\w+) -->$", re.MULTILINE)  # the package that makes the page's table
 ON_A_SERVER = re.compile(r"<!-- on a server -->\n$")  # before a block: tests/lake/test_guide.py runs it
 API_MODULES = (
     "dvcodec",
@@ -64,7 +72,35 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     newer = rows | {"s3://lake/t/a.parquet": rows["s3://lake/t/a.parquet"] | RowSet([100])}
     iceberg.write_deletion_vectors("lake/newer.puffin", newer)
     delta_log.restored_table(tmp_path / "orders")
+    columns = [(0, "id", "BIGINT"), (1, "celsius", "DOUBLE")]
+    data = [
+        PaimonFile(f"data-{i + 1}.parquet", pa.table({"id": range(100 * i, 100 * i + 100), "celsius": [20.5] * 100}))
+        for i in range(2)
+    ]
+    build_paimon(tmp_path / "readings", columns, [data], options={"deletion-vectors.enabled": "false"})
     return tmp_path
+
+
+@pytest.fixture
+def catalog(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The catalog ``lake`` of pyiceberg: in SQL, as docs/guides/iceberg.md has it; without SQLAlchemy, a REST server."""
+    if importlib.util.find_spec("pyiceberg") is None:
+        yield
+        return
+    import pyiceberg.catalog as pyiceberg
+
+    with ExitStack() as server:
+        if importlib.util.find_spec("sqlalchemy") is None:
+            uri = server.enter_context(rest_catalog(folder / "lake"))
+            monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TYPE", "rest")
+            monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", uri)
+        else:
+            printed = re.search(r"^```text\n(catalog:\n.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+            assert printed
+            (folder / ".pyiceberg.yaml").write_text(printed[1])
+            monkeypatch.setenv("PYICEBERG_HOME", str(folder))
+        monkeypatch.setattr(pyiceberg, "_ENV_CONFIG", pyiceberg.Config())  # read when pyiceberg is imported
+        yield
 
 
 def run_python(block: str, names: dict[str, object], page: Path) -> None:
@@ -88,9 +124,12 @@ def run_console(block: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.usefixtures("catalog")
 def test_examples_run(page: Path, folder: Path) -> None:
     names: dict[str, object] = {}
     text = page.read_text()
+    for package in PAGE_NEEDS.findall(text):
+        pytest.importorskip(package)
     for found in BLOCK.finditer(text):
         if ON_A_SERVER.search(text, endpos=found.start()):
             continue

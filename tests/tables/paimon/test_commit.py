@@ -474,7 +474,9 @@ def test_options_are_refused_by_name(tmp_path: Path, option: str, value: str) ->
 @pytest.mark.parametrize("options", [{"deletion-vectors.enabled": "false"}])
 def test_without_deletion_vectors_it_is_said_how_to_enable_them(tmp_path: Path, options: dict[str, str]) -> None:
     root = craft(tmp_path, [file(0)], **options)
-    with pytest.raises(UsageError, match=r"expected the table option deletion-vectors\.enabled = true.*ALTER TABLE"):
+    with pytest.raises(
+        UsageError, match=r"deletion vectors are not enabled \(deletion-vectors\.enabled: not set\).*dvcodec enable"
+    ):
         delete(root, {"f0.parquet": [1]})
 
 

@@ -66,9 +66,8 @@ def check_writable(base: PaimonSnapshot) -> None:
             raise Unsupported(f"table option {option}", source=source, expected=usual or "not set", actual=actual)
     if not schema.is_true(ENABLED):
         raise UsageError(
-            f"{source}: expected the table option {ENABLED} = true, found {schema.options.get(ENABLED, 'not set')}. "
-            f"Readers ignore deletion vectors without it. To enable them in Spark: ALTER TABLE t SET TBLPROPERTIES "
-            f"('deletion-vectors.modifiable' = 'true'), then the same with ('{ENABLED}' = 'true')"
+            f"{source}: deletion vectors are not enabled ({ENABLED}: {schema.options.get(ENABLED, 'not set')}): "
+            "enable them first, with dvcodec enable or dvcodec.tables.enable"
         )
     has_buckets(schema, source)
     index_target_size(schema, source)
