@@ -19,6 +19,7 @@ from dvcodec.tables.deleting.committer import Committer, Written
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.plan import Plan, added_files, plan_again, plan_deletes
 from dvcodec.tables.reading import Progress
+from dvcodec.tables.table import Snapshot
 
 __all__ = ["Deletion", "Isolation", "run"]
 
@@ -96,17 +97,25 @@ def run(
     """
 
     def search() -> Plan:
-        base = committer.current()
-        committer.check(base)
-        finder.prepare(base)
-        return plan_deletes(base, finder, threads=threads, progress=progress)
+        for left in range(retries, -1, -1):
+            base = committer.current()
+            committer.check(base)
+            finder.prepare(base)
+            try:
+                return plan_deletes(base, finder, threads=threads, progress=progress)
+            except FileNotFoundError:
+                if not left or not _is_superseded(committer, base):
+                    raise
+        raise UsageError(f"retries: {retries}, expected 0 or more")
 
     plan, lost = search(), 0
     while plan.deletes and not dry_run:
         try:
             snapshot, size = _attempt(committer, plan)
             return Deletion(snapshot, True, plan, lost, size)
-        except CommitConflict as conflict:
+        except (CommitConflict, FileNotFoundError) as conflict:
+            if not isinstance(conflict, CommitConflict) and not _is_superseded(committer, plan.base):
+                raise
             lost += 1
             if lost > retries:
                 raise
@@ -114,6 +123,11 @@ def run(
         time.sleep(random.uniform(0, min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(lost, 10))))  # noqa: S311  (no secret)
         plan = _resolve(committer, finder, plan, isolation, search)
     return Deletion(plan.base.info.id, False, plan, lost)
+
+
+def _is_superseded(committer: Committer[Any], base: Snapshot) -> bool:
+    """Whether others have committed since the base: then they may have removed files that it needs."""
+    return committer.current().info.id != base.info.id
 
 
 def _resolve(
@@ -126,14 +140,15 @@ def _resolve(
     """
     newest = committer.current()
     committer.check(newest)
-    finder.prepare(newest)
+    if finder.can_search_again:
+        finder.prepare(newest)
     if isolation == "serializable":
         found = next((file for file in added_files(plan, newest) if finder.may_match(newest, file)), None)
         if found is not None:
             raise CommitConflict(
                 f"{newest.table.location}: {found.path} was added meanwhile and may have rows to delete"
             )
-    moved = plan_again(plan, newest) if newest.schema() == plan.base.schema() or not finder.can_search_again else None
+    moved = plan_again(plan, newest) if not finder.can_search_again or _is_alike(plan.base, newest) else None
     if moved is not None:
         return moved
     if not finder.can_search_again:
@@ -142,6 +157,14 @@ def _resolve(
             f"{newest.table.location}: replaced meanwhile, with their row positions: {', '.join(gone[:3])}"
         )
     return search()
+
+
+def _is_alike(base: Snapshot, newest: Snapshot) -> bool:
+    """Whether two snapshots have the same columns; False if those of the older one can no longer be read."""
+    try:
+        return base.schema() == newest.schema()
+    except (DecodeError, OSError):
+        return False
 
 
 def _attempt(committer: Committer[Any], plan: Plan) -> tuple[int, int]:
