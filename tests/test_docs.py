@@ -9,19 +9,15 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 import pyarrow as pa
+import pytest
 
 from dvcodec import RowSet, iceberg
 from samples import delta_log
 from samples.paimon_table import PaimonFile, build_paimon
-from samples.rest_catalog import rest_catalog
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -82,25 +78,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def catalog(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The catalog ``lake`` of pyiceberg: in SQL, as docs/guides/iceberg.md has it; without SQLAlchemy, a REST server."""
+def catalog(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Configure the catalog ``lake`` of pyiceberg as docs/guides/iceberg.md does."""
     if importlib.util.find_spec("pyiceberg") is None:
-        yield
         return
-    import pyiceberg.catalog as pyiceberg
+    import pyiceberg.catalog
+    import pyiceberg.utils.config
 
-    with ExitStack() as server:
-        if importlib.util.find_spec("sqlalchemy") is None:
-            uri = server.enter_context(rest_catalog(folder / "lake"))
-            monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TYPE", "rest")
-            monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", uri)
-        else:
-            printed = re.search(r"^```text\n(catalog:\n.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
-            assert printed
-            (folder / ".pyiceberg.yaml").write_text(printed[1])
-            monkeypatch.setenv("PYICEBERG_HOME", str(folder))
-        monkeypatch.setattr(pyiceberg, "_ENV_CONFIG", pyiceberg.Config())  # read when pyiceberg is imported
-        yield
+    printed = re.search(r"^```text\n(catalog:\n.*?)^```$", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    assert printed
+    (folder / ".pyiceberg.yaml").write_text(printed[1])
+    monkeypatch.setenv("PYICEBERG_HOME", str(folder))
+    # It is read when pyiceberg is imported.
+    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", pyiceberg.utils.config.Config())
 
 
 def run_python(block: str, names: dict[str, object], page: Path) -> None:

@@ -17,6 +17,8 @@ from dvcodec.tables.iceberg.catalogs import from_catalog
 from dvcodec.tables.iceberg.commit import committer
 from interop.driver import JAVA, _java, need
 from samples.iceberg_table import Commit, IcebergFiles, build_iceberg
+from samples.id_tables import make_iceberg
+from tables.deleting.races import FILE_ROWS, ROWS, WRITERS, race
 from tables.iceberg.deleting import delete
 
 pytestmark = pytest.mark.interop
@@ -120,3 +122,11 @@ def test_a_lost_request_is_unknown(server: Server, catalog: Any, crafted: Iceber
     with pytest.raises(CommitUnknown, match="did not answer"):
         delete(writer, {crafted.paths["a"]: RowSet([5])})
     assert live(catalog, crafted) == 45 - 3
+
+
+@pytest.mark.parametrize("writers", WRITERS)
+def test_races(server: Server, catalog: Any, tmp_path: Path, writers: int) -> None:
+    made = make_iceberg(tmp_path / "t", ROWS, FILE_ROWS)
+    catalog.create_namespace_if_not_exists("db")
+    catalog.register_table(f"db.{tmp_path.name}", str(made.metadata))
+    race({"catalog": {"type": "rest", "uri": server.uri}, "name": f"db.{tmp_path.name}"}, writers)

@@ -37,10 +37,11 @@ class Fault:
     `error` answers with `status` and a body of S3's kind (or `body`). `reset` aborts the connection after `after` bytes
     of the body (None: before the server is asked). `lost` asks the server, and resets without an answer. `truncate`
     promises the whole body, sends `after` bytes (None: half of it) and closes. `garbage` answers 200 with `body` in
-    place of what the server says. `stall` never answers.
+    place of what the server says. `stall` never answers. `unconditional` takes ``If-None-Match`` off the request, as
+    older servers do; it is for servers that check no signature.
     """
 
-    kind: Literal["error", "reset", "lost", "truncate", "garbage", "stall"]
+    kind: Literal["error", "reset", "lost", "truncate", "garbage", "stall", "unconditional"]
     method: str | None = None
     path: str = ""
     """Part of the path and query of the requests that are meant, as they are on the wire."""
@@ -293,7 +294,9 @@ class _Forwarder:
             received = len(body)
             if self.delay:
                 await asyncio.sleep(self.delay)
-            if fault is None:
+            if fault is not None and fault.kind == "unconditional":
+                head = _Head(head.start, head.without([b"if-none-match"]), head.fields)
+            if fault is None or fault.kind == "unconditional":
                 answer, content = await self._ask(method, head, body)
                 status = int(answer.start.split(b" ")[1])
                 sent = len(content)

@@ -81,5 +81,5 @@ def test_a_lost_answer_is_settled(counted_s3: Bucket, root: Path) -> None:
 def test_a_commit_that_is_never_answered_is_unknown(counted_s3: Bucket, root: Path) -> None:
     table = folder(counted_s3, counted_s3.upload(root, "t"))
     counted_s3.watched.fail(Fault("reset", "PUT", "snapshot-2", times=None))
-    with pytest.raises(CommitUnknown, match="the commit was not answered"):
+    with pytest.raises(CommitUnknown, match="did not answer the commit"):
         delete(table, {"f0.parquet": [1]})

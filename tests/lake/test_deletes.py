@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from dvcodec import CommitUnknown, StoreError
+from dvcodec import CommitUnknown, StoreError, UsageError
 from dvcodec.io import Storage
-from dvcodec.tables import audit, open_table
+from dvcodec.tables import open_table
 from dvcodec.tables.deleting import committer
 from dvcodec.tables.deleting.run import Deletion, run
 from lake.buckets import Bucket
-from lake.proxy import Fault
+from lake.conftest import fresh
+from lake.proxy import Fault, Proxy
+from lake.servers import Server
 from samples import delta_log
+from samples.id_tables import MAKERS, make_iceberg
 from tables.deleting.finders import Where
-from tables.deleting.races import ids, race
+from tables.deleting.races import FILE_ROWS, KINDS, ROWS, WRITERS, ids, race
+
+COMMIT = "00000000000000000003.json"
 
 
 def delete(bucket: Bucket, url: str, first: int) -> Deletion:
@@ -23,12 +29,14 @@ def delete(bucket: Bucket, url: str, first: int) -> Deletion:
     return run(committer(table), Where("id", lambda number: number >= first))
 
 
-@pytest.mark.parametrize(("writers", "deletes"), [(2, 10), (8, 3)])
-def test_races(s3: Bucket, tmp_path: Path, writers: int, deletes: int) -> None:
-    url = s3.upload(delta_log.restored_table(tmp_path / "t"), "t")
-    snapshots = race(url, writers, deletes, s3.options)
-    assert snapshots == list(range(3, 3 + len(snapshots)))
-    assert audit(open_table(url, storage_options=s3.options)).findings == ()
+@pytest.mark.parametrize("writers", WRITERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_races(s3: Bucket, tmp_path: Path, kind: str, writers: int) -> None:
+    if kind == "iceberg":
+        make_iceberg(tmp_path / "t", ROWS, FILE_ROWS, f"{s3.url}/t")
+    else:
+        MAKERS[kind](tmp_path / "t", ROWS, FILE_ROWS)
+    race({"location": s3.upload(tmp_path / "t", "t"), "options": s3.options}, writers)
 
 
 @pytest.fixture
@@ -43,18 +51,18 @@ def vector_files(bucket: Bucket) -> set[str]:
 def test_a_lost_answer_is_settled(table: tuple[Bucket, str]) -> None:
     """The commit is in, its answer is not; the next attempt finds its own bytes."""
     bucket, url = table
-    bucket.watched.fail(Fault("lost", "PUT", "_delta_log"))
+    bucket.watched.fail(Fault("lost", "PUT", COMMIT))
     done = delete(bucket, url, 200)
     assert (done.snapshot, done.retries) == (3, 0)
-    assert max(ids(url, bucket.options)) == 199
+    assert max(ids(open_table(url, storage_options=bucket.options))) == 199
 
 
 def test_a_commit_that_is_never_answered(table: tuple[Bucket, str]) -> None:
     """It may be in: its vectors stay, and the error says so."""
     bucket, url = table
     before = vector_files(bucket)
-    bucket.watched.fail(Fault("reset", "PUT", "_delta_log", times=None))
-    with pytest.raises(CommitUnknown, match="the commit was not answered"):
+    bucket.watched.fail(Fault("reset", "PUT", COMMIT, times=None))
+    with pytest.raises(CommitUnknown, match="did not answer the commit"):
         delete(bucket, url, 200)
     assert len(vector_files(bucket) - before) == 1
 
@@ -62,15 +70,69 @@ def test_a_commit_that_is_never_answered(table: tuple[Bucket, str]) -> None:
 def test_a_commit_that_is_denied(table: tuple[Bucket, str]) -> None:
     bucket, url = table
     before = vector_files(bucket)
-    bucket.watched.fail(Fault("error", "PUT", "_delta_log", status=403, code="AccessDenied", message="no"))
+    bucket.watched.fail(Fault("error", "PUT", COMMIT, status=403, code="AccessDenied", message="no"))
     with pytest.raises(StoreError, match="denied"):
         delete(bucket, url, 200)
     assert vector_files(bucket) == before
 
 
 def test_requests(table: tuple[Bucket, str]) -> None:
-    """The log is listed twice, opened and read anew. Three commits, two data files and the new vectors are read."""
+    """The log is listed when it is opened, read and committed to.
+
+    Three commits are read, and the last of them again; two data files and the new vectors. Two writes and a removal
+    show that the server keeps to the condition that the commit depends on.
+    """
     bucket, url = table
     with bucket.watched.watch() as seen:
         delete(bucket, url, 200)
-    assert seen[0].kinds == {"LIST": 2, "GET": 6, "PUT": 2}
+    assert seen[0].kinds == {"LIST": 3, "GET": 7, "PUT": 4, "DELETE": 1}
+    with bucket.watched.watch() as seen:
+        delete(bucket, url, 199)
+    assert seen[0].kinds["PUT"] == 2
+
+
+@pytest.mark.interop
+def test_a_server_that_ignores_the_condition_is_refused(
+    server_named: Callable[[str], Server], proxy_before: Callable[[Server], Proxy], tmp_path: Path
+) -> None:
+    """It would replace the commits of other writers."""
+    bucket = fresh(server := server_named("moto"), proxy_before(server))
+    url = bucket.upload(delta_log.restored_table(tmp_path / "t"), "t")
+    before = {file.location for file in Storage(bucket.options).walk(bucket.url)}
+    bucket.watched.fail(Fault("unconditional", "PUT", times=None))
+    with pytest.raises(UsageError, match="ignores If-None-Match"):
+        delete(bucket, url, 200)
+    assert {file.location for file in Storage(bucket.options).walk(bucket.url)} == before
+
+
+def test_conditions_that_are_switched_off_are_refused(table: tuple[Bucket, str]) -> None:
+    bucket, url = table
+    found = open_table(url, storage_options=bucket.options | {"aws_conditional_put": "disabled"})
+    with pytest.raises(UsageError, match="conditional"):
+        run(committer(found), Where("id", lambda number: number >= 200))
+
+
+@pytest.fixture
+def iceberg(counted_s3: Bucket, tmp_path: Path) -> tuple[Bucket, str]:
+    make_iceberg(tmp_path / "t", 256, 128, f"{counted_s3.url}/t")
+    return counted_s3, counted_s3.upload(tmp_path / "t", "t")
+
+
+@pytest.mark.parametrize("times", [1, None])
+def test_a_lost_answer_of_an_iceberg_commit_is_settled(iceberg: tuple[Bucket, str], times: int | None) -> None:
+    """Also if no attempt is answered."""
+    bucket, url = iceberg
+    bucket.watched.fail(Fault("lost", "PUT", "v2.metadata.json", times=times))
+    done = delete(bucket, url, 200)
+    assert (done.committed, done.retries) == (True, 0)
+    assert max(ids(open_table(url, storage_options=bucket.options))) == 199
+
+
+def test_an_iceberg_commit_that_is_never_answered(iceberg: tuple[Bucket, str]) -> None:
+    """It may be in: its files stay."""
+    bucket, url = iceberg
+    bucket.watched.fail(Fault("reset", "PUT", "v2.metadata.json", times=None))
+    with pytest.raises(CommitUnknown, match="did not answer the commit"):
+        delete(bucket, url, 200)
+    left = {file.location.rpartition(".")[2] for file in Storage(bucket.options).walk(bucket.url)}
+    assert {"puffin", "avro"} <= left

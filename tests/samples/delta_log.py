@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,15 @@ def commit(folder: Path, version: int, operation: str, *actions: dict[str, Any])
     (folder / "_delta_log" / f"{version:020d}.json").write_text(lines)
 
 
-def data_file(folder: Path, name: str, start: int) -> dict[str, Any]:
-    pq.write_table(pa.table({"id": range(start, start + ROWS)}), folder / name)
+def data_file(folder: Path, name: str, start: int, rows: int = ROWS) -> dict[str, Any]:
+    pq.write_table(pa.table({"id": range(start, start + rows)}), folder / name)
     return {
         "path": name,
         "partitionValues": {},
         "size": (folder / name).stat().st_size,
         "modificationTime": 1,
         "dataChange": True,
-        "stats": json.dumps({"numRecords": ROWS}),
+        "stats": json.dumps({"numRecords": rows}),
     }
 
 
@@ -42,9 +43,9 @@ def descriptor(folder: Path, name: str, rows: RowSet) -> dict[str, Any]:
     return found
 
 
-def restored_table(folder: Path) -> Path:
-    """Two data files; of the first, 68 rows are deleted in version 1, and two of them live again in version 2."""
-    (folder / "_delta_log").mkdir(parents=True)
+def empty_table(folder: Path, adds: Sequence[Any] = ()) -> None:
+    """Version 0: a table with deletion vectors enabled, and without a data file unless `adds` has some."""
+    (folder / "_delta_log").mkdir(parents=True, exist_ok=True)
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
     protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
     metadata = {
@@ -54,8 +55,14 @@ def restored_table(folder: Path) -> Path:
         "partitionColumns": [],
         "configuration": {"delta.enableDeletionVectors": "true"},
     }
+    commit(folder, 0, "WRITE", protocol, {"metaData": metadata}, *({"add": add} for add in adds))
+
+
+def restored_table(folder: Path) -> Path:
+    """Two data files; of the first, 68 rows are deleted in version 1, and two of them live again in version 2."""
+    folder.mkdir(parents=True)
     a, b = data_file(folder, "a.parquet", 0), data_file(folder, "b.parquet", ROWS)
-    commit(folder, 0, "WRITE", protocol, {"metaData": metadata}, {"add": a}, {"add": b})
+    empty_table(folder, [a, b])
     old, new = descriptor(folder, OLD, FIRST), descriptor(folder, NEW, SECOND)
     gone = {"path": "a.parquet", "dataChange": True, "deletionTimestamp": 1, "extendedFileMetadata": False}
     commit(folder, 1, "DELETE", {"remove": gone}, {"add": a | {"deletionVector": old}})

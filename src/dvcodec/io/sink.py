@@ -82,8 +82,14 @@ class SinkFile(RawIOBase):
 
 
 @contextmanager
-def open_local_sink(local: Path, *, exclusive: bool = False) -> Iterator[Sink]:
+def open_local_sink(local: Path, *, exclusive: bool = False, whole: bool = False) -> Iterator[Sink]:
     """Open a local file for an atomic write; see `open_sink`.
+
+    Args:
+        local: path of the file.
+        exclusive: whether it must not exist yet.
+        whole: whether it is an error, for an exclusive file, if readers could see it empty for a moment: that is so on
+            file systems without hard links.
 
     Raises:
         FileExistsError: the file exists, and `exclusive` is set.
@@ -110,7 +116,7 @@ def open_local_sink(local: Path, *, exclusive: bool = False) -> Iterator[Sink]:
             os.fsync(file.fileno())
             file.close()
             if exclusive:
-                _rename_exclusively(partial, final)
+                _rename_exclusively(partial, final, whole=whole)
             else:
                 partial.replace(final)
     except BaseException:
@@ -122,13 +128,16 @@ def open_local_sink(local: Path, *, exclusive: bool = False) -> Iterator[Sink]:
     sync_folder(final.parent)
 
 
-def _rename_exclusively(partial: Path, final: Path) -> None:
+def _rename_exclusively(partial: Path, final: Path, *, whole: bool) -> None:
     """Rename a file; raise `FileExistsError` if the new name exists."""
     try:
         os.link(partial, final)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links: reserve the name first
+    except OSError as err:  # a file system without links
+        if whole:
+            raise OSError(err.errno, f"{err.strerror}: a commit requires hard links", str(final)) from None
+        # Reserve the name first.
         os.close(os.open(final, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         partial.replace(final)
     else:

@@ -193,6 +193,16 @@ class Storage:
         with self.changes(location):
             store.put_if_absent(key, data)
 
+    def check_exclusive(self, location: str) -> None:
+        """Check that `put_if_absent` can be relied on, where servers are known that ignore its condition.
+
+        Raises:
+            UsageError: it cannot: an object that exists is replaced.
+            OSError: the store cannot be written.
+        """
+        store, key = self._store(location)
+        store.check_exclusive(key)
+
     def forget(self) -> None:
         """Empty the cache: the next use requests everything again."""
         self._cache.clear()

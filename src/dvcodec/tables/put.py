@@ -1,4 +1,4 @@
-"""Commit by creating one file that must not exist yet, as all formats do, Iceberg in tables without a catalog."""
+"""Commit by creating one file that must not exist yet, as Delta, Paimon, Lance and Iceberg folders do."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ from dvcodec.io.store import Reason, StoreError
 
 __all__ = ["put_once"]
 
-_LOST = (Reason.TIMEOUT, Reason.UNAVAILABLE, Reason.UNREACHABLE)
+_REFUSED = (
+    *(Reason.DENIED, Reason.BAD_CREDENTIALS, Reason.EXPIRED, Reason.NO_BUCKET, Reason.NO_OBJECT),
+    *(Reason.REGION, Reason.PLAIN_HTTP, Reason.CONFLICT),
+)
+"""Answers after which nothing was written. After any other failure it may have been, or may still be."""
 
 
 def put_once(storage: Storage, location: str, data: bytes) -> None:
     """Create the file of a commit: of several writers, one succeeds.
+
+    A file that exists with the same bytes is this commit: an earlier request was done, and its answer lost. So the
+    bytes of two commits must differ.
 
     Raises:
         CommitConflict: another writer created it.
@@ -20,18 +27,19 @@ def put_once(storage: Storage, location: str, data: bytes) -> None:
         UsageError: the store cannot create a file exclusively.
         OSError: it cannot be written; nothing is committed.
     """
+    storage.check_exclusive(location)
     try:
         storage.put_if_absent(location, data)
-    except FileExistsError:
-        raise CommitConflict(f"{location}: committed by another writer") from None
-    except StoreError as error:
-        if error.reason not in _LOST:
-            raise
-        found = _stored(storage, location, len(data))
-        if found is None:
-            raise CommitUnknown(f"{location}: the commit was not answered: {error}") from error
-        if found != data:
-            raise CommitConflict(f"{location}: committed by another writer") from None
+    except (FileExistsError, StoreError) as error:
+        is_unsure = isinstance(error, StoreError) and error.reason not in (*_REFUSED, Reason.EXISTS)
+        found = _stored(storage, location, len(data)) if is_unsure or isinstance(error, FileExistsError) else None
+        if found == data:
+            return
+        if found is not None or isinstance(error, FileExistsError):
+            raise CommitConflict(f"{location}: another writer committed it first") from None
+        if is_unsure:
+            raise CommitUnknown(f"{location}: the store did not answer the commit: {error}") from error
+        raise
 
 
 def _stored(storage: Storage, location: str, size: int) -> bytes | None:

@@ -1,31 +1,57 @@
 """A writer that races with others: commits small, overlapping deletes to one table. Run as a program, once a writer.
 
-Arguments: the table; the number of this writer; of how many; deletes of each; storage options as JSON. It waits for a
-line, so that all begin together, and prints for each delete its rows, retries and snapshot.
+One argument, JSON: ``door`` (see `open_door`), ``writer`` (its number), ``writers`` (how many), ``deletes`` (of all
+writers together) and ``pause`` (seconds at most before a delete). It waits for a line, so that all begin together, and
+prints for each of its deletes: its number, rows deleted, retries, and the snapshot.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import sys
+import time
+from typing import Any
 
-from dvcodec.tables import open_table
+from dvcodec.tables import Table, open_table
 from dvcodec.tables.deleting import committer
 from dvcodec.tables.deleting.run import run
 from tables.deleting.finders import Where
 
 WIDTH = 3
-"""Rows of a delete; the next one begins a row later, so that each row is deleted by up to three writers."""
+"""Rows of a delete that others delete too: the next one begins a row later."""
 
 
-def main(target: str, writer: int, writers: int, deletes: int, options: dict[str, str]) -> None:
-    table = open_table(target, storage_options=options)
+def rows_of(number: int, deletes: int) -> set[int]:
+    """Ids that a delete is for: some that its neighbours are for too, and one that is its own."""
+    return {*range(number, number + WIDTH), deletes + WIDTH + number}
+
+
+def gone_after(deletes: int) -> set[int]:
+    """Ids that are gone after all deletes."""
+    return set().union(*(rows_of(number, deletes) for number in range(deletes)))
+
+
+def open_door(door: dict[str, Any]) -> Table:
+    """Open a table by ``location`` and ``options``, or by ``name`` in a ``catalog`` of pyiceberg."""
+    if "catalog" in door:
+        from pyiceberg.catalog import load_catalog
+
+        from dvcodec.tables.iceberg.catalogs import from_catalog
+
+        return from_catalog(load_catalog("races", **door["catalog"]), door["name"])
+    return open_table(door["location"], storage_options=door.get("options"))
+
+
+def main(door: dict[str, Any], writer: int, writers: int, deletes: int, pause: float) -> None:
+    table = open_door(door)
     sys.stdin.readline()
-    for turn in range(deletes):
-        first = turn * writers + writer
-        done = run(committer(table), Where("id", range(first, first + WIDTH).__contains__), retries=10_000)
-        print(json.dumps([done.rows, done.retries, done.snapshot if done.committed else None]), flush=True)
+    for number in range(writer, deletes, writers):
+        time.sleep(random.uniform(0, pause))
+        gone = rows_of(number, deletes)
+        done = run(committer(table), Where("id", gone.__contains__), retries=10_000)
+        print(json.dumps([number, done.rows, done.retries, done.snapshot if done.committed else None]), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), json.loads(sys.argv[5]))
+    main(**json.loads(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Start writers that race, and check that every delete is in once."""
+"""Start writers that race on one table, and check the history that they leave, row for row."""
 
 from __future__ import annotations
 
@@ -6,51 +6,160 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from dvcodec.tables import live_batches, open_table
-from tables.deleting.racer import WIDTH
+import pytest
+
+from dvcodec.tables import Table, audit, live_batches
+from samples.id_tables import MAKERS
+from tables.deleting.libraries import ids_by_library
+from tables.deleting.racer import WIDTH, gone_after, open_door, rows_of
+
+__all__ = ["COMMITS", "FILE_ROWS", "KINDS", "ROWS", "WRITERS", "Delete", "Writers", "check_history", "ids", "race"]
 
 TESTS = Path(__file__).parents[2]
+COMMITS = int(os.environ.get("DVCODEC_RACE_COMMITS", "24"))
+"""Commits of a race; 200 in the long ones: `make races`."""
+KINDS = [pytest.param(kind, marks=[pytest.mark.interop] if kind == "lance" else []) for kind in MAKERS]
+WRITERS = (2, 8)
+ROWS = 2 * COMMITS + WIDTH + 40
+"""Rows that a table needs for a race: some of them stay."""
+FILE_ROWS = 1 + ROWS // 8
+"""Rows of a data file: some files lose all their rows on the way."""
 
 
-def race(target: str, writers: int, deletes: int, options: Mapping[str, Any] | None = None) -> list[int]:
-    """Let writers race on a table with the ids 0, 1, ...; return the new snapshots, in order.
+class Delete(NamedTuple):
+    """A delete as its writer saw it: its number, rows deleted, conflicts on the way, and its snapshot."""
 
-    Checks that the rows of all deletes are gone, and that no row was deleted twice.
-    """
-    before, given = ids(target, options), json.dumps(dict(options or {}))
-    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tables.deleting.racer", target, *map(str, (i, writers, deletes)), given],
-            env=os.environ | {"PYTHONPATH": path},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+    number: int
+    rows: int
+    retries: int
+    snapshot: int | None
+
+
+@dataclass(frozen=True)
+class Writers:
+    """Processes that wait for the start of a race."""
+
+    started: Sequence[subprocess.Popen[str]]
+
+    @classmethod
+    def start(cls, door: dict[str, Any], writers: int, deletes: int, pause: float = 0) -> Writers:
+        """Start processes; see `racer`."""
+        path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+        order = {"door": door, "writers": writers, "deletes": deletes, "pause": pause}
+        return cls(
+            [
+                subprocess.Popen(
+                    [sys.executable, "-m", "tables.deleting.racer", json.dumps(order | {"writer": writer})],
+                    env=os.environ | {"PYTHONPATH": path},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+                for writer in range(writers)
+            ]
         )
-        for i in range(writers)
-    ]
-    for one in started:
-        assert one.stdin is not None
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    found = []
-    for one in started:
-        out, _ = one.communicate(timeout=600)
-        assert one.returncode == 0
-        found += [json.loads(line) for line in out.splitlines()]
-    assert len(found) == writers * deletes
-    last = writers * deletes + WIDTH - 1
-    assert ids(target, options) == [number for number in before if number >= last]
-    assert sum(rows for rows, _, _ in found) == sum(number < last for number in before)
-    snapshots = sorted(snapshot for _, _, snapshot in found if snapshot is not None)
-    assert len(set(snapshots)) == len(snapshots)
+
+    def go(self) -> None:
+        """Let all begin."""
+        for one in self.started:
+            assert one.stdin is not None
+            one.stdin.write("go\n")
+            one.stdin.flush()
+
+    def are_running(self) -> bool:
+        """Whether one of them has not ended."""
+        return any(one.poll() is None for one in self.started)
+
+    def results(self) -> list[Delete]:
+        """Wait for all; return what they did, by number."""
+        outputs = [one.communicate(timeout=3600)[0] for one in self.started]
+        assert [one.returncode for one in self.started] == [0] * len(outputs)
+        return sorted(Delete(*json.loads(line)) for output in outputs for line in output.splitlines())
+
+
+def race(door: dict[str, Any], writers: int, deletes: int = COMMITS) -> list[int]:
+    """Let writers race on a table of the ids 0, 1, ...; return the new snapshots, oldest first.
+
+    Checks that each delete is in exactly one snapshot, which lost its rows and no others; that no snapshot is missing,
+    none is there twice or by somebody else; that the format's library reads the same rows; and that nothing is wrong
+    for the audit, and no file is left over.
+
+    Args:
+        door: how the table is opened, see `racer.open_door`.
+        writers: processes.
+        deletes: of all together.
+    """
+    before = open_door(door)
+    started = Writers.start(door, writers, deletes)
+    started.go()
+    begun = time.monotonic()
+    found = started.results()
+    seconds = time.monotonic() - begun
+    assert [one.number for one in found] == list(range(deletes))
+    snapshots = check_history(door, before, found)
+    rows = len(gone_after(deletes).intersection(ids(before)))
+    assert sum(one.rows for one in found) == rows
+    retries = sum(one.retries for one in found)
+    name = door.get("location") or door["name"]
+    print(f"\n{name}: {writers} writers, {len(snapshots)} commits, {retries} conflicts, {rows} rows, {seconds:.1f} s")
     return snapshots
 
 
-def ids(target: str, options: Mapping[str, Any] | None = None) -> list[int]:
-    table = open_table(target, storage_options=options)
-    return sorted(number for batch in live_batches(table) for number in batch.column("id").to_pylist())
+def check_history(door: dict[str, Any], before: Table, deletes: Sequence[Delete], *, others: bool = False) -> list[int]:
+    """Check all snapshots since a table was opened; return them, oldest first.
+
+    Args:
+        door: how the table is opened.
+        before: the table before.
+        deletes: all deletes by dvcodec.
+        others: whether there were other writers: they may delete rows too, and add some that are new.
+    """
+    table = open_door(door)
+    infos, old = table.snapshots(), [info.id for info in before.snapshots()]
+    history = [info.id for info in infos]
+    new = history[len(old) :]
+    assert history[: len(old)] == old
+    assert len({*history}) == len(history)
+    if table.kind.value == "iceberg":
+        assert [info.parent for info in infos[1:]] == history[:-1]
+    else:
+        assert history == list(range(history[0], history[-1] + 1))
+    by_snapshot = {one.snapshot: one for one in deletes if one.snapshot is not None}
+    assert len(by_snapshot) == len([one for one in deletes if one.rows])
+    assert by_snapshot.keys() <= {*new}
+    assert others or (by_snapshot.keys() == {*new} and len(new) == len(deletes))
+    last = {*ids(before)}
+    ever = {*last}
+    for snapshot in new:
+        listed = ids(table, snapshot)
+        now = {*listed}
+        assert len(now) == len(listed)
+        lost, gained = last - now, now - last
+        if (one := by_snapshot.get(snapshot)) is not None:
+            assert lost == rows_of(one.number, len(deletes)) & last
+            assert len(lost) == one.rows
+            assert not gained
+        assert not gained & ever  # what was deleted stays so
+        last, ever = now, ever | gained
+    assert not gone_after(len(deletes)) & last
+    assert others or last == {*ids(before)} - gone_after(len(deletes))
+    assert ids_by_library(door) == ids(table) == sorted(last)
+    findings = {one.check for one in audit(table).findings}
+    if others:  # those leave files behind when they lose
+        assert findings <= {"orphan-vector-file", "orphan-data-file"}
+    else:
+        assert not findings
+        assert not {file.location for file in table.stored_files()} - table.referenced()
+    return new
+
+
+def ids(table: Table, snapshot: int | None = None) -> list[int]:
+    """Ids of the live rows, sorted; one that appears twice is there twice."""
+    batches = live_batches(table, snapshot_id=snapshot, columns=["id"])
+    return sorted(number for batch in batches for number in batch.column("id").to_pylist())

@@ -18,7 +18,6 @@ from dvcodec.tables.delta.commit import DeltaCommitter, committer
 from dvcodec.tables.delta.table import DeltaTable
 from samples import delta_log
 from tables.deleting.finders import Where
-from tables.deleting.races import race
 
 
 def ids(folder: Path) -> list[int]:
@@ -164,7 +163,7 @@ def test_files_that_were_rewritten_are_searched_again(folder: Path) -> None:
 
 def test_conflicts_without_end(folder: Path) -> None:
     others = (partial(delete, folder, range(150 + k, 151 + k).__contains__) for k in range(9))
-    with pytest.raises(CommitConflict, match=r"6\.json: committed by another writer"):
+    with pytest.raises(CommitConflict, match="version 5 is not the newest one any more"):
         late(folder, *others, condition=lambda number: number == 9, retries=3)
     assert len(list(folder.glob("*.bin"))) == 6
 
@@ -246,14 +245,3 @@ def test_row_positions_of_the_model(folder: Path) -> None:
     snapshot = open_table(folder).snapshot()
     found = {one.data_file: one.rows for vector in snapshot.vectors for one in snapshot.read(vector)}
     assert found == {"a.parquet": delta_log.SECOND, "b.parquet": RowSet([0, 2])}
-
-
-@pytest.mark.parametrize(("writers", "deletes"), [(2, 12), (8, 3)])
-def test_races(folder: Path, writers: int, deletes: int) -> None:
-    for name, start in (("c.parquet", 0), ("d.parquet", 128)):
-        version = len(list((folder / "_delta_log").iterdir()))
-        delta_log.commit(folder, version, "WRITE", {"add": delta_log.data_file(folder, name, start)})
-    first = open_table(folder).snapshot().info.id
-    snapshots = race(str(folder), writers, deletes)
-    assert snapshots == list(range(first + 1, first + 1 + len(snapshots)))
-    assert audit(open_table(folder)).findings == ()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -434,18 +432,3 @@ def test_a_kill_at_any_step_leaves_the_old_rows_or_the_new(tmp_path: Path, monke
     assert (len(seen) > 25, seen.count(True) > 2) == (True, True)
     delete(writer, {crafted.paths["a"]: RowSet([19])})
     assert deleted_of(crafted)["a"] == RowSet([1, 2, 5, 19])
-
-
-def test_processes_that_race(crafted: IcebergFiles) -> None:
-    """Each commit is in exactly once, and none of the lost ones leaves a file."""
-    folder = Path(__file__).parent
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(folder.parents[1])])}
-    command = [sys.executable, str(folder / "race.py"), str(crafted.folder)]
-    arguments = [[name, str(first), "2", "16"] for name in "ab" for first in (8, 9)]
-    processes = [subprocess.Popen([*command, *more], env=environment) for more in arguments]
-    assert [process.wait(timeout=300) for process in processes] == [0] * 4
-    rows = RowSet.from_ranges([(8, 16)])
-    assert deleted_of(crafted) == {"a": rows | RowSet([1, 2]), "b": rows | RowSet([3, 4]), "c": RowSet([1])}
-    table = open_table(crafted.folder)
-    assert len(table.snapshots()) == 3 + 16
-    assert not {file.location for file in table.stored_files()} - table.referenced()

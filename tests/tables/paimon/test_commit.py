@@ -320,7 +320,7 @@ def test_a_snapshot_that_comes_up_at_the_last_moment_is_a_conflict(
     intervene(root)
     before = files_of(root)
     monkeypatch.setattr(commit.PaimonCommitter, "_check_current", lambda *_: None)
-    with pytest.raises(CommitConflict, match="snapshot-2: committed by another writer"):
+    with pytest.raises(CommitConflict, match="snapshot-2: another writer committed it first"):
         delete(root, {"f0.parquet": [1]}, base)
     assert files_of(root) == before
 
@@ -341,7 +341,7 @@ def test_an_unanswered_commit_is_settled(tmp_path: Path, monkeypatch: pytest.Mon
         assert delete(root, {"f0.parquet": [1]}) == 2
         assert live(root) == left(1, files=1)
     else:
-        with pytest.raises(CommitUnknown, match="not answered"):
+        with pytest.raises(CommitUnknown, match="did not answer"):
             delete(root, {"f0.parquet": [1]})
 
 

@@ -123,6 +123,16 @@ class Store(ABC):
             UsageError: the store does not support this.
         """
 
+    def check_exclusive(self, key: str) -> None:
+        """Check that `put_if_absent` does not replace an object, where that is not certain: next to `key`, and once.
+
+        Raises:
+            UsageError: it does, or the store does not have it.
+            StoreError: the store cannot be written.
+        """
+        if not self.excludes:
+            self.put_if_absent(key, b"")  # which raises UsageError
+
     @abstractmethod
     def move(self, key: str, to: str) -> None:
         """Rename an object; an existing one at `to` is replaced. Object stores copy it, then delete the original.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -75,7 +76,9 @@ def connect(
             raise UsageError(f"storage_options: {name} is given in two spellings") from None
         where = rejected_variable(err, values) or f"storage_options for {root}"
         raise UsageError(f"{where}: {without_secrets(text)}") from None
-    return ObjectStore(made, root, options, query=query, in_parts=lambda: client(_retries(options.retry)))
+    in_parts = partial(client, _retries(options.retry))
+    is_compatible = scheme == "s3" and any("endpoint" in name and "metadata" not in name for name in values)
+    return ObjectStore(made, root, options, query=query, in_parts=in_parts, is_compatible=is_compatible)
 
 
 def _retries(policy: RetryPolicy) -> dict[str, Any]:

@@ -72,6 +72,7 @@ class LocalStore(Store):
 
         Raises:
             FileExistsError: it exists.
+            OSError: the file system has no hard links: readers could see an empty file.
         """
         self._write(key, data, exclusive=True)
 
@@ -84,7 +85,7 @@ class LocalStore(Store):
         Path(key).unlink()
 
     def _write(self, key: str, data: bytes, *, exclusive: bool) -> None:
-        with open_local_sink(Path(key), exclusive=exclusive) as sink:
+        with open_local_sink(Path(key), exclusive=exclusive, whole=exclusive) as sink:
             sink.write(data)
 
 

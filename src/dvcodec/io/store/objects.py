@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io.store.base import Fetched, Store, StoredObject
-from dvcodec.io.store.errors import Reason, StoreError, error_text, store_error
+from dvcodec.io.store.errors import ObjectExists, Reason, StoreError, error_text, store_error
 from dvcodec.io.store.options import StoreOptions
 from dvcodec.io.store.requests import Requests
 
@@ -37,6 +39,7 @@ class ObjectStore(Store):
         root: see `Store`.
         options: options of the store.
         query: query of a web address; never shown, since it may be a signature.
+        is_compatible: whether it is a server of S3's protocol, but not known to be S3.
         in_parts: makes a client with its own retries, for multipart uploads: only the client can retry a part.
     """
 
@@ -44,7 +47,14 @@ class ObjectStore(Store):
     lists_by_page = True
 
     def __init__(
-        self, client: Any, root: str, options: StoreOptions, *, in_parts: Callable[[], Any], query: str = ""
+        self,
+        client: Any,
+        root: str,
+        options: StoreOptions,
+        *,
+        in_parts: Callable[[], Any],
+        query: str = "",
+        is_compatible: bool = False,
     ) -> None:
         self.root = root
         self._in_parts = lru_cache(maxsize=1)(in_parts)
@@ -52,6 +62,7 @@ class ObjectStore(Store):
         self._client = client
         self._requests = Requests(options.retry, options.max_concurrency)
         self._query = query
+        self._is_unproven = is_compatible
         self._is_web = root.lower().startswith("http")
 
     def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
@@ -200,22 +211,50 @@ class ObjectStore(Store):
         """
         import obstore  # noqa: PLC0415
 
-        lost = False
+        lost: StoreError | None = None
 
         def work(attempt: int) -> None:
             nonlocal lost
             del attempt
             try:
                 obstore.put(self._client, key, data, mode="create")
+            except NotImplementedError as err:
+                raise UsageError(f"{self.url(key)}: {error_text(err)}") from None
             except Exception as err:  # noqa: BLE001  (`_error` re-raises errors that are not the client's)
                 error = self._error(key, "write", err)
                 # Not `self.get`, which would wait for a second request slot.
                 if error.reason is Reason.EXISTS and lost and obstore.get(self._client, key).bytes() == data:
                     return
-                lost = lost or error.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT)
+                if error.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT):
+                    lost = error
                 raise error from None
 
-        self._make("put", key, "write", work, lambda _: len(data))
+        try:
+            self._make("put", key, "write", work, lambda _: len(data))
+        except StoreError as error:
+            if lost is None or error.reason is Reason.EXISTS:
+                raise
+            raise lost from error  # the store may refuse the last attempt, and have done the lost one
+
+    def check_exclusive(self, key: str) -> None:
+        """Check that a server does not ignore ``If-None-Match``, as older ones do; see `Store.check_exclusive`."""
+        if not self._is_unproven:
+            return
+        folder, slash, _ = key.rpartition("/")
+        probe = f"{folder}{slash}.exclusive.{secrets.token_hex(8)}.partial"
+        self.put_if_absent(probe, b"1")
+        try:
+            self.put_if_absent(probe, b"2")
+        except ObjectExists:
+            self._is_unproven = False
+        finally:
+            with suppress(StoreError):
+                self.delete(probe)
+        if self._is_unproven:
+            raise UsageError(
+                f"{self.root}: the server ignores If-None-Match: an object that exists is replaced, so a commit could "
+                "replace that of another writer"
+            )
 
     def move(self, key: str, to: str) -> None:
         """Rename an object; see `Store.move`."""

@@ -39,11 +39,11 @@ class Backoff:
         self.lost = 0
         self._start = time.monotonic()
 
-    def wait(self, conflict: CommitConflict, retries: Retries) -> None:
+    def wait(self, conflict: CommitConflict | FileNotFoundError, retries: Retries) -> None:
         """Wait before the next try.
 
         Raises:
-            CommitConflict: `conflict`, if there is no next one.
+            CommitConflict, FileNotFoundError: `conflict`, if there is no next one.
         """
         self.lost += 1
         if self.lost > retries.number or (time.monotonic() - self._start) * 1000 > retries.total_ms:

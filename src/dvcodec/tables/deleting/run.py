@@ -18,6 +18,7 @@ from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.plan import Plan, added_files, plan_again, plan_deletes
 from dvcodec.tables.deleting.retries import Backoff
 from dvcodec.tables.reading import Progress
+from dvcodec.tables.table import Snapshot
 
 __all__ = ["Deletion", "Isolation", "attempt", "run"]
 
@@ -89,24 +90,44 @@ def run(
         CommitUnknown: it could not be found out whether the commit is in.
         DecodeError, OSError: the table is corrupt, cannot be read or written.
     """
+    backoff = Backoff()
+
+    def wait(base: Snapshot, conflict: CommitConflict | FileNotFoundError) -> None:
+        wanted = committer.retries(base)
+        backoff.wait(conflict, wanted if retries is None else replace(wanted, number=retries))
+        LOG.info("%s: conflict %d: %s", base.table.location, backoff.lost, conflict)
 
     def search() -> Plan:
-        base = committer.current()
-        committer.check(base)
-        finder.prepare(base)
-        return plan_deletes(base, finder, threads=threads, progress=progress)
+        while True:
+            base = committer.current()
+            committer.check(base)
+            finder.prepare(base)
+            try:
+                return plan_deletes(base, finder, threads=threads, progress=progress)
+            except FileNotFoundError as gone:
+                if not _is_superseded(committer, base):
+                    raise
+                wait(base, gone)
 
-    plan, backoff = search(), Backoff()
+    plan = search()
     while plan.deletes and not dry_run:
         try:
             snapshot, size = attempt(committer, plan)
             return Deletion(snapshot, True, plan, backoff.lost, size)
         except CommitConflict as conflict:
-            wanted = committer.retries(plan.base)
-            backoff.wait(conflict, wanted if retries is None else replace(wanted, number=retries))
-            LOG.info("%s: conflict %d: %s", plan.base.table.location, backoff.lost, conflict)
+            wait(plan.base, conflict)
+        except FileNotFoundError as gone:
+            if not _is_superseded(committer, plan.base):
+                raise
+            wait(plan.base, gone)
         plan = _resolve(committer, finder, plan, isolation, search)
     return Deletion(plan.base.info.id, False, plan, backoff.lost)
+
+
+def _is_superseded(committer: Committer[Any], base: Snapshot) -> bool:
+    """Whether others have committed since the base: then they may have removed files that it needs."""
+    newest: Snapshot = committer.current()
+    return newest.info.id != base.info.id
 
 
 def _resolve(
@@ -119,14 +140,15 @@ def _resolve(
     """
     newest = committer.current()
     committer.check(newest)
-    finder.prepare(newest)
+    if finder.can_search_again:
+        finder.prepare(newest)
     if isolation == "serializable":
         found = next((file for file in added_files(plan, newest) if finder.may_match(newest, file)), None)
         if found is not None:
             raise CommitConflict(
                 f"{newest.table.location}: {found.path} was added meanwhile and may have rows to delete"
             )
-    moved = plan_again(plan, newest) if newest.schema() == plan.base.schema() or not finder.can_search_again else None
+    moved = plan_again(plan, newest) if not finder.can_search_again or _is_alike(plan.base, newest) else None
     if moved is not None:
         return moved
     if not finder.can_search_again:
@@ -135,6 +157,14 @@ def _resolve(
             f"{newest.table.location}: replaced meanwhile, with their row positions: {', '.join(gone[:3])}"
         )
     return search()
+
+
+def _is_alike(base: Snapshot, newest: Snapshot) -> bool:
+    """Whether two snapshots have the same columns; False if those of the older one can no longer be read."""
+    try:
+        return bool(base.schema() == newest.schema())
+    except (DecodeError, OSError):
+        return False
 
 
 def attempt(committer: Committer[Any], plan: Plan) -> tuple[int, int]:

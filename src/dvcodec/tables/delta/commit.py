@@ -14,17 +14,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dvcodec import __version__
-from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.errors import CommitConflict, NotCanonical, UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
 from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
 from dvcodec.tables.delta.actions import AddFile
 from dvcodec.tables.delta.log import LOG
 from dvcodec.tables.delta.protocol import check_writer
+from dvcodec.tables.delta.replay import commit_infos
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from dvcodec.tables.delta.stats import loosened
 from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.delta.table import open as open_delta
+from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.put import put_once
 
 __all__ = ["DeltaCommitter", "committer"]
@@ -42,14 +44,24 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
     """Commits deletes to a Delta table; see `Committer`."""
 
     def __init__(self, table: DeltaTable) -> None:
-        self._table = table
+        self._folder = table.folder
+        self._last: tuple[DeltaTable, DeltaSnapshot] | None = None
 
     def current(self) -> DeltaSnapshot:
-        """Return the newest version; see `Committer.current`. The log is listed, and what is new in it is read."""
-        folder = self._table.folder
-        folder.storage.reopen(folder.location)
-        self._table = open_delta(folder, self._table)
-        return self._table.snapshot()
+        """Return the newest version; see `Committer.current`. The log is listed, and what is new in it is read.
+
+        Raises:
+            CommitConflict: it is another table than before.
+        """
+        table = self._open()
+        last, before = self._last or (None, None)
+        if last is not None and before is not None and _has(table, before.info):
+            table.last = last.last  # go on from there
+        found = table.snapshot()
+        if before is not None and before.metadata.record.get("id") != found.metadata.record.get("id"):
+            raise CommitConflict(f"{self._folder.location}: the table was dropped, and another one created")
+        self._last = table, found
+        return found
 
     def check(self, base: DeltaSnapshot) -> None:
         """Refuse a table without deletion vectors, append-only, with change data feed, or with unknown features."""
@@ -73,12 +85,29 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         written: Written,
         files: list[str],  # noqa: ARG002
     ) -> int:
-        """Create the file of the next version; see `Committer.commit`."""
+        """Create the file of the next version; see `Committer.commit`.
+
+        That this file is absent does not suffice: log cleanup may have removed it, after others committed it and a
+        checkpoint took it in; or the table may have been created anew.
+        """
         folder, version = base.table.folder, base.info.id + 1
-        location = folder.join(f"{LOG}/{version:020}.json")
         data = "".join(f"{_json(action)}\n" for action in _actions(base, deletes, written)).encode()
-        put_once(folder.storage, location, data)
+        table = self._open()
+        if table.log.latest != base.info.id or not _has(table, base.info):
+            raise CommitConflict(f"{folder.location}: version {base.info.id} is not the newest one any more")
+        put_once(folder.storage, folder.join(f"{LOG}/{version:020}.json"), data)
         return version
+
+    def _open(self) -> DeltaTable:
+        """List the log anew."""
+        self._folder.storage.reopen(self._folder.location)
+        return open_delta(self._folder)
+
+
+def _has(table: DeltaTable, info: SnapshotInfo) -> bool:
+    """Whether a log has a version as it was read before."""
+    versions = {*table.log.commits, *table.log.checkpoints}
+    return info.id in versions and next(iter(commit_infos(table.folder, table.log, [info.id]))) == info
 
 
 def _actions(base: DeltaSnapshot, deletes: Sequence[FileDelete], written: Written) -> Iterator[dict[str, Any]]:

@@ -109,6 +109,12 @@ class Log:
             raise NotCanonical("log", source=self.location, expected=wanted, actual="neither")
         return latest
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether a commit before the current version is missing."""
+        latest = max({*self.commits, *self.checkpoints}, default=None)
+        return latest is not None and self._missing(latest) is not None
+
     def check(self, version: int) -> None:
         """Check that a version can be rebuilt.
 

@@ -21,25 +21,29 @@ from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKi
 __all__ = ["DeltaTable", "open"]
 
 
-def open(  # noqa: A001  (every kind of table has one)
-    location: Folder | str | os.PathLike[str], known: DeltaTable | None = None
-) -> DeltaTable:
+def open(location: Folder | str | os.PathLike[str]) -> DeltaTable:  # noqa: A001  (every kind of table has one)
     """Open a table by its folder. Its log is listed once: later commits are not seen.
 
     Args:
         location: the `Folder`; or its path or URL, if it needs no storage options.
-        known: the table as opened before: what it has read of the log is not read again.
 
     Raises:
         UsageError: there is no log.
         OSError: the folder cannot be read.
     """
     folder = Folder.of(location)
+    log = _list(folder)
+    if log.is_broken:  # a listing may miss a commit and have the next one, if both come while it is made
+        folder.storage.forget()
+        log = _list(folder)
+    return DeltaTable(folder, log)
+
+
+def _list(folder: Folder) -> Log:
     names = folder.names(LOG)
     if not names:
         raise UsageError(f"{folder.location}: not a Delta table ({LOG} is empty or missing)")
-    last = None if known is None else known.last
-    return DeltaTable(folder, Log.from_names(folder.join(LOG), names), last)
+    return Log.from_names(folder.join(LOG), names)
 
 
 class DeltaTable(WritableTable):
@@ -52,10 +56,10 @@ class DeltaTable(WritableTable):
 
     kind = TableKind.DELTA
 
-    def __init__(self, folder: Folder, log: Log, last: State | None = None) -> None:
+    def __init__(self, folder: Folder, log: Log) -> None:
         self.folder = folder
         self.log = log
-        self.last = last
+        self.last: State | None = None
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
         """Return the versions that can be rebuilt, oldest first; those whose metadata was cleaned up are omitted.

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from dvcodec import iceberg
 from dvcodec.core import vector as vector_
-from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import CommitConflict, NotCanonical, Unsupported, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.io import read_window
 from dvcodec.io.target import local_path
@@ -52,6 +52,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._uuid: str | None = None
 
     def current(self) -> IcebergSnapshot:
         """Return the newest snapshot of the main branch; see `Committer.current`."""
@@ -64,8 +65,13 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
             UsageError: format version 1 or 2; ``write.delete.mode`` is copy-on-write; the table was moved, or cannot be
                 committed to where it was opened from.
             Unsupported: encryption, or a property that is not known how to obey.
+            CommitConflict: it is another table than before.
         """
         table, members = base.iceberg_table, _members(base)
+        found = members.text_or_none("table-uuid")
+        if self._uuid not in (None, found):
+            raise CommitConflict(f"{table.metadata.source}: the table was dropped, and another one created")
+        self._uuid = found
         refuse_unknown(table, members)
         self._place.check(table, members)
         refuse_without_vectors(base, members)

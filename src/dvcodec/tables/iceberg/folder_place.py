@@ -27,6 +27,7 @@ from dvcodec.io.target import local_path
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import Change, changed, forgotten, metadata_bytes, properties_of
 from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT
+from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.place import Place
 from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.iceberg.table import open as open_iceberg
@@ -92,21 +93,37 @@ class FolderPlace(Place):
         compressed = properties_of(members).get(_COMPRESSION, "none").lower() == "gzip"
         version, name = _next_name(last, ".gz.metadata.json" if compressed else ".metadata.json")
         folder = split(source)[0]
-        storage.reopen(table.folder.location)
-        if any(_version(other) >= version for other in table.folder.names(METADATA)):  # also if it is compressed
+        if self._newest() >= version:  # also if it is compressed
             raise CommitConflict(f"{source}: not the newest metadata file any more")
+        try:
+            is_same = read_members(source, storage).values == members.values
+        except FileNotFoundError:
+            is_same = False
+        if not is_same:
+            raise CommitConflict(
+                f"{source}: not the file that was read: the table was dropped, and another one created"
+            )
         new = changed(members, change, f"{table.metadata.location}/{METADATA}/{last}")
         old = forgotten(members, new)
         put_once(storage, join(folder, name), metadata_bytes(new, name))
         storage.reopen(table.folder.location)
         if _HADOOP.fullmatch(name):
-            self._write_hint(folder, version)
+            self._write_hint(folder, version, is_last=not old)
         for path in old:
             with suppress(OSError, DvcodecError):
                 storage.remove(table.folder.locate(path))
 
-    def _write_hint(self, folder: str, version: int) -> None:
-        """Write the version hint; readers that find an older one go on to newer versions."""
+    def _newest(self) -> int:
+        """Return the highest version in the names of metadata files."""
+        self._folder.storage.reopen(self._folder.location)
+        return max(map(_version, self._folder.names(METADATA)), default=-1)
+
+    def _write_hint(self, folder: str, version: int, *, is_last: bool) -> None:
+        """Write the version hint; readers that find an older one go on to newer versions.
+
+        Where old metadata files are removed (`is_last` is False), a slow writer must not leave the hint at one of them:
+        it looks afterwards whether others have committed newer versions.
+        """
         storage, hint = self._folder.storage, join(folder, VERSION_HINT)
         local = local_path(hint)
         try:
@@ -114,6 +131,8 @@ class FolderPlace(Place):
                 local.with_name(f".{local.name}.crc").unlink(missing_ok=True)
             with open_sink(hint, storage_options=storage) as sink:
                 sink.write(str(version).encode())
+            if not is_last and (newest := self._newest()) > version:
+                self._write_hint(folder, newest, is_last=False)
         except (OSError, DvcodecError) as error:
             _LOGGER.warning("%s: not written: %s", hint, error)
 

@@ -111,6 +111,9 @@ class LanceCommitter(Committer[LanceSnapshot]):
         manifests = self._table.manifests()
         if max(manifests) != version:
             raise CommitConflict(f"{folder.location}: version {version + 1} is by another writer")
+        now = read_manifest(manifests[version], storage_options=folder.storage)
+        if now.timestamp_ms != base.info.timestamp_ms:
+            raise CommitConflict(f"{folder.location}: version {version} is not the one that was read")
         lance = require_extra("lance.dataset", "lance", "pylance")
         token = str(uuid.uuid4())
         files.append(folder.join(f"{TRANSACTIONS}/{version}-{token}.txn"))

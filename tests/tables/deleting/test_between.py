@@ -1,0 +1,310 @@
+"""What others may do to a table between the snapshot that a delete read and its commit."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dvcodec import CommitConflict, RowSet
+from dvcodec.io.store import LocalStore
+from dvcodec.tables import DataFile, Snapshot, audit, open_table
+from dvcodec.tables.deleting import committer
+from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
+from dvcodec.tables.deleting.positions import positions_finder
+from dvcodec.tables.deleting.run import Deletion, run
+from samples import delta_log
+from samples.id_tables import MAKERS
+from tables.deleting.finders import Where
+from tables.deleting.libraries import ids_by_library
+from tables.deleting.races import KINDS, ids
+
+ROWS, SIZE = 256, 64
+
+
+class Between(Committer[Any]):
+    """Lets something happen once, after the vectors are written and before the commit."""
+
+    def __init__(self, inner: Committer[Any], act: Callable[[], object]) -> None:
+        self.inner = inner
+        self.acts = [act]
+
+    def current(self) -> Any:
+        return self.inner.current()
+
+    def check(self, base: Any) -> None:
+        self.inner.check(base)
+
+    def write(self, base: Any, deletes: Any, written: list[str]) -> Written:
+        return self.inner.write(base, deletes, written)
+
+    def commit(self, base: Any, deletes: Any, written: Written, files: list[str]) -> int:
+        while self.acts:
+            self.acts.pop()()
+        return self.inner.commit(base, deletes, written, files)
+
+
+def delete(folder: Path, *gone: int, between: Callable[[], object] = lambda: None) -> Deletion:
+    return run(Between(committer(open_table(folder)), between), Where("id", gone.__contains__))
+
+
+def check(folder: Path, *gone: int, rows: int = ROWS, extra: frozenset[str] = frozenset()) -> None:
+    """Check the rows that are left, by dvcodec and by the format's library."""
+    left = [number for number in range(rows) if number not in gone]
+    assert ids(open_table(folder)) == ids_by_library({"location": str(folder)}) == left
+    assert {one.check for one in audit(open_table(folder)).findings} <= extra
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def folder(kind: str, tmp_path: Path) -> Path:
+    """Ids 0 to 255 in four files, of which 1 and 100 are deleted."""
+    folder = tmp_path / kind
+    MAKERS[kind](folder, ROWS, SIZE)
+    delete(folder, 1, 100)
+    return folder
+
+
+# ---------------------------------------------------------------------- another table in the same place
+
+
+def remake(kind: str, folder: Path, *, other: bool) -> None:
+    """Drop a table and create one with as many versions, and with an id of its own if `other`."""
+    shutil.rmtree(folder)
+    MAKERS[kind](folder, 2 * ROWS, 2 * SIZE)
+    for path in (*folder.glob("_delta_log/*.json"), *folder.glob("metadata/v1.metadata.json")):
+        text = path.read_text().replace('"timestamp": 17', '"timestamp": 18')
+        if other:
+            text = text.replace('"id": "0"', '"id": "1"').replace('"table-uuid": "9c', '"table-uuid": "00')
+        path.write_text(text)
+    delete(folder, 3)
+
+
+def test_a_table_that_was_dropped_and_created_anew(kind: str, folder: Path) -> None:
+    """Its own files never get vectors of the other table's: where its id says that it is another, the delete fails."""
+
+    def act() -> None:
+        remake(kind, folder, other=True)
+
+    if kind in ("delta", "iceberg"):
+        with pytest.raises(CommitConflict, match="the table was dropped, and another one created"):
+            delete(folder, 5, 70, between=act)
+        check(folder, 3, rows=2 * ROWS)
+    else:  # these formats have no id of a table
+        assert delete(folder, 5, 70, between=act).retries == 1
+        check(folder, 3, 5, 70, rows=2 * ROWS)
+
+
+def test_a_table_whose_log_begins_anew(kind: str, folder: Path) -> None:
+    """What was read of it before does not count, though the version is the same."""
+    assert delete(folder, 5, 70, between=lambda: remake(kind, folder, other=False)).retries == 1
+    check(folder, 3, 5, 70, rows=2 * ROWS)
+
+
+def test_positions_of_a_table_that_is_gone(kind: str, folder: Path) -> None:
+    paths = [file.path for file in open_table(folder).snapshot().data_files]
+    writer = Between(committer(open_table(folder)), lambda: remake(kind, folder, other=False))
+    with pytest.raises(CommitConflict):
+        run(writer, positions_finder({paths[-1]: RowSet([5])}))
+    check(folder, 3, rows=2 * ROWS)
+
+
+# ---------------------------------------------------------------------- the base is gone
+
+
+def clean_up(kind: str, folder: Path) -> None:
+    """Commit, and remove all that only older versions need."""
+    base = open_table(folder).snapshot()
+    for number in range(10, 14):
+        delete(folder, number)
+    if kind == "delta":
+        deltalake = pytest.importorskip("deltalake")
+        deltalake.DeltaTable(str(folder)).create_checkpoint()
+        for path in sorted((folder / "_delta_log").glob("0*.json"))[:-1]:
+            path.unlink()
+    elif kind == "lance":
+        import lance
+
+        lance.dataset(str(folder)).cleanup_old_versions(older_than=timedelta(0))
+    elif kind == "iceberg":
+        newest = Path(open_table(folder).metadata.source)  # type: ignore[attr-defined]
+        metadata = json.loads(newest.read_text())
+        for record in metadata["snapshots"][:-1]:
+            Path(record["manifest-list"]).unlink()
+        metadata["snapshots"], metadata["snapshot-log"] = metadata["snapshots"][-1:], metadata["snapshot-log"][-1:]
+        metadata["metadata-log"] = []
+        newest.write_text(json.dumps(metadata))
+        for path in (folder / "metadata").glob("v*.json"):
+            if path != newest:
+                path.unlink()
+    else:
+        for number in range(1, base.info.id + 2):
+            (folder / f"snapshot/snapshot-{number}").unlink()
+
+
+def test_a_base_that_was_cleaned_up(kind: str, folder: Path) -> None:
+    """The file of the next version is absent, and creating it would lose the delete."""
+    done = delete(folder, 5, 70, between=lambda: clean_up(kind, folder))
+    assert done.retries == 1
+    assert open_table(folder).snapshot().info.id == done.snapshot
+    # The index files and Puffin files that older snapshots had are left.
+    check(folder, 1, 100, 5, 70, 10, 11, 12, 13, extra=frozenset({"orphan-vector-file"}))
+
+
+class Vanishing(Where):
+    """A data file is gone when it is searched."""
+
+    def __init__(self, act: Callable[[DataFile], object]) -> None:
+        super().__init__("id", (70).__eq__)
+        self.act = act
+
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> RowSet:
+        if data_file.path.endswith("64.parquet"):
+            self.act(data_file)
+        return super().find(snapshot, data_file)
+
+
+def test_a_data_file_that_was_rewritten_and_vacuumed(tmp_path: Path) -> None:
+    folder = tmp_path / "delta"
+    MAKERS["delta"](folder, ROWS, SIZE)
+
+    def compact(_: DataFile) -> None:
+        if not (folder / "new.parquet").exists():
+            add = delta_log.data_file(folder, "new.parquet", 64, SIZE)
+            gone = {"path": "64.parquet", "dataChange": False, "deletionTimestamp": 1}
+            delta_log.commit(folder, 2, "OPTIMIZE", {"remove": gone}, {"add": add})
+            (folder / "64.parquet").unlink()
+
+    assert run(committer(open_table(folder)), Vanishing(compact)).rows == 1
+    check(folder, 70)
+
+
+def test_a_data_file_that_is_missing(tmp_path: Path) -> None:
+    """Nobody has committed since: the table is damaged."""
+    folder = tmp_path / "delta"
+    MAKERS["delta"](folder, ROWS, SIZE)
+    with pytest.raises(FileNotFoundError):
+        run(committer(open_table(folder)), Vanishing(lambda _: (folder / "64.parquet").unlink(missing_ok=True)))
+
+
+# ---------------------------------------------------------------------- checkpoints
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> Path:
+    MAKERS["delta"](tmp_path / "delta", ROWS, SIZE)
+    delete(tmp_path / "delta", 1, 100)
+    return tmp_path / "delta"
+
+
+def test_a_checkpoint_that_is_written_meanwhile(delta: Path) -> None:
+    """It is no conflict."""
+    deltalake = pytest.importorskip("deltalake")
+    done = delete(delta, 5, between=lambda: deltalake.DeltaTable(str(delta)).create_checkpoint())
+    assert (done.snapshot, done.retries) == (3, 0)
+    check(delta, 1, 100, 5)
+
+
+@pytest.mark.parametrize(
+    "hint", ['{"version":99,"size":3}', '{"version":0,"size":1}', '{"version":2,"size":1,"parts":7}', "{", ""]
+)
+def test_a_hint_at_a_checkpoint_that_is_wrong(delta: Path, hint: str) -> None:
+    """It is not relied upon, and stays."""
+    path = delta / "_delta_log" / "_last_checkpoint"
+    path.write_text(hint)
+    assert delete(delta, 5).snapshot == 3
+    assert ids(open_table(delta)) == [number for number in range(ROWS) if number not in (1, 5, 100)]
+    assert path.read_text() == hint
+
+
+# ---------------------------------------------------------------------- two vectors for a data file
+
+
+def test_two_vectors_for_a_data_file(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer whose vector does not take in what others deleted meanwhile would bring rows back: it is a conflict."""
+    inner = committer(open_table(folder))
+    base = inner.current()
+    (file,) = (file for file in base.data_files if 100 in file_ids(base, file))
+    row = file_ids(base, file).index(101)
+    before = RowSet([file_ids(base, file).index(100)])
+    vectors = tuple(vector for vector in base.vectors if vector.data_file == file.path)
+    change = FileDelete(file, vectors, before, before | RowSet([row]), whole=False)
+    files: list[str] = []
+    written = inner.write(base, [change], files)
+    delete(folder, 102)
+    with pytest.raises(CommitConflict):
+        inner.commit(base, [change], written, files)
+    for path in files:
+        Path(path).unlink(missing_ok=True)
+    check(folder, 1, 100, 102)
+
+
+def file_ids(base: Snapshot, file: DataFile) -> list[int]:
+    return [number for part in base.rows(file, columns=["id"]) for number in part.batch.column(0).to_pylist()]
+
+
+# ---------------------------------------------------------------------- clocks, and stores
+
+
+@pytest.mark.parametrize("skew", [-(10**9), 10**9])
+def test_clocks_that_differ(kind: str, folder: Path, skew: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One writer's clock is thirty years off: nothing depends on it, and where formats say so, times never go back."""
+    now, now_ns = time.time, time.time_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: now() + skew)
+        patch.setattr(time, "time_ns", lambda: now_ns() + skew * 10**9)
+        delete(folder, 5)
+    delete(folder, 6)
+    check(folder, 1, 100, 5, 6)
+    times = [info.timestamp_ms or 0 for info in open_table(folder).snapshots()]
+    assert kind not in ("iceberg", "paimon") or times == sorted(times)
+
+
+def test_a_file_system_without_links(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit there would be visible before it is whole."""
+
+    def link(*_: Any, **__: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    before = {path for path in folder.rglob("*") if path.is_file()}
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", link)
+        with pytest.raises(OSError, match="a commit requires hard links"):
+            delete(folder, 5)
+    assert {path for path in folder.rglob("*") if path.is_file()} == before
+    check(folder, 1, 100)
+
+
+def test_a_store_that_says_that_our_own_commit_exists(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier request was done, and its answer lost: as with links over NFS."""
+    put = LocalStore.put_if_absent
+
+    def twice(self: LocalStore, key: str, data: bytes) -> None:
+        put(self, key, data)
+        if not key.endswith((".arrow", ".bin")):
+            put(self, key, data)
+
+    monkeypatch.setattr(LocalStore, "put_if_absent", twice)
+    assert delete(folder, 5, 70).retries == 0
+    monkeypatch.undo()
+    check(folder, 1, 100, 5, 70)
+
+
+def test_ids_of_tables_differ(tmp_path: Path) -> None:
+    """The tables of these tests are told apart by the members that are looked at."""
+    for kind, name in (("delta", f"_delta_log/{0:020}.json"), ("iceberg", "metadata/v1.metadata.json")):
+        MAKERS[kind](tmp_path / kind, ROWS, SIZE)
+        text = (tmp_path / kind / name).read_text()
+        assert ('"id": "0"' if kind == "delta" else '"table-uuid": "9c') in text
+        assert json.loads(text.splitlines()[0])
