@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -81,6 +82,9 @@ def test_delta_in_spark(engines: Engines, kind: str) -> None:
         assert ids(root) == [int(row[0]) for row in rows(root)]
         assert audit(open_table(root)).findings == ()
     assert sql(skipping) == [["0"]]
+    newest = max((root / "_delta_log").glob("*.json")).read_text().splitlines()
+    for stats in (action["add"]["stats"] for action in map(json.loads, newest) if "add" in action):
+        assert json.loads(stats).keys() == {"numRecords", "minValues", "maxValues", "nullCount", "tightBounds"}
     version = open_table(root).snapshot().info.id
     before = rows(root)
     for text in (

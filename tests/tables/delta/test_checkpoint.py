@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +53,7 @@ def test_forms(table: DeltaBuilder, form: str) -> None:
 def test_parsed_statistics(table: DeltaBuilder, form: str) -> None:
     adds = by_kind(actions_of(table, table.checkpoint(form, parsed_stats=True)), "add")
     assert [add["stats_parsed"] for add in adds] == [{"numRecords": 100}] * 3
-    assert not any("stats" in add for add in adds)
+    assert [json.loads(add["stats"]) for add in adds] == [{"numRecords": 100, "nullCount": {"id": 0}}] * 3
 
 
 def test_sidecars_are_named(table: DeltaBuilder) -> None:
@@ -114,3 +117,109 @@ def test_invalid_checkpoints_are_refused(table: DeltaBuilder) -> None:
     file.write_bytes(whole[:-20])
     with pytest.raises(NotCanonical, match=str(file)):
         actions_of(table, [file])
+
+
+KINDS = {
+    "n": pa.int64(),
+    "small": pa.int8(),
+    "price": pa.decimal128(38, 3),
+    "word": pa.string(),
+    "day": pa.date32(),
+    "at": pa.timestamp("us", "UTC"),
+    "clock": pa.timestamp("us"),
+    "ratio": pa.float64(),
+    "point": pa.struct([("x", pa.int32())]),
+}
+LEAST: dict[str, Any] = {
+    "n": -(2**63),
+    "small": -1,
+    "price": Decimal("-12345678901234567890.125"),
+    "word": 'a"\\\n\x01ż☃',
+    "day": dt.date(1969, 12, 31),
+    "at": dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, dt.timezone.utc),
+    "clock": dt.datetime(2026, 1, 1, 0, 0, 0, 1999),  # noqa: DTZ001
+    "ratio": 1e-5,
+    "point": {"x": 1},
+}
+MOST: dict[str, Any] = dict.fromkeys(KINDS) | {"word": "{,", "day": dt.date(9999, 12, 31), "ratio": math.inf}
+COUNTS = {name: 0 for name in KINDS if name != "point"} | {"point": {"x": 5}}
+
+
+def with_columns(file: Path, texts: list[str | None]) -> None:
+    """Write statistics as columns into a checkpoint; `texts` are those that are text, in order of the data files."""
+    values = pa.struct(KINDS.items())
+    counts = pa.struct(
+        [(name, pa.int64()) for name in KINDS if name != "point"] + [("point", values.field("point").type)]
+    )
+    members = [("numRecords", pa.int64()), ("minValues", values), ("maxValues", values), ("nullCount", counts)]
+    kind = pa.struct([*members, ("tightBounds", pa.bool_())])
+    parsed = {"numRecords": 100, "minValues": LEAST, "maxValues": MOST, "nullCount": COUNTS, "tightBounds": True}
+    schema, rows = pq.read_schema(file), pq.read_table(file).to_pylist()
+    left = iter(texts)
+    for row in rows:
+        if row["add"] is not None:
+            row["add"] |= {"stats": next(left), "stats_parsed": parsed}
+    add = [field for field in schema.field("add").type if field.name not in ("stats", "stats_parsed")]
+    more = [] if set(texts) == {None} else [pa.field("stats", pa.string())]
+    place = schema.get_field_index("add")
+    schema = schema.set(place, pa.field("add", pa.struct([*add, *more, pa.field("stats_parsed", kind)])))
+    pq.write_table(pa.Table.from_pylist(rows, schema), file, row_group_size=3)
+
+
+def test_statistics_that_are_columns_only(table: DeltaBuilder) -> None:
+    (file,) = table.checkpoint("classic")
+    with_columns(file, [None] * 3)
+    for add in by_kind(actions_of(table, [file]), "add"):
+        assert add["stats_parsed"] == {"numRecords": 100}
+        assert json.loads(add["stats"], parse_float=Decimal) == {
+            "numRecords": 100,
+            "minValues": {
+                **{name: LEAST[name] for name in ("n", "small", "price", "word", "point")},
+                "day": "1969-12-31",
+                "at": "1969-12-31T23:59:59.999Z",
+                "clock": "2026-01-01T00:00:00.001",
+                "ratio": Decimal("0.00001"),
+            },
+            "maxValues": {"word": "{,", "day": "9999-12-31", "ratio": "Infinity"},
+            "nullCount": COUNTS,
+            "tightBounds": True,
+        }
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_statistics_that_are_text_for_some(table: DeltaBuilder, counted: bool) -> None:
+    (file,) = table.checkpoint("classic")
+    with_columns(file, ['{"numRecords":100}', None, None])
+    if not counted:
+        pq.write_table(pq.read_table(file), file, write_statistics=False)
+    first, *others = (action.values for action in actions_of(table, [file]) if action.where == "add")
+    assert first["stats"] == '{"numRecords":100}'
+    assert all(json.loads(other["stats"])["minValues"]["small"] == -1 for other in others)
+    assert len(others) == 2
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_columns_of_statistics_are_not_read_beside_text(table: DeltaBuilder, counted: bool) -> None:
+    (file,) = table.checkpoint("classic")
+    with_columns(file, ["{}", '{"numRecords":7}', "{}"])
+    if not counted:
+        pq.write_table(pq.read_table(file), file, write_statistics=False)
+    adds = [action.values for action in actions_of(table, [file]) if action.where == "add"]
+    assert [add["stats"] for add in adds] == ["{}", '{"numRecords":7}', "{}"]
+
+
+@pytest.mark.parametrize(
+    "member", [("stats_parsed", pa.string()), ("stats", pa.struct([("x", pa.int64())])), ("path", pa.int64())]
+)
+def test_statistics_of_other_types(table: DeltaBuilder, member: tuple[str, pa.DataType]) -> None:
+    (file,) = table.checkpoint("classic")
+    with_columns(file, [None, "{}", "{}"])
+    rows, schema = pq.read_table(file).to_pylist(), pq.read_schema(file)
+    for row in rows:
+        if row["add"] is not None:
+            row["add"][member[0]] = None
+    place = schema.get_field_index("add")
+    others = [field for field in schema.field("add").type if field.name != member[0]]
+    schema = schema.set(place, pa.field("add", pa.struct([*others, pa.field(*member)])))
+    pq.write_table(pa.Table.from_pylist(rows, schema), file)
+    assert not any(member[0] in add.values for add in actions_of(table, [file]) if add.where == "add")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+from dvcodec.tables import delete, enable
 from dvcodec.tables.delta import DeltaTable
 from dvcodec.tables.delta import open as open_delta
 from samples.delta_table import build_delta
@@ -136,3 +140,38 @@ def test_tables_made_by_hand(tmp_path: Path, form: str | None, partitioned: bool
     query = deltalake.QueryBuilder().register("t", theirs).execute("select * from t").read_all()
     rows = live_rows(table, snapshot)
     assert as_set(rows) == as_set(pa.table(query).select(rows.schema.names).cast(rows.schema))
+
+
+def statistics(root: str) -> dict[str, dict[str, Any]]:
+    """Bounds and counts of nulls as deltalake reads them, by path."""
+    found = pa.table(deltalake.DeltaTable(root).get_add_actions(flatten=True)).to_pylist()
+    kinds = ("min.", "max.", "null_count.")
+    return {one["path"]: {name: one[name] for name in one if name.startswith(kinds)} for one in found}
+
+
+def test_statistics_that_are_only_in_a_checkpoint_stay(tmp_path: Path) -> None:
+    """deltalake writes them as columns; after a delete it reads them from the log, as it wrote them there first."""
+    root, log = str(tmp_path / "t"), tmp_path / "t" / "_delta_log"
+    names = ["long", "double", "text", "day", "time", "local", "price"]
+    for start in (0, 100, 200):
+        part = rows(start).select(names).set_column(0, "long", pa.array(range(start, start + 21)))
+        deltalake.write_deltalake(root, part, mode="append")
+    enable(open_delta(root))
+    only = {"delta.checkpoint.writeStatsAsJson": "false", "delta.checkpoint.writeStatsAsStruct": "true"}
+    deltalake.DeltaTable(root).alter.set_table_properties(only)
+    before = statistics(root)
+    deltalake.DeltaTable(root).create_checkpoint()
+    (checkpoint,) = log.glob("*.checkpoint.parquet")
+    assert "stats" not in pq.read_schema(checkpoint).field("add").type.names
+    for commit in log.glob("*.json"):
+        commit.unlink()
+
+    done = delete(open_delta(root), pc.field("long") == 105)
+    assert (done.rows, done.plan.searched, done.plan.skipped) == (1, 1, 2)
+    (newest,) = log.glob("*.json")
+    (added,) = (action["add"] for action in map(json.loads, newest.read_text().splitlines()) if "add" in action)
+    assert json.loads(added["stats"]).keys() == {"numRecords", "minValues", "maxValues", "nullCount", "tightBounds"}
+    assert statistics(root) == before
+    assert {one["min.price"] for one in before.values()} == {Decimal(0)}
+    again = delete(open_delta(root), pc.field("time") > pa.scalar(dt.datetime(2030, 1, 1, tzinfo=UTC)))
+    assert (again.committed, again.plan.searched) == (False, 0)

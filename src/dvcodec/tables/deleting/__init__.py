@@ -62,7 +62,8 @@ def delete(
         dry_run: search only; nothing is written.
         retries: conflicts with other writers after which the delete fails; None = as the table's properties say
             (Iceberg: ``commit.retry.num-retries``), else 50.
-        threads: data files searched at a time; None = 8, or for remote tables as many as the storage takes at once.
+        threads: data files searched at a time; None = one for each core, or for remote tables as many as the storage
+            takes at once. Memory is a batch of rows for each.
         progress: called with how many data files have been searched, and of how many.
 
     Raises:

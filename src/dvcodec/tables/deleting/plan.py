@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.parallel import run_bounded
+from dvcodec.io.target import local_path
 from dvcodec.tables.deletes import Deletes
 from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.deleting.finder import Finder
@@ -48,7 +50,8 @@ def plan_deletes(
     Args:
         base: the newest snapshot of a table.
         finder: which rows; prepared for this snapshot.
-        threads: data files searched at a time; None = 8, or for remote tables as many as the storage takes at once.
+        threads: data files searched at a time, each with a batch of rows in memory; None = one for each core, or for
+            remote tables as many as the storage takes at once.
         progress: called with how many data files have been searched, and of how many.
 
     Raises:
@@ -57,6 +60,8 @@ def plan_deletes(
     files = [file for file in base.data_files if finder.may_match(base, file)]
     current = _Current(base)
     found = []
+    if threads is None and local_path(base.table.location) is not None:
+        threads = os.cpu_count() or 1
     threads = base.table.folder.storage.threads(base.table.location, threads)
     for done, one in enumerate(
         run_bounded(lambda file: current.delete(file, finder.find(base, file)), files, threads), 1

@@ -266,12 +266,11 @@ def _vector_path(storage_type: str, text: str) -> str:
 
 
 def _rows(action: JsonFields) -> int | None:
-    """Take ``numRecords`` from the statistics: JSON text or, in checkpoints, a struct."""
-    if text := action.text_or_none("stats"):
+    """Take ``numRecords`` from the statistics: JSON text or, in checkpoints, a struct, which need not be parsed."""
+    stats = action.object_if_any("stats_parsed")
+    if "numRecords" not in stats and (text := action.text_or_none("stats")):
         where = action.path_to("stats")
         stats = JsonFields.of(parse_json(text, action.source, where), action.source, where)
-    else:
-        stats = action.object_if_any("stats_parsed")
     return stats.integer_or_none("numRecords", least=0)
 
 

@@ -13,28 +13,32 @@ from typing import TYPE_CHECKING, Any
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.actions import parse_lines, plain_path
 from dvcodec.tables.delta.log import LOG, SIDECARS
+from dvcodec.tables.delta.parsed_stats import json_text
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.parquet import open_parquet, physical_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 __all__ = ["read_checkpoint", "read_sidecars"]
 
+_PARSED, _PARSED_ROWS = "stats_parsed", "stats_parsed.numRecords"
 _FILE = (
     *("path", "partitionValues", "size", "modificationTime", "dataChange", "stats", "tags", "deletionVector"),
     *("baseRowId", "defaultRowCommitVersion", "clusteringProvider"),
 )
 _MEMBERS = {
-    "add": (*_FILE, "stats_parsed.numRecords"),
+    "add": (*_FILE, _PARSED_ROWS),
     "remove": (*_FILE, "deletionTimestamp", "extendedFileMetadata"),
     "metaData": (),
     "protocol": (),
     "sidecar": ("path",),
     "checkpointMetadata": ("version",),
 }
-"""Members to read, by action; all if none is named. Column statistics are not read: they are most of a checkpoint."""
+"""Members to read, by action; all if none is named. Column statistics are most of a checkpoint: they are read as text,
+and as columns where there is no text."""
 
 
 def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Iterator[JsonFields]:
@@ -90,6 +94,9 @@ def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[
     """Yield the actions of a Parquet file, kind by kind of each row group."""
     with open_parquet(location, folder.storage) as file:
         columns = _columns(file.schema_arrow, kinds, location)
+        rows, all_ = f"add.{_PARSED_ROWS}", f"add.{_PARSED}"
+        if rows in columns and not _has_json(file):
+            columns[columns.index(rows)] = all_
         for start, batch in physical_batches(file, columns):
             for name in batch.schema.names:
                 yield from _rows(batch.column(name), name, start, location)
@@ -112,6 +119,26 @@ def _columns(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> list[s
     return found
 
 
+def _has_json(file: pq.ParquetFile) -> bool:
+    """Whether all data files of a checkpoint have statistics as text."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    leaves = {file.schema.column(i).path: i for i in range(len(file.schema))}
+    if not {"add.path", "add.stats"} <= leaves.keys():
+        return False
+    for number in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(number)
+        known = [group.column(leaves[leaf]).statistics for leaf in ("add.path", "add.stats")]
+        if all(one is not None and one.has_null_count for one in known):
+            paths, texts = (one.null_count for one in known)
+        else:
+            column = file.read_row_group(number, ["add.path", "add.stats"]).column("add")
+            paths, texts = (pc.struct_field(column, name).null_count for name in ("path", "stats"))
+        if texts > paths:
+            return False
+    return True
+
+
 def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Iterator[JsonFields]:
     """Yield the rows of one kind of action that are not null, by column: row by row pyarrow is far slower."""
     import numpy as np  # noqa: PLC0415
@@ -121,13 +148,30 @@ def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Itera
     numbers = np.flatnonzero(there) + start
     column = column.filter(there)
     try:
-        values = {field.name: _values(column.field(field.name)) for field in column.type}
+        values = {member: _values(array) for member, array in _members(column).items()}
     except (pa.ArrowException, ValueError, OverflowError) as err:  # text that is not UTF-8, a date out of range
         message = str(err)[:80]
         raise NotCanonical(f"column {name}", source=location, expected="readable values", actual=message) from None
     for number, members in zip(numbers.tolist(), zip(*values.values(), strict=True), strict=True):
         record = {key: value for key, value in zip(values, members, strict=True) if value is not None}
         yield JsonFields(record, f"{location}, row {number}", name)
+
+
+def _members(column: pa.StructArray) -> dict[str, pa.Array]:
+    """Return the members of actions; statistics that are columns only are made text."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    found = {field.name: column.field(field.name) for field in column.type}
+    parsed, text = found.get(_PARSED), found.get("stats")
+    if parsed is None or not pa.types.is_struct(parsed.type) or parsed.type.num_fields < 2:
+        return found
+    if text is None or pa.types.is_string(text.type):
+        made = json_text(parsed)
+        found["stats"] = made if text is None else pc.coalesce(text, made)
+    kept = [name for name in parsed.type.names if name == "numRecords"]
+    found[_PARSED] = pa.StructArray.from_arrays([parsed.field(name) for name in kept], kept, mask=parsed.is_null())
+    return found
 
 
 def _values(array: pa.Array) -> list[Any]:
