@@ -167,7 +167,7 @@ def check_history(door: dict[str, Any], before: State, deletes: Sequence[Delete]
     else:
         assert not findings
         left = {file.location for file in table.stored_files()} - table.referenced()
-        assert not {one for one in left if not one.endswith(".metadata.json")}  # of these, Iceberg's log names a hundred
+        assert not {one for one in left if not one.endswith(".metadata.json")}  # a hundred are in the log
     return new
 
 
