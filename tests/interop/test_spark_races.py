@@ -13,7 +13,7 @@ from interop.driver import JAVA, need
 from interop.engines import Engines
 from interop.test_iceberg_rest import Server
 from tables.deleting.racer import gone_after, open_door
-from tables.deleting.races import Delete, Writers, check_history, ids
+from tables.deleting.races import Delete, State, Writers, check_history, ids
 
 # A JVM is large: none beside those of the other tests with Spark.
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
@@ -49,8 +49,8 @@ def race(
     Returns:
         False if `is_lost` says of a commit of dvcodec's that Spark has replaced it.
     """
-    before = open_door(door)
-    assert ids(before) == list(range(ROWS))
+    before = State.of(door)
+    assert before.ids == set(range(ROWS))
     writers = Writers.start(door, 2, DELETES, pause=1.0)
     writers.go()
     left, done, conflicts = set(range(ROWS)), 0, 0

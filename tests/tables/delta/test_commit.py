@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dvcodec import CommitConflict, RowSet, Unsupported, UsageError
+from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.tables import audit, live_batches, open_table
 from dvcodec.tables.deleting.run import Deletion, run
 from dvcodec.tables.delta.commit import DeltaCommitter, committer
 from dvcodec.tables.delta.table import DeltaTable
+from dvcodec.tables.folder import Folder
 from samples import delta_log
 from tables.deleting.finders import Where
 
@@ -245,3 +246,21 @@ def test_row_positions_of_the_model(folder: Path) -> None:
     snapshot = open_table(folder).snapshot()
     found = {one.data_file: one.rows for vector in snapshot.vectors for one in snapshot.read(vector)}
     assert found == {"a.parquet": delta_log.SECOND, "b.parquet": RowSet([0, 2])}
+
+
+def test_a_listing_that_misses_a_commit_is_repeated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two commits may come while names are listed, and only the second one be seen."""
+    names, turns = Folder.names, [0]
+
+    def without_one(self: Folder, name: str = "") -> list[str]:
+        turns[0] += 1
+        return [one for one in names(self, name) if turns[0] > 1 or one != f"{1:020}.json"]
+
+    table = open_table(folder)
+    monkeypatch.setattr(Folder, "names", without_one)
+    assert isinstance(table, DeltaTable)
+    assert committer(table).current().info.id == 2
+    assert turns == [2]
+    (folder / "_delta_log" / f"{1:020}.json").unlink()
+    with pytest.raises(NotCanonical, match=f"{1:020}.json or a checkpoint"):
+        committer(table).current()
