@@ -14,9 +14,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 import pyarrow as pa
+import pytest
 
 from dvcodec import RowSet, iceberg
 from samples import delta_log
@@ -83,7 +82,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def catalog(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The catalog ``lake`` of pyiceberg: in SQL, as docs/guides/iceberg.md has it; without SQLAlchemy, a REST server."""
+    """The catalog ``lake`` of pyiceberg: in SQL, as the guide of Iceberg has it; without SQLAlchemy, a REST server."""
     if importlib.util.find_spec("pyiceberg") is None:
         yield
         return

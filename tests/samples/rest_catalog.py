@@ -159,5 +159,5 @@ class _Handler(BaseHTTPRequestHandler):
                 return self.tables.load(name) if request is None else self.tables.commit(name, request)
         raise _Refused(HTTPStatus.NOT_FOUND, "/".join(path))
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *_: object) -> None:
         """Keep quiet."""
