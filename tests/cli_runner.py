@@ -38,7 +38,9 @@ COMMANDS = (
     "report",
     "export-live",
     "convert-table",
+    "delete",
     "enable",
+    "upgrade-deletes",
     "zap",
 )
 ZAP_COMMANDS = ("footer", "fields", "terms", "postings", "stored", "docvalues", "merge")

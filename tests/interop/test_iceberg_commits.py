@@ -11,11 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dvcodec.core.errors import CommitConflict
-from dvcodec.tables import audit, open_table
+from dvcodec.tables import audit, enable, open_table, upgrade_deletes
 from dvcodec.tables.iceberg.catalogs import from_catalog
 from dvcodec.tables.iceberg.commit import committer
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
-from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
 from interop.driver import JAVA, need
 from interop.engines import Engines
 from interop.test_commits import STOP, Predicate, first, left, positions, second
@@ -184,10 +183,9 @@ def test_equality_deletes_become_vectors(engines: Engines) -> None:
     before = engines.read("iceberg", name="equal")
     assert 5 not in before
     assert STOP + 2 in before
-    writer = committer(open_table(root))
-    assert writer.upgrade()
+    assert enable(open_table(root)).changes
     assert engines.read("iceberg", name="equal") == before
-    done = upgrade_deletes(writer)
+    done = upgrade_deletes(open_table(root))
     assert done.equality_deletes == 2
     assert engines.read("iceberg", name="equal") == pyiceberg_ids(root) == before
     statement = "SELECT content, count(*) FROM {table}.delete_files GROUP BY content"

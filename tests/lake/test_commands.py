@@ -9,11 +9,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cli_runner import COMMANDS, Result, run, spawn
 from dvcodec import RowSet, decode_at, delta, iceberg, puffin, read_rows
 from dvcodec.io import Storage
+from dvcodec.tables import open_table
 from lake import tables
 from lake.buckets import Bucket, bucket_of
 from lake.servers import Server
@@ -264,6 +267,21 @@ def test_manifests(lake: Lake) -> None:
     lake.same(f"manifest {{}}/paimon/manifest/{manifest} --json")
     lake.same(f"manifest {{}}/paimon/manifest/{manifest} --check --json")
     lake.same("manifest {}/lance --json")
+
+
+def test_commands_that_commit(lake: Lake, tmp_path: Path) -> None:
+    """What they would do, or why they refuse the table."""
+    (name, *_) = open_table(str(lake.folder / "d")).snapshot().files
+    pq.write_table(pa.table({"file_path": [name], "pos": [0]}), tmp_path / "gone.parquet")
+    dry_run = f"--positions {tmp_path / 'gone.parquet'} --dry-run --json"
+    for command in (
+        f"delete {{}}/d {dry_run}",
+        f"delete {{}}/iceberg {dry_run}",
+        "enable {}/d --dry-run --json",
+        "upgrade-deletes {}/iceberg --dry-run --json",
+    ):
+        expected, found = lake.local(command), lake.remote(command)
+        assert (found.code, found.err, found.out) == (expected.code, expected.err, expected.out), command
 
 
 def test_every_command_is_here() -> None:

@@ -55,6 +55,9 @@ _MODULES = {
     "tables.enable": {
         "enable": "Let engines write deletion vectors to a table: change its protocol, version or options.",
     },
+    "tables.upgrade_deletes": {
+        "upgrade-deletes": "Replace position deletes and equality deletes of an Iceberg table by vectors, and commit.",
+    },
     "zap.shared": {
         "zap": "Show and merge search segments of bleve (zap 11 to 17).",
     },

@@ -1,20 +1,16 @@
 """Whole tables: find, read, audit and show their deletion vectors (Iceberg, Delta, Paimon, Lance, scorch indexes).
 
-No catalog and no JVM: a table is opened by its folder, through the metadata in it (extra ``tables``). The verbs are
+No JVM: a table is opened by its folder, through the metadata in it (extra ``tables``), or from a catalog. The verbs are
 here too: `audit`, `scan`, `totals` and `rewrite_candidates`, `history`, `live_batches`, `export_live`,
-`deleted_rows`, `convert_table`, `repair_plan`, `enable`. These are imported when first used.
+`deleted_rows`, `convert_table`, `repair_plan`; those that commit are `delete`, `enable`, `upgrade_deletes`,
+`commit_repair` and `copy_deletes`. All are imported when first used.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import UsageError
-from dvcodec.io import StorageOptions, storage_of
-from dvcodec.io.allowed_locations import protocols
 from dvcodec.tables.folder import Folder, StoredFile
 from dvcodec.tables.model import (
     DataFile,
@@ -25,17 +21,19 @@ from dvcodec.tables.model import (
     SnapshotInfo,
     TableKind,
 )
+from dvcodec.tables.opening import open_table
 from dvcodec.tables.table import Snapshot, Table
 
 if TYPE_CHECKING:
     from dvcodec.tables.auditing import Audit, audit
     from dvcodec.tables.changes import history
-    from dvcodec.tables.convert import Conversion, convert_table
+    from dvcodec.tables.convert import Conversion, convert_table, copy_deletes
     from dvcodec.tables.deleting import Deletion, delete
     from dvcodec.tables.enabling import Enabled, enable
     from dvcodec.tables.findings import Finding, Severity
+    from dvcodec.tables.iceberg.upgrade_deletes import UpgradedDeletes, upgrade_deletes
     from dvcodec.tables.live import deleted_rows, export_live, live_batches
-    from dvcodec.tables.repair import RepairPlan, repair_plan
+    from dvcodec.tables.repair import Repaired, RepairPlan, commit_repair, repair_plan
     from dvcodec.tables.scanning import Scan, scan
     from dvcodec.tables.stats import rewrite_candidates, totals
 
@@ -52,6 +50,7 @@ __all__ = [
     "PhysicalRows",
     "Record",
     "RepairPlan",
+    "Repaired",
     "Scan",
     "Severity",
     "Snapshot",
@@ -59,8 +58,11 @@ __all__ = [
     "StoredFile",
     "Table",
     "TableKind",
+    "UpgradedDeletes",
     "audit",
+    "commit_repair",
     "convert_table",
+    "copy_deletes",
     "delete",
     "deleted_rows",
     "enable",
@@ -72,17 +74,19 @@ __all__ = [
     "rewrite_candidates",
     "scan",
     "totals",
+    "upgrade_deletes",
 ]
 
 _HOMES = {
     "auditing": ("Audit", "audit"),
     "changes": ("history",),
-    "convert": ("Conversion", "convert_table"),
+    "convert": ("Conversion", "convert_table", "copy_deletes"),
     "deleting": ("Deletion", "delete"),
     "enabling": ("Enabled", "enable"),
     "findings": ("Finding", "Severity"),
+    "iceberg.upgrade_deletes": ("UpgradedDeletes", "upgrade_deletes"),
     "live": ("deleted_rows", "export_live", "live_batches"),
-    "repair": ("RepairPlan", "repair_plan"),
+    "repair": ("RepairPlan", "Repaired", "commit_repair", "repair_plan"),
     "scanning": ("Scan", "scan"),
     "stats": ("rewrite_candidates", "totals"),
 }
@@ -99,62 +103,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-_SIGNS: tuple[tuple[TableKind, frozenset[str]], ...] = (
-    (TableKind.DELTA, frozenset({"_delta_log"})),
-    (TableKind.LANCE, frozenset({"_versions"})),
-    (TableKind.PAIMON, frozenset({"snapshot", "schema"})),
-    (TableKind.ICEBERG, frozenset({"metadata"})),
-    (TableKind.SCORCH, frozenset({"store"})),
-    (TableKind.SCORCH, frozenset({"root.bolt"})),
-)
-"""Names in a table's folder by kind, the most specific first."""
-
-
-def open_table(
-    target: str | os.PathLike[str],
-    *,
-    kind: TableKind | None = None,
-    allow: Iterable[str] = (),
-    storage_options: StorageOptions = None,
-) -> Table:
-    """Open a table by its folder; the names in it show its kind.
-
-    Args:
-        target: the table's folder (path or URL); of Iceberg also one of its ``*.metadata.json`` files, to open
-            the table as of that file.
-        kind: required if a folder has the metadata of several kinds (a Delta table that Iceberg reads too).
-        allow: protocols (``http``, ``sftp``) of locations that the metadata may name besides those of the table's own
-            storage and of object stores; ``file`` for local files that a remote table names. Others are refused.
-        storage_options: how to reach the store of a URL, as deltalake and polars spell it; see the guide on object
-            stores. Opening a table again with the same `Storage` clears its cache of the table.
-
-    Raises:
-        UsageError: the folder has no table metadata, or that of several kinds.
-        DecodeError: the metadata is corrupt.
-        MissingExtra: a package that reads the metadata is not installed.
-        OSError: it cannot be read.
-    """
-    location = os.fspath(target).rstrip("/") or "/"
-    storage = storage_of(storage_options)
-    storage.reopen(location.rpartition("/metadata/")[0] if location.endswith(".metadata.json") else location)
-    folder = Folder(location, allow=protocols(allow), storage=storage)
-    if location.endswith(".metadata.json"):
-        found = [TableKind.ICEBERG]
-    else:
-        names = frozenset(folder.names())
-        found = list(dict.fromkeys(sign for sign, wanted in _SIGNS if wanted <= names))
-        if not found and "schema" in names and "schema-0" in folder.names("schema"):
-            found = [TableKind.PAIMON]  # nothing has been committed to it yet
-    if kind is not None:
-        found = [kind]
-    if not found:
-        raise UsageError(
-            f"{location}: no table (there is no _delta_log, metadata, snapshot and schema, _versions, or root.bolt)"
-        )
-    if len(found) > 1:
-        raise UsageError(f"{location}: tables of several kinds ({', '.join(found)}): choose one with kind")
-    module = import_module(f"dvcodec.tables.{found[0].value}")
-    opened: Table = module.open(folder)
-    return opened

@@ -1,4 +1,4 @@
-"""Commit by creating one file that must not exist yet, as Delta, Paimon and Lance do."""
+"""Commit by creating one file that must not exist yet, as all formats do, Iceberg in tables without a catalog."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def put_once(storage: Storage, location: str, data: bytes) -> None:
     try:
         storage.put_if_absent(location, data)
     except FileExistsError:
-        raise CommitConflict(f"{location}: another writer committed it first") from None
+        raise CommitConflict(f"{location}: committed by another writer") from None
     except StoreError as error:
         if error.reason not in _LOST:
             raise
         found = _stored(storage, location, len(data))
         if found is None:
-            raise CommitUnknown(f"{location}: the store did not answer the commit: {error}") from error
+            raise CommitUnknown(f"{location}: the commit was not answered: {error}") from error
         if found != data:
-            raise CommitConflict(f"{location}: another writer committed it first") from None
+            raise CommitConflict(f"{location}: committed by another writer") from None
 
 
 def _stored(storage: Storage, location: str, size: int) -> bytes | None:

@@ -16,7 +16,7 @@ from dvcodec.tables.folder import StoredFile
 from dvcodec.tables.model import DataFile, TableKind
 from dvcodec.tables.table import Snapshot, Table
 
-__all__ = ["CheckedFiles", "check_data_files", "find_orphans", "list_files"]
+__all__ = ["CheckedFiles", "check_data_files", "find_orphans", "list_files", "real_path"]
 
 _METADATA = {
     TableKind.ICEBERG: ("metadata/",),
@@ -163,9 +163,9 @@ def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int 
     needed = table.referenced()
     keys = set(map(file_key, needed))
     found = [(file, what) for key, file in sorted(stored.items()) if key not in keys and (what := _what(table, file))]
-    real = set(map(_real, needed)) if found else set()
+    real = set(map(real_path, needed)) if found else set()
     for file, what in found:
-        if _real(file.location) in real:
+        if real_path(file.location) in real:
             continue
         age = None if file.modified_ms is None else max(now - file.modified_ms, 0) // 1000
         old = "of unknown age" if age is None else f"{age} seconds old"
@@ -180,7 +180,7 @@ def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int 
         )
 
 
-def _real(location: str) -> str:
+def real_path(location: str) -> str:
     """Return one path for all paths to a local file: symbolic links are resolved."""
     local = local_path(location)
     return file_key(location) if local is None else os.path.realpath(local)

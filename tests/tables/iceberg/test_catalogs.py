@@ -13,7 +13,7 @@ import pytest
 
 from dvcodec import RowSet
 from dvcodec.core.errors import CommitConflict, CommitUnknown, UsageError
-from dvcodec.tables import audit
+from dvcodec.tables import audit, enable
 from dvcodec.tables.iceberg.catalogs import from_catalog, from_pyiceberg
 from dvcodec.tables.iceberg.commit import committer
 from samples.iceberg_table import Commit, IcebergFiles, build_iceberg
@@ -157,9 +157,10 @@ def between(catalog: Any, monkeypatch: pytest.MonkeyPatch, other: Callable[[], o
 def test_an_upgrade(catalog: Any, tmp_path: Path) -> None:
     old = build_iceberg(tmp_path / "old", Commit(data={"a": 20}), Commit(deletes=[{"a": RowSet([3])}]), version=2)
     catalog.register_table("db.old", str(old.metadata))
-    writer = committer(from_catalog(catalog, "db.old"))
-    assert writer.upgrade()
-    assert not writer.upgrade()
+    table = from_catalog(catalog, "db.old")
+    assert enable(table).changes
+    assert not enable(table).changes
+    writer = committer(table)
     delete(writer, {old.paths["a"]: RowSet([5])})
     loaded = catalog.load_table("db.old")
     assert loaded.metadata.format_version == 3
@@ -178,8 +179,9 @@ def test_a_table_that_pyiceberg_made(catalog: Any) -> None:
     rows = pa.table([list(range(30)), ["x y", None] * 15, days], schema=schema)
     made.append(rows)
     made.delete("id = 7")
-    writer = committer(from_catalog(catalog, "db.made"))
-    assert writer.upgrade()
+    table = from_catalog(catalog, "db.made")
+    assert enable(table).changes
+    writer = committer(table)
     base = writer.current()
     assert len(base.data_files) == 6
     first, second = base.data_files[0], base.data_files[1]

@@ -15,11 +15,13 @@ import fastavro
 import pytest
 
 from dvcodec import RowSet
-from dvcodec.core.errors import CommitConflict, Unsupported, UsageError
-from dvcodec.tables import audit, open_table
+from dvcodec.core.errors import CommitConflict, CommitUnknown, Unsupported, UsageError
+from dvcodec.io.store import Reason, StoreError
+from dvcodec.tables import audit, enable, open_table
 from dvcodec.tables.deleting.committer import Written
+from dvcodec.tables.deleting.retries import Retries
 from dvcodec.tables.iceberg import open as open_iceberg
-from dvcodec.tables.iceberg.commit import IcebergCommitter, Retries, committer
+from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
 from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg
 from tables.iceberg.deleting import delete, file_deletes
 
@@ -34,8 +36,8 @@ def crafted(tmp_path: Path) -> IcebergFiles:
     return build_iceberg(tmp_path / "t", FIRST, file_scoped, partition_wide)
 
 
-def writer_of(crafted: IcebergFiles, **options: Any) -> IcebergCommitter:
-    return committer(open_iceberg(crafted.folder), **options)
+def writer_of(crafted: IcebergFiles) -> IcebergCommitter:
+    return committer(open_iceberg(crafted.folder))
 
 
 def metadata_of(crafted: IcebergFiles) -> dict[str, Any]:
@@ -221,6 +223,47 @@ def test_of_two_writers_one_gets_the_file(crafted: IcebergFiles, monkeypatch: py
     assert deleted_of(crafted)["b"] == RowSet([3, 4, 9])
 
 
+@pytest.mark.parametrize("arrived", [True, False])
+def test_an_unanswered_commit_is_settled(crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch, arrived: bool) -> None:
+    table = open_table(crafted.folder)
+    storage = type(table.folder.storage)
+    put = storage.put_if_absent
+
+    def lost(self: Any, location: str, data: bytes) -> None:
+        if arrived:
+            put(self, location, data)
+        raise StoreError(location, "write", Reason.TIMEOUT, "")
+
+    monkeypatch.setattr(storage, "put_if_absent", lost)
+    rows = {crafted.paths["a"]: RowSet([5])}
+    if arrived:
+        assert table.delete(positions=rows).rows == 1
+        assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
+    else:
+        before = set(crafted.folder.rglob("*"))
+        with pytest.raises(CommitUnknown, match="not answered"):
+            table.delete(positions=rows)
+        assert {path.suffix for path in set(crafted.folder.rglob("*")) - before} == {".puffin", ".avro"}
+
+
+@pytest.mark.parametrize(("retries", "tries"), [(None, 3), (0, 1)])
+def test_conflicts_are_retried_as_the_table_says(
+    crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch, retries: int | None, tries: int
+) -> None:
+    properties = {"commit.retry.num-retries": "2", "commit.retry.min-wait-ms": "0"}
+    table = open_table(tweaked(crafted, lambda metadata: metadata["properties"].update(properties)).folder)
+    seen = []
+
+    def lose(self: IcebergCommitter, *_: Any) -> int:
+        seen.append(self)
+        raise CommitConflict("lost")
+
+    monkeypatch.setattr(IcebergCommitter, "commit", lose)
+    with pytest.raises(CommitConflict, match="lost"):
+        table.delete(positions={crafted.paths["a"]: RowSet([5])}, retries=retries)
+    assert len(seen) == tries
+
+
 def test_a_vector_that_was_not_taken_in_is_refused(crafted: IcebergFiles) -> None:
     writer = writer_of(crafted)
     base = writer.current()
@@ -270,21 +313,6 @@ def test_unknown_fields_of_manifests_are_refused_by_name(tmp_path: Path) -> None
         fastavro.writer(file, schema, records, metadata={"format-version": header["format-version"]})
     with pytest.raises(Unsupported, match="novelty"):
         delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
-
-
-def test_names_of_catalogs_are_refused_unless_nobody_else_writes(crafted: IcebergFiles) -> None:
-    crafted.metadata.rename(crafted.metadata.with_name("00001-aaaa.metadata.json"))
-    (crafted.folder / "metadata" / "version-hint.text").unlink()
-    writer = writer_of(crafted)
-    with pytest.raises(UsageError, match="only_writer=True"):
-        writer.check(writer.current())
-    writer, other = writer_of(crafted, only_writer=True), writer_of(crafted, only_writer=True)
-    base = other.current()
-    delete(writer, {crafted.paths["a"]: RowSet([5])})
-    with pytest.raises(CommitConflict):
-        delete(other, {crafted.paths["a"]: RowSet([6])}, base=base)
-    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
-    assert not (crafted.folder / "metadata" / "version-hint.text").exists()
 
 
 def test_logs_are_bounded_and_old_metadata_is_removed(crafted: IcebergFiles) -> None:
@@ -341,19 +369,13 @@ def test_an_upgrade_is_an_act_of_its_own(tmp_path: Path) -> None:
     writer = writer_of(old)
     with pytest.raises(UsageError, match="upgrade"):
         delete(writer, {old.paths["a"]: RowSet([5])})
-    assert writer.upgrade()
-    assert not writer.upgrade()
+    assert enable(open_table(old.folder)).changes
+    assert not enable(open_table(old.folder)).changes
     assert metadata_of(old)["next-row-id"] == 0
     delete(writer, {old.paths["a"]: RowSet([5])})
     assert deleted_of(old) == {"a": RowSet([3, 5])}
     assert metadata_of(old)["next-row-id"] == 20
     assert audit(open_table(old.folder)).ok
-
-
-def test_version_1_is_not_upgraded(tmp_path: Path) -> None:
-    old = build_iceberg(tmp_path / "t", Commit(data={"a": 20}), version=1)
-    with pytest.raises(UsageError, match="by an engine first"):
-        writer_of(old).upgrade()
 
 
 class Killed(BaseException):

@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cli_runner import run
 from dvcodec import RowSet
-from dvcodec.core.errors import CommitConflict, CommitUnknown, Unsupported
-from dvcodec.tables import audit, live_batches, open_table
+from dvcodec.core.errors import CommitConflict, CommitUnknown, NotCanonical, Unsupported, UsageError
+from dvcodec.tables import audit, live_batches, open_table, upgrade_deletes
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import committer
-from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
+from dvcodec.tables.iceberg.upgrade_deletes import upgrade
+from samples.delta_log import restored_table
 from samples.iceberg_table import FIELDS, STEP, Commit, IcebergFiles, build_iceberg, field_ids
 
 NAMES = "abc"
@@ -69,7 +71,7 @@ def test_all_kinds_of_deletes_become_vectors(tmp_path: Path) -> None:
     """Deletes do not hold for data files of their own commit or later ones."""
     keys = {4: by_id(0, STEP + 7, 2 * STEP, 3 * STEP + 1), 5: by_id(STEP + 8, 3 * STEP + 2, 4 * STEP)}
     crafted = craft_equality(tmp_path / "t", keys)
-    done = upgrade_deletes(committer(open_iceberg(crafted.folder)))
+    done = upgrade_deletes(open_table(crafted.folder))
     gone = {0, 1, 2, STEP + 3, STEP + 4, STEP + 5, STEP + 7, STEP + 8, 2 * STEP, 3 * STEP + 2}
     rows = zip(range(5), (20, 20, 5, 10, 10), strict=True)
     expected = [file * STEP + row for file, count in rows for row in range(count) if file * STEP + row not in gone]
@@ -82,14 +84,14 @@ def test_all_kinds_of_deletes_become_vectors(tmp_path: Path) -> None:
     summary = json.loads(Path(snapshot.metadata.source).read_bytes())["snapshots"][-1]["summary"]
     assert summary["operation"] == "replace"
     assert summary["removed-equality-delete-files"] == "2"
-    again = upgrade_deletes(committer(open_iceberg(crafted.folder)))
+    again = upgrade_deletes(open_table(crafted.folder))
     assert (again.snapshot, again.vectors) == (done.snapshot, 0)
 
 
 def test_position_deletes_held_for_the_vector_stay_out(tmp_path: Path) -> None:
     """`a` has a vector: row 9, of position deletes that readers pass over, lives."""
     crafted = craft_equality(tmp_path / "t", {})
-    upgrade_deletes(committer(open_iceberg(crafted.folder)))
+    upgrade_deletes(open_table(crafted.folder))
     assert 9 in live_ids(crafted)
 
 
@@ -109,7 +111,7 @@ def test_null_is_a_key_like_another(tmp_path: Path) -> None:
         return entry
 
     crafted = build_iceberg(folder, Commit(data={"a": data}), Commit(equality=True), fields=fields, tweak_entry=tweak)
-    upgrade_deletes(committer(open_iceberg(crafted.folder)))
+    upgrade_deletes(open_table(crafted.folder))
     snapshot = open_iceberg(crafted.folder).snapshot()
     (vector,) = snapshot.vectors
     assert snapshot.read(vector)[0].rows == RowSet([2, 3])
@@ -117,7 +119,7 @@ def test_null_is_a_key_like_another(tmp_path: Path) -> None:
 
 def test_data_files_without_a_live_row_go(tmp_path: Path) -> None:
     crafted = craft_equality(tmp_path / "t", {4: by_id(*(2 * STEP + row for row in range(5)))})
-    done = upgrade_deletes(committer(open_iceberg(crafted.folder)))
+    done = upgrade_deletes(open_table(crafted.folder))
     assert done.removed == 1
     assert crafted.paths["c"] not in open_iceberg(crafted.folder).snapshot().files
 
@@ -137,7 +139,7 @@ def test_random_keys(tmp_path: Path) -> None:
             deleted = any(key in set(table["id"].to_pylist()) for number, table in keys.items() if number > born)
             if key not in gone and not deleted:
                 expected.append(key)
-    upgrade_deletes(committer(open_iceberg(crafted.folder)))
+    upgrade_deletes(open_table(crafted.folder))
     assert live_ids(crafted) == expected
 
 
@@ -146,20 +148,20 @@ def test_inexact_keys_are_refused(tmp_path: Path, kind: str, match: str) -> None
     fields = [*FIELDS, {"id": 3, "name": "x", "required": False, "type": kind}]
     crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, ids=(3,), fields=fields)
     with pytest.raises(Unsupported, match=match):
-        upgrade_deletes(committer(open_iceberg(crafted.folder)))
+        upgrade_deletes(open_table(crafted.folder))
 
 
 def test_a_conflict_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, properties={"commit.retry.min-wait-ms": "0"})
     writer = committer(open_iceberg(crafted.folder))
     lose(writer, monkeypatch, 2)
-    upgrade_deletes(writer)
+    upgrade(writer)
     assert 0 not in live_ids(crafted)
     crafted = craft_equality(tmp_path / "u", {4: by_id(0)}, properties={"commit.retry.num-retries": "1"})
     writer = committer(open_iceberg(crafted.folder))
     lose(writer, monkeypatch, 2)
     with pytest.raises(CommitConflict):
-        upgrade_deletes(writer)
+        upgrade(writer)
 
 
 @pytest.mark.parametrize("error", [CommitUnknown("no answer"), KeyboardInterrupt()], ids=repr)
@@ -176,9 +178,52 @@ def test_files_of_a_commit_that_may_be_in_stay(
 
     monkeypatch.setattr(writer, "replace", unanswered)
     with pytest.raises(type(error)):
-        upgrade_deletes(writer)
+        upgrade(writer)
     assert 0 not in live_ids(crafted)
     assert audit(open_table(crafted.folder)).ok
+
+
+def test_deletes_that_name_a_file_by_an_old_path_are_refused(tmp_path: Path) -> None:
+    """Its rows would live again."""
+
+    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
+        if entry["data_file"].get("content") == 1:
+            entry["data_file"]["referenced_data_file"] = "/elsewhere/data/part/b"
+        return entry
+
+    first = Commit(data={"part/b": 20})
+    crafted = build_iceberg(tmp_path / "t", first, Commit(deletes=[{"part/b": RowSet([3])}]), tweak_entry=tweak)
+    with pytest.raises(NotCanonical, match="path of the data file, which has another one now"):
+        upgrade_deletes(open_table(crafted.folder))
+
+
+def test_the_command(tmp_path: Path) -> None:
+    crafted = craft_equality(tmp_path / "t", {4: by_id(0, *(2 * STEP + row for row in range(5)))})
+    files = set(crafted.folder.rglob("*"))
+    what = "3 files of position deletes and 1 of equality deletes replaced by 2 vectors; 1 data file without a live row"
+    assert run("upgrade-deletes", crafted.folder, "--dry-run").out == f"dry run: {what} removed\n"
+    planned = run("upgrade-deletes", crafted.folder, "--dry-run", "--json").json
+    assert set(crafted.folder.rglob("*")) == files
+    assert (planned["committed"], planned["vectors"], planned["removed"]) == (False, 2, 1)
+    done = run("upgrade-deletes", crafted.folder)
+    snapshot = open_table(crafted.folder).snapshot().info.id
+    assert (done.code, done.out, done.err) == (0, f"snapshot {snapshot}: {what} removed\n", "")
+    again = run("upgrade-deletes", crafted.folder)
+    assert again.out == "no position deletes or equality deletes: nothing was committed\n"
+
+
+def test_version_2_has_to_be_enabled_first(tmp_path: Path) -> None:
+    crafted = build_iceberg(tmp_path / "t", Commit(data={"a": 20}), Commit(deletes=[{"a": RowSet([3])}]), version=2)
+    assert "dvcodec enable" in run("upgrade-deletes", crafted.folder).complaint
+    assert run("enable", crafted.folder).code == 0
+    assert run("upgrade-deletes", crafted.folder, "--json").json["position_deletes"] == 1
+    assert pyiceberg_ids(crafted) == [number for number in range(20) if number != 3]
+
+
+def test_other_formats_have_none(tmp_path: Path) -> None:
+    folder = restored_table(tmp_path / "t")
+    with pytest.raises(UsageError, match="are Iceberg's, and this is a delta table"):
+        upgrade_deletes(open_table(folder))
 
 
 def lose(writer: Any, monkeypatch: pytest.MonkeyPatch, times: int) -> None:

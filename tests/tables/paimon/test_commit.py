@@ -320,7 +320,7 @@ def test_a_snapshot_that_comes_up_at_the_last_moment_is_a_conflict(
     intervene(root)
     before = files_of(root)
     monkeypatch.setattr(commit.PaimonCommitter, "_check_current", lambda *_: None)
-    with pytest.raises(CommitConflict, match="snapshot 2 was committed by another writer"):
+    with pytest.raises(CommitConflict, match="snapshot-2: committed by another writer"):
         delete(root, {"f0.parquet": [1]}, base)
     assert files_of(root) == before
 

@@ -10,14 +10,25 @@ import typer
 from dvcodec.cli.render import counted, counter, number, plain, print_json, say
 from dvcodec.cli.shared import Json
 from dvcodec.cli.storage import storage
-from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads, snapshot_text
+from dvcodec.cli.streams import complain
+from dvcodec.cli.tables.shared import (
+    Allow,
+    Catalog,
+    Kind,
+    OnlyWriter,
+    Orphans,
+    SnapshotId,
+    TableName,
+    Threads,
+    opened,
+    snapshot_text,
+)
 from dvcodec.core.errors import UsageError
-from dvcodec.tables import open_table
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.new_files import check_outside
-from dvcodec.tables.repair import repair_plan, write
+from dvcodec.tables.repair import commit_repair, repair_plan, write
 from dvcodec.tables.stats import totals
 
 _SIGNS = {
@@ -32,6 +43,8 @@ def audit(
     target: TableName,
     snapshot: SnapshotId = None,
     kind: Kind = None,
+    catalog: Catalog = None,
+    only_writer: OnlyWriter = False,
     allow: Allow = None,
     orphans: Orphans = True,
     deep: Annotated[
@@ -50,18 +63,29 @@ def audit(
         str | None,
         typer.Option("--write", metavar="DIR", help="With --repair-plan: write its new vector files into this folder."),
     ] = None,
+    commit: Annotated[
+        bool,
+        typer.Option("--commit", help="With --repair-plan: commit its actions that need nothing but new vectors."),
+    ] = False,
 ) -> None:
     """Check all vectors of a table's snapshot, and compare them with its metadata, data files and folder.
 
-    Exit code 1 if there is an error: some engine reads wrong rows, or cannot read the table. The table is not changed.
+    Exit code 1 if there is an error: some engine reads wrong rows, or cannot read the table. The table is not changed,
+    unless with --commit, which audits it again afterwards: the exit code is that of the table as it is then.
     """
-    if folder is not None and not plan:
-        raise UsageError("--write needs --repair-plan")
-    table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
+    if not plan and (folder is not None or commit):
+        raise UsageError(f"{'--commit' if commit else '--write'} needs --repair-plan")
+    if folder is not None and commit:
+        raise UsageError("--write and --commit: expected one of them")
+    table = opened(target, kind, allow, catalog, only_writer)
     if folder:
         check_outside(folder, table.location)
-    with counter("auditing") as progress:
-        found = audit_table(table, snapshot, orphans=orphans, deep=deep, threads=threads, progress=progress)
+
+    def check(number: int | None) -> Audit:
+        with counter("auditing") as progress:
+            return audit_table(table, number, orphans=orphans, deep=deep, threads=threads, progress=progress)
+
+    found = check(snapshot)
     if plan:
         repair = repair_plan(found, table)
         summary: dict[str, Any] = repair.to_dict()
@@ -69,6 +93,14 @@ def audit(
             summary["written"] = [
                 asdict(location) for location in write(repair, table, folder, storage_options=storage())
             ]
+        if commit:
+            done = commit_repair(repair, table)
+            summary["commit"] = done.to_dict()
+            for action, reason in done.left:
+                complain(f"not committed: {action.action}: {reason}")
+            if done.committed:
+                table = opened(target, kind, allow, catalog, only_writer)
+                found = check(None)
         print_json(summary)
     elif as_json:
         print_json(found.to_dict() | {"totals": totals(found.scan).to_dict()})
@@ -94,8 +126,8 @@ def _show(found: Audit, every: bool) -> None:
                 say("  ", (sign, style), f" {check}: {counted(count - _SHOWN, f'more {word}')} (--all)")
     counts = found.counts
     stored = "" if counts.stored_files is None else f", {counted(counts.stored_files, 'file')} in the folder"
-    opened = "" if counts.counted_files is None else f" ({number(counts.counted_files)} opened)"
-    looked = f"{counted(counts.data_files, 'data file')}{opened}, {counted(counts.vectors, 'vector')}"
+    footers = "" if counts.counted_files is None else f" ({number(counts.counted_files)} opened)"
+    looked = f"{counted(counts.data_files, 'data file')}{footers}, {counted(counts.vectors, 'vector')}"
     looked += f" in {counted(counts.containers, 'file')}{stored}"
     summary = [counted(len(group), _SIGNS[severity][2]) for severity, group in groups.items() if group]
     print(f"{looked}: {', '.join(summary) or 'no findings'}")

@@ -9,18 +9,28 @@ import typer
 from dvcodec.cli.render import Table, counted, counter, number, plain, print_json
 from dvcodec.cli.shared import Json
 from dvcodec.cli.storage import storage
-from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName
+from dvcodec.cli.tables.delete import show, values
+from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName, opened
 from dvcodec.core.errors import UsageError
 from dvcodec.io.paths import split
-from dvcodec.tables import convert, open_table
+from dvcodec.tables import TableKind, convert
 
 _TO = f"Format to write: {', '.join(convert.TARGETS)} (the number is the width of the vectors)."
 
 
 def convert_table(
     target: TableName,
-    output: Annotated[str, typer.Option("--output", "-o", metavar="DIR", help="Folder to create and write to.")],
     to: Annotated[str, typer.Option("--to", help=_TO)],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Folder to create and write to; left out with --commit.",
+            show_default=False,
+        ),
+    ] = None,
     snapshot: SnapshotId = None,
     kind: Kind = None,
     allow: Allow = None,
@@ -35,16 +45,31 @@ def convert_table(
         str | None,
         typer.Option("--root", metavar="DIR", help="Folder of the table to commit to, by default this one (Delta)."),
     ] = None,
+    commit: Annotated[
+        bool,
+        typer.Option("--commit", help="Commit the deletes to the table at --root, which has the same data files."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --commit: show what would be deleted; write nothing.")
+    ] = False,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Vectors to show; the file has all.")] = 20,
     as_json: Json = False,
 ) -> None:
     """Write a table's deletes in another format: files of vectors, and commit values in JSON.
 
-    Every vector is verified. If the format cannot express a delete, nothing is written. The table is not changed.
+    Every vector is verified. If the format cannot express a delete, nothing is written. The table is not changed. With
+    --commit the deletes are committed to another table of the same data files instead.
     """
     if to not in convert.TARGETS:
         raise UsageError(f"--to {to}: not one of {', '.join(convert.TARGETS)}")
-    table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
+    if commit:
+        if root is None or output is not None or in_place is not None:
+            raise UsageError("--commit goes with --root, the table to commit to, and not with --output or --in-place")
+        _commit(target, to, root, snapshot, kind, allow, dry_run, limit, as_json)
+        return
+    if output is None or dry_run:
+        raise UsageError("expected --output, the folder to write to" if output is None else "--dry-run needs --commit")
+    table = opened(target, kind, allow)
     with counter("converting") as progress:
         done = convert.convert_table(
             table,
@@ -62,8 +87,8 @@ def convert_table(
     shown = Table("data file", "how", "in", "offset", "size", "rows", right=("offset", "size", "rows"))
     for vector in done.vectors[:limit]:
         where = vector.location
-        values = (number(where.offset), number(where.size), number(where.cardinality))
-        shown.add(str(where.data_file), vector.how.value, split(where.path)[1], *values)
+        cells = (number(where.offset), number(where.size), number(where.cardinality))
+        shown.add(str(where.data_file), vector.how.value, split(where.path)[1], *cells)
     shown.show()
     if len(done.vectors) > limit:
         print(f"... {counted(len(done.vectors) - limit, 'more vector')}")
@@ -73,3 +98,34 @@ def convert_table(
     print(f"snapshot {done.snapshot.id}: {', '.join(summary)}")
     for path in (*done.files, done.entries):
         print(f"wrote {plain(path)}")
+
+
+def _commit(
+    source: str,
+    to: str,
+    root: str,
+    snapshot: int | None,
+    kind: TableKind | None,
+    allow: list[str] | None,
+    dry_run: bool,
+    limit: int,
+    as_json: bool,
+) -> None:
+    table, target = (
+        opened(source, kind, allow),
+        opened(root, TableKind(to.removesuffix("32").removesuffix("64")), allow),
+    )
+    with counter("comparing") as progress:
+        done = convert.copy_deletes(table, target, snapshot_id=snapshot, dry_run=dry_run, progress=progress)
+    if as_json:
+        print_json(values(done))
+        return
+    if done.plan.deletes:
+        show(done, limit)
+    what = f"{counted(done.rows, 'row')} of {counted(done.files, 'data file')}"
+    if done.committed:
+        print(f"snapshot {done.snapshot} of {plain(root)}: {what} deleted")
+    elif done.plan.deletes:
+        print(f"dry run: {what} would be deleted")
+    else:
+        print("all of these rows are deleted already: nothing was committed")

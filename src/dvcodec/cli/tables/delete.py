@@ -8,10 +8,8 @@ import typer
 
 from dvcodec.cli.render import Table, counted, counter, number, plain, print_json
 from dvcodec.cli.shared import Json
-from dvcodec.cli.storage import storage
-from dvcodec.cli.tables.shared import Allow, Kind, TableName, Threads
+from dvcodec.cli.tables.shared import Allow, Catalog, Kind, OnlyWriter, TableName, Threads, opened
 from dvcodec.core.errors import UsageError
-from dvcodec.tables import open_table
 from dvcodec.tables.deleting import Deletion, Isolation
 from dvcodec.tables.deleting import delete as delete_rows
 
@@ -49,6 +47,8 @@ def delete(
         ),
     ] = "snapshot",
     kind: Kind = None,
+    catalog: Catalog = None,
+    only_writer: OnlyWriter = False,
     allow: Allow = None,
     threads: Threads = None,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Data files to show.")] = 20,
@@ -64,7 +64,7 @@ def delete(
         raise UsageError(f"expected one of --where, --keys and --positions, found {' and '.join(given) or 'none'}")
     if (keys is None) != (on is None):
         raise UsageError("--keys and --on go together: --on names the columns of the key")
-    table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
+    table = opened(target, kind, allow, catalog, only_writer)
     with counter("searching") as progress:
         done = delete_rows(
             table,
@@ -78,10 +78,10 @@ def delete(
             progress=progress,
         )
     if as_json:
-        print_json(_values(done))
+        print_json(values(done))
         return
     if done.plan.deletes:
-        _show(done, limit)
+        show(done, limit)
     searched = f"{counted(done.plan.searched, 'data file')} searched, {number(done.plan.skipped)} skipped by statistics"
     if done.committed:
         what = f"snapshot {done.snapshot}: {counted(done.rows, 'row')} deleted from {counted(done.files, 'data file')}"
@@ -94,19 +94,21 @@ def delete(
         print(f"no live row matches: nothing was committed ({searched})")
 
 
-def _show(done: Deletion, limit: int) -> None:
+def show(done: Deletion, limit: int) -> None:
+    """Print the data files of a delete."""
     shown = Table("data file", "deleted now", "before", "rows", "then", right=("deleted now", "before", "rows"))
     for one in done.plan.deletes[:limit]:
         rows = one.data_file.physical_rows
         then = "removed" if one.whole else "vector replaced" if one.replaced else "vector added"
-        values = (number(one.gained), number(one.before.cardinality), "?" if rows is None else number(rows))
-        shown.add(plain(one.data_file.path), *values, then)
+        cells = (number(one.gained), number(one.before.cardinality), "?" if rows is None else number(rows))
+        shown.add(plain(one.data_file.path), *cells, then)
     shown.show()
     if done.files > limit:
         print(f"... {counted(done.files - limit, 'more data file')}")
 
 
-def _values(done: Deletion) -> dict[str, Any]:
+def values(done: Deletion) -> dict[str, Any]:
+    """Return a delete as plain values for JSON."""
     return {
         "committed": done.committed,
         "snapshot": done.snapshot,

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from dvcodec.cli.render import plain, print_json
 from dvcodec.cli.shared import Json
-from dvcodec.cli.storage import storage
-from dvcodec.cli.tables.shared import Allow, Kind, TableName
-from dvcodec.tables import open_table
+from dvcodec.cli.tables.shared import Allow, Catalog, DryRun, Kind, OnlyWriter, TableName, opened
 from dvcodec.tables.enabling import enable as enable_vectors
 
 
 def enable(
     target: TableName,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be changed; write nothing.")] = False,
+    dry_run: DryRun = False,
     kind: Kind = None,
+    catalog: Catalog = None,
+    only_writer: OnlyWriter = False,
     allow: Allow = None,
     as_json: Json = False,
 ) -> None:
@@ -27,7 +23,7 @@ def enable(
     Data files stay as they are. Delta: reader version 3, writer version 7, and the table property. Iceberg: format
     version 3. Paimon: the table option, for append tables.
     """
-    table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
+    table = opened(target, kind, allow, catalog, only_writer)
     done = enable_vectors(table, dry_run=dry_run)
     if as_json:
         values = {"table": table.location, "kind": table.kind.value, "changes": list(done.changes), "path": done.path}

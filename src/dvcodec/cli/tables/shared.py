@@ -7,10 +7,27 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.tables import SnapshotInfo, TableKind
+from dvcodec.cli.storage import storage
+from dvcodec.io import Storage
+from dvcodec.io.store import StoreOptions
+from dvcodec.tables import SnapshotInfo, Table, TableKind, open_table
 from dvcodec.tables.model import NO_SNAPSHOT
 
-__all__ = ["KINDS", "Allow", "Kind", "Orphans", "SnapshotId", "TableName", "Threads", "moment", "snapshot_text"]
+__all__ = [
+    "KINDS",
+    "Allow",
+    "Catalog",
+    "DryRun",
+    "Kind",
+    "OnlyWriter",
+    "Orphans",
+    "SnapshotId",
+    "TableName",
+    "Threads",
+    "moment",
+    "opened",
+    "snapshot_text",
+]
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL of a table, or its *.metadata.json.")]
 SnapshotId = Annotated[
@@ -41,6 +58,24 @@ Threads = Annotated[
 Orphans = Annotated[
     bool, typer.Option("--orphans/--no-orphans", help="List the folder, to find missing and unreferenced files.")
 ]
+Catalog = Annotated[
+    str | None,
+    typer.Option(
+        "--catalog",
+        metavar="NAME",
+        help="Catalog of pyiceberg's configuration; TABLE is then the table's name in it, as in db.orders.",
+        show_default=False,
+    ),
+]
+OnlyWriter = Annotated[
+    bool,
+    typer.Option(
+        "--only-writer",
+        help="Commit to a folder of Iceberg metadata files named as catalogs name them: no catalog has the table, and "
+        "nothing but dvcodec commits to it.",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be changed; write nothing.")]
 
 KINDS = {
     TableKind.ICEBERG: "Iceberg table",
@@ -49,6 +84,22 @@ KINDS = {
     TableKind.LANCE: "Lance dataset",
     TableKind.SCORCH: "scorch index",
 }
+
+
+def opened(
+    target: str,
+    kind: TableKind | None,
+    allow: list[str] | None,
+    catalog: str | None = None,
+    only_writer: bool = False,
+) -> Table:
+    """Open the table of a command; a catalog knows how to reach its store, unless options say it."""
+    given: Storage | None = storage()
+    if catalog is not None and storage().options == StoreOptions.of(None):
+        given = None
+    return open_table(
+        target, kind=kind, catalog=catalog, only_writer=only_writer, allow=allow or (), storage_options=given
+    )
 
 
 def moment(info: SnapshotInfo) -> str | None:

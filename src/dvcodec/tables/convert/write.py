@@ -26,7 +26,7 @@ from dvcodec.tables.new_files import check_outside, is_inside, new_files
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Table
 
-__all__ = ["ENTRIES", "Conversion", "convert_table"]
+__all__ = ["ENTRIES", "Conversion", "convert_table", "counter"]
 
 ENTRIES = "entries.jsonl"
 """Name of the file of commit values: one JSON object a line, one line a vector."""
@@ -105,7 +105,8 @@ def convert_table(
                   each partition and bucket, belong in the folder ``index`` of the table
     ============  ====================================================================================================
 
-    Not done here: the commit, and the data files' own metadata if the target does not have them yet.
+    Not done here: the commit, which `copy_deletes` does to a table that has the data files, and the data files' own
+    metadata if the target does not have them yet.
 
     Args:
         table: of Iceberg, Delta or Paimon. From Iceberg to ``iceberg`` position deletes (v2) become vectors (v3).
@@ -148,7 +149,7 @@ def convert_table(
     speller = Speller(to, table.kind, absolute(root or table.location), snapshot.info)
     target = absolute(folder)
     storage = table.folder.storage if storage_options is None else storage_of(storage_options)
-    advance = _counter(len(snapshot.vectors), progress)
+    advance = counter(len(snapshot.vectors), progress)
     planned = plan(snapshot, advance)
     with _folder(target, storage) as written:
         reader = Reader(snapshot, speller, in_place, advance)
@@ -168,7 +169,8 @@ def convert_table(
     return Conversion(to, snapshot.info, tuple(reader.converted), files, entries, reader.empty)
 
 
-def _counter(total: int, progress: Progress | None) -> Callable[[], None]:
+def counter(total: int, progress: Progress | None) -> Callable[[], None]:
+    """Return what to call for each vector that has been read."""
     count = itertools.count(1)
 
     def advance() -> None:

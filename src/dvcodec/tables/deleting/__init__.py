@@ -16,7 +16,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.committer import Committer
 from dvcodec.tables.deleting.finder import Finder
-from dvcodec.tables.deleting.run import RETRIES, Deletion, Isolation, run
+from dvcodec.tables.deleting.run import Deletion, Isolation, run
 from dvcodec.tables.model import TableKind
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Table
@@ -60,7 +60,8 @@ def delete(
         isolation: ``snapshot``: rows that others add meanwhile stay. ``serializable``: if they may match, the delete
             fails.
         dry_run: search only; nothing is written.
-        retries: conflicts with other writers after which the delete fails; None = 50.
+        retries: conflicts with other writers after which the delete fails; None = as the table's properties say
+            (Iceberg: ``commit.retry.num-retries``), else 50.
         threads: data files searched at a time; None = 8, or for remote tables as many as the storage takes at once.
         progress: called with how many data files have been searched, and of how many.
 
@@ -81,7 +82,7 @@ def delete(
         finder,
         isolation=isolation,
         dry_run=dry_run,
-        retries=RETRIES if retries is None else retries,
+        retries=retries,
         threads=threads,
         progress=progress,
     )

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.tables.deleting.retries import Retries
 from dvcodec.tables.model import DataFile, DeletionVector
 from dvcodec.tables.table import Snapshot
 
@@ -78,6 +79,10 @@ class Committer(ABC, Generic[S]):
                 deletes.
             Unsupported: it uses a feature that is not known here; the message names it.
         """
+
+    def retries(self, base: S) -> Retries:  # noqa: ARG002  (of the formats whose tables say it)
+        """Return how often the table wants a commit to be tried again after a conflict."""
+        return Retries()
 
     @abstractmethod
     def write(self, base: S, deletes: Sequence[FileDelete], written: list[str]) -> Written:

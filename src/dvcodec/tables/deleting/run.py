@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import random
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, Literal, TypeAlias
 
@@ -18,15 +16,12 @@ from dvcodec.io import remove
 from dvcodec.tables.deleting.committer import Committer, Written
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.plan import Plan, added_files, plan_again, plan_deletes
+from dvcodec.tables.deleting.retries import Backoff
 from dvcodec.tables.reading import Progress
 
-__all__ = ["Deletion", "Isolation", "run"]
+__all__ = ["Deletion", "Isolation", "attempt", "run"]
 
 LOG = logging.getLogger("dvcodec.delete")
-RETRIES = 50
-"""Conflicts after which a delete gives up: with eight writers, each loses seven races for each that it wins."""
-_FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0
-"""Seconds."""
 
 Isolation: TypeAlias = Literal["snapshot", "serializable"]
 """``snapshot``: rows that others add meanwhile stay; ``serializable``: a data file that others add meanwhile, and that
@@ -73,7 +68,7 @@ def run(
     *,
     isolation: Isolation = "snapshot",
     dry_run: bool = False,
-    retries: int = RETRIES,
+    retries: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Deletion:
@@ -84,7 +79,7 @@ def run(
         finder: which rows.
         isolation: see `Isolation`.
         dry_run: plan only.
-        retries: conflicts after which the last one is raised.
+        retries: conflicts after which the last one is raised; None = as the table says, see `Committer.retries`.
         threads: data files searched at a time, see `plan_deletes`.
         progress: called with how many data files have been searched, and of how many.
 
@@ -101,19 +96,17 @@ def run(
         finder.prepare(base)
         return plan_deletes(base, finder, threads=threads, progress=progress)
 
-    plan, lost = search(), 0
+    plan, backoff = search(), Backoff()
     while plan.deletes and not dry_run:
         try:
-            snapshot, size = _attempt(committer, plan)
-            return Deletion(snapshot, True, plan, lost, size)
+            snapshot, size = attempt(committer, plan)
+            return Deletion(snapshot, True, plan, backoff.lost, size)
         except CommitConflict as conflict:
-            lost += 1
-            if lost > retries:
-                raise
-            LOG.info("%s: conflict %d: %s", plan.base.table.location, lost, conflict)
-        time.sleep(random.uniform(0, min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(lost, 10))))  # noqa: S311  (no secret)
+            wanted = committer.retries(plan.base)
+            backoff.wait(conflict, wanted if retries is None else replace(wanted, number=retries))
+            LOG.info("%s: conflict %d: %s", plan.base.table.location, backoff.lost, conflict)
         plan = _resolve(committer, finder, plan, isolation, search)
-    return Deletion(plan.base.info.id, False, plan, lost)
+    return Deletion(plan.base.info.id, False, plan, backoff.lost)
 
 
 def _resolve(
@@ -144,10 +137,13 @@ def _resolve(
     return search()
 
 
-def _attempt(committer: Committer[Any], plan: Plan) -> tuple[int, int]:
+def attempt(committer: Committer[Any], plan: Plan) -> tuple[int, int]:
     """Write and commit a plan once; return the id of the new snapshot and the bytes written.
 
     New files are removed if nothing was committed, and kept if that is not known.
+
+    Raises:
+        CommitConflict, CommitUnknown, DecodeError, UsageError, OSError: see `Committer.write` and `Committer.commit`.
     """
     storage = plan.base.table.folder.storage
     files: list[str] = []

@@ -14,10 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dvcodec import __version__
-from dvcodec.core.errors import CommitConflict, CommitUnknown, NotCanonical, UsageError
+from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
-from dvcodec.io.store import Reason, StoreError
 from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
 from dvcodec.tables.delta.actions import AddFile
 from dvcodec.tables.delta.log import LOG
@@ -26,12 +25,12 @@ from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from dvcodec.tables.delta.stats import loosened
 from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.delta.table import open as open_delta
+from dvcodec.tables.put import put_once
 
 __all__ = ["DeltaCommitter", "committer"]
 
 _REPEATED = ("partitionValues", "size", "tags", "baseRowId", "defaultRowCommitVersion", "deletionVector")
 """Members of a ``remove`` that repeat those of the ``add``."""
-_LOST = (Reason.TIMEOUT, Reason.UNAVAILABLE, Reason.UNREACHABLE)
 
 
 def committer(table: DeltaTable) -> DeltaCommitter:
@@ -78,37 +77,25 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         folder, version = base.table.folder, base.info.id + 1
         location = folder.join(f"{LOG}/{version:020}.json")
         data = "".join(f"{_json(action)}\n" for action in _actions(base, deletes, written)).encode()
-        try:
-            folder.storage.put_if_absent(location, data)
-        except FileExistsError:
-            raise CommitConflict(f"{folder.location}: version {version} was committed by another writer") from None
-        except StoreError as err:
-            if err.reason in _LOST and not self._is_in(location, data):
-                raise CommitUnknown(f"{location}: the commit was not answered: {err}") from err
-            if err.reason not in _LOST:
-                raise
+        put_once(folder.storage, location, data)
         return version
-
-    def _is_in(self, location: str, data: bytes) -> bool:
-        """Whether a commit whose request failed was made."""
-        try:
-            self._table.folder.storage.reopen(self._table.folder.location)
-            return self._table.folder.storage.read(location, len(data), "max_commit_bytes") == data
-        except OSError:
-            return False
 
 
 def _actions(base: DeltaSnapshot, deletes: Sequence[FileDelete], written: Written) -> Iterator[dict[str, Any]]:
     now = int(time.time() * 1000)
     yield {"commitInfo": _info(base, deletes, now)}
     for one in deletes:
-        added = {
-            name: value for name, value in AddFile.of(one.data_file).action.items() if not name.endswith("_parsed")
-        }
+        added = _known(AddFile.of(one.data_file))
         gone = {"path": added["path"], "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}
-        yield {"remove": gone | {name: added[name] for name in _REPEATED if added.get(name) is not None}}
+        for old in [_known(AddFile.of(vector)) for vector in one.replaced] or [added]:
+            yield {"remove": gone | {name: old[name] for name in _REPEATED if old.get(name) is not None}}
         if not one.whole:
             yield {"add": added | _changed(one, written.locations[one.data_file.path], base)}
+
+
+def _known(added: AddFile) -> dict[str, Any]:
+    """Return an ``add`` without what a checkpoint has parsed of it. With two vectors a data file has two of them."""
+    return {name: value for name, value in added.action.items() if not name.endswith("_parsed")}
 
 
 def _changed(one: FileDelete, location: DvLocation, base: DeltaSnapshot) -> dict[str, Any]:

@@ -82,12 +82,12 @@ class DeltaSnapshot(Snapshot):
             return (DeletedRows(vector.data_file, RowSet(), replace(_NO_ROWS, row_count=rows)),)
         if descriptor.is_inline:
             text, size = descriptor.path_or_inline_dv, descriptor.size_in_bytes
-            found = read_inline(text, size, cardinality=descriptor.cardinality, source=vector.where)
+            found = read_inline(text, size, cardinality=vector.cardinality, source=vector.where)
             stats = measure(found, row_count=rows, size=size)
         else:
             with self.table.folder.storage.open(vector.location) as source:
                 cursor = frame_at(source, descriptor)
-            found = stored.read(cursor, allowed=MAGICS, cardinality=descriptor.cardinality)
+            found = stored.read(cursor, allowed=MAGICS, cardinality=vector.cardinality)
             stats = measure(found, row_count=rows)
         return (DeletedRows(vector.data_file, found.load(), stats),)
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import CommitConflict, CommitUnknown, DvcodecError, UsageError
+from dvcodec.core.extras import require_extra
 from dvcodec.io import Storage, StorageOptions, open_sink, remove, storage_of
 from dvcodec.io.allowed_locations import protocols
 from dvcodec.tables.folder import Folder
@@ -28,26 +29,66 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table as PyIcebergTable
 
-__all__ = ["CatalogPlace", "from_catalog", "from_pyiceberg"]
+__all__ = ["CatalogPlace", "from_catalog", "from_pyiceberg", "load"]
 
-_OPTIONS = {
-    "s3.endpoint": "endpoint",
-    "s3.access-key-id": "aws_access_key_id",
-    "s3.secret-access-key": "aws_secret_access_key",
-    "s3.session-token": "aws_session_token",
-    "client.region": "aws_region",
-    "s3.region": "aws_region",
-    "s3.force-virtual-addressing": "aws_virtual_hosted_style_request",
-    "adls.account-name": "azure_storage_account_name",
-    "adls.account-key": "azure_storage_account_key",
-    "adls.sas-token": "azure_storage_sas_token",
-    "adls.tenant-id": "azure_storage_tenant_id",
-    "adls.client-id": "azure_storage_client_id",
-    "adls.client-secret": "azure_storage_client_secret",
+_STORES = {
+    "s3": ("s3", "s3a", "s3n"),
+    "adls": ("abfs", "abfss", "wasb", "wasbs", "az"),
+    "gcs": ("gs", "gcs"),
 }
-"""Properties of pyiceberg's file access, as options of a store; others do not concern it."""
+"""First word of pyiceberg's properties -> protocols of the store that they are for."""
+_OPTIONS = {
+    "s3": {
+        "client.access-key-id": "aws_access_key_id",
+        "client.secret-access-key": "aws_secret_access_key",
+        "client.session-token": "aws_session_token",
+        "client.region": "aws_region",
+        "client.profile-name": "aws_profile",
+        "s3.endpoint": "endpoint",
+        "s3.access-key-id": "aws_access_key_id",
+        "s3.secret-access-key": "aws_secret_access_key",
+        "s3.session-token": "aws_session_token",
+        "s3.region": "aws_region",
+        "s3.profile-name": "aws_profile",
+        "s3.anonymous": "anonymous",
+        "s3.force-virtual-addressing": "aws_virtual_hosted_style_request",
+        "s3.proxy-uri": "proxy_url",
+        "s3.connect-timeout": "connect_timeout",
+        "s3.request-timeout": "timeout",
+    },
+    "adls": {
+        "adls.account-name": "azure_storage_account_name",
+        "adls.account-key": "azure_storage_account_key",
+        "adls.sas-token": "azure_storage_sas_token",
+        "adls.tenant-id": "azure_storage_tenant_id",
+        "adls.client-id": "azure_storage_client_id",
+        "adls.client-secret": "azure_storage_client_secret",
+    },
+    "gcs": {"gcs.service.host": "endpoint"},
+}
+"""Properties of pyiceberg's file access, as options of a store, the more specific last; others do not concern it."""
 _WAITS = (0.0, 0.2, 1.0, 3.0)
 """Seconds before each look whether an unanswered commit is in."""
+
+
+def load(name: str) -> Catalog:
+    """Return a catalog of pyiceberg's configuration: ``.pyiceberg.yaml``, or variables ``PYICEBERG_CATALOG__...``.
+
+    Raises:
+        UsageError: it is not configured, or not as pyiceberg expects.
+        MissingExtra: pyiceberg is not installed.
+        OSError: it cannot be reached.
+    """
+    pyiceberg = require_extra("pyiceberg.catalog", "catalogs")
+    try:
+        found: Catalog = pyiceberg.load_catalog(name)
+    except (ValueError, pyiceberg.NotInstalledError) as error:
+        raise UsageError(f"catalog {name}: {error}") from error
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(f"catalog {name}: it cannot be asked: {error}") from error
+    return found
 
 
 def from_pyiceberg(
@@ -88,7 +129,7 @@ def from_catalog(
 
 
 class CatalogPlace(Place):
-    """A table in a catalog.
+    """A table in a catalog, which says which metadata file is the newest.
 
     Args:
         catalog: of pyiceberg.
@@ -96,6 +137,8 @@ class CatalogPlace(Place):
         storage: opens and writes the table's files.
         allow: see `dvcodec.tables.open_table`.
     """
+
+    knows_newest = True
 
     def __init__(
         self, catalog: Catalog, identifier: str | tuple[str, ...], storage: Storage, allow: Iterable[str] = ()
@@ -313,8 +356,13 @@ def _errors_of(identifier: str | tuple[str, ...]) -> Iterator[None]:
 
 
 def _store_options(table: PyIcebergTable) -> dict[str, str]:
+    """Return how pyiceberg reaches the store of a table, as options."""
+    scheme = table.metadata_location.partition("://")[0].lower()
+    store = next((name for name, schemes in _STORES.items() if scheme in schemes), None)
+    if store is None:
+        return {}
     properties = table.io.properties
-    options = {name: str(properties[key]) for key, name in _OPTIONS.items() if properties.get(key)}
+    options = {name: str(properties[key]) for key, name in _OPTIONS[store].items() if properties.get(key)}
     if options.get("endpoint", "").startswith("http:"):
         options["allow_http"] = "true"
     return options

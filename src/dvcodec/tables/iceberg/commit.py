@@ -8,10 +8,9 @@ The main branch is committed to; tags and other branches are not touched.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dvcodec import iceberg
 from dvcodec.core import vector as vector_
@@ -20,53 +19,28 @@ from dvcodec.core.frame import Magic
 from dvcodec.io import read_window
 from dvcodec.io.target import local_path
 from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
-from dvcodec.tables.iceberg.change import Change, properties_of
-from dvcodec.tables.iceberg.contradictions import VECTORS_VERSION
+from dvcodec.tables.deleting.retries import Retries
+from dvcodec.tables.iceberg.change import properties_of
 from dvcodec.tables.iceberg.features import refuse_unknown, refuse_without_vectors
-from dvcodec.tables.iceberg.folder_place import FolderPlace
+from dvcodec.tables.iceberg.folder_place import place_of
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.place import Place
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter
-from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DeletionVector
 from dvcodec.tables.table import Table
 
-__all__ = ["IcebergCommitter", "Retries", "committer"]
+__all__ = ["IcebergCommitter", "committer"]
 
 _AHEAD = 64 << 20
 """Bytes of a new file that are read back at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
-    """How often and how fast a commit is tried again, by the table's properties ``commit.retry.*``.
-
-    Attributes:
-        number: of tries after the first.
-        min_wait_ms: before the first of them, doubled for each next one.
-        max_wait_ms: between two.
-        total_ms: for all of them.
-    """
-
-    number: int = 4
-    min_wait_ms: int = 100
-    max_wait_ms: int = 60_000
-    total_ms: int = 1_800_000
-
-
-def committer(table: Table, *, place: Place | None = None, only_writer: bool = False) -> IcebergCommitter:
-    """Return what commits deletes to a table.
-
-    Args:
-        table: opened by its folder, or from a catalog: see `catalogs.from_pyiceberg`.
-        place: what to commit to; None = the catalog that the table was opened from, or else its folder.
-        only_writer: of a folder with metadata files named as catalogs do: see `folder_place`.
-    """
-    own = table.place if isinstance(table, IcebergTable) else None
-    return IcebergCommitter(place or own or FolderPlace(table.folder, only_writer=only_writer))
+def committer(table: Table) -> IcebergCommitter:
+    """Return what commits deletes to a table: to the catalog that it was opened from, else to its folder."""
+    return IcebergCommitter(place_of(table))
 
 
 class IcebergCommitter(Committer[IcebergSnapshot]):
@@ -97,15 +71,19 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         refuse_without_vectors(base, members)
 
     def retries(self, base: IcebergSnapshot) -> Retries:
-        """Return how the table wants commits to be tried again."""
-        properties, names = (
-            properties_of(_members(base)),
-            ("num-retries", "min-wait-ms", "max-wait-ms", "total-timeout-ms"),
+        """Return what the table's properties ``commit.retry.*`` say; where they say nothing, the default."""
+        properties, default = properties_of(_members(base)), Retries()
+
+        def found(name: str, value: int) -> int:
+            text = properties.get(f"commit.retry.{name}", "")
+            return int(text) if text.isdecimal() else value
+
+        return Retries(
+            found("num-retries", default.number),
+            found("min-wait-ms", default.min_wait_ms),
+            found("max-wait-ms", default.max_wait_ms),
+            found("total-timeout-ms", default.total_ms),
         )
-        default = Retries()
-        values = (default.number, default.min_wait_ms, default.max_wait_ms, default.total_ms)
-        found = [properties.get(f"commit.retry.{name}", str(value)) for name, value in zip(names, values, strict=True)]
-        return Retries(*(int(text) if text.isdecimal() else value for text, value in zip(found, values, strict=True)))
 
     def write(self, base: IcebergSnapshot, deletes: Sequence[FileDelete], written: list[str]) -> Written:
         """Write all vectors into one Puffin file in the table's data folder, and read it back; see `Committer.write`.
@@ -168,31 +146,6 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         change = SnapshotWriter(base, members, files).write(replacement)
         self._place.put(base.iceberg_table, members, change)
         return change.snapshot_id
-
-    def upgrade(self) -> bool:
-        """Make it a table of format version 3, which readers of version 2 cannot read; return whether it was not yet.
-
-        Nothing but the metadata file changes: position deletes hold until their data file gets a vector.
-
-        Raises:
-            UsageError: format version 1; or the table cannot be committed to where it was opened from.
-            Unsupported: see `check`.
-            CommitConflict, CommitUnknown, OSError: see `Committer.commit`.
-        """
-        table = self._place.load()
-        source, version = table.metadata.source, table.metadata.format_version
-        if version >= VECTORS_VERSION:
-            return False
-        if version != VECTORS_VERSION - 1:
-            raise UsageError(
-                f"{source}: format version {version}: upgrade it to {VECTORS_VERSION - 1} by an engine first"
-            )
-        members = read_members(source, table.folder.storage)
-        refuse_unknown(table, members)
-        self._place.check(table, members)
-        now = max(int(time.time() * 1000), members.integer("last-updated-ms"))
-        self._place.put(table, members, Change(now, upgrade=VECTORS_VERSION))
-        return True
 
 
 def _members(base: IcebergSnapshot) -> JsonFields:

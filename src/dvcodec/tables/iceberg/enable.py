@@ -12,7 +12,7 @@ from dvcodec.tables.enabling import Enabled
 from dvcodec.tables.iceberg.change import Change
 from dvcodec.tables.iceberg.contradictions import VECTORS_VERSION
 from dvcodec.tables.iceberg.features import refuse_unknown
-from dvcodec.tables.iceberg.folder_place import FolderPlace
+from dvcodec.tables.iceberg.folder_place import place_of
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.table import IcebergTable
 
@@ -26,7 +26,7 @@ def enable(table: IcebergTable, *, dry_run: bool = False) -> Enabled:
         UsageError: the table cannot be committed to where it was opened from.
         Unsupported: format version 1, or a feature that is not known here.
     """
-    place = table.place or FolderPlace(table.folder)
+    place = place_of(table)
     newest = place.load()
     source, version = newest.metadata.source, newest.metadata.format_version
     if version >= VECTORS_VERSION:

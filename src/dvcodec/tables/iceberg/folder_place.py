@@ -31,8 +31,10 @@ from dvcodec.tables.iceberg.place import Place
 from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.iceberg.table import open as open_iceberg
 from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.put import put_once
+from dvcodec.tables.table import Table
 
-__all__ = ["FolderPlace"]
+__all__ = ["FolderPlace", "place_of"]
 
 _LOGGER = logging.getLogger("dvcodec.tables")
 _HADOOP = re.compile(r"v(\d{1,18})(?:\.gz)?\.metadata\.json(?:\.gz)?")
@@ -40,6 +42,12 @@ _CATALOG = re.compile(r"(\d{1,18})-.*?(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DO
 _COMPRESSION = "write.metadata.compression-codec"
 _NAMES = uuid.UUID("5b0f4e0e-7d0a-4f2e-9d7e-0d3a3b0c6f11")
 """Namespace of the names of next metadata files."""
+
+
+def place_of(table: Table) -> Place:
+    """Return what a table is committed to: the catalog that it was opened from, else its folder."""
+    own = table.place if isinstance(table, IcebergTable) else None
+    return own or FolderPlace(table.folder)
 
 
 class FolderPlace(Place):
@@ -73,8 +81,8 @@ class FolderPlace(Place):
         if not _HADOOP.fullmatch(name) and not (self._only_writer and _CATALOG.fullmatch(name)):
             raise UsageError(
                 f"{source}: metadata files of this name belong to a catalog, which would not see a commit by folder: "
-                "open the table through its catalog; or pass only_writer=True if no catalog has the table and nothing "
-                "but dvcodec commits to it"
+                "open the table through its catalog; or pass only_writer=True to open_table (--only-writer) if no "
+                "catalog has the table and nothing but dvcodec commits to it"
             )
 
     def put(self, table: IcebergTable, members: JsonFields, change: Change) -> None:
@@ -89,10 +97,7 @@ class FolderPlace(Place):
             raise CommitConflict(f"{source}: not the newest metadata file any more")
         new = changed(members, change, f"{table.metadata.location}/{METADATA}/{last}")
         old = forgotten(members, new)
-        try:
-            storage.put_if_absent(join(folder, name), metadata_bytes(new, name))
-        except FileExistsError:
-            raise CommitConflict(f"{join(folder, name)}: another writer committed this version") from None
+        put_once(storage, join(folder, name), metadata_bytes(new, name))
         storage.reopen(table.folder.location)
         if _HADOOP.fullmatch(name):
             self._write_hint(folder, version)

@@ -12,7 +12,13 @@ __all__ = ["Place"]
 
 
 class Place(ABC):
-    """Knows which metadata file of a table is current: a folder, or a catalog."""
+    """Knows which metadata file of a table is current: a folder, or a catalog.
+
+    Attributes:
+        knows_newest: whether there is no doubt about it, whatever files there are.
+    """
+
+    knows_newest: bool = False
 
     @abstractmethod
     def load(self) -> IcebergTable:

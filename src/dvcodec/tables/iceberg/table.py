@@ -86,7 +86,7 @@ class IcebergTable(WritableTable):
     Attributes:
         metadata: the metadata file.
         passed_over: bare names of metadata files next to it that may be newer: their names have no version.
-        place: the catalog that the table was opened from; None = none.
+        place: what is committed to, if it is not simply the folder: the catalog that the table was opened from.
     """
 
     kind = TableKind.ICEBERG
@@ -153,7 +153,7 @@ class IcebergTable(WritableTable):
             OSError: they cannot be read.
         """
         metadata = self.metadata
-        if self.place is None:  # a catalog says which one is the newest
+        if self.place is None or not self.place.knows_newest:
             check_newest(metadata.source, self.folder.storage, metadata.earlier)
         found = {metadata.source, self.folder.join(f"{METADATA}/{VERSION_HINT}")}
         found.update(map(self._locate, (*metadata.metadata_log, *metadata.statistics)))

@@ -6,23 +6,27 @@ is ``replace``, as of a compaction: no row is deleted that was not before.
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from dvcodec.core.errors import CommitConflict, DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.tables import rules
 from dvcodec.tables.deleting.committer import FileDelete
-from dvcodec.tables.iceberg.commit import IcebergCommitter
+from dvcodec.tables.deleting.retries import Backoff
+from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
 from dvcodec.tables.iceberg.equality import EqualityMatcher
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement
+from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.model import POSITION_DELETES
 from dvcodec.tables.new_files import new_files
+from dvcodec.tables.reading import Progress
+from dvcodec.tables.table import Table
 
-__all__ = ["UpgradedDeletes", "upgrade_deletes"]
+__all__ = ["UpgradedDeletes", "upgrade", "upgrade_deletes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,59 +34,83 @@ class UpgradedDeletes:
     """The result of `upgrade_deletes`.
 
     Attributes:
-        snapshot: id of the new snapshot; that of the base if there was nothing to do.
-        position_deletes: files of position deletes that went.
-        equality_deletes: files of equality deletes that went.
+        snapshot: id of the new snapshot; that of the base if nothing was committed.
+        committed: False if there was nothing to replace, or for a dry run.
+        position_deletes: files of position deletes that were replaced, or would be.
+        equality_deletes: files of equality deletes that were.
         vectors: new vectors.
-        removed: data files that had no live row, and went.
+        removed: data files without a live row, which were removed from the table.
     """
 
     snapshot: int
-    position_deletes: int
-    equality_deletes: int
-    vectors: int
-    removed: int
+    committed: bool = False
+    position_deletes: int = 0
+    equality_deletes: int = 0
+    vectors: int = 0
+    removed: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
 
 
-def upgrade_deletes(committer: IcebergCommitter) -> UpgradedDeletes:
-    """Replace all position deletes and equality deletes of the current snapshot by vectors.
+def upgrade_deletes(table: Table, *, dry_run: bool = False, progress: Progress | None = None) -> UpgradedDeletes:
+    """Replace all position deletes and equality deletes of an Iceberg table by deletion vectors, in one commit.
 
-    The table has to be of format version 3: see `IcebergCommitter.upgrade`. If another writer commits first, all is
-    read again, as often as the table's properties ``commit.retry.*`` say.
+    The same rows are live afterwards, and readers that know vectors alone can read the table. It has to be of format
+    version 3 already: see `dvcodec.tables.enable`. If another writer commits first, all is read again, as often as the
+    table's properties ``commit.retry.*`` say.
+
+    Args:
+        table: see `open_table`; its newest state counts.
+        dry_run: find the rows only; nothing is written.
+        progress: called with how many data files have been searched, and of how many.
 
     Raises:
-        UsageError: the table must not be written to, see `IcebergCommitter.check`.
-        Unsupported: it uses a feature that is not known here.
-        DecodeError: a data file or delete file is corrupt.
+        UsageError: a table of another format, or one that must not be written to: the message says why.
+        Unsupported: it uses a feature that is not known here; the message names it.
+        DecodeError: a data file or delete file is corrupt; nothing was committed.
         CommitConflict: other writers were faster each time; nothing was committed.
         CommitUnknown: it could not be found out whether the commit is in.
-        OSError: a file cannot be read or written.
+        OSError: a file cannot be read or written; nothing was committed.
     """
-    tries = 0
+    if not isinstance(table, IcebergTable):
+        raise UsageError(
+            f"{table.location}: position deletes and equality deletes are Iceberg's, and this is a {table.kind.value} "
+            "table"
+        )
+    return upgrade(committer(table), dry_run=dry_run, progress=progress)
+
+
+def upgrade(committer: IcebergCommitter, *, dry_run: bool = False, progress: Progress | None = None) -> UpgradedDeletes:
+    """Do the work of `upgrade_deletes` through a committer."""
+    backoff = Backoff()
     while True:
         base = committer.current()
         committer.check(base)
         try:
-            return _upgrade(committer, base)
-        except CommitConflict:
-            retries = committer.retries(base)
-            tries += 1
-            if tries > retries.number:
-                raise
-        longest = min(retries.max_wait_ms, retries.min_wait_ms * 2 ** min(tries, 20))
-        time.sleep(random.uniform(0, longest / 1000))  # noqa: S311  (no secret)
+            return _upgrade(committer, base, dry_run, progress)
+        except CommitConflict as conflict:
+            backoff.wait(conflict, committer.retries(base))
 
 
-def _upgrade(committer: IcebergCommitter, base: IcebergSnapshot) -> UpgradedDeletes:
+def _upgrade(
+    committer: IcebergCommitter, base: IcebergSnapshot, dry_run: bool, progress: Progress | None
+) -> UpgradedDeletes:
     record = base.metadata.snapshots.get(base.info.id)
     listed = () if record is None else base.iceberg_table.entries(record)
     equality = [one for one in listed if isinstance(one, EqualityDeletes)]
     positional = [vector for vector in base.vectors if vector.format == POSITION_DELETES]
     old = {vector.path for vector in positional} | {one.path for one in equality}
     if not old:
-        return UpgradedDeletes(base.info.id, 0, 0, 0, 0)
-    deletes = list(_deletes(base, EqualityMatcher(base, equality)))
+        return UpgradedDeletes(base.info.id)
+    deletes = list(_deletes(base, EqualityMatcher(base, equality), progress))
     partial = [delete for delete in deletes if not delete.whole]
+    planned = UpgradedDeletes(
+        base.info.id, False, len(positional), len(equality), len(partial), len(deletes) - len(partial)
+    )
+    if dry_run:
+        return planned
     touched = {delete.data_file.path for delete in deletes}
     gone = [vector for vector in base.vectors if vector.format != "iceberg" or vector.data_file in touched]
     with new_files(base.table.folder.storage) as files:
@@ -103,20 +131,27 @@ def _upgrade(committer: IcebergCommitter, base: IcebergSnapshot) -> UpgradedDele
         except BaseException:  # the commit may be in: its files stay
             files.clear()
             raise
-    return UpgradedDeletes(snapshot, len(positional), len(equality), len(partial), len(deletes) - len(partial))
+    return replace(planned, snapshot=snapshot, committed=True)
 
 
-def _deletes(base: IcebergSnapshot, equality: EqualityMatcher) -> Iterator[FileDelete]:
-    """Yield what each data file needs that has other deletes than a vector."""
+def _deletes(base: IcebergSnapshot, equality: EqualityMatcher, progress: Progress | None) -> Iterator[FileDelete]:
+    """Yield what each data file needs that has other deletes than a vector.
+
+    Raises:
+        Refused: deletes name a data file by a path that it does not have any more: their rows would live again.
+    """
     stored: dict[str, list[RowSet]] = {}
     replaced: set[str] = set()
     for vector in base.vectors:
+        rules.refuse(rules.paths(base, vector), "gone-data-file")
         for found in base.read(vector):
             stored.setdefault(found.data_file, []).append(found.rows)
             if vector.format != "iceberg":
                 replaced.add(found.data_file)
-    for file in base.data_files:
+    for done, file in enumerate(base.data_files, 1):
         before = RowSet().union(*stored.get(file.path, ()))
         rows = before | equality.find(file)
         if file.path in replaced or rows.cardinality > before.cardinality:
             yield FileDelete(file, (), before, rows, whole=rows.cardinality == file.physical_rows)
+        if progress is not None:
+            progress(done, len(base.data_files))

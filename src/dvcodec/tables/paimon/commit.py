@@ -22,9 +22,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from dvcodec.core.errors import CommitConflict, CommitUnknown, UsageError
+from dvcodec.core.errors import CommitConflict, UsageError
 from dvcodec.io import open_sink
-from dvcodec.io.store import Reason, StoreError
 from dvcodec.paimon import read_index_manifest, write_index_manifest
 from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
 from dvcodec.tables.json_fields import parse_json
@@ -35,6 +34,7 @@ from dvcodec.tables.paimon.new_manifests import Lists, write_lists
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 from dvcodec.tables.paimon.table import PaimonTable
 from dvcodec.tables.paimon.writable import check_writable
+from dvcodec.tables.put import put_once
 
 __all__ = ["PaimonCommitter", "committer"]
 
@@ -46,9 +46,6 @@ _OF_ONE_COMMIT = frozenset(
 """Members that say something of the commit that made a snapshot; others hold until they are changed."""
 _WRITER = "writerVersion"
 """Member with the release of Paimon that wrote a snapshot."""
-_LOST = (Reason.TIMEOUT, Reason.UNAVAILABLE, Reason.UNREACHABLE)
-_MOST = 1 << 24
-"""Bytes of a snapshot file."""
 
 
 def committer(table: PaimonTable) -> PaimonCommitter:
@@ -87,7 +84,8 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
             self._check_current(base, state)  # the snapshot may have been replaced, and then expired
             raise
         self._check_current(base, state)
-        self._create(state.id + 1, json.dumps(snapshot, indent=2).encode())
+        location = self._folder.join(f"snapshot/snapshot-{state.id + 1}")
+        put_once(self._folder.storage, location, json.dumps(snapshot, indent=2).encode())
         self._hint(state.id + 1)
         for path in unused:
             with suppress(OSError):
@@ -177,38 +175,6 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
             same = False
         if not same:
             raise self._conflict(f"snapshot {state.id} is not the one that was read")
-
-    def _create(self, number: int, data: bytes) -> None:
-        """Create a snapshot file, which commits it.
-
-        Raises:
-            CommitConflict, CommitUnknown, OSError: see `commit`.
-        """
-        location = self._folder.join(f"snapshot/snapshot-{number}")
-        try:
-            self._folder.storage.put_if_absent(location, data)
-        except FileExistsError:
-            raise self._conflict(f"snapshot {number} was committed by another writer") from None
-        except StoreError as err:
-            if err.reason not in _LOST:
-                raise
-            if not self._is_in(location, data):
-                raise CommitUnknown(f"{location}: the commit was not answered: {err}") from err
-
-    def _is_in(self, location: str, data: bytes) -> bool:
-        """Whether a commit whose request failed was made.
-
-        Raises:
-            CommitConflict: another one was.
-        """
-        self._reopen()
-        try:
-            found = self._folder.storage.read(location, _MOST, "bytes of a snapshot")
-        except OSError:
-            return False
-        if found != data:
-            raise self._conflict(f"{location} was committed by another writer")
-        return True
 
     def _hint(self, number: int) -> None:
         """Say which snapshot is the newest. Readers look whether there is a newer one."""

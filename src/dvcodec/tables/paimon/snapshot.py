@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical, Unsupported
@@ -49,7 +49,7 @@ class PaimonSnapshot(Snapshot):
     state: SnapshotRecord | None = field(default=None, repr=False, compare=False)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:  # noqa: D102
-        meta = self._record(vector, IndexedVector).meta
+        meta = replace(self._record(vector, IndexedVector).meta, cardinality=vector.cardinality)
         found = load_vector(meta, vector.location, storage_options=self.table.folder.storage)
         return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
 

@@ -1,11 +1,12 @@
-"""Repair the findings of an audit: a plan, and the vector files that it needs. The table is never written.
+"""Repair the findings of an audit: a plan, the vector files that it needs, and its commit.
 
-`repair_plan` lists the actions and what none of them mends, `write` writes new vector files beside the table for a
-commit.
+`repair_plan` lists the actions and what none of them mends. `commit_repair` commits those that need nothing but new
+vectors; `write` writes new vector files beside the table, for a commit by others.
 """
 
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
+from dvcodec.tables.repair.commit import Repaired, commit_repair
 from dvcodec.tables.repair.plan import repair_plan
 from dvcodec.tables.repair.write import write
 
-__all__ = ["RepairAction", "RepairPlan", "repair_plan", "write"]
+__all__ = ["RepairAction", "RepairPlan", "Repaired", "commit_repair", "repair_plan", "write"]

@@ -1,0 +1,52 @@
+"""How often a commit is tried again that lost to another writer, and how long it waits before."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+
+from dvcodec.core.errors import CommitConflict
+
+__all__ = ["Backoff", "Retries"]
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often, and how fast.
+
+    Attributes:
+        number: of tries after the first. With eight writers, each loses seven races for each that it wins.
+        min_wait_ms: before the first of them, doubled for each next one; the actual wait is a random part of it.
+        max_wait_ms: upper bound of a wait.
+        total_ms: after which no try starts.
+    """
+
+    number: int = 50
+    min_wait_ms: int = 50
+    max_wait_ms: int = 5000
+    total_ms: int = 1_800_000
+
+
+class Backoff:
+    """Counts the conflicts of one commit.
+
+    Attributes:
+        lost: conflicts so far.
+    """
+
+    def __init__(self) -> None:
+        self.lost = 0
+        self._start = time.monotonic()
+
+    def wait(self, conflict: CommitConflict, retries: Retries) -> None:
+        """Wait before the next try.
+
+        Raises:
+            CommitConflict: `conflict`, if there is no next one.
+        """
+        self.lost += 1
+        if self.lost > retries.number or (time.monotonic() - self._start) * 1000 > retries.total_ms:
+            raise conflict
+        longest = min(retries.max_wait_ms, retries.min_wait_ms * 2 ** min(self.lost, 20))
+        time.sleep(random.uniform(0, longest / 1000))  # noqa: S311  (no secret)

@@ -1,0 +1,140 @@
+"""Open a table: by its folder, by its name in a catalog, or from an object of pyiceberg or deltalake."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from dvcodec.core.errors import UsageError
+from dvcodec.io import StorageOptions, storage_of
+from dvcodec.io.allowed_locations import protocols
+from dvcodec.io.target import local_path
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.model import TableKind
+from dvcodec.tables.table import Table
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table as PyIcebergTable
+
+    TableSource: TypeAlias = str | os.PathLike[str] | tuple[str, ...] | PyIcebergTable | DeltaTable
+
+__all__ = ["open_table"]
+
+_SIGNS: tuple[tuple[TableKind, frozenset[str]], ...] = (
+    (TableKind.DELTA, frozenset({"_delta_log"})),
+    (TableKind.LANCE, frozenset({"_versions"})),
+    (TableKind.PAIMON, frozenset({"snapshot", "schema"})),
+    (TableKind.ICEBERG, frozenset({"metadata"})),
+    (TableKind.SCORCH, frozenset({"store"})),
+    (TableKind.SCORCH, frozenset({"root.bolt"})),
+)
+"""Names in a table's folder by kind, the most specific first."""
+
+
+def open_table(
+    target: TableSource,
+    *,
+    kind: TableKind | None = None,
+    catalog: Catalog | str | None = None,
+    only_writer: bool = False,
+    allow: Iterable[str] = (),
+    storage_options: StorageOptions = None,
+) -> Table:
+    """Open a table by its folder, by its name in a catalog, or from an object of pyiceberg or deltalake.
+
+    Args:
+        target: the table's folder (path or URL), whose names show its kind; of Iceberg also one of its
+            ``*.metadata.json`` files, to open the table as of that file. With `catalog`, the table's name there:
+            ``"db.orders"``, or a tuple of its parts. Or a ``pyiceberg.table.Table``, opened as of its metadata and
+            committed to through its catalog; or a ``deltalake.DeltaTable``, opened by its folder in all versions.
+        kind: required if a folder has the metadata of several kinds (a Delta table that Iceberg reads too).
+        catalog: a catalog of pyiceberg, or its name in pyiceberg's configuration (extra ``catalogs``).
+        only_writer: lets deletes be committed to the folder of an Iceberg table whose metadata files are named as
+            catalogs name them (``00003-<uuid>.metadata.json``). True says that no catalog has the table, and that
+            nothing but dvcodec commits to it: other writers would not see the commits, and their own could be lost.
+        allow: protocols (``http``, ``sftp``) of locations that the metadata may name besides those of the table's own
+            storage and of object stores; ``file`` for local files that a remote table names. Others are refused.
+        storage_options: how to reach the store of a URL, as deltalake and polars spell it; see the guide on object
+            stores. Opening a table again with the same `Storage` clears its cache of the table. None: for an object,
+            or a table of a catalog, as that reaches it.
+
+    Raises:
+        UsageError: the folder has no table metadata, or that of several kinds; the catalog does not have the table, or
+            is not configured.
+        DecodeError: the metadata is corrupt.
+        MissingExtra: a package that reads the metadata, or asks the catalog, is not installed.
+        OSError: it cannot be read.
+    """
+    in_catalog = catalog is not None or _is(target, "pyiceberg.table", "Table")
+    if in_catalog and kind is not None and kind is not TableKind.ICEBERG:
+        raise UsageError(f"kind {kind.value}: tables of pyiceberg's catalogs are Iceberg tables")
+    if in_catalog and only_writer:
+        raise UsageError("only_writer: a table of a catalog is committed to through the catalog")
+    if in_catalog:
+        return _of_catalog(target, catalog, allow, storage_options)
+    if _is(target, "deltalake.table", "DeltaTable"):
+        options = getattr(target, "_storage_options", None)
+        uri = cast("DeltaTable", target).table_uri
+        target = str(local_path(uri) or uri)
+        kind = kind or TableKind.DELTA
+        storage_options = options if storage_options is None else storage_options
+    if not isinstance(target, (str, os.PathLike)):
+        raise UsageError(
+            "expected a table's path or URL, its name and a catalog, a pyiceberg Table or a deltalake DeltaTable, not "
+            f"{type(target).__name__}"
+        )
+    table = _of_folder(os.fspath(target).rstrip("/") or "/", kind, allow, storage_options)
+    if only_writer:
+        if table.kind is not TableKind.ICEBERG:
+            raise UsageError(f"{table.location}: only_writer is for Iceberg tables, not for {table.kind.value}")
+        from dvcodec.tables.iceberg.folder_place import FolderPlace  # noqa: PLC0415  (what reads Iceberg alone)
+
+        cast("Any", table).place = FolderPlace(table.folder, only_writer=True)
+    return table
+
+
+def _of_folder(location: str, kind: TableKind | None, allow: Iterable[str], storage_options: StorageOptions) -> Table:
+    storage = storage_of(storage_options)
+    storage.reopen(location.rpartition("/metadata/")[0] if location.endswith(".metadata.json") else location)
+    folder = Folder(location, allow=protocols(allow), storage=storage)
+    if location.endswith(".metadata.json"):
+        found = [TableKind.ICEBERG]
+    else:
+        names = frozenset(folder.names())
+        found = list(dict.fromkeys(sign for sign, wanted in _SIGNS if wanted <= names))
+        if not found and "schema" in names and "schema-0" in folder.names("schema"):
+            found = [TableKind.PAIMON]  # nothing has been committed to it yet
+    if kind is not None:
+        found = [kind]
+    if not found:
+        raise UsageError(
+            f"{location}: no table (there is no _delta_log, metadata, snapshot and schema, _versions, or root.bolt)"
+        )
+    if len(found) > 1:
+        raise UsageError(f"{location}: tables of several kinds ({', '.join(found)}): choose one with kind")
+    module = import_module(f"dvcodec.tables.{found[0].value}")
+    opened: Table = module.open(folder)
+    return opened
+
+
+def _of_catalog(target: Any, catalog: Any, allow: Iterable[str], storage_options: StorageOptions) -> Table:
+    from dvcodec.tables.iceberg import catalogs  # noqa: PLC0415  (asks pyiceberg)
+
+    if catalog is None:
+        return catalogs.from_pyiceberg(target, storage_options=storage_options, allow=allow)
+    if not isinstance(target, (str, tuple)):
+        raise UsageError(f"catalog: expected the table's name in it, not {type(target).__name__}")
+    if isinstance(catalog, str):
+        catalog = catalogs.load(catalog)
+    return catalogs.from_catalog(catalog, target, storage_options=storage_options, allow=allow)
+
+
+def _is(target: object, module: str, name: str) -> bool:
+    """Whether a target is of a class of another library, which is not imported for it."""
+    known = sys.modules.get(module)
+    return known is not None and isinstance(target, getattr(known, name))

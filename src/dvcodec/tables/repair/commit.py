@@ -1,0 +1,160 @@
+"""Commit a repair plan: new vectors for data files whose recorded ones are doubled, described wrongly or not readable.
+
+Each data file of an action gets one new vector of all rows of its present ones, as `dvcodec.tables.delete` commits
+them. What would be more than that is left to the user: see `Repaired.left`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dvcodec.core.errors import CommitConflict, DvcodecError, MissingExtra, UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.tables import rules
+from dvcodec.tables.deleting import committer
+from dvcodec.tables.deleting.committer import FileDelete
+from dvcodec.tables.deleting.plan import Plan
+from dvcodec.tables.deleting.run import attempt
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, vectors_of
+from dvcodec.tables.repair.actions import RepairAction, RepairPlan
+from dvcodec.tables.table import Snapshot, Table
+
+__all__ = ["Repaired", "commit_repair"]
+
+_COMMITTED = frozenset({"merge-vectors", "drop-vectors", "write-again", "correct-cardinality", "correct-file-size"})
+_LEFT = {
+    "take-from-snapshot": "rows that are deleted now would live again: commit it yourself if that is what you want",
+    "rewrite-paths": "the vectors are for data files at other paths: the whole table has to be rewritten to them",
+    "remove-file": "a commit in progress may need it: expiring snapshots, vacuuming or removing orphans removes it",
+}
+"""Actions that are not committed, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """The result of `commit_repair`.
+
+    Attributes:
+        snapshot: id of the new snapshot; that of the base if nothing was committed.
+        committed: False if no action could be committed.
+        actions: those that were.
+        left: the others, each with the reason in one line.
+        files: data files that have another vector now, or were removed as they have no live row.
+        bytes_written: size of the new vector files.
+    """
+
+    snapshot: int
+    committed: bool
+    actions: tuple[RepairAction, ...]
+    left: tuple[tuple[RepairAction, str], ...]
+    files: int = 0
+    bytes_written: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "snapshot": self.snapshot,
+            "committed": self.committed,
+            "actions": [action.to_dict() for action in self.actions],
+            "left": [action.to_dict() | {"reason": reason} for action, reason in self.left],
+            "files": self.files,
+            "bytes_written": self.bytes_written,
+        }
+
+
+def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
+    """Commit the actions of a plan that need nothing but new vectors, all in one commit.
+
+    These are ``merge-vectors``, ``drop-vectors`` (not for a data file that is gone), ``write-again``,
+    ``correct-cardinality``, which takes the stored rows for the right ones, and ``correct-file-size``. The vectors are
+    read and verified again, and united.
+
+    Args:
+        plan: from `repair_plan`, for an audit of the current snapshot.
+        table: the table for which it was made.
+
+    Raises:
+        UsageError: the plan is of another table; or the table must not be written to: the message says why.
+        Unsupported: the table uses a feature that is not known here; the message names it.
+        CommitConflict: the table has changed since the audit; nothing was committed.
+        CommitUnknown: it could not be found out whether the commit is in.
+        DecodeError: the metadata is corrupt; nothing was committed.
+        OSError: a file cannot be read or written; nothing was committed.
+    """
+    if (plan.table, plan.kind) != (table.location, table.kind):
+        raise UsageError(f"the plan is of {plan.table}, not of {table.location}")
+    writer = committer(table)
+    base = writer.current()
+    if base.info.id != plan.snapshot:
+        raise CommitConflict(
+            f"{table.location}: the current snapshot is {base.info.id}, and {plan.snapshot} was audited: audit it again"
+        )
+    writer.check(base)
+    new = _NewVectors(base, plan)
+    reasons = {i: new.reason(action) for i, action in enumerate(plan.actions)}
+    done = tuple(action for i, action in enumerate(plan.actions) if reasons[i] is None)
+    left = tuple((action, reason) for i, action in enumerate(plan.actions) if (reason := reasons[i]) is not None)
+    deletes = tuple(new.deletes(done))
+    if not deletes:
+        return Repaired(base.info.id, False, (), left)
+    snapshot, size = attempt(writer, Plan(base, deletes, 0, 0))
+    return Repaired(snapshot, True, done, left, len(deletes), size)
+
+
+class _NewVectors:
+    """The vectors that replace those of data files."""
+
+    def __init__(self, base: Snapshot, plan: RepairPlan) -> None:
+        self._base = base
+        self._vectors = vectors_of(base.vectors)
+        self._cardinality: dict[DeletionVector, int | None] = {
+            vector: action.cardinality
+            for action in plan.actions
+            if action.action == "correct-cardinality"
+            for vector in action.replaces
+        }
+        self._found: dict[str, FileDelete | str] = {}
+
+    def reason(self, action: RepairAction) -> str | None:
+        """Return why an action cannot be committed; None if it can."""
+        if action.action not in _COMMITTED:
+            return _LEFT.get(action.action, "it is not known how to commit it")
+        for vector in action.replaces:
+            found = self._of(vector)
+            if isinstance(found, str):
+                return found
+        return None
+
+    def deletes(self, actions: tuple[RepairAction, ...]) -> Iterator[FileDelete]:
+        """Yield what is committed for each data file of actions that can be."""
+        wanted = {vector.data_file for action in actions for vector in action.replaces}
+        for path, found in self._found.items():
+            if path in wanted and isinstance(found, FileDelete):
+                yield found
+
+    def _of(self, vector: DeletionVector) -> FileDelete | str:
+        if vector.format == POSITION_DELETES:
+            return "it is of position deletes: upgrade-deletes replaces them by vectors"
+        file = self._base.files.get(str(vector.data_file))
+        if file is None:
+            return f"{vector.data_file} is gone: readers pass over its vector, and compaction removes it"
+        if file.path not in self._found:
+            self._found[file.path] = self._unite(file, self._vectors[file.path])
+        return self._found[file.path]
+
+    def _unite(self, file: DataFile, vectors: list[DeletionVector]) -> FileDelete | str:
+        """Return one vector for a data file, of all rows of its present ones; or why it is not known."""
+        rows = RowSet()
+        try:
+            for vector in vectors:
+                counted = replace(vector, cardinality=self._cardinality.get(vector, vector.cardinality))
+                for found in self._base.read(counted):
+                    rules.refuse(rules.positions(file, vector, found.rows.max))
+                    rows = rows | found.rows
+        except MissingExtra:
+            raise
+        except (DvcodecError, OSError) as error:
+            return " ".join(str(error).split())
+        return FileDelete(file, tuple(vectors), rows, rows, whole=rows.cardinality == file.physical_rows)
