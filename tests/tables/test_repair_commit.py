@@ -16,6 +16,7 @@ from cli_runner import run
 from dvcodec import CommitConflict, RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.tables import audit, commit_repair, enable, open_table, repair_plan
 from dvcodec.tables.iceberg import open as open_iceberg
+from samples.contradictions import make_iceberg
 from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg
 from samples.paimon_table import PaimonFile, build_paimon
 
@@ -73,6 +74,17 @@ def test_iceberg(tmp_path: Path, tweak: Callable[[Path], Tweak], action: str, ro
     assert table.from_metadata(source).scan().to_arrow().num_rows == 2 * ROWS - len(rows) - len(found)
     again = run("audit", folder, "--repair-plan", "--commit")
     assert (again.code, again.json["commit"]["committed"]) == (0, False)
+
+
+@pytest.mark.parametrize("name", ["other tuple", "other spec"])
+def test_vectors_of_another_partition(tmp_path: Path, name: str) -> None:
+    """Java refuses to plan a scan of such a table."""
+    folder = tmp_path / "t"
+    make_iceberg(name, folder)
+    before = deleted(folder)
+    done = run("audit", folder, "--repair-plan", "--commit")
+    assert (done.code, done.json["commit"]["committed"], done.json["unmended"]) == (0, True, [])
+    assert deleted(folder) == before
 
 
 def gone(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -59,6 +59,11 @@ def delete(
     Data files that lose all their rows are removed from the table; none is rewritten. Nothing is committed if no live
     row matches.
     """
+    given = [name for name, value in (("--where", where), ("--keys", keys), ("--positions", positions)) if value]
+    if len(given) != 1:
+        raise UsageError(f"expected one of --where, --keys and --positions, found {' and '.join(given) or 'none'}")
+    if (keys is None) != (on is None):
+        raise UsageError("--keys and --on go together: --on names the columns of the key")
     table = opened(target, kind, allow, catalog, only_writer)
     with counter("searching") as progress:
         done = delete_rows(
@@ -67,7 +72,7 @@ def delete(
             keys=keys,
             on=on.split(",") if on else (),
             positions=positions,
-            isolation=_isolation(isolation),
+            isolation=cast("Isolation", isolation),
             dry_run=dry_run,
             threads=threads,
             progress=progress,
@@ -87,12 +92,6 @@ def delete(
         )
     else:
         print(f"no live row matches: nothing was committed ({searched})")
-
-
-def _isolation(name: str) -> Isolation:
-    if name in get_args(Isolation):
-        return cast("Isolation", name)
-    raise UsageError(f"--isolation {name}: expected snapshot or serializable")
 
 
 def show(done: Deletion, limit: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
@@ -75,6 +75,8 @@ def delete(
         DecodeError: a vector, the metadata or a data file is corrupt; nothing was committed.
         OSError: a file cannot be read or written; nothing was committed.
     """
+    if isolation not in get_args(Isolation):
+        raise UsageError(f"isolation {isolation!r}: expected snapshot or serializable")
     finder = _finder(where, keys, on, positions)
     return run(
         committer(table),

@@ -70,7 +70,7 @@ def cast_keys(array: Any, kind: pa.DataType, name: str) -> pa.Array:
         return plain_values(array, kind)
     array = plain_values(array, joinable(array.type, name))
     if _family(array.type) != _family(kind):
-        raise UsageError(f"keys: column {name} is of type {array.type}, expected one that {kind} has all values of")
+        raise UsageError(f"keys: column {name} is of type {array.type}, and the table's of type {kind}: cast the keys")
     try:
         cast = _cast(array, kind)
         back = plain_values(_cast(cast, array.type), array.type)

@@ -27,7 +27,7 @@ class Plan:
     Attributes:
         base: the snapshot that was searched.
         deletes: data files that lose rows, in the order of the snapshot.
-        searched: data files that were opened.
+        searched: data files that may have such rows; opened unless partition values alone decide.
         skipped: data files that partition values or statistics rule out.
     """
 

@@ -175,7 +175,7 @@ class SqlCondition(Condition):
             raise self._error(f"column {name} is one of {', '.join(found)}: spell it like one of them")
         if not found and name.lower() in _MOMENTS:
             raise self._error(f"{name} is something else each time: write the value itself")
-        return found[0] if found else chosen(every, [name], self.name)[0]
+        return found[0] if found else chosen(every, [name], snapshot.table.location)[0]
 
     def _bind(self) -> Sequence[str]:
         """Return DuckDB's types of the columns; refuse types that it does not have, and what is not boolean."""

@@ -8,7 +8,8 @@ Actions, each the `action` of its `RepairAction`:
 - ``take-from-snapshot``: commit the newest valid vector of an older snapshot for one that cannot be read. Rows that
   were deleted since become live again, and rows that were restored since may be deleted again; the message has a lower
   bound of the former, if known;
-- ``write-again``: commit the same vector in a new file, for one that its Puffin file describes wrongly;
+- ``write-again``: commit the same vector in a new file, for one that its Puffin file describes wrongly, or that is
+  recorded in another partition than its data file;
 - ``correct-cardinality``, ``correct-file-size``: commit the counted number;
 - ``remove-file``: remove a file that no snapshot needs.
 """

@@ -117,6 +117,12 @@ class _Planner:
         message = f"commit the vector of {finding.data_file} from a new file, which describes it correctly"
         return self._unite(finding, "write-again", lambda _: message)
 
+    def _place_again(self, finding: Finding) -> RepairAction | None:
+        if finding.vectors[0].format == POSITION_DELETES:
+            return None
+        message = f"commit the vector of {finding.data_file} again, in the partition of its data file"
+        return self._unite(finding, "write-again", lambda _: message)
+
     def _unite(self, finding: Finding, action: str, describe: Callable[[int], str]) -> RepairAction | None:
         """Plan one new vector of all rows of a finding's vectors, which it replaces; None if one cannot be read."""
         rows = _union(self._snapshot, finding.vectors)
@@ -207,6 +213,7 @@ class _Planner:
         "different-vectors": _merge,
         "equal-vectors": _drop,
         "gone-data-file": _drop,
+        "partition-mismatch": _place_again,
         "cardinality": _correct_cardinality,
         "file-size": _correct_file_size,
         "orphan-vector-file": _remove_file,
