@@ -127,7 +127,7 @@ def run(
 
 def _is_superseded(committer: Committer[Any], base: Snapshot) -> bool:
     """Whether others have committed since the base: then they may have removed files that it needs."""
-    return committer.current().info.id != base.info.id
+    return bool(committer.current().info.id != base.info.id)
 
 
 def _resolve(
@@ -162,7 +162,7 @@ def _resolve(
 def _is_alike(base: Snapshot, newest: Snapshot) -> bool:
     """Whether two snapshots have the same columns; False if those of the older one can no longer be read."""
     try:
-        return base.schema() == newest.schema()
+        return bool(base.schema() == newest.schema())
     except (DecodeError, OSError):
         return False
 
