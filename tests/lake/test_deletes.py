@@ -88,7 +88,7 @@ def test_requests(table: tuple[Bucket, str]) -> None:
     bucket, url = table
     with bucket.watched.watch() as seen:
         delete(bucket, url, 200)
-    assert seen[0].kinds == {"LIST": 3, "GET": 7, "PUT": 4, "DELETE": 1}
+    assert seen[0].kinds == {"LIST": 3, "GET": 7, "PUT": 4, "POST": 1}
     with bucket.watched.watch() as seen:
         delete(bucket, url, 199)
     assert seen[0].kinds["PUT"] == 2
