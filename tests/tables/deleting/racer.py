@@ -1,16 +1,14 @@
 """A writer that races with others: commits small, overlapping deletes to one table. Run as a program, once a writer.
 
 One argument, JSON: ``door`` (see `open_door`), ``writer`` (its number), ``writers`` (how many), ``deletes`` (of all
-writers together) and ``pause`` (seconds at most before a delete). It waits for a line, so that all begin together, and
-prints for each of its deletes: its number, rows deleted, retries, and the snapshot.
+writers together) and ``steps`` (bool). It waits for a line, so that all begin together (with `steps`, before each
+delete), and prints for each of its deletes: its number, rows deleted, retries, and the snapshot.
 """
 
 from __future__ import annotations
 
 import json
-import random
 import sys
-import time
 from typing import Any
 
 from dvcodec.tables import Table, open_table
@@ -43,11 +41,13 @@ def open_door(door: dict[str, Any]) -> Table:
     return open_table(door["location"], storage_options=door.get("options"))
 
 
-def main(door: dict[str, Any], writer: int, writers: int, deletes: int, pause: float) -> None:
+def main(door: dict[str, Any], writer: int, writers: int, deletes: int, steps: bool) -> None:
     table = open_door(door)
-    sys.stdin.readline()
+    if not steps:
+        sys.stdin.readline()
     for number in range(writer, deletes, writers):
-        time.sleep(random.uniform(0, pause))
+        if steps:
+            sys.stdin.readline()
         gone = rows_of(number, deletes)
         done = run(committer(table), Where("id", gone.__contains__), retries=10_000)
         print(json.dumps([number, done.rows, done.retries, done.snapshot if done.committed else None]), flush=True)

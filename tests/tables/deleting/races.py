@@ -59,10 +59,10 @@ class Writers:
     started: Sequence[subprocess.Popen[str]]
 
     @classmethod
-    def start(cls, door: dict[str, Any], writers: int, deletes: int, pause: float = 0) -> Writers:
+    def start(cls, door: dict[str, Any], writers: int, deletes: int, *, steps: bool = False) -> Writers:
         """Start processes; see `racer`."""
         path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
-        order = {"door": door, "writers": writers, "deletes": deletes, "pause": pause}
+        order = {"door": door, "writers": writers, "deletes": deletes, "steps": steps}
         return cls(
             [
                 subprocess.Popen(
@@ -77,15 +77,11 @@ class Writers:
         )
 
     def go(self) -> None:
-        """Let all begin."""
+        """Let all begin, or take a step."""
         for one in self.started:
             assert one.stdin is not None
             one.stdin.write("go\n")
             one.stdin.flush()
-
-    def are_running(self) -> bool:
-        """Whether one of them has not ended."""
-        return any(one.poll() is None for one in self.started)
 
     def results(self) -> list[Delete]:
         """Wait for all; return what they did, by number."""

@@ -20,6 +20,8 @@ from dvcodec.tables.deleting import committer
 from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
 from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.run import Deletion, run
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.iceberg.folder_place import FolderPlace
 from samples import delta_log
 from samples.id_tables import MAKERS
 from tables.deleting.finders import Where
@@ -196,6 +198,55 @@ def test_a_data_file_that_is_missing(tmp_path: Path) -> None:
     MAKERS["delta"](folder, ROWS, SIZE)
     with pytest.raises(FileNotFoundError):
         run(committer(open_table(folder)), Vanishing(lambda _: (folder / "64.parquet").unlink(missing_ok=True)))
+
+
+# ---------------------------------------------------------------------- hints
+
+
+@pytest.fixture
+def iceberg(tmp_path: Path) -> Path:
+    """Only the last metadata file but one is kept."""
+    folder = tmp_path / "iceberg"
+    MAKERS["iceberg"](folder, ROWS, SIZE)
+    path = folder / "metadata" / "v1.metadata.json"
+    kept = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"properties": kept}))
+    delete(folder, 1)
+    return folder
+
+
+def test_a_version_that_is_newer_than_the_listing(iceberg: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer commits after the names are listed, and before the hint is read."""
+    names, turns = Folder.names, [0]
+
+    def then_commit(self: Folder, name: str = "") -> list[str]:
+        found = names(self, name)
+        if name == "metadata" and not turns[0]:
+            turns[0] += 1
+            delete(iceberg, 100)
+        return found
+
+    monkeypatch.setattr(Folder, "names", then_commit)
+    assert delete(iceberg, 5).retries == 0
+    assert turns == [1]
+    check(iceberg, 1, 100, 5)
+
+
+def test_a_slow_writer_does_not_leave_its_hint(iceberg: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a version whose file is removed meanwhile, where no reader would find the table."""
+    write, turns = FolderPlace._write_hint, [0]
+
+    def slow(self: FolderPlace, folder: str, version: int, *, is_last: bool) -> None:
+        turns[0] += 1
+        if turns[0] == 1:
+            for number in (100, 5, 6):
+                delete(iceberg, number)
+        write(self, folder, version, is_last=is_last)
+
+    monkeypatch.setattr(FolderPlace, "_write_hint", slow)
+    delete(iceberg, 7)
+    assert (iceberg / "metadata" / "version-hint.text").read_text() == "6"
+    check(iceberg, 1, 100, 5, 6, 7)
 
 
 # ---------------------------------------------------------------------- checkpoints

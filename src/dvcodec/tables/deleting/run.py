@@ -126,8 +126,7 @@ def run(
 
 def _is_superseded(committer: Committer[Any], base: Snapshot) -> bool:
     """Whether others have committed since the base: then they may have removed files that it needs."""
-    newest: Snapshot = committer.current()
-    return newest.info.id != base.info.id
+    return bool(committer.current().info.id != base.info.id)
 
 
 def _resolve(

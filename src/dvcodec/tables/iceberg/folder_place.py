@@ -64,9 +64,13 @@ class FolderPlace(Place):
         self._only_writer = only_writer
 
     def load(self) -> IcebergTable:
-        """Open the table by its newest metadata file."""
-        self._folder.storage.reopen(self._folder.location)
-        return open_iceberg(self._folder)
+        """Open the table by its newest metadata file; again if that is removed before it is read."""
+        try:
+            self._folder.storage.reopen(self._folder.location)
+            return open_iceberg(self._folder)
+        except FileNotFoundError:
+            self._folder.storage.reopen(self._folder.location)
+            return open_iceberg(self._folder)
 
     def check(self, table: IcebergTable, members: JsonFields) -> None:
         """Refuse a table that a catalog may have, that another format makes, or whose files are elsewhere."""

@@ -95,6 +95,9 @@ def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
                 raise _bad_hint(folder, hint)
             return folder.join(f"{METADATA}/{found[0]}")
         version = int(hint)
+        if version not in numbered:  # it may have been committed after the names were listed
+            folder.storage.forget()
+            numbered = _numbered(folder.names(METADATA))
         if version not in numbered:
             raise _bad_hint(folder, hint)
         while version + 1 in numbered:
