@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.extras import require_extra
+from dvcodec.core.limits import Budget
 from dvcodec.io import RandomAccess, Storage
 from dvcodec.io.parquet import arrow_damage
 
@@ -19,18 +20,22 @@ __all__ = ["count_rows", "open_parquet", "physical_batches"]
 
 
 @contextmanager
-def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> Iterator[pq.ParquetFile]:
+def open_parquet(
+    location: str, storage: Storage, *, int96_unit: str = "us", row_work: int = 0
+) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file by byte ranges.
 
     Args:
         location: path or URL.
         storage: opens it.
         int96_unit: unit in which timestamps of 96 bits are read; as ``ns``, years beyond 2262 wrap around silently.
+        row_work: what the caller makes of a row, as `Budget` counts it; 0 for data files, whose rows go to arrays.
 
     Raises:
         MissingExtra: pyarrow is not installed.
         NotCanonical: it is not a Parquet file, or the part that the block reads is damaged.
         Unsupported: it uses a feature that pyarrow does not support.
+        LimitExceeded: the footer claims more rows than the `Budget` of the file allows.
         OSError: it cannot be read.
     """
     pa, pq = require_extra("pyarrow", "tables"), require_extra("pyarrow.parquet", "tables")
@@ -39,6 +44,7 @@ def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> 
             with arrow_damage("Parquet file", "a readable footer"):
                 opened = pa.PythonFile(RandomAccess(source), mode="r")
                 file = pq.ParquetFile(opened, coerce_int96_timestamp_unit=int96_unit)
+                Budget(source.size, location).charge(row_work * max(file.metadata.num_rows, 0), "rows")
             with file, arrow_damage("Parquet file", "readable values"):
                 yield file
         except DecodeError as err:
