@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["count_rows", "open_parquet", "physical_batches"]
 
+_WIDTHS = {"BOOLEAN": 0, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
+"""Bytes of a value, by physical type; strings are wider."""
+
 
 @contextmanager
 def open_parquet(
@@ -78,7 +81,7 @@ def physical_batches(
     Args:
         file: an open file.
         columns: top-level columns to read, in any order; None = all. Without any, batches have rows but no columns: the
-            narrowest column is read, because a footer may claim any number of rows.
+            column of the narrowest type is read, because a footer may claim any number of rows.
         batch_rows: maximum rows in a batch; batches end with row groups.
 
     Raises:
@@ -107,10 +110,12 @@ def _batches(file: pq.ParquetFile, group: int, names: list[str] | None, batch_ro
 
 
 def _nothing(file: pq.ParquetFile, group: int, batch_rows: int) -> Iterator[Any]:
-    """Yield batches without columns: those of the narrowest column, without it."""
-    chunks = file.metadata.row_group(group)
-    leaves = [chunks.column(i) for i in range(chunks.num_columns)]
+    """Yield batches without columns: those of the column of the narrowest type, without it.
+
+    The schema chooses it. pyarrow ends the process where the footer of a row group lacks the sizes of a column.
+    """
+    leaves = [file.schema.column(i) for i in range(len(file.schema))]
     if leaves:
-        narrowest = min(leaves, key=lambda leaf: leaf.total_uncompressed_size).path_in_schema
-        for batch in _batches(file, group, [narrowest], batch_rows):
+        narrowest = min(leaves, key=lambda leaf: (leaf.max_repetition_level, _WIDTHS.get(leaf.physical_type, 16)))
+        for batch in _batches(file, group, [narrowest.path], batch_rows):
             yield batch.select([])
