@@ -15,6 +15,7 @@ from dvcodec.core.compress import CODECS, compress, decompress
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, LimitExceeded, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Limits
+from samples.bombs import zstd_of_no_size
 
 LZ4_MAGIC = bytes.fromhex("04224d18")
 ZSTD_MAGIC = bytes.fromhex("28b52ffd")
@@ -290,7 +291,7 @@ def test_bomb_without_a_content_size_takes_no_more_than_the_limit() -> None:
         assert tracemalloc.get_traced_memory()[1] < 2 << 20
     finally:
         tracemalloc.stop()
-    assert len(unsized(bomb)) == 1600 << 17
+    assert len(unsized(bomb, Limits(max_base_work=1600 << 17))) == 1600 << 17
 
 
 @given(st.binary(max_size=200))
@@ -367,3 +368,14 @@ def test_damaged_frames_end_in_a_value_or_a_decode_error(name: str, data: st.Dat
 def test_a_gigabyte_behind_a_small_stated_size_is_never_unpacked(codec: str, bomb: str) -> None:
     setup = f"import struct; from core.test_compress import lz4_frame, packed, zstd_frame; bomb = {bomb}"
     assert answer_limited(setup, f"compress.decompress(Cursor(bomb), {codec!r})") == "NotCanonical"
+
+
+@pytest.mark.parametrize("sized", [True, False])
+def test_content_is_within_the_budget_of_its_frame(sized: bool) -> None:
+    """33 kB that unpack to a gigabyte stay within `max_blob_bytes`; they are refused before anything is allocated."""
+    content = 1 << 20
+    frame = bytes(cramjam.zstd.compress(bytes(content))) if sized else zstd_of_no_size(content)
+    limits = Limits(max_base_work=1000)
+    with pytest.raises(LimitExceeded, match=r"\(Limits\.max_base_work and max_work_per_byte\): expected at most"):
+        decompress(Cursor(frame), "zstd", limits=limits, sized=sized)
+    assert len(decompress(Cursor(frame), "zstd", sized=sized)) == content

@@ -98,3 +98,19 @@ def test_keys_are_limited() -> None:
         decode_dictionary(segment(raw), 0, Limits(max_keys=9))
     with pytest.raises(LimitExceeded, match="max_keys"):
         list(term_blocks(segment(raw), 0, Limits(max_keys=9)))
+
+
+def test_keys_are_charged_by_the_bytes_of_the_segment() -> None:
+    """Keys that share their states: a thousand bytes of dictionaries with any number of keys."""
+    raw = encoded({bytes((i >> 8, i & 255)): 0 for i in range(1 << 12)})
+    assert len(raw) < 1000
+    limits = Limits(max_base_work=0)
+    with pytest.raises(LimitExceeded, match=r"crafted at byte 0: work for keys of dictionaries .*found 65536"):
+        decode_dictionary(segment(raw), 0, limits)
+    assert decode_dictionary(segment(raw), 0).num_keys == 1 << 12
+    data = segment(raw * 2 + bytes(100))
+    room = Limits(max_base_work=16 * 6000, max_work_per_byte=0)
+    for _ in range(3):  # one that is opened again costs nothing
+        decode_dictionary(data, 0, room)
+    with pytest.raises(LimitExceeded, match="found 131072"):
+        decode_dictionary(data, len(raw), room)

@@ -76,13 +76,29 @@ def test_fields_come_back_as_they_were(version: int, others: list[str], data: st
     craft.put(bytes(100))
     expected = []
     for number, name in enumerate(["_id", *others]):
-        dictionary = data.draw(st.sampled_from([0, 40, 77]))
+        dictionary = data.draw(st.sampled_from([0, 40 + number, 77 + number]))  # fields share none
         block = data.draw(st.sampled_from([None, (30, 47), (30, 90)]))
         options = data.draw(st.integers(0, 255)) if version == 17 else None
         craft.field(name, dictionary, block, options=options or 0)
         kept = None if options is None else FieldOptions(options)
         expected.append(FieldInfo(number, name, dictionary or None, block, kept))
     assert list(fields_of(craft)) == expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_fields_share_no_dictionary(version: int) -> None:
+    """Each would be read by itself: a small file of many fields would take very long."""
+    craft = SegmentBuilder(version)
+    craft.documents(3)
+    craft.put(bytes(100))
+    for name in ("_id", "a", "b"):
+        craft.field(name, 0 if name == "_id" else 40)
+    error = refusal(craft)
+    assert (error.what, error.expected, error.actual) == (
+        "address of a dictionary",
+        "one for each field",
+        "40 again",
+    )
 
 
 @settings(max_examples=60)

@@ -104,6 +104,9 @@ def _run(arguments: list[str]) -> int:
     except (DvcodecError, OSError) as err:
         complain(err)
         return 2
+    except MemoryError:
+        complain("not enough memory")
+        return 2
     except Exception as err:
         if not hasattr(err, "format_message"):  # the base class of these is not public in every version of typer
             raise

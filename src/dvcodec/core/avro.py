@@ -25,7 +25,7 @@ from dvcodec.core.checksum import check_crc, crc32
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, LimitExceeded, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import require_extra
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
+from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits, enough_memory
 from dvcodec.core.varints import uvarints
 
 __all__ = ["CODECS", "MAGIC", "AvroFile", "decode", "encode"]
@@ -51,18 +51,23 @@ class AvroFile:
     _sync: bytes
     _limits: Limits
 
-    def records(self) -> Iterator[Any]:
+    def records(self, work: int = Budget.RECORD) -> Iterator[Any]:
         """Decode the records, block by block.
+
+        Args:
+            work: what the caller makes of one, as `Budget` counts it.
 
         Not checked: the schema. Compare it with a known one first (see `avro_schema`), as records of a hostile schema
         may take no bytes, or contain themselves.
 
         Raises:
             DecodeError: a block is damaged, or its records do not match the schema.
-            LimitExceeded: more than `Limits.max_manifest_bytes` after decompression.
+            LimitExceeded: more than `Limits.max_manifest_bytes` after decompression, a record of more than
+                `Limits.max_record_bytes`, or more than the file's `Budget`.
             MissingExtra: fastavro is not installed.
         """
         cursor, total = self._blocks, 0
+        budget = Budget(cursor.end, cursor.source, self._limits)
         read = _record_reader(self.schema, cursor)
         while cursor.remaining:
             start = cursor.pos
@@ -80,7 +85,11 @@ class AvroFile:
             content = _decompress(block, self.codec, self._limits)
             total += len(content)
             self._limits.check("max_manifest_bytes", total, block, 0)
-            yield from _records(content, count, read, block)
+            if count > len(content):
+                most = f"at most {len(content)} in {len(content)} bytes"
+                raise block.error(NotCanonical, "record count", at=0, expected=most, actual=count)
+            budget.charge(len(content) + work * count, "records", base)
+            yield from _records(content, count, read, block, self._limits)
 
 
 def _record_reader(schema: Any, cursor: Cursor) -> Callable[[io.BytesIO], Any]:
@@ -92,20 +101,32 @@ def _record_reader(schema: Any, cursor: Cursor) -> Callable[[io.BytesIO], Any]:
     return lambda stream: fastavro.schemaless_reader(stream, parsed, None)
 
 
-def _records(content: memoryview, count: int, read: Callable[[io.BytesIO], Any], block: Cursor) -> Iterator[Any]:
-    """Decode the records of one block; they must fill it."""
-    if count > len(content):
-        most = f"at most {len(content)} in {len(content)} bytes"
-        raise block.error(NotCanonical, "record count", at=0, expected=most, actual=count)
-    stream = io.BytesIO(content)
+def _records(
+    content: memoryview, count: int, read: Callable[[io.BytesIO], Any], block: Cursor, limits: Limits
+) -> Iterator[Any]:
+    """Decode the records of one block, which must fill it; fastavro sees at most the bytes that one record may have."""
+    most = limits.max_record_bytes
+    base, stream = 0, io.BytesIO(content[:most])
     for i in range(count):
+        start = base + stream.tell()
         try:
-            record = read(stream)
-        except Exception as err:  # noqa: BLE001  (fastavro raises any exception here)
+            try:
+                record = read(stream)
+            except Exception:
+                if start == base or base + most >= len(content):
+                    raise
+                base, stream = start, io.BytesIO(content[start : start + most])
+                record = read(stream)
+        except Exception as err:  # noqa: BLE001
             wanted = f"record {i} of {count} in this block"
+            if base + most < len(content) and not stream.read(1):
+                limit = f"at most {most} bytes in {wanted}"
+                raise block.error(
+                    LimitExceeded, "Limits.max_record_bytes", at=0, expected=limit, actual="more"
+                ) from None
             raise block.error(NotCanonical, "Avro record", at=0, expected=wanted, actual=_text(err)) from None
         yield record
-    left = len(content) - stream.tell()
+    left = len(content) - base - stream.tell()
     if left:
         raise block.error(NotCanonical, "bytes after the last record", at=0, expected="0 left", actual=left)
 

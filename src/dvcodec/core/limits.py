@@ -12,7 +12,7 @@ from dvcodec.core.errors import LimitExceeded, UsageError
 if TYPE_CHECKING:
     from dvcodec.core.cursor import Cursor
 
-__all__ = ["DEFAULT_LIMITS", "Limits", "enough_memory"]
+__all__ = ["DEFAULT_LIMITS", "Budget", "Limits", "enough_memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,9 @@ class Limits:
         max_blob_bytes: bytes of one Puffin blob after decompression, or of all keys of one dictionary together.
         max_manifest_bytes: bytes of one manifest (Paimon's index manifest, Lance's manifest), after decompression.
         max_keys: keys of one dictionary (vellum); with shared suffixes, a few hundred bytes encode any number of keys.
+        max_base_work: work on one metadata file, whatever its size; see `Budget`.
+        max_work_per_byte: further work for each stored byte of the file.
+        max_record_bytes: bytes of one record of an Avro file, after decompression.
 
     Raises:
         UsageError: one of them is negative.
@@ -42,6 +45,9 @@ class Limits:
     max_blob_bytes: int = 2**30
     max_manifest_bytes: int = 2**28
     max_keys: int = 2**28
+    max_base_work: int = 2**24
+    max_work_per_byte: int = 2**8
+    max_record_bytes: int = 2**21
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -66,6 +72,60 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+class Budget:
+    """What one metadata file may be made into; charged before anything is made, by block or batch.
+
+    The limits on bytes do not bound the time and memory that a file costs: a record of ten bytes becomes objects of a
+    kilobyte, and compression repeats it a thousand times. So work is counted: one unit for each byte of content after
+    decompression, and `RECORD` or `VALUE` for what is made of it. A unit takes at most about 40 ns and 4 bytes of
+    memory. The work allowed grows with the bytes that are stored, which a hostile author cannot avoid to send.
+
+    Args:
+        stored: bytes of the file.
+        source: the file, for errors.
+        limits: `Limits.max_base_work` and `Limits.max_work_per_byte`.
+
+    Attributes:
+        most: work that is allowed.
+    """
+
+    RECORD = 512
+    """Work of an entry of a manifest, an action of a log: objects with a dozen members."""
+    ROW = 16
+    """Work of a row or a key that goes to an array."""
+    VALUE = 32
+    """Work of a number, a string, an array or an object of JSON."""
+
+    __slots__ = ("_source", "_work", "most")
+
+    def __init__(self, stored: int, source: str | None, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._source = source
+        self._work = 0
+        self.most = limits.max_base_work + limits.max_work_per_byte * stored
+
+    def charge(self, work: int, what: str, offset: int | None = None) -> None:
+        """Add work that is about to be done.
+
+        Args:
+            work: units.
+            what: what it is made for: ``records``, ``rows``, ``values``.
+            offset: byte offset of the block in the file.
+
+        Raises:
+            LimitExceeded: the file needs more work than its size allows.
+        """
+        self._work += work
+        if self._work > self.most:
+            limit = "Limits.max_base_work and max_work_per_byte"
+            raise LimitExceeded(
+                f"work for {what} ({limit})",
+                source=self._source,
+                offset=offset,
+                expected=f"at most {self.most} for a file of this size",
+                actual=self._work,
+            )
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
-from dvcodec.io.target import is_url, local_path
+from dvcodec.io.target import is_url, local_path, network_host
 
 __all__ = ["OBJECT_STORES", "check_reach", "check_step", "protocols"]
 
@@ -59,7 +59,10 @@ def check_reach(path: str, home: str | None, allow: frozenset[str] = frozenset()
         at_home = home is None or local_path(home) is not None
     except UsageError as err:
         raise NotCanonical("path", source=home, expected="a path", actual=f"{err!s:.{_SHOWN}}") from None
-    if local:
+    host = network_host(path)
+    if host is not None:  # Windows would connect to it, and log in
+        reached = home is not None and host == network_host(home)
+    elif local:
         reached = at_home or "file" in allow
     elif _CHAIN in path:
         known = OBJECT_STORES | allow
@@ -82,6 +85,8 @@ def check_step(name: str, home: str) -> None:
         NotCanonical: it does.
         UsageError: `home` is a ``file:`` URL with a host.
     """
+    if network_host(name) is not None:
+        raise NotCanonical("path", source=home, expected="no network path", actual=f"{name!r:.{_SHOWN}}")
     if _CHAIN in name and local_path(home) is None:
         raise NotCanonical("path", source=home, expected="no '::' below a URL", actual=f"{name!r:.{_SHOWN}}")
 

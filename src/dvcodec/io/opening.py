@@ -5,12 +5,13 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 
 from dvcodec.core.errors import DvcodecError
+from dvcodec.core.limits import enough_memory
 from dvcodec.io.blocks import BlockSource
 from dvcodec.io.sink import Sink, SinkTarget, buffered, open_local_sink, target_name
-from dvcodec.io.source import BUFFERS, Source, SourceTarget, held_source, object_source, open_local
+from dvcodec.io.source import BUFFERS, Source, SourceTarget, check_regular, held_source, object_source, open_local
 from dvcodec.io.storage import Storage, StorageOptions, open_remote, options_of, storage_of
 from dvcodec.io.store import open_store
 from dvcodec.io.target import local_path
@@ -33,17 +34,20 @@ def open_source(
     Raises:
         UsageError: not a source, a ``file:`` URL with a host, an unknown protocol, or an unknown option.
         MissingExtra: the package for the URL's protocol is not installed.
+        LimitExceeded: an allocation failed in the block.
         OSError: it cannot be opened.
     """
-    if not isinstance(target, (str, os.PathLike)):
-        yield object_source(target, name)
-    elif (held := held_source(os.fspath(target))) is not None:
-        yield held
-    elif (local := local_path(target)) is None:
-        yield open_remote(str(target), storage_options, name=name)
-    else:
-        with open_local(local, name=name) as source:
-            yield source
+    with ExitStack() as stack:
+        if not isinstance(target, (str, os.PathLike)):
+            source = object_source(target, name)
+        elif (held := held_source(os.fspath(target))) is not None:
+            source = held
+        elif (local := local_path(target)) is None:
+            source = open_remote(str(target), storage_options, name=name)
+        else:
+            source = stack.enter_context(open_local(local, name=name))
+        stack.enter_context(enough_memory("what is read", source.name))
+        yield source
 
 
 @contextmanager
@@ -60,6 +64,7 @@ def open_mapped(target: SourceTarget, *, storage_options: StorageOptions = None)
     elif (local := local_path(target)) is None:
         yield BlockSource(held_source(os.fspath(target)) or open_remote(str(target), storage_options))
     else:
+        check_regular(local)
         with local.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""

@@ -189,10 +189,23 @@ def _mode(path: Path) -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the rename durable, where folders can be synced."""
-    with suppress(OSError):
+    """Make the rename durable, where folders can be synced.
+
+    Raises:
+        OSError: the system failed to write the folder: after a crash, the file may be gone.
+    """
+    try:
         descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    except OSError:  # Windows opens no folders; one that may be written but not read
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as err:
+        if err.errno not in _NO_SYNC:
+            raise OSError(err.errno, f"{os.strerror(err.errno or 0)} (syncing the folder)", str(folder)) from None
+    finally:
+        os.close(descriptor)
+
+
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF, errno.EPERM, errno.EACCES)
+"""Errors of file systems that do not sync folders."""

@@ -126,6 +126,16 @@ def _is_source(target: object) -> TypeGuard[Source]:
     return not hasattr(target, "seek") and all(hasattr(type(target), part) or part in own for part in ("name", "size"))
 
 
+def check_regular(path: Path) -> None:
+    """Refuse pipes and devices: opening a pipe without a writer would block.
+
+    Raises:
+        OSError: not a regular file (opening a folder names its own error), or it does not exist.
+    """
+    if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+
+
 @contextmanager
 def open_local(path: Path, *, name: str | None = None) -> Iterator[Source]:
     """Open a regular file.
@@ -133,9 +143,7 @@ def open_local(path: Path, *, name: str | None = None) -> Iterator[Source]:
     Raises:
         OSError: not a regular file, or it cannot be opened.
     """
-    # Opening a pipe without a writer would block: check the mode first.
-    if not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode):
-        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    check_regular(path)
     with path.open("rb") as file:
         yield _file_source(file, name or str(path))
 

@@ -14,6 +14,7 @@ from itertools import chain, islice
 from typing import TypeAlias
 
 from dvcodec.core.errors import DvcodecError, LimitExceeded, UsageError
+from dvcodec.core.limits import enough_memory
 from dvcodec.io.file_cache import FileCache
 from dvcodec.io.listing import Listed, Listing
 from dvcodec.io.parallel import run_bounded
@@ -59,18 +60,19 @@ class Storage:
                 `size` is always the actual one.
 
         Raises:
-            UsageError, MissingExtra: see `dvcodec.io.open_source`.
+            UsageError, MissingExtra, LimitExceeded: see `dvcodec.io.open_source`.
             OSError: it cannot be opened.
         """
         held = held_source(location)
         local = local_path(location)
-        if held is not None:
-            yield held
-        elif local is None:
-            yield self.remote(location, size)
-        else:
-            with open_local(local) as source:
-                yield source
+        with enough_memory("what is read", location):
+            if held is not None:
+                yield held
+            elif local is None:
+                yield self.remote(location, size)
+            else:
+                with open_local(local) as source:
+                    yield source
 
     @contextmanager
     def hold(self, location: str, ahead: tuple[int, int] | None = None) -> Iterator[Source]:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from dvcodec.core.errors import UsageError
 
-__all__ = ["errors_name", "is_url", "local_path"]
+__all__ = ["errors_name", "is_url", "local_path", "network_host"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?:://|::)|file:/", re.IGNORECASE)
 
@@ -30,8 +30,11 @@ def local_path(target: str | os.PathLike[str]) -> Path | None:
     """Return the local path of `target`, None for a remote URL. The file need not exist.
 
     Raises:
-        UsageError: a ``file:`` URL with a host, or a URL as a `Path`.
+        UsageError: a ``file:`` URL with a host, a URL as a `Path`, or a name that no file can have.
     """
+    text = os.fspath(target)
+    if not (text.isascii() and text.isprintable()) and not _can_be_named(text):
+        raise UsageError(f"{text!a:.200}: a name with a NUL character or a lone surrogate")
     if not is_url(target):
         if isinstance(target, os.PathLike) and _URL_AS_PATH.match(os.fspath(target)):
             raise UsageError(f"{target}: pass a URL as str: a Path drops one of its slashes")
@@ -45,6 +48,29 @@ def local_path(target: str | os.PathLike[str]) -> Path | None:
             raise UsageError(f"{target}: a file URL must not name a host")
         rest = f"/{path}"
     return Path(unquote(rest))
+
+
+def _can_be_named(text: str) -> bool:
+    """Whether the system takes this name; names that are not UTF-8 are spelled with surrogates of their own."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
+def network_host(path: str) -> str | None:
+    r"""Return the host of a network path of Windows, also within a ``file:`` URL; None for other paths.
+
+    >>> [network_host(path) for path in (r"\\host\x", "//Host/x", "file:////host/x", "file:///x", "/x", r"C:\x", r"\x")]
+    ['host', 'host', 'host', None, None, None, None]
+    """
+    scheme, colon, rest = path.partition(":")
+    if colon and scheme.lower() == "file":
+        path = unquote(rest)
+        if path.startswith("//"):
+            path = path[2:].partition("/")[1] + path[2:].partition("/")[2]
+    path = path.replace("\\", "/")
+    return path[2:].partition("/")[0].lower() if path.startswith("//") else None
 
 
 @contextmanager

@@ -7,12 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
-from dvcodec.core.errors import NotCanonical
+from dvcodec.core.errors import LimitExceeded, NotCanonical
+from dvcodec.core.limits import enough_memory
 
-__all__ = ["JsonFields", "bare_name", "is_path", "parse_json"]
+__all__ = ["JsonFields", "bare_name", "check_structure", "is_path", "parse_json"]
 
 T = TypeVar("T")
 _MISSING = object()
+_FREE_STRUCTURE = 1 << 16
+"""Values allowed in addition to one per `_BYTES_OF_VALUE`."""
+_BYTES_OF_VALUE = 4
+"""Metadata has fewer values; an empty array takes 64 bytes of memory."""
 
 
 def is_path(text: str) -> bool:
@@ -44,12 +49,31 @@ def parse_json(
 
     Raises:
         NotCanonical: it is not JSON.
+        LimitExceeded: too many values for its size, see `check_structure`.
     """
-    try:
-        return json.loads(data if isinstance(data, str) else data.decode(), parse_constant=parse_constant)
-    except (ValueError, RecursionError) as err:
-        actual = f"{type(err).__name__}: {' '.join(str(err).split())}"[:120]
-        raise NotCanonical(what, source=source, expected="JSON", actual=actual) from None
+    check_structure(data, source, what)
+    with enough_memory(f"the values of the {what}", source):
+        try:
+            return json.loads(data if isinstance(data, str) else data.decode(), parse_constant=parse_constant)
+        except (ValueError, RecursionError) as err:
+            actual = f"{type(err).__name__}: {' '.join(str(err).split())}"[:120]
+            raise NotCanonical(what, source=source, expected="JSON", actual=actual) from None
+
+
+def check_structure(data: bytes | str, source: str, what: str) -> int:
+    """Return about how many values JSON has, by its brackets and commas (those in strings too), before it is parsed.
+
+    Raises:
+        LimitExceeded: more than metadata of this size has: arrays of empty arrays.
+    """
+    if len(data) <= _FREE_STRUCTURE:
+        return 0
+    marks = "[{," if isinstance(data, str) else (b"[", b"{", b",")
+    found = sum(data.count(mark) for mark in marks)  # type: ignore[arg-type]
+    most = _FREE_STRUCTURE + len(data) // _BYTES_OF_VALUE
+    if found > most:
+        raise LimitExceeded(f"values in the {what}", source=source, expected=f"at most {most}", actual=found)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.extras import require_extra
+from dvcodec.core.limits import Budget
 from dvcodec.io import RandomAccess, Storage
 from dvcodec.io.parquet import arrow_damage
 
@@ -17,20 +18,27 @@ if TYPE_CHECKING:
 
 __all__ = ["count_rows", "open_parquet", "physical_batches"]
 
+_WIDTHS = {"BOOLEAN": 0, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
+"""Bytes of a value, by physical type; strings are wider."""
+
 
 @contextmanager
-def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> Iterator[pq.ParquetFile]:
+def open_parquet(
+    location: str, storage: Storage, *, int96_unit: str = "us", row_work: int = 0
+) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file by byte ranges.
 
     Args:
         location: path or URL.
         storage: opens it.
         int96_unit: unit in which timestamps of 96 bits are read; as ``ns``, years beyond 2262 wrap around silently.
+        row_work: what the caller makes of a row, as `Budget` counts it; 0 for data files, whose rows go to arrays.
 
     Raises:
         MissingExtra: pyarrow is not installed.
         NotCanonical: it is not a Parquet file, or the part that the block reads is damaged.
         Unsupported: it uses a feature that pyarrow does not support.
+        LimitExceeded: the footer claims more rows than the `Budget` of the file allows.
         OSError: it cannot be read.
     """
     pa, pq = require_extra("pyarrow", "tables"), require_extra("pyarrow.parquet", "tables")
@@ -39,6 +47,7 @@ def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> 
             with arrow_damage("Parquet file", "a readable footer"):
                 opened = pa.PythonFile(RandomAccess(source), mode="r")
                 file = pq.ParquetFile(opened, coerce_int96_timestamp_unit=int96_unit)
+                Budget(source.size, location).charge(row_work * max(file.metadata.num_rows, 0), "rows")
             with file, arrow_damage("Parquet file", "readable values"):
                 yield file
         except DecodeError as err:
@@ -72,7 +81,7 @@ def physical_batches(
     Args:
         file: an open file.
         columns: top-level columns to read, in any order; None = all. Without any, batches have rows but no columns: the
-            narrowest column is read, because a footer may claim any number of rows.
+            column of the narrowest type is read, because a footer may claim any number of rows.
         batch_rows: maximum rows in a batch; batches end with row groups.
 
     Raises:
@@ -101,10 +110,12 @@ def _batches(file: pq.ParquetFile, group: int, names: list[str] | None, batch_ro
 
 
 def _nothing(file: pq.ParquetFile, group: int, batch_rows: int) -> Iterator[Any]:
-    """Yield batches without columns: those of the narrowest column, without it."""
-    chunks = file.metadata.row_group(group)
-    leaves = [chunks.column(i) for i in range(chunks.num_columns)]
+    """Yield batches without columns: those of the column of the narrowest type, without it.
+
+    The schema chooses it. pyarrow ends the process where the footer of a row group lacks the sizes of a column.
+    """
+    leaves = [file.schema.column(i) for i in range(len(file.schema))]
     if leaves:
-        narrowest = min(leaves, key=lambda leaf: leaf.total_uncompressed_size).path_in_schema
-        for batch in _batches(file, group, [narrowest], batch_rows):
+        narrowest = min(leaves, key=lambda leaf: (leaf.max_repetition_level, _WIDTHS.get(leaf.physical_type, 16)))
+        for batch in _batches(file, group, [narrowest.path], batch_rows):
             yield batch.select([])

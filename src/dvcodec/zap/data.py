@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
+from dvcodec.core.limits import Budget, Limits
 from dvcodec.core.ragged import Index, gather, offsets_of
 from dvcodec.core.varints import bytes_of
 from dvcodec.io.source import Source
@@ -38,6 +39,16 @@ class Pieces(Cursor):
         return kind(what, source=self.source, offset=place + here, expected=expected, actual=actual)
 
 
+class _Keys:
+    """The keys of the dictionaries that were opened, each dictionary once."""
+
+    __slots__ = ("addresses", "count")
+
+    def __init__(self) -> None:
+        self.addresses: set[int] = set()
+        self.count = 0
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentData:
     """Bounded reads of a segment; addresses are bytes from the start of the file.
@@ -49,6 +60,21 @@ class SegmentData:
 
     source: Source
     end: int
+    _keys: _Keys = field(default_factory=_Keys, init=False, repr=False, compare=False)
+
+    def charge_keys(self, address: int, count: int, limits: Limits) -> None:
+        """Charge the keys of the dictionary at an address: all dictionaries together, by the bytes of the segment.
+
+        Keys share states, so that the bytes of a dictionary do not bound their number.
+
+        Raises:
+            LimitExceeded: more keys than a segment of this size has.
+        """
+        keys = self._keys
+        if address not in keys.addresses:
+            keys.addresses.add(address)
+            keys.count += count
+        Budget(self.end, self.source.name, limits).charge(Budget.ROW * keys.count, "keys of dictionaries", address)
 
     def window(self, start: int, stop: int, what: str) -> Cursor:
         """Return a cursor over ``[start, stop)``; its `base` is `start`.

@@ -27,13 +27,16 @@ def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_
     Raises:
         Truncated: it extends beyond the footer.
         DecodeError: as `Fst.open`.
+        LimitExceeded: more keys than `SegmentData.charge_keys` allows.
     """
     head = data.at(address, varints.MAX_BYTES, "bytes of a dictionary")
     size = head.uvarint("bytes of a dictionary")
     start = address + head.pos
     if size > data.end - start:
         raise data.outside("dictionary", start, size)
-    return Fst.open(data.window(start, start + size, "dictionary"), limits)
+    fst = Fst.open(data.window(start, start + size, "dictionary"), limits)
+    data.charge_keys(address, fst.num_keys, limits)
+    return fst
 
 
 def encode_dictionary(terms: ByteStrings, values: NDArray[np.uint64]) -> bytes:

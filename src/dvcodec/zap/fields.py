@@ -72,8 +72,8 @@ def decode_fields(data: SegmentData, footer: Footer) -> tuple[FieldInfo, ...]:
 
     Raises:
         Truncated: an address or a length extends beyond the footer.
-        NotCanonical: ``_id`` is not the first field, a name is repeated or not UTF-8, a section type is unknown
-            or repeated, or a doc value block is too short or ends before it begins.
+        NotCanonical: ``_id`` is not the first field, a name is repeated or not UTF-8, fields share a dictionary, a
+            section type is unknown or repeated, or a doc value block is too short or ends before it begins.
     """
     sections = footer.version >= SECTIONS_FROM
     what = "sections index" if sections else "fields index"
@@ -86,12 +86,19 @@ def decode_fields(data: SegmentData, footer: Footer) -> tuple[FieldInfo, ...]:
     addresses = np.frombuffer(index.take(8 * count, what), ">u8").tolist()
     blocks: list[tuple[int, int] | None] = [None] * count if sections else _decode_table(data, footer, count)
     fields: dict[str, FieldInfo] = {}
+    shared: set[int] = set()
     room = data.end
     for i, at in enumerate(addresses):
         field = _decode_sections(data, footer, i, at) if sections else _decode_record(data, i, at, blocks[i])
         if field.name in fields:
             raise index.error(NotCanonical, "fields", at=0, expected="every name once", actual=f"{_short(field)} twice")
         fields[field.name] = field
+        for address in (field.dictionary, field.synonyms):
+            if address in shared:
+                raise data.error(
+                    "address of a dictionary", at, expected="one for each field", actual=f"{address} again"
+                )
+            shared |= set() if address is None else {address}
         room -= len(field.name)
         if room < 0:  # overlapping records would amplify a small file
             raise data.error("field records overlap", at, expected=f"names of {data.end} bytes at most")

@@ -95,7 +95,9 @@ def decode_thesaurus(
     head = data.at(address, varints.MAX_BYTES, "thesaurus")
     size = head.uvarint("bytes of the terms")
     at = address + head.pos
-    block = Fst.open(data.window(at, at + size, "terms of a thesaurus"), limits).to_block()
+    terms = Fst.open(data.window(at, at + size, "terms of a thesaurus"), limits)
+    data.charge_keys(address, terms.num_keys, limits)
+    block = terms.to_block()
     if not len(block.keys) and footer.version < _NAMED_SIZE_FROM:
         ids, synonyms = np.zeros(0, np.int64), ByteStrings.from_list([])
     else:

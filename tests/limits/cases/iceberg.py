@@ -89,7 +89,7 @@ CASES = [
         lambda data: metadata(saved(data, "v1.metadata.json.gz")),
         "bomb of lists",
         lambda: gzip.compress(b"{" + b'"a":[],' * (20 * MEGA // 7), 1),
-        error("LimitExceeded: .*values in the metadata: expected at most"),
+        error("LimitExceeded: .*values in the table metadata: expected at most"),
     ),
     *tables("iceberg", lambda data: {"metadata/v1.metadata.json": data}, JSONS),
     large_file(

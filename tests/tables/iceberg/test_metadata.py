@@ -76,7 +76,7 @@ def test_a_small_file_does_not_become_a_large_one(tmp_path: Path) -> None:
     with pytest.raises(LimitExceeded, match="max_manifest_bytes"):
         read_metadata(str(path), Storage())
     path.write_text("[" + "[]," * 200_000 + "[]]")
-    with pytest.raises(LimitExceeded, match="values in the metadata"):
+    with pytest.raises(LimitExceeded, match="values in the table metadata"):
         read_metadata(str(path), Storage())
 
 

@@ -17,7 +17,7 @@ from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.delta import Descriptor
 from dvcodec.io.file_key import file_key
 from dvcodec.io.target import local_path
-from dvcodec.tables.json_fields import JsonFields, is_path, parse_json
+from dvcodec.tables.json_fields import JsonFields, check_structure, is_path, parse_json
 from dvcodec.tables.model import Record
 
 __all__ = ["AddFile", "FileKey", "LoggedVector", "Metadata", "Protocol", "RemoveFile", "parse_lines", "plain_path"]
@@ -227,18 +227,29 @@ def parse_lines(data: bytes, source: str) -> Iterator[JsonFields]:
 
     Raises:
         NotCanonical: a line is not a JSON object.
+        LimitExceeded: too many values for its size.
     """
+    check_structure(data, source, "actions")
     try:
         text = data.decode()
     except UnicodeDecodeError as err:
         raise NotCanonical("JSON", source=source, offset=err.start, expected="UTF-8", actual=err.reason) from None
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(_lines(text), 1):
         if not line or line.isspace():
             continue
         where = f"{source}, line {number}"
         for name, value in JsonFields.of(parse_json(line, where, "action"), where, "action").values.items():
             if name in _ACTIONS and value is not None:
                 yield JsonFields.of(value, where, name)
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines one by one: a million empty objects would take 20 times their bytes together."""
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+    yield text[start:]
 
 
 _ACTIONS = frozenset({"add", "remove", "cdc", "metaData", "protocol", "sidecar", "checkpointMetadata"})

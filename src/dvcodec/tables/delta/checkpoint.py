@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.limits import Budget
 from dvcodec.tables.delta.actions import parse_lines, plain_path
 from dvcodec.tables.delta.log import LOG, SIDECARS
 from dvcodec.tables.delta.parsed_stats import json_text
@@ -53,10 +54,15 @@ def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Ite
         DecodeError: a file is corrupt.
         OSError: a file cannot be read.
     """
+    sidecars = set()
     for name in names:
         for action in _top(folder, name):
             if action.where == "sidecar":
-                yield from _actions(folder, _sidecar(folder, action), ("add", "remove"))
+                location = _sidecar(folder, action)
+                if location in sidecars:
+                    action.fail("path", "each sidecar once", f"{location!r:.80} twice")
+                sidecars.add(location)
+                yield from _actions(folder, location, ("add", "remove"))
             elif action.where == "checkpointMetadata" and action.integer("version") != version:
                 action.fail("version", version, action.integer("version"))
             yield action
@@ -92,7 +98,7 @@ def _sidecar(folder: Folder, action: JsonFields) -> str:
 
 def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[JsonFields]:
     """Yield the actions of a Parquet file, kind by kind of each row group."""
-    with open_parquet(location, folder.storage) as file:
+    with open_parquet(location, folder.storage, row_work=Budget.RECORD) as file:
         columns = _columns(file.schema_arrow, kinds, location)
         rows, all_ = f"add.{_PARSED_ROWS}", f"add.{_PARSED}"
         if rows in columns and not _has_json(file):

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import CardinalityMismatch, Unsupported
+from dvcodec.core.limits import Budget
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
 from dvcodec.io import Storage
@@ -110,7 +111,7 @@ def _avro(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
 
     with open_avro(location, storage) as (file, cursor):
         names = [found.name for found in select(file.schema, _AVRO, "position deletes", cursor).values()]
-        records = file.records()
+        records = file.records(Budget.ROW)
         while chunk := list(islice(records, _BATCH_ROWS)):
             columns = [pa.array([record[name] for record in chunk]) for name in names]
             yield pa.RecordBatch.from_arrays(columns, [FILE_PATH, POS])

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, Unsupported
-from dvcodec.core.limits import DEFAULT_LIMITS, enough_memory
+from dvcodec.core.limits import DEFAULT_LIMITS, Budget, enough_memory
 from dvcodec.io import Storage
-from dvcodec.tables.json_fields import JsonFields, parse_json
+from dvcodec.tables.json_fields import JsonFields, check_structure, parse_json
 from dvcodec.tables.model import SnapshotInfo
 
 __all__ = ["PartitionField", "SnapshotRecord", "TableMetadata", "read_members", "read_metadata"]
@@ -23,8 +23,6 @@ NAME_MAPPING = "schema.name-mapping.default"
 """Table property: field ids for data files that have none."""
 
 _GZIP = b"\x1f\x8b"
-_FREE_STRUCTURE = 1 << 16
-"""Brackets and commas allowed in addition to one per 8 bytes, because each may take 64 bytes of memory."""
 _NO_SNAPSHOT = -1
 
 
@@ -144,14 +142,15 @@ def read_members(location: str, storage: Storage) -> JsonFields:
         LimitExceeded: it is larger than the default `Limits.max_manifest_bytes`.
         OSError: it cannot be read.
     """
-    return JsonFields.of(_parse(_read_text(location, storage), location), location)
+    return JsonFields.of(parse_json(_read_text(location, storage), location, "table metadata"), location)
 
 
 def _read_text(location: str, storage: Storage) -> bytes:
     most = DEFAULT_LIMITS.max_manifest_bytes
     with storage.open(location) as source:
         data = bytes(source.read(0, min(source.size, most + 1)))
-    if len(data) <= most and data.startswith(_GZIP):
+    stored = len(data)
+    if stored <= most and data.startswith(_GZIP):
         inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         try:
             with enough_memory("the metadata", location):
@@ -160,19 +159,13 @@ def _read_text(location: str, storage: Storage) -> bytes:
             raise NotCanonical("gzip", source=location, expected="a valid stream", actual=str(err)) from None
         if len(data) <= most and not inflater.eof:
             raise Truncated("gzip", source=location, expected="a whole stream", actual="no end")
+        values = check_structure(data, location, "table metadata") if len(data) <= most else 0
+        Budget(stored, location).charge(len(data) + Budget.VALUE * values, "the metadata")
     if len(data) > most:
         raise LimitExceeded(
             "Limits.max_manifest_bytes", source=location, expected=f"at most {most} bytes", actual="more"
         )
     return data
-
-
-def _parse(data: bytes, location: str) -> object:
-    structure = sum(data.count(mark) for mark in (b"[", b"{", b","))
-    most = _FREE_STRUCTURE + len(data) // 8
-    if structure > most:
-        raise LimitExceeded("values in the metadata", source=location, expected=f"at most {most}", actual=structure)
-    return parse_json(data, location, "table metadata")
 
 
 def _schemas(members: JsonFields) -> tuple[dict[int, JsonFields], int]:

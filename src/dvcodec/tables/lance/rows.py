@@ -112,6 +112,9 @@ def _refusals(source: str, what: str) -> Iterator[None]:
         yield
     except DvcodecError:
         raise
-    except (ValueError, RuntimeError) as error:
+    except BaseException as error:
+        # A panic of its Rust code derives from BaseException, and its class cannot be imported.
+        if not isinstance(error, (ValueError, RuntimeError, KeyError)) and type(error).__name__ != "PanicException":
+            raise
         message = str(error).partition("\n")[0]
         raise NotCanonical(what, source=source, expected="what Lance can read", actual=message) from None

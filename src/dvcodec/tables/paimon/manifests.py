@@ -176,11 +176,18 @@ def read_manifest_list(folder: Folder, name: str) -> list[str]:
     """Return the bare names of the manifests that a list names.
 
     Raises:
-        DecodeError: the list is corrupt.
+        DecodeError: the list is corrupt, or names a manifest twice.
         OSError: it cannot be read.
     """
     stored = read_stored_list(folder, name)
-    return [bare_name(record["_FILE_NAME"], "_FILE_NAME", stored.source) for record in stored.records]
+    found: dict[str, None] = {}
+    for record in stored.records:
+        manifest = bare_name(record["_FILE_NAME"], "_FILE_NAME", stored.source)
+        if manifest in found:
+            expected = "each manifest once"
+            raise NotCanonical("_FILE_NAME", source=stored.source, expected=expected, actual=f"{manifest!r:.80} twice")
+        found[manifest] = None
+    return list(found)
 
 
 def read_stored_list(folder: Folder, name: str) -> StoredRecords:

@@ -1,0 +1,95 @@
+"""The footer of a Parquet file as a tree of Thrift's compact protocol, to be damaged and written again."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from samples.avro import zigzag
+
+Tree = dict[int, tuple[int, Any]]
+"""Field number -> type and value of each field of a struct; a list is its items' type, and the items."""
+ROW_GROUPS, COLUMNS, META_DATA, CRYPTO, STATISTICS = 4, 1, 3, 8, 12
+
+
+def altered(data: bytes, change: Callable[[list[Tree]], object]) -> bytes:
+    """A file whose first row group has other columns than it should."""
+    size = struct.unpack("<I", data[-8:-4])[0]
+    footer, _ = _read(data[-8 - size : -8], 0, 12)
+    _, groups = footer[ROW_GROUPS][1]
+    change(groups[0][COLUMNS][1][1])
+    body = _write(12, footer)
+    return data[: -8 - size] + body + struct.pack("<I", len(body)) + b"PAR1"
+
+
+def _varint(value: int) -> bytes:
+    return zigzag(value >> 1 ^ -(value & 1))
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def _read(data: bytes, at: int, kind: int) -> tuple[Any, int]:
+    if kind in (1, 2):
+        return None, at
+    if kind == 3:
+        return data[at], at + 1
+    if kind in (4, 5, 6):
+        return _read_varint(data, at)
+    if kind == 7:
+        return data[at : at + 8], at + 8
+    if kind == 8:
+        size, at = _read_varint(data, at)
+        return data[at : at + size], at + size
+    if kind == 9:
+        count, inner = data[at] >> 4, data[at] & 15
+        count, at = _read_varint(data, at + 1) if count == 15 else (count, at + 1)
+        items = []
+        for _ in range(count):
+            item, at = _read(data, at, 3 if inner in (1, 2) else inner)
+            items.append(item)
+        return (inner, items), at
+    tree: Tree = {}
+    number = 0
+    while head := data[at]:
+        at += 1
+        if head >> 4:
+            number += head >> 4
+        else:
+            coded, at = _read_varint(data, at)
+            number = coded >> 1
+        value, at = _read(data, at, head & 15)
+        tree[number] = head & 15, value
+    return tree, at + 1
+
+
+def _write(kind: int, value: Any) -> bytes:
+    if kind in (1, 2):
+        return b""
+    if kind == 3:
+        return bytes([value])
+    if kind in (4, 5, 6):
+        return _varint(value)
+    if kind == 7:
+        return bytes(value)
+    if kind == 8:
+        return _varint(len(value)) + bytes(value)
+    if kind == 9:
+        inner, items = value
+        head = bytes([len(items) << 4 | inner]) if len(items) < 15 else bytes([0xF0 | inner]) + _varint(len(items))
+        return head + b"".join(_write(3 if inner in (1, 2) else inner, item) for item in items)
+    out, last = b"", 0
+    for number in sorted(value):
+        inner, item = value[number]
+        step, last = number - last, number
+        out += (bytes([step << 4 | inner]) if step < 16 else bytes([inner]) + _varint(number << 1)) + _write(
+            inner, item
+        )
+    return out + b"\0"
