@@ -475,7 +475,7 @@ def test_options_are_refused_by_name(tmp_path: Path, option: str, value: str) ->
 def test_without_deletion_vectors_it_is_said_how_to_enable_them(tmp_path: Path, options: dict[str, str]) -> None:
     root = craft(tmp_path, [file(0)], **options)
     with pytest.raises(
-        UsageError, match=r"deletion vectors are not enabled \(deletion-vectors\.enabled: not set\).*dvcodec enable"
+        UsageError, match=r"deletion vectors are not enabled \(deletion-vectors\.enabled: false\).*dvcodec enable"
     ):
         delete(root, {"f0.parquet": [1]})
 
