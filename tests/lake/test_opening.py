@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +20,7 @@ def test_a_table_of_deltalake(s3: Bucket) -> None:
     deltalake = pytest.importorskip("deltalake")
     deltalake.write_deltalake(f"{s3.url}/t", ROWS, storage_options=s3.options)
 
-    def load() -> object:
+    def load() -> Any:
         return deltalake.DeltaTable(f"{s3.url}/t", storage_options=s3.options)
 
     enable(open_table(load()))
