@@ -234,17 +234,6 @@ def test_vectors_of_other_layouts_are_encoded_again(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- to Delta
 
 
-def test_bounds_of_a_delta_table_stay(tmp_path: Path) -> None:
-    root = tmp_path / "t"
-    root.mkdir()
-    delta_table(root, on_disk(root, {"a.parquet": ROWS}))
-    (log,) = (root / "_delta_log").iterdir()
-    bounds = '"numRecords":1000,"minValues":{"d":1.10}'
-    log.write_text(log.read_text().replace(json.dumps('{"numRecords": 1000}'), json.dumps("{" + bounds + "}")))
-    done = convert_table(open_table(root), "delta", str(tmp_path / "out"), root=str(root))
-    assert lines(done)["a.parquet"]["add"]["stats"] == "{" + bounds + ',"tightBounds":false}'
-
-
 @pytest.mark.parametrize("where", ["table", "elsewhere"])
 def test_iceberg_vectors_become_delta_actions(tmp_path: Path, where: str) -> None:
     table = make_table(tmp_path)

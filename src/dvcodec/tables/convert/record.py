@@ -17,8 +17,6 @@ from dvcodec.io.paths import split
 from dvcodec.io.target import local_path
 from dvcodec.ops import convert as frames
 from dvcodec.tables.convert.partition import partition_values
-from dvcodec.tables.delta.actions import AddFile
-from dvcodec.tables.delta.stats import loosened
 from dvcodec.tables.model import DataFile, SnapshotInfo, TableKind
 
 __all__ = ["TARGETS", "Speller", "Target", "absolute"]
@@ -111,17 +109,18 @@ class Speller:
             raise UsageError(f"{data_file.path}: it is {_file_format(data_file)}, and Delta's data files are Parquet")
         known = {"rows": data_file.physical_rows, "bytes": data_file.size}
         unknown = next((name for name, value in known.items() if value is None), None)
-        if unknown or data_file.physical_rows is None:
+        if unknown:
             raise UsageError(f"{data_file.path}: its {unknown} are unknown, but Delta records them")
         path, when = self.data_file(data_file), self.info.timestamp_ms or 0
-        recorded = data_file.record.action.get("stats") if isinstance(data_file.record, AddFile) else None
+        # Bounds of columns are the table's own, of another format; with --commit those of the Delta table stay.
+        stats = json.dumps({"numRecords": data_file.physical_rows, "tightBounds": False}, separators=(",", ":"))
         add = {
             "path": path,
             "partitionValues": partition_values(data_file),
             "size": data_file.size,
             "modificationTime": when,
             "dataChange": True,
-            "stats": loosened(recorded, data_file.physical_rows, self.root),
+            "stats": stats,
             "deletionVector": json.loads(delta.Descriptor.from_location(location, self.root).to_json()),
         }
         return {"remove": {"path": path, "deletionTimestamp": when, "dataChange": True}, "add": add}
