@@ -17,7 +17,10 @@ from dvcodec.tables.deleting import delete as delete_rows
 def delete(
     target: TableName,
     where: Annotated[
-        str | None, typer.Option("--where", metavar="SQL", help="Condition of the rows to delete.", show_default=False)
+        str | None,
+        typer.Option(
+            "--where", metavar="SQL", help='Condition in DuckDB\'s dialect, as in "id = 7".', show_default=False
+        ),
     ] = None,
     keys: Annotated[
         str | None,
@@ -57,7 +60,7 @@ def delete(
     """Delete rows of a table: write deletion vectors and commit them.
 
     Data files that lose all their rows are removed from the table; none is rewritten. Nothing is committed if no live
-    row matches.
+    row matches. The table must have deletion vectors: see enable.
     """
     given = [name for name, value in (("--where", where), ("--keys", keys), ("--positions", positions)) if value]
     if len(given) != 1:

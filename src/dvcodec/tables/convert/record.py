@@ -112,7 +112,7 @@ class Speller:
         if unknown:
             raise UsageError(f"{data_file.path}: its {unknown} are unknown, but Delta records them")
         path, when = self.data_file(data_file), self.info.timestamp_ms or 0
-        # Without bounds of columns: with deleted rows they would not be tight.
+        # Bounds of columns are the table's own, of another format; with --commit those of the Delta table stay.
         stats = json.dumps({"numRecords": data_file.physical_rows, "tightBounds": False}, separators=(",", ":"))
         add = {
             "path": path,
