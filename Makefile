@@ -9,7 +9,7 @@ RELEASE ?= .venv-release
 CONSTRAINTS ?= constraints/ci.txt
 LOWEST_CONSTRAINTS ?= constraints/spark-lowest.txt
 
-.PHONY: demo test lint typecheck unit spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests fuzz-short docs site pins release-check clean
+.PHONY: demo test lint typecheck unit spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests bench-deletes fuzz-short docs site pins release-check clean
 
 # The two installations below leave a stamp, so that they are skipped the second time.
 $(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
@@ -130,6 +130,9 @@ bench-spark: $(VENV)/.dev ## compare the Spark jobs with naive plans; bench/spar
 
 bench-requests: $(VENV)/.dev interop-servers ## requests of each command on an object store, 30 ms each
 	$(BIN)/python bench/store_requests.py
+
+bench-deletes: $(VENV)/.dev interop-pypaimon interop-spark ## committed deletes beside pyiceberg, deltalake, pylance and Spark
+	$(BIN)/python bench/deletes.py --save bench/results/deletes.json
 
 # atheris is for Linux only; `unit` runs the targets over their seeds without it.
 $(VENV)/.fuzz: $(VENV)/.dev
