@@ -9,7 +9,7 @@ RELEASE ?= .venv-release
 CONSTRAINTS ?= constraints/ci.txt
 LOWEST_CONSTRAINTS ?= constraints/spark-lowest.txt
 
-.PHONY: demo test lint typecheck unit engines spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests races fuzz-short docs site pins release-check clean
+.PHONY: demo test lint typecheck unit engines spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests bench-deletes races fuzz-short docs site pins release-check clean
 
 # The two installations below leave a stamp, so that they are skipped the second time.
 $(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
@@ -138,6 +138,9 @@ bench-requests: $(VENV)/.dev interop-servers ## requests of each command on an o
 races: $(VENV)/.dev interop-java interop-servers ## 200 commits of overlapping deletes: each format, on disk and in stores, 2 and 8 writers
 	DVCODEC_RACE_COMMITS=200 $(BIN)/pytest -s -k races tests/tables/deleting/test_races.py tests/lake/test_deletes.py \
 		tests/interop/test_iceberg_rest.py
+
+bench-deletes: $(VENV)/.dev interop-pypaimon interop-spark ## committed deletes beside pyiceberg, deltalake, pylance and Spark
+	$(BIN)/python bench/deletes.py --save bench/results/deletes.json
 
 # atheris is for Linux only; `unit` runs the targets over their seeds without it.
 $(VENV)/.fuzz: $(VENV)/.dev

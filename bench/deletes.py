@@ -1,0 +1,262 @@
+"""Committed deletes beside the peers: keys against copy-on-write, a predicate against Spark. `make bench-deletes`.
+
+    python bench/deletes.py [keys] [predicate] [--rounds 5] [--rows N] [--files N] [--save FILE]
+
+``keys``: 10,000 random keys of 1 M rows in 5 files of 13 columns. ``predicate``: 1 M of 20 M rows in 10 files, against
+Spark's own DELETE on a warm session, which writes deletion vectors too. The rows are invented: orders of a shop.
+
+Each contender is a process of its own, so that its peak memory is known, and has one run that is not timed. Rounds
+alternate, every run has a fresh copy of the table, and what it deleted is checked. Timed is what a caller waits for,
+from the name of the table to the commit; keys are in memory before, in the form that each library takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from deletes_work import CUSTOMERS, DELETED_CUSTOMERS, KEYS, make_iceberg, orders
+from harness import Comparison, Figure, Peer, measure
+from report import line, machine
+
+MILLION = 1_000_000
+INTEROP = Path(__file__).parents[1] / "interop"
+SPARK = INTEROP / "spark" / ".venv-4.1" / "bin" / "python"
+PYPAIMON = INTEROP / "pypaimon" / ".venv" / "bin" / "python"
+HERE = Path(__file__).parent
+WHERE = f"customer < {DELETED_CUSTOMERS}"
+KEYS_AT_LEAST, PREDICATE_AT_LEAST = 20.0, 3.0
+"""How many times the speed of copy-on-write, and of Spark, is asked for."""
+
+
+@dataclass
+class Contender:
+    """A process that deletes, and the table that it deletes from.
+
+    Attributes:
+        name: of a peer, or of dvcodec for a format.
+        table: the table as it is before each run.
+        live: where each run finds its copy: catalogs record absolute paths.
+        rows: that each run has to delete.
+        command: that starts the process.
+        seconds: of all runs, the first included.
+        peak_mb: largest resident size of the process.
+    """
+
+    name: str
+    table: Path
+    live: Path
+    rows: int
+    command: list[str]
+    seconds: list[float] = field(default_factory=list)
+    peak_mb: float = 0.0
+
+    def start(self, stack: ExitStack) -> None:
+        self._process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        stack.callback(self._process.wait)
+        assert self._process.stdin is not None
+        stack.callback(self._process.stdin.close)
+
+    def share(self, other: Contender) -> None:
+        """Work in the process of another."""
+        self._process = other._process
+
+    def ask(self, **command: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(command), file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"{self.name}: ended without an answer")
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+    def run(self, times: int) -> float:
+        """So many deletes -> seconds of one."""
+        took = []
+        for _ in range(times):
+            fresh(self.table, self.live)
+            found = self.ask(delete=str(self.live), where=WHERE)
+            if found["rows"] != self.rows:
+                raise SystemExit(f"{self.name}: {found['rows']:,} rows are gone, expected {self.rows:,}")
+            took.append(found["seconds"])
+            self.peak_mb = peak_mb(found.get("process", self._process.pid))
+        self.seconds += took
+        return sum(took) / times
+
+
+def peak_mb(process: int) -> float:
+    """Return the largest resident size of a process; what its parent had is not in it, as it is in ``ru_maxrss``."""
+    status = Path(f"/proc/{process}/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), float("nan"))
+
+
+def fresh(table: Path, live: Path) -> None:
+    """Copy a table; data files are linked, as nobody writes into them."""
+    shutil.rmtree(live, ignore_errors=True)
+
+    def copy(source: str, target: str) -> None:
+        if source.endswith((".parquet", ".lance")):
+            os.link(source, target)
+        else:
+            shutil.copy2(source, target)
+
+    shutil.copytree(table, live, copy_function=copy)
+
+
+def keep(live: Path) -> Path:
+    """Move a table that was made to where no run changes it; return that."""
+    kept = live.with_name(f"{live.name}.kept")
+    live.rename(kept)
+    return kept
+
+
+def worker(name: str, *more: str) -> list[str]:
+    return [sys.executable, str(HERE / "deletes_work.py"), name, *more]
+
+
+def keys_tables(folder: Path, rows: int, files: int) -> Iterator[tuple[str, Path, Path]]:
+    """Make the tables of `keys`; yield the name, the table, and where its copies have to be."""
+    import deltalake
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    import lance
+    from dvcodec.tables import enable, open_table
+
+    parts = [orders(rows * i // files, rows * (i + 1) // files, rows) for i in range(files)]
+    delta = folder / "delta"
+    for part in parts:
+        deltalake.write_deltalake(str(delta), part, mode="append")
+    plain = folder / "delta.plain"
+    shutil.copytree(delta, plain)
+    yield "delta plain", plain, folder / "delta.copy"
+    enable(open_table(delta))
+    yield "delta", keep(delta), delta
+    for version in (2, 3):
+        made = folder / f"iceberg-v{version}"
+        made.mkdir()
+        make_iceberg(made, parts, version)
+        yield made.name, keep(made), made
+    dataset = folder / "lance"
+    lance.write_dataset(pa.concat_tables(parts), str(dataset), max_rows_per_file=rows // files)
+    yield "lance", keep(dataset), dataset
+    if not PYPAIMON.exists():
+        print("Paimon is left out: interop/pypaimon is not built", flush=True)
+        return
+    paimon = folder / "paimon"
+    (folder / "parts").mkdir()
+    for number, part in enumerate(parts):
+        pq.write_table(part, folder / "parts" / f"{number}.parquet")
+    program = INTEROP / "pypaimon" / "make_table.py"
+    subprocess.run([PYPAIMON, program, paimon, *sorted((folder / "parts").iterdir())], check=True)
+    yield "paimon", keep(paimon), paimon
+
+
+def keys(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator[tuple[Comparison, list[Contender]]]:
+    """10,000 keys against copy-on-write."""
+    tables = {name: (table, live) for name, table, live in keys_tables(folder, rows, files)}
+
+    def contender(name: str, table: str) -> Contender:
+        found = Contender(name, *tables[table], KEYS, worker(name, str(rows)))
+        found.start(stack)
+        return found
+
+    groups: list[tuple[str, str, str, list[tuple[str, str]]]] = [
+        ("Delta", "dvcodec Delta", "delta", [("deltalake delete", "delta plain"), ("deltalake merge", "delta plain")]),
+        ("Iceberg v3", "dvcodec Iceberg", "iceberg-v3", [("pyiceberg delete", "iceberg-v2")]),
+        ("Paimon", "dvcodec Paimon", "paimon", []),
+        ("Lance", "dvcodec Lance", "lance", [("pylance delete", "lance")]),
+    ]
+    for row, name, table, peers in groups:
+        if table in tables:
+            ours = contender(name, table)
+            theirs = [contender(*peer) for peer in peers]
+            at_least = KEYS_AT_LEAST if row != "Lance" else None
+            yield compared(f"delete {KEYS:,} keys, {row}", f"{rows:,} rows, {files} files", ours, theirs, at_least)
+
+
+def predicate(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator[tuple[Comparison, list[Contender]]]:
+    """A twentieth of the rows by a predicate, against Spark."""
+    if not (SPARK.exists() and shutil.which("java")):
+        print("Spark is left out: interop/spark is not built", flush=True)
+        return
+    spark = Contender(
+        "Spark", folder, folder, 0, [str(SPARK), str(INTEROP / "spark" / "bench_deletes.py"), str(folder)]
+    )
+    spark.start(stack)
+    for row, format_ in (("Delta", "delta"), ("Iceberg v3", "iceberg")):
+        made = spark.ask(make=format_, rows=rows, files=files, customers=CUSTOMERS, where=WHERE)
+        live = Path(made["table"])
+        table = keep(live)
+        ours = Contender(f"dvcodec {row}", table, live, made["matching"], worker("dvcodec predicate"))
+        ours.start(stack)
+        theirs = Contender(f"Spark's DELETE, {row}", table, live, made["matching"], spark.command)
+        theirs.share(spark)
+        data = f"{made['matching']:,} of {rows:,} rows"
+        yield compared(f"delete by predicate, {row}", data, ours, [theirs], PREDICATE_AT_LEAST)
+
+
+def compared(
+    row: str, data: str, ours: Contender, theirs: list[Contender], at_least: float | None
+) -> tuple[Comparison, list[Contender]]:
+    peers = tuple(Peer(one.name, one.run, at_least) for one in theirs)
+    return Comparison(row, data, ours.rows, "rows", ours.run, peers), [ours, *theirs]
+
+
+ROWS: dict[str, tuple[Callable[..., Iterator[tuple[Comparison, list[Contender]]]], int, int]] = {
+    "keys": (keys, MILLION, 5),
+    "predicate": (predicate, 20 * MILLION, 10),
+}
+"""What is measured, of how many rows in how many files."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(ROWS)}; all of them by default")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=int, help="rows of the tables")
+    parser.add_argument("--files", type=int, help="data files of the tables")
+    parser.add_argument("--save", type=Path, help="write the figures as JSON")
+    given = parser.parse_args()
+    figures: list[Figure] = []
+    runs: list[dict[str, Any]] = []
+    for name in given.names or ROWS:
+        row, rows, files = ROWS[name]
+        with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+            for comparison, contenders in row(Path(scratch), given.rows or rows, given.files or files, stack):
+                for figure in measure(comparison, given.rounds):
+                    figures.append(figure)
+                    print(line(figure), flush=True)
+                for one in contenders:
+                    runs.append(said(one))
+                    print(
+                        "    {name:28} min {min:8.3f} s  median {median:8.3f} s  peak {peak_mb:7.0f} MB".format(
+                            **runs[-1]
+                        )
+                    )
+    if given.save:
+        found = {"machine": machine(), "figures": [figure.to_json() for figure in figures], "runs": runs}
+        given.save.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def said(one: Contender) -> dict[str, Any]:
+    """The runs of a contender but the first, which warms up."""
+    seconds = one.seconds[1:]
+    return {"name": one.name, "min": min(seconds), "median": median(seconds), "peak_mb": one.peak_mb}
+
+
+if __name__ == "__main__":
+    main()
