@@ -1,7 +1,7 @@
 """Where the columns of a Parquet file begin, and their bounds, from its footer.
 
-Asking pyarrow for them is not safe: `RowGroupMetaData.column` and `statistics` end the process on a damaged footer, with
-more columns than its schema, statistics of another size, or an encrypted column. Reading rows raises errors instead.
+Asking pyarrow for them is not safe: `RowGroupMetaData.column` and `statistics` end the process on a damaged footer,
+with more columns than its schema, statistics of another size, or an encrypted column. Reading rows raises errors.
 
 Specification: parquet.thrift, and Thrift's compact protocol.
 """
