@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from dvcodec import NotCanonical
+from dvcodec.io.parquet_footer import column_chunks
 from samples.parquet_footer import CRYPTO, META_DATA, STATISTICS, altered
 
 pa = pytest.importorskip("pyarrow")
@@ -56,6 +58,7 @@ READ = """
 import sys
 from dvcodec import DecodeError
 from dvcodec.io import Storage
+from dvcodec.io.parquet_footer import column_chunks
 from dvcodec.tables.parquet import count_rows, open_parquet, physical_batches
 path = sys.argv[1]
 for columns in ([], ["path"], None):
@@ -65,6 +68,11 @@ for columns in ([], ["path"], None):
     except DecodeError as error:
         print(type(error).__name__)
 print(count_rows(path, Storage()))
+try:
+    with open_parquet(path, Storage()) as file:
+        print(len(column_chunks(file, path)))
+except DecodeError as error:
+    print(type(error).__name__)
 """
 
 
@@ -95,7 +103,7 @@ def test_no_footer_ends_the_process(name: str, tmp_path: Path) -> None:
     path.write_bytes(altered(a_file(), DAMAGE[name]))
     found = run(READ, str(path))
     assert found.returncode == 0, found.stderr[-1000:]
-    assert len(found.stdout.split()) == 4
+    assert len(found.stdout.split()) == 5
 
 
 def test_pyarrow_does_end_it(tmp_path: Path) -> None:
@@ -104,3 +112,31 @@ def test_pyarrow_does_end_it(tmp_path: Path) -> None:
     path.write_bytes(altered(a_file(), more))
     code = "import sys, pyarrow.parquet as pq; pq.read_metadata(sys.argv[1]).row_group(0).column(2)"
     assert run(code, str(path)).returncode < 0
+
+
+def test_the_places_and_bounds_of_columns_are_those_of_pyarrow() -> None:
+    out = io.BytesIO()
+    columns = {
+        "path": [f"f{i // 10:03}" for i in range(100)],
+        "pos": range(100),
+        **{f"c{i}": [b"x"] * 100 for i in range(20)},
+    }
+    pq.write_table(pa.table(columns), out, row_group_size=10, use_dictionary=["path"])
+    file = pq.ParquetFile(out)
+    found = column_chunks(file, "f")
+    assert len(found) == file.num_row_groups == 10
+    for i, chunks in enumerate(found):
+        expected = [file.metadata.row_group(i).column(j) for j in range(22)]
+        assert [chunk.start for chunk in chunks] == [
+            one.dictionary_page_offset or one.data_page_offset for one in expected
+        ]
+        assert (chunks[0].low, chunks[0].high) == (
+            expected[0].statistics.min.encode(),
+            expected[0].statistics.max.encode(),
+        )
+
+
+def test_a_footer_without_places_is_refused() -> None:
+    file = pq.ParquetFile(io.BytesIO(altered(a_file(), DAMAGE["no sizes"])))
+    with pytest.raises(NotCanonical, match="f at byte 0: column of a row group: expected the offset of its first page"):
+        column_chunks(file, "f")

@@ -104,7 +104,7 @@ def test_keys_are_charged_by_the_bytes_of_the_segment() -> None:
     """Keys that share their states: a thousand bytes of dictionaries with any number of keys."""
     raw = encoded({bytes((i >> 8, i & 255)): 0 for i in range(1 << 12)})
     assert len(raw) < 1000
-    limits = Limits(max_base_work=0)
+    limits = Limits(max_base_work=0, max_work_per_byte=16)
     with pytest.raises(LimitExceeded, match=r"crafted at byte 0: work for keys of dictionaries .*found 65536"):
         decode_dictionary(segment(raw), 0, limits)
     assert decode_dictionary(segment(raw), 0).num_keys == 1 << 12

@@ -68,8 +68,8 @@ def check_structure(data: bytes | str, source: str, what: str) -> int:
     """
     if len(data) <= _FREE_STRUCTURE:
         return 0
-    marks = "[{," if isinstance(data, str) else (b"[", b"{", b",")
-    found = sum(data.count(mark) for mark in marks)  # type: ignore[arg-type]
+    counts = map(data.count, "[{,") if isinstance(data, str) else map(data.count, (b"[", b"{", b","))
+    found = sum(counts)
     most = _FREE_STRUCTURE + len(data) // _BYTES_OF_VALUE
     if found > most:
         raise LimitExceeded(f"values in the {what}", source=source, expected=f"at most {most}", actual=found)

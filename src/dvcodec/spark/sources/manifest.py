@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.io import RandomAccess, Storage, StorageOptions, open_source, storage_of
+from dvcodec.io.parquet_footer import column_chunks
 from dvcodec.io.paths import join, split
 from dvcodec.io.store import StoreError
 from dvcodec.spark.sources import storage
@@ -192,10 +193,9 @@ def stored_in(manifest: str, container: str, stores: Storage) -> pa.Table:
         parquet = pq.ParquetFile(file)
         place = parquet.schema_arrow.get_field_index("path")
         groups = []
-        for i in range(parquet.num_row_groups):  # one per container, as written
-            bounds = parquet.metadata.row_group(i).column(place).statistics
-            one = bounds is not None and bounds.has_min_max and bounds.min == bounds.max
-            if not one or split(bounds.min)[1] == container:
+        for i, columns in enumerate(column_chunks(parquet, manifest)):  # one per container, as written
+            path = columns[place].low if place < len(columns) and columns[place].low == columns[place].high else None
+            if path is None or split(path.decode("utf-8", "replace"))[1] == container:
                 groups.append(i)
         return _of_container(parquet.read_row_groups(groups, columns=_STORED), container)
 

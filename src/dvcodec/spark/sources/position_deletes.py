@@ -11,17 +11,18 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from dvcodec.core.errors import UsageError
+from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
 from dvcodec.io import RandomAccess, Storage
+from dvcodec.io.parquet_footer import column_chunks
 from dvcodec.io.target import local_path
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.schemas import VECTORS
@@ -161,7 +162,7 @@ class PositionDeleteReader(DataSourceReader):
         for piece in upcoming:
             with _open_parquet(piece, self.file_column, stores) as file:
                 check_columns(file.schema_arrow, self.file_column, self.position_column, f"{piece.path}: ")
-                groups = [i for i in range(file.num_row_groups) if piece.start <= _begin(file, i) < piece.stop]
+                groups = [i for i, at in enumerate(_begins(file, piece.path)) if piece.start <= at < piece.stop]
                 columns = [self.file_column, self.position_column]
                 if not groups:
                     continue
@@ -185,7 +186,9 @@ def _open_parquet(piece: Piece, file_column: str, stores: Storage) -> Iterator[p
         yield file
 
 
-def _begin(file: pq.ParquetFile, group: int) -> int:
-    """Return the first byte of a row group: that of the first page of its first column."""
-    column: Any = file.metadata.row_group(group).column(0)
-    return int(column.dictionary_page_offset or column.data_page_offset)
+def _begins(file: pq.ParquetFile, path: str) -> Iterator[int]:
+    """Yield the first byte of each row group: that of the first page of its first column."""
+    for columns in column_chunks(file, path):
+        if not columns:
+            raise NotCanonical("row group", source=path, expected="columns", actual="none")
+        yield columns[0].start
