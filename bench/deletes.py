@@ -93,7 +93,7 @@ class Contender:
             took.append(found["seconds"])
             self.peak_mb = peak_mb(found.get("process", self._process.pid))
         self.seconds += took
-        return sum(took) / times
+        return float(sum(took) / times)
 
 
 def peak_mb(process: int) -> float:

@@ -27,7 +27,7 @@ PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"<!-- needs: (\w+) -->\n$")  # before a block: the package that it is about
-PAGE_NEEDS = re.compile(r"^<!-- page needs: (\w+) -->$", re.MULTILINE)  # the package that makes the page's table
+PAGE_NEEDS = re.compile(r"^<!-- page needs: ([\w.]+) -->$", re.MULTILINE)  # the package that makes the page's table
 ON_A_SERVER = re.compile(r"<!-- on a server -->\n$")  # before a block: tests/lake/test_guide.py runs it
 API_MODULES = (
     "dvcodec",

@@ -1,4 +1,4 @@
-"""Where the columns of a Parquet file begin, and their bounds, from its footer.
+"""Where the columns of a Parquet file begin, their bounds and nulls, from its footer.
 
 Asking pyarrow for them is not safe: `RowGroupMetaData.column` and `statistics` end the process on a damaged footer,
 with more columns than its schema, statistics of another size, or an encrypted column. Reading rows raises errors.
@@ -31,11 +31,13 @@ class ColumnChunk(NamedTuple):
         start: first byte of its first page.
         low: lower bound of its values as stored, None if not recorded.
         high: upper bound.
+        nulls: how many values are null, None if not recorded.
     """
 
     start: int
     low: bytes | None
     high: bytes | None
+    nulls: int | None
 
 
 def column_chunks(file: pq.ParquetFile, source: str) -> list[list[ColumnChunk]]:
@@ -62,9 +64,15 @@ def _chunk(found: Any, cursor: Cursor) -> ColumnChunk:
     start = metadata.get(11) or metadata.get(9)  # of the dictionary, or of the data
     if not isinstance(start, int):
         raise cursor.error(NotCanonical, "column of a row group", at=0, expected="the offset of its first page")
-    statistics = metadata.get(12)
-    high, low = (statistics.get(number) if isinstance(statistics, dict) else None for number in (5, 6))
-    return ColumnChunk(start, low if isinstance(low, bytes) else None, high if isinstance(high, bytes) else None)
+    found = metadata.get(12)
+    statistics = found if isinstance(found, dict) else {}
+    nulls, high, low = (statistics.get(number) for number in (3, 5, 6))
+    return ColumnChunk(
+        start,
+        low if isinstance(low, bytes) else None,
+        high if isinstance(high, bytes) else None,
+        nulls if isinstance(nulls, int) else None,
+    )
 
 
 def _items(found: Any, number: int, cursor: Cursor) -> list[Any]:

@@ -296,8 +296,12 @@ class Table(ABC):
             OSError: it cannot be read.
         """
 
-    def delete(self, *_: Any, **__: Any) -> Deletion:
-        """Delete rows and commit; see `dvcodec.tables.delete`, whose other arguments these are.
+    def delete(self, *arguments: Any, **options: Any) -> Deletion:  # noqa: ARG002
+        """Delete rows and commit; see `dvcodec.tables.delete`.
+
+        Args:
+            arguments: those of that function, without the table.
+            options: those of that function.
 
         Raises:
             UsageError: also for a format whose deletes only its own library commits (scorch).

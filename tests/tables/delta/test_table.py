@@ -145,7 +145,7 @@ def of_cardinality(vector: DeletionVector, cardinality: int) -> DeletionVector:
     added = AddFile.of(vector)
     assert added.vector is not None
     wrong = replace(added.vector, descriptor=replace(added.vector.descriptor, cardinality=cardinality))
-    return replace(vector, record=replace(added, vector=wrong))
+    return replace(vector, cardinality=cardinality, record=replace(added, vector=wrong))
 
 
 def test_inline_vectors(tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def test_an_unanswered_commit_is_settled(crafted: IcebergFiles, monkeypatch: pyt
         assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
     else:
         before = set(crafted.folder.rglob("*"))
-        with pytest.raises(CommitUnknown, match="not answered"):
+        with pytest.raises(CommitUnknown, match="did not answer"):
             table.delete(positions=rows)
         assert {path.suffix for path in set(crafted.folder.rglob("*")) - before} == {".puffin", ".avro"}
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.limits import Budget
+from dvcodec.io.parquet_footer import column_chunks
 from dvcodec.tables.delta.actions import parse_lines, plain_path
 from dvcodec.tables.delta.log import LOG, SIDECARS
 from dvcodec.tables.delta.parsed_stats import json_text
@@ -101,7 +102,7 @@ def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[
     with open_parquet(location, folder.storage, row_work=Budget.RECORD) as file:
         columns = _columns(file.schema_arrow, kinds, location)
         rows, all_ = f"add.{_PARSED_ROWS}", f"add.{_PARSED}"
-        if rows in columns and not _has_json(file):
+        if rows in columns and not _has_json(file, location):
             columns[columns.index(rows)] = all_
         for start, batch in physical_batches(file, columns):
             for name in batch.schema.names:
@@ -125,19 +126,17 @@ def _columns(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> list[s
     return found
 
 
-def _has_json(file: pq.ParquetFile) -> bool:
+def _has_json(file: pq.ParquetFile, location: str) -> bool:
     """Whether all data files of a checkpoint have statistics as text."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
     leaves = {file.schema.column(i).path: i for i in range(len(file.schema))}
     if not {"add.path", "add.stats"} <= leaves.keys():
         return False
-    for number in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(number)
-        known = [group.column(leaves[leaf]).statistics for leaf in ("add.path", "add.stats")]
-        if all(one is not None and one.has_null_count for one in known):
-            paths, texts = (one.null_count for one in known)
-        else:
+    for number, chunks in enumerate(column_chunks(file, location)):
+        known = [chunk.nulls for chunk in chunks] if len(chunks) == len(leaves) else [None] * len(leaves)
+        paths, texts = known[leaves["add.path"]], known[leaves["add.stats"]]
+        if paths is None or texts is None:
             column = file.read_row_group(number, ["add.path", "add.stats"]).column("add")
             paths, texts = (pc.struct_field(column, name).null_count for name in ("path", "stats"))
         if texts > paths:
