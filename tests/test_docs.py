@@ -87,6 +87,7 @@ def catalog(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
         return
     import pyiceberg.catalog as pyiceberg
+    from pyiceberg.utils.config import Config
 
     with ExitStack() as server:
         if importlib.util.find_spec("sqlalchemy") is None:
@@ -98,7 +99,7 @@ def catalog(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             assert printed
             (folder / ".pyiceberg.yaml").write_text(printed[1])
             monkeypatch.setenv("PYICEBERG_HOME", str(folder))
-        monkeypatch.setattr(pyiceberg, "_ENV_CONFIG", pyiceberg.Config())  # read when pyiceberg is imported
+        monkeypatch.setattr(pyiceberg, "_ENV_CONFIG", Config())  # read when pyiceberg is imported
         yield
 
 
