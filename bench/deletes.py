@@ -84,7 +84,7 @@ class Contender:
 
     def run(self, times: int) -> float:
         """So many deletes -> seconds of one."""
-        took = []
+        took: list[float] = []
         for _ in range(times):
             fresh(self.table, self.live)
             found = self.ask(delete=str(self.live), where=WHERE)
