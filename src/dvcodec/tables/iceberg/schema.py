@@ -182,7 +182,7 @@ def _scalar(field: Column, make: Any, what: str, source: str) -> pa.Scalar:
 
 def _stored(field: Column, value: Any) -> Any:
     """Convert a value as Avro stores it (decimals as unscaled numbers) to one that Arrow takes."""
-    if field.kind == "decimal":
+    if field.kind == "decimal" and value is not None:
         number = int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else value
         return _decimal(number, field.type.scale)
     if field.kind == "uuid" and isinstance(value, str):
