@@ -180,7 +180,7 @@ def read_log_checkpoint(path: Path) -> object:
     log = path.parent / "_delta_log"
     log.mkdir(exist_ok=True)
     (log / "c.parquet").write_bytes(path.read_bytes())
-    return list(read_checkpoint(Folder(str(path.parent), storage=Storage()), ("c.parquet",), 0))
+    return list(read_checkpoint(Folder(str(path.parent)), ("c.parquet",), 0))
 
 
 BOMBS: dict[str, tuple[Callable[[int], bytes], Callable[[Path], object]]] = {
@@ -250,6 +250,6 @@ def test_a_list_names_a_manifest_once(tmp_path: Path) -> None:
         records = b"".join(avro.zigzag(2) + avro.sized(bytes([name])) for name in names)
         (folder / "list").write_bytes(avro_file(NAMES, records, 2, "null"))
         if names == b"ab":
-            assert read_manifest_list(Folder(str(tmp_path), storage=Storage()), "list") == ["a", "b"]
+            assert read_manifest_list(Folder(str(tmp_path)), "list") == ["a", "b"]
     with pytest.raises(NotCanonical, match="expected each manifest once, found 'a' twice"):
-        read_manifest_list(Folder(str(tmp_path), storage=Storage()), "list")
+        read_manifest_list(Folder(str(tmp_path)), "list")

@@ -107,8 +107,9 @@ def _records(
     """Decode the records of one block, which must fill it; fastavro sees at most the bytes that one record may have."""
     most = limits.max_record_bytes
     base, stream = 0, io.BytesIO(content[:most])
+    large = len(content) > most
     for i in range(count):
-        start = base + stream.tell()
+        start = base + stream.tell() if large else base
         try:
             try:
                 record = read(stream)

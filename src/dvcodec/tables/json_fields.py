@@ -52,12 +52,14 @@ def parse_json(
         LimitExceeded: too many values for its size, see `check_structure`.
     """
     check_structure(data, source, what)
-    with enough_memory(f"the values of the {what}", source):
-        try:
-            return json.loads(data if isinstance(data, str) else data.decode(), parse_constant=parse_constant)
-        except (ValueError, RecursionError) as err:
-            actual = f"{type(err).__name__}: {' '.join(str(err).split())}"[:120]
-            raise NotCanonical(what, source=source, expected="JSON", actual=actual) from None
+    try:
+        return json.loads(data if isinstance(data, str) else data.decode(), parse_constant=parse_constant)
+    except (ValueError, RecursionError) as err:
+        actual = f"{type(err).__name__}: {' '.join(str(err).split())}"[:120]
+        raise NotCanonical(what, source=source, expected="JSON", actual=actual) from None
+    except MemoryError:
+        with enough_memory(f"the values of the {what}", source):
+            raise
 
 
 def check_structure(data: bytes | str, source: str, what: str) -> int:

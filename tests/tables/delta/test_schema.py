@@ -90,7 +90,7 @@ def test_unknown_types_are_named_and_stop_only_their_column(name: str) -> None:
     ("text", "place"),
     [
         ("{", "schemaString: expected JSON"),
-        ("[" * 100_000, "schemaString: expected JSON"),
+        ("[" * 60_000, "schemaString: expected JSON"),
         ("[]", "schemaString: expected an object"),
         ("{}", "schemaString.fields: expected an array"),
         ('{"fields":[1]}', r"schemaString.fields\[0\]: expected an object"),
