@@ -54,4 +54,7 @@ def test_the_defaults_are_those_that_are_documented() -> None:
         "max_blob_bytes": 2**30,
         "max_manifest_bytes": 2**28,
         "max_keys": 2**28,
+        "max_base_work": 2**24,
+        "max_work_per_byte": 2**8,
+        "max_record_bytes": 2**21,
     }

@@ -134,8 +134,8 @@ CASES = [
             **avro_bombs(FLAT),
             "bombs that add up": lambda: avro_file(
                 {**FLAT, "fields": [{"name": "a", "type": "bytes"}]},
-                1,
-                bytes(cramjam.zstd.compress(zigzag(20 * MEGA) + bytes(20 * MEGA))),
+                20,
+                bytes(cramjam.zstd.compress((zigzag(MEGA) + bytes(MEGA)) * 20)),
                 "zstandard",
                 times=2,
             ),

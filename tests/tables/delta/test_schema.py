@@ -97,6 +97,7 @@ def test_unknown_types_are_named_and_stop_only_their_column(name: str) -> None:
         ('{"fields":[{"name":1}]}', r"schemaString.fields\[0\].name"),
         ('{"fields":[{"name":"a"},{"name":"A"}]}', r"schemaString.fields\[1\]: expected one column of a name"),
     ],
+    ids=lambda text: text[:9],
 )
 def test_invalid_schemas_are_refused(text: str, place: str) -> None:
     with pytest.raises(NotCanonical, match=f"line 3: {place}"):
