@@ -30,24 +30,22 @@ def ids(root: Path, column: str = "id") -> list[int]:
 
 DELTA = {
     "plain": ("", "", ""),
-    "partitioned": ("PARTITIONED BY (part)", "", ""),
     "mapped": (
         "PARTITIONED BY (part)",
-        "'delta.columnMapping.mode' = 'name'",
+        (
+            "'delta.columnMapping.mode' = 'name', 'delta.enableInCommitTimestamps' = 'true', "
+            "'delta.checkpointInterval' = '1', 'delta.checkpointPolicy' = 'v2'"
+        ),
         "ALTER TABLE delta.`{root}` RENAME COLUMN name TO called",
     ),
-    "row tracking": ("", "'delta.enableRowTracking' = 'true'", ""),
-    "in-commit timestamps": ("", "'delta.enableInCommitTimestamps' = 'true'", ""),
-    "checkpoints": ("", "'delta.checkpointInterval' = '1', 'delta.checkpointPolicy' = 'v2'", ""),
-    "checkpoints without JSON": (
-        "",
+    "row tracking": (
+        "CLUSTER BY (id)",
         (
-            "'delta.checkpointInterval' = '1', 'delta.checkpoint.writeStatsAsJson' = 'false', "
-            "'delta.checkpoint.writeStatsAsStruct' = 'true'"
+            "'delta.enableRowTracking' = 'true', 'delta.checkpointInterval' = '1', "
+            "'delta.checkpoint.writeStatsAsJson' = 'false', 'delta.checkpoint.writeStatsAsStruct' = 'true'"
         ),
         "",
     ),
-    "clustered": ("CLUSTER BY (id)", "", ""),
 }
 """Layout, properties, and a change before the deletes."""
 VALUES = "SELECT id, 'p' || id % 3 AS part, 'row ' || id AS name, CAST(id AS DECIMAL(30, 4)) / 7 AS price"
