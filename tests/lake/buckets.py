@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,6 +15,7 @@ from lake.servers import Server
 if TYPE_CHECKING:
     from obstore.store import ObjectStore, RetryConfig
 
+_NUMBERS = itertools.count(1)
 FEW_RETRIES: RetryConfig = {
     "max_retries": 2,
     "retry_timeout": timedelta(seconds=20),
@@ -87,3 +89,10 @@ def bucket_of(server: Server, name: str, proxy: Proxy | None = None) -> Bucket:
     if server.name == "fake-gcs-server":
         return Bucket("gs", name, server, server.gcs_options(url), proxy)
     return Bucket("s3", name, server, server.s3_options(url), proxy)
+
+
+def fresh(server: Server, proxy: Proxy | None = None) -> Bucket:
+    """Make an empty bucket on a server, with a name that no other test of this process has."""
+    name = f"lake-{next(_NUMBERS)}"
+    server.make_bucket(name)
+    return bucket_of(server, name, proxy)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -14,12 +13,11 @@ import pytest
 
 from interop.driver import need
 from lake import servers
-from lake.buckets import Bucket, bucket_of
+from lake.buckets import Bucket, fresh
 from lake.proxy import Proxy
 from lake.servers import NOWHERE, Server
 
 HERE = Path(__file__).parent
-NUMBERS = itertools.count(1)
 # moto is a package of the group `lake`, which the environments for other Pythons lack: their runs leave out `interop`.
 S3 = ["versitygw", pytest.param("moto", marks=pytest.mark.interop)]
 WRITABLE = [*S3, "azurite"]
@@ -82,12 +80,6 @@ def proxy_before() -> Iterator[Callable[[Server], Proxy]]:
             return started[server.url]
 
         yield find
-
-
-def fresh(server: Server, proxy: Proxy | None = None) -> Bucket:
-    name = f"lake-{next(NUMBERS)}"
-    server.make_bucket(name)
-    return bucket_of(server, name, proxy)
 
 
 def buckets_of(*servers: object, proxied: bool = False) -> Any:

@@ -12,8 +12,7 @@ from dvcodec.io import Storage
 from dvcodec.tables import open_table
 from dvcodec.tables.deleting import committer
 from dvcodec.tables.deleting.run import Deletion, run
-from lake.buckets import Bucket
-from lake.conftest import fresh
+from lake.buckets import Bucket, fresh
 from lake.proxy import Fault, Proxy
 from lake.servers import Server
 from samples import delta_log

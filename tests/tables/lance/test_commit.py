@@ -25,6 +25,7 @@ from dvcodec.tables.lance.commit import LanceCommitter, committer
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.new_files import new_files
 from interop.driver import need
+from tables.lance.racer import delete_keys
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -402,27 +403,13 @@ def test_a_rival_at_the_very_end_is_a_conflict(tmp_path: Path, monkeypatch: pyte
     assert not [name for name in stored(path) if ".manifest-" in name or name.startswith("_deletions")]
 
 
-def _deleter(path: str, turns: int, first: int, ours: bool) -> None:
-    """Delete `turns` keys from `first` on, one a commit, until each is in."""
-    for key in range(first, first + turns):
-        while True:
-            try:
-                if ours:
-                    delete(path, lambda one, key=key: one == key)  # type: ignore[misc]
-                else:
-                    dataset(path).delete(f"key = {key}")
-            except (CommitConflict, OSError):
-                continue
-            break
-
-
 def test_a_race_loses_no_delete(tmp_path: Path) -> None:
     path, turns = str(tmp_path / "t"), 4
     make(tmp_path / "t")
     context = multiprocessing.get_context("spawn")
     # Overlapping fragments; the second and third delete the same keys.
     starts = [(0, True), (40, True), (40, True), (70, False)]
-    found = [context.Process(target=_deleter, args=(path, turns, first, ours)) for first, ours in starts]
+    found = [context.Process(target=delete_keys, args=(path, turns, first, ours)) for first, ours in starts]
     for process in found:
         process.start()
     for process in found:
@@ -459,7 +446,7 @@ def test_a_lost_answer_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert delete(path, lambda key: key == 6) == 2
     assert 6 not in keys_of(dataset(path))
     monkeypatch.setattr(LocalStore, "put_if_absent", unanswered(done=False))
-    with pytest.raises(CommitUnknown, match="not answered"):
+    with pytest.raises(CommitUnknown, match="did not answer"):
         delete(path, lambda key: key == 7)
     assert 7 in keys_of(dataset(path))
 
