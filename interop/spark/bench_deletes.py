@@ -85,7 +85,7 @@ def delete(spark: SparkSession, folder: Path, table: str, where: str) -> dict[st
 
 def main(folder: Path) -> None:
     with os.fdopen(os.dup(1), "w") as answers:
-        os.dup2(2, 1)  # what Spark says there is no answer
+        os.dup2(2, 1)  # output of Spark is not an answer
         spark = session(folder)
         for line in sys.stdin:
             command = json.loads(line)

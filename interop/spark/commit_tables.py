@@ -30,7 +30,7 @@ ENGINES: dict[str, dict[str, Callable[..., Any]]] = {
 
 def main(folder: Path) -> None:
     with os.fdopen(os.dup(1), "w") as answers:
-        os.dup2(2, 1)  # what Spark says there is no answer
+        os.dup2(2, 1)  # output of Spark is not an answer
         place = Place(session(folder), folder)
         for line in sys.stdin:
             command = json.loads(line)

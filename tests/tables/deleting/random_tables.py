@@ -171,4 +171,4 @@ FORMATS: dict[str, tuple[Callable[[Path, Sequence[pa.Table]], None], Callable[[P
     "lance": (make_lance, read_lance),
     "paimon": (make_paimon, None),
 }
-"""What makes a table, and what reads it, which for Paimon is no library of this environment."""
+"""What makes a table, and what reads it; this environment has no library that reads Paimon."""

@@ -43,7 +43,7 @@ class Backoff:
         """Wait before the next try.
 
         Raises:
-            CommitConflict, FileNotFoundError: `conflict`, if there is no next one.
+            CommitConflict, FileNotFoundError: `conflict`, if no tries are left.
         """
         self.lost += 1
         if self.lost > retries.number or (time.monotonic() - self._start) * 1000 > retries.total_ms:

@@ -32,7 +32,7 @@ _MICROSECONDS = 999
 """That a time may be beyond its millisecond."""
 _GREGORIAN_YEARS = 1583
 _ENDS = "\ufffd\U0010ffff"
-"""What writers put behind text that they cut off, so that it is no less."""
+"""What writers append to truncated text, so that it stays an upper bound."""
 
 
 def parse_statistics(text: Any) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ class Place(ABC):
     """Knows which metadata file of a table is current: a folder, or a catalog.
 
     Attributes:
-        knows_newest: whether there is no doubt about it, whatever files there are.
+        knows_newest: whether it is certain which file is current, regardless of the files in the folder.
     """
 
     knows_newest: bool = False
