@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,17 @@ from lake.servers import NOWHERE, Server
 
 HERE = Path(__file__).parent
 # moto is a package of the group `lake`, which the environments for other Pythons lack: their runs leave out `interop`.
-S3 = ["versitygw", pytest.param("moto", marks=pytest.mark.interop)]
+MOTO = pytest.param("moto", marks=pytest.mark.interop)
+S3 = ["versitygw", MOTO]
 WRITABLE = [*S3, "azurite"]
 ALL = [*WRITABLE, "fake_gcs"]
 STARTED_BY: dict[str, tuple[Callable[[], AbstractContextManager[Server]], Callable[[], bool], str]] = {
     "versitygw": (servers.versitygw, servers.VERSITYGW.is_file, "versitygw (make interop-servers)"),
+    "versitygw that closes": (
+        partial(servers.versitygw, keeps_connections=False),
+        servers.VERSITYGW.is_file,
+        "versitygw (make interop-servers)",
+    ),
     "moto": (servers.moto, servers.has_moto, "moto's server (group lake)"),
     "azurite": (servers.azurite, servers.has_azurite, "Azurite (make interop-servers)"),
     "fake_gcs": (servers.fake_gcs, servers.FAKE_GCS.is_file, "fake-gcs-server (make interop-servers)"),
@@ -97,6 +104,8 @@ def buckets_of(*servers: object, proxied: bool = False) -> Any:
 
 s3, proxied_s3 = buckets_of(*S3), buckets_of(*S3, proxied=True)
 """Of each server of the S3 protocol."""
+s3_of_pyarrow = buckets_of("versitygw that closes", MOTO)
+"""Of each server of the S3 protocol, such that pyarrow can write to it."""
 writable, proxied_writable = buckets_of(*WRITABLE), buckets_of(*WRITABLE, proxied=True)
 """Of every server that obstore can write to."""
 bucket, proxied = buckets_of(*ALL), buckets_of(*ALL, proxied=True)

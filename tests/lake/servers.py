@@ -148,8 +148,12 @@ def moto() -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def versitygw() -> Iterator[Server]:
-    """versitygw over a temporary folder (`make interop-servers`). It checks signatures, and keeps connections."""
+def versitygw(*, keeps_connections: bool = True) -> Iterator[Server]:
+    """versitygw over a temporary folder (`make interop-servers`). It checks signatures.
+
+    It has to close connections for clients on the C++ SDK of AWS (pyarrow): on a connection that is kept, the request
+    after the first multipart upload is often answered with "400, An error occurred when parsing the HTTP request".
+    """
 
     def command(port: int, folder: Path) -> list[str]:
         keys = ["--access", KEY_ID, "--secret", SECRET, "--region", REGION]
@@ -157,7 +161,9 @@ def versitygw() -> Iterator[Server]:
         beside = [] if _has_attributes(folder) else ["--sidecar", str(folder.parent / "beside")]
         if beside:
             Path(beside[1]).mkdir(exist_ok=True)
-        serving = ["--port", f"127.0.0.1:{port}", "--keep-alive", "--quiet", "--health", "/health"]
+        serving = ["--port", f"127.0.0.1:{port}", "--quiet", "--health", "/health"]
+        if keeps_connections:
+            serving.append("--keep-alive")
         return [str(VERSITYGW), *keys, *serving, "posix", *beside, str(folder)]
 
     with _running("versitygw", command, "/health") as server:

@@ -30,10 +30,11 @@ def test_a_table_of_deltalake(s3: Bucket) -> None:
     assert audit(open_table(load())).ok
 
 
-def test_a_table_of_a_catalog(s3: Bucket, tmp_path: Path) -> None:
+def test_a_table_of_a_catalog(s3_of_pyarrow: Bucket, tmp_path: Path) -> None:
     """The catalog's properties are pyiceberg's, and nothing else names the store."""
     pytest.importorskip("sqlalchemy")
     sql = pytest.importorskip("pyiceberg.catalog.sql")
+    s3 = s3_of_pyarrow
     properties = {
         "s3.endpoint": s3.options["aws_endpoint_url"],
         "s3.access-key-id": s3.options["aws_access_key_id"],
