@@ -9,7 +9,7 @@ RELEASE ?= .venv-release
 CONSTRAINTS ?= constraints/ci.txt
 LOWEST_CONSTRAINTS ?= constraints/spark-lowest.txt
 
-.PHONY: demo test lint typecheck unit engines spark spark-connect spark-lowest interop interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests bench-deletes races fuzz-short docs site pins release-check clean
+.PHONY: demo test lint typecheck unit engines spark spark-connect spark-lowest interop interop-long interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests bench-deletes races fuzz-short docs site pins release-check clean
 
 # The two installations below leave a stamp, so that they are skipped the second time.
 $(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
@@ -52,21 +52,22 @@ typecheck: $(VENV)/.dev
 unit: $(VENV)/.dev ## tests that need no other program, server or Spark
 	$(BIN)/pytest -n auto --dist loadgroup -m "not interop and not lake and not spark"
 
-# `interop` runs all Spark tests in a classic session of the newest pyspark. This repeats those of jobs, functions and
-# sources.
-SPARK_TESTS := $(foreach room,apply audit build change explode functions paths source_read source_write union,tests/spark/test_$(room).py)
-
+# `interop` runs all Spark tests in a classic session of the newest pyspark. This repeats what its version or Connect may
+# change.
 spark: $(VENV)/.dev $(LOWEST)/.installed ## over Spark Connect, and on the lowest pyspark
 	$(MAKE) --no-print-directory -j2 --output-sync=target spark-connect spark-lowest
 
 spark-connect:
-	DVCODEC_SPARK=connect $(BIN)/pytest $(SPARK_TESTS)
+	DVCODEC_SPARK=connect $(BIN)/pytest -m everywhere tests/spark
 
 spark-lowest:
-	DVCODEC_SPARK=classic $(LOWEST)/bin/pytest $(SPARK_TESTS) tests/spark/test_zap_source.py
+	DVCODEC_SPARK=classic $(LOWEST)/bin/pytest -m everywhere tests/spark
 
 interop: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark interop-servers ## against other implementations, servers of object stores, and Spark
 	$(BIN)/pytest -n auto --dist loadgroup -m "interop or lake or spark"
+
+interop-long: ## the same against more data: all tables, 10,000 sets of rows, 200 segments of each version
+	DVCODEC_LONG=1 DVCODEC_RACE_COMMITS=200 $(MAKE) interop
 
 interop-java: interop/java/target/classpath.txt interop/java/paimon/newest/target/classpath.txt
 

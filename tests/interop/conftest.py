@@ -84,8 +84,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[Key, MadeTable]:
     return make_tables(tmp_path_factory.mktemp("connectors"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
-    """The engines of Spark that commit and read, one program for a module."""
+    """The engines of Spark that commit and read: one program, whose first statements are its slowest."""
     with running(tmp_path_factory.mktemp("engines")) as found:
         yield found

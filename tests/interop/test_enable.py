@@ -25,10 +25,15 @@ TABLES = {
         "'delta.enableChangeDataFeed' = 'false', 'delta.constraints.positive' = 'id >= 0'",
         "PARTITIONED BY (part)",
     ),
-    "mapped": (COLUMNS, "'delta.columnMapping.mode' = 'name'", "PARTITIONED BY (part)"),
-    "tracked": (COLUMNS, "'delta.enableRowTracking' = 'true', 'delta.checkpointInterval' = '1'", ""),
-    "ntz and times": (f"{COLUMNS}, at TIMESTAMP_NTZ", "'delta.enableInCommitTimestamps' = 'true'", ""),
-    "clustered": (COLUMNS, "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '1'", "CLUSTER BY (id)"),
+    "tracked": (
+        f"{COLUMNS}, at TIMESTAMP_NTZ",
+        (
+            "'delta.columnMapping.mode' = 'name', 'delta.enableRowTracking' = 'true', "
+            "'delta.enableInCommitTimestamps' = 'true', "
+            "'delta.checkpointPolicy' = 'v2', 'delta.checkpointInterval' = '1'"
+        ),
+        "CLUSTER BY (id)",
+    ),
 }
 """Columns, properties and layout."""
 

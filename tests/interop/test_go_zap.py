@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from dvcodec.zap import Segment, write_segment
+from interop.amounts import DOCUMENT_SETS, MERGES
 from interop.driver import Go, GoError
 from interop.zap_bench import CHANCE_FROM, Bench, Input, dump_command, dumped, findings, merged
 from interop.zap_cases import Json, chunked_set, document_set, full_set
@@ -26,7 +27,6 @@ VERSIONS = range(11, 18)
 FACTOR, BALANCED_FROM, NORM_IS_LENGTH_FROM, SYNONYMS_FROM, NESTED_FROM = 11, 14, 15, 16, 17
 CHANGED = (11, 14, 15, 17)
 """Versions whose postings, norms or sections differ from those of the version before."""
-SETS, MERGES = 200, (50, 30)
 """Random segments of each such version; merges of some, and merges of those and of merges. A quarter of the others."""
 Programs = Callable[[int | str], Go]
 
@@ -89,7 +89,7 @@ def bench(go: Programs, version: int, folder: Path) -> Bench:
 def test_segments_of_random_documents_equal_gos(go: Programs, tmp_path: Path, version: int) -> None:
     dice = random.Random(version)
     made = bench(go, version, tmp_path)
-    for seed in range(SETS if version in CHANGED else SETS // 4):
+    for seed in range(DOCUMENT_SETS if version in CHANGED else DOCUMENT_SETS // 4):
         given = document_set(version, seed, mergeable=seed % 4 > 0)
         made.write(f"{seed}", given, documents(given), dice.choice([None, None, 1, 2, 7, 1024]))
     assert made.compare() == {}

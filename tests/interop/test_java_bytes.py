@@ -11,18 +11,17 @@ from dvcodec.core.frame import FRAME_OVERHEAD, Magic
 from dvcodec.core.roaring import serialize, walk
 from dvcodec.core.roaring64 import encode as encode64
 from dvcodec.core.vector import encode_payload
+from interop.amounts import ROW_SETS
 from interop.cases import Positions, high_row_sets, row_sets, unique
 from interop.driver import Java
 from interop.expect import assert_read, seen_by_for_each
 
 pytestmark = pytest.mark.interop
 
-CASES = 10_000
-
 
 @pytest.fixture(scope="module")
 def cases() -> list[Positions]:
-    return row_sets(CASES, seed=20240917)
+    return row_sets(ROW_SETS, seed=20240917)
 
 
 @pytest.fixture(scope="module")

@@ -11,20 +11,20 @@ import pytest
 
 from dvcodec import DecodeError, RowSet, paimon
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
+from interop.amounts import ROW_SETS
 from interop.cases import Positions, row_sets
 from interop.driver import JavaPaimon
 from interop.expect import assert_read
 
 pytestmark = pytest.mark.interop
 
-CASES = 10_000
 OLD_CASES = 1_000
 """For 0.9, which writes a vector by writing a file."""
 
 
 @pytest.fixture(scope="module")
 def cases() -> list[Positions]:
-    return row_sets(CASES, seed=31)
+    return row_sets(ROW_SETS, seed=31)
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from dvcodec import RowSet, paimon
+from interop.amounts import ROW_SETS
 from interop.cases import Positions, row_sets
 from interop.driver import PyPaimon
 
 pytestmark = pytest.mark.interop
 
-CASES = 10_000
 MOST = 600
 """Positions of most cases: pypaimon adds them one by one."""
 FILES = [4000, 1500, 10]
@@ -26,7 +26,7 @@ DELETES = [[3, 4, 500, 777], [100, 101, 102, 4003, 5499], list(range(1000, 2000)
 def cases() -> list[Positions]:
     """Row sets below 2**31; one in twenty is large enough for bitsets."""
     found = []
-    for i, rows in enumerate(row_sets(CASES, seed=4)):
+    for i, rows in enumerate(row_sets(ROW_SETS, seed=4)):
         low = rows[rows < 2**31]
         start = (i * 7919) % max(len(low) - MOST, 1)
         found.append(low if i % 20 == 0 else low[start : start + MOST])
@@ -36,7 +36,7 @@ def cases() -> list[Positions]:
 def test_vectors_equal_pypaimons(pypaimon: PyPaimon, cases: list[Positions]) -> None:
     theirs = pypaimon.encode("", cases)
     ours = [paimon.encode(RowSet(case), run_optimize=False) for case in cases]
-    assert [i for i in range(CASES) if theirs[i] != ours[i]] == []
+    assert [i for i in range(ROW_SETS) if theirs[i] != ours[i]] == []
     assert sum(len(case) > 4096 for case in cases) > 100
     for case, data in zip(cases[::10], theirs[::10], strict=True):
         assert paimon.decode(data) == RowSet(case)

@@ -28,9 +28,7 @@ def delete(bucket: Bucket, url: str, first: int) -> Deletion:
     return run(committer(table), Where("id", lambda number: number >= first))
 
 
-@pytest.mark.parametrize(
-    ("server", "writers"), [("versitygw", 2), ("versitygw", 8), pytest.param("moto", 2, marks=pytest.mark.interop)]
-)
+@pytest.mark.parametrize(("server", "writers"), [("versitygw", 8), pytest.param("moto", 2, marks=pytest.mark.interop)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_races(server_named: Callable[[str], Server], tmp_path: Path, kind: str, server: str, writers: int) -> None:
     bucket = fresh(server_named(server))

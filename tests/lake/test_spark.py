@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import pytest
 
 from dvcodec import RowSet, iceberg, zap
 from lake.buckets import Bucket
+from spark.sessions import environment, set_up
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,17 +41,8 @@ def spark() -> Iterator[SparkSession]:
 
     from dvcodec.spark import register
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    set_up()
     builder = SparkSession.builder.appName("dvcodec lake tests").master("local[2]")
-    for key, value in {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "2g",  # of the JVM, which the tests in tests/spark go on with
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }.items():
-        builder = builder.config(key, value)
     session = builder.getOrCreate()
     register(session)
     yield session
@@ -336,11 +327,7 @@ SCRIPT = """
 import logging, sys
 from pyspark.sql import SparkSession
 from dvcodec.spark import register
-conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executorEnv.DVCODEC_LOG": "info"}
-builder = SparkSession.builder.master("local[2]")
-for key, value in conf.items():
-    builder = builder.config(key, value)
+builder = SparkSession.builder.master("local[2]").config("spark.executorEnv.DVCODEC_LOG", "info")
 spark = builder.getOrCreate()
 register(spark)
 print("rows", spark.read.format("dvcodec").load(sys.argv[1]).count())
@@ -352,10 +339,9 @@ def test_environment_and_counts(counted_s3: Bucket, many: Path) -> None:
     url = counted_s3.upload(many)
     names = {"aws_access_key_id", "aws_secret_access_key", "aws_region", "aws_endpoint_url", "aws_allow_http"}
     given = {name.upper(): value for name, value in counted_s3.options.items() if name in names}
-    logged = {"PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, f"{url}/t"],
-        env=os.environ | given | logged,
+        env=environment() | given,
         capture_output=True,
         text=True,
         timeout=500,

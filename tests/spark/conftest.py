@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+from spark.sessions import set_up
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,7 @@ if importlib.util.find_spec("pyspark") is None:
 
 
 GROUPS = {
-    "spark-processes": ("demo", "docs", "source_faults", "standalone"),
+    "spark-processes": ("docs", "source_faults", "standalone"),
     "spark-sources": ("functions", "paths", "source_read", "source_write", "zap_source"),
 }
 """Tests that start processes of their own, and tests of functions and sources; the others test jobs."""
@@ -40,24 +41,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("default"))
 
 
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Two cores, tasks tried up to four times as on a cluster, few shuffle partitions."""
+    """Two cores, tasks tried up to four times as on a cluster. Plans are compiled over Spark Connect only."""
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    set_up()
     builder = SparkSession.builder.appName("dvcodec tests")
     where = "local[2,4]"
     builder = builder.remote(where) if MODE == "connect" else builder.master(where)
-    for key, value in {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # jobs are short: start soon
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-    }.items():
+    for key, value in COMPILED.items() if MODE == "connect" else ():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     yield session

@@ -97,6 +97,7 @@ def ids(df: DataFrame) -> set[int]:
     return set(found)
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("strategy", ["broadcast", "shuffle", "auto"])
 def test_rows_that_live_and_rows_that_do_not(strategy: Any, spark: SparkSession, table: str, files: list[str]) -> None:
     rows = deletes(files)
@@ -109,6 +110,7 @@ def test_rows_that_live_and_rows_that_do_not(strategy: Any, spark: SparkSession,
     assert ids(deleted(df, dvs, strategy=strategy)) == kept(files, rows, keep=False)
 
 
+@pytest.mark.everywhere
 def test_filters_and_projections_on_top_and_below(spark: SparkSession, table: str, files: list[str]) -> None:
     rows = deletes(files, 2)
     want = kept(files, rows)
@@ -270,6 +272,7 @@ def test_vectors_that_are_not_valid_fail(spark: SparkSession, files: list[str]) 
             apply(df, broken, strategy=strategy).count()
 
 
+@pytest.mark.everywhere
 def test_arguments(spark: SparkSession, files: list[str], tmp_path: Path) -> None:
     df, dvs = spark.read.parquet(files[0]), vectors(spark, {files[0]: RowSet([1])})
     for arguments in ({"strategy": "x"}, {"match": "x"}, {"unmatched": "x"}):
@@ -284,6 +287,7 @@ def test_arguments(spark: SparkSession, files: list[str], tmp_path: Path) -> Non
         unmatched(df, dvs.drop("data_file"))
 
 
+@pytest.mark.everywhere
 def test_columns_called_like_spark_s_own(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"_metadata": np.arange(10), "key": np.arange(10), "words": np.arange(10)}), path)

@@ -36,6 +36,7 @@ def rows_of(df: DataFrame) -> list[dict[str, Any]]:
     return [row.asDict(recursive=True) for row in df.collect()]
 
 
+@pytest.mark.everywhere
 def test_paths(spark: SparkSession, tmp_path: Path) -> None:
     made = lake(tmp_path)
     damaged = bytearray((tmp_path / "c%.puffin").read_bytes())
@@ -55,6 +56,7 @@ def test_paths(spark: SparkSession, tmp_path: Path) -> None:
             assert tuple(row["containers"].values()) == tuple(rows.containers)
 
 
+@pytest.mark.everywhere
 def test_places(spark: SparkSession, tmp_path: Path) -> None:
     made = lake(tmp_path)
     places: list[tuple[object, ...]] = []

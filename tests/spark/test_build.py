@@ -27,6 +27,7 @@ def collected(df: DataFrame) -> dict[str, bytes]:
     return {row["data_file"]: bytes(row["dv"]) for row in found}
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_strategy_gives_the_bytes_of_plain_python(order: str, spark: SparkSession, tmp_path: Path) -> None:
     table = rows(order)
@@ -50,6 +51,7 @@ def test_a_plan_keeps_each_data_file_in_one_task(spark: SparkSession, tmp_path: 
         spark.conf.set("spark.sql.shuffle.partitions", "4")
 
 
+@pytest.mark.everywhere
 def test_files_are_split_at_row_groups(spark: SparkSession, tmp_path: Path) -> None:
     table = rows("random")
     folder = write(tmp_path / "deletes", table, parts=2, row_group=500)
@@ -72,6 +74,7 @@ def test_nothing_gives_nothing(spark: SparkSession) -> None:
         assert collected(build_vectors(df, strategy=strategy)) == {}  # type: ignore[arg-type]
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
@@ -84,6 +87,7 @@ def test_columns_of_other_types(schema: str, message: str, spark: SparkSession) 
         build_vectors(spark.createDataFrame([], schema))
 
 
+@pytest.mark.everywhere
 def test_arguments(spark: SparkSession) -> None:
     df = spark.createDataFrame([], "file_path string, pos long")
     with pytest.raises(UsageError, match="no strategy 'fast'"):
@@ -119,6 +123,7 @@ def test_parquet_without_the_columns(spark: SparkSession, tmp_path: Path) -> Non
     assert collected(found) == {"a": iceberg.encode(RowSet([1]))}
 
 
+@pytest.mark.everywhere
 def test_merge_unites_vectors_and_positions(spark: SparkSession, tmp_path: Path) -> None:
     old, new = rows("random", 5_000, seed=2), rows("clustered", 5_000, seed=3)
     first = build_vectors(spark.read.parquet(write(tmp_path / "old", old)))

@@ -15,6 +15,7 @@ from dvcodec.spark import jobs, register
 from dvcodec.spark.jobs import build
 from dvcodec.spark.sources import read_manifest
 from samples.position_rows import reference, rows, write
+from spark.sessions import environment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +29,6 @@ def faulty(plan: Plan, marker: Path, how: str) -> Plan:
     path = str(marker)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import os
         import signal
 
         def broken() -> Iterator[pa.RecordBatch]:
@@ -113,11 +113,7 @@ from dvcodec.spark import register
 from dvcodec.spark.jobs import build
 
 deletes, lake, shuffled, marker = sys.argv[1:]
-os.environ["PYSPARK_PYTHON"] = sys.executable
-builder = SparkSession.builder.master("local[2]").config("spark.local.dir", shuffled)
-for name in ("host", "bindAddress"):
-    builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
-spark = builder.config("spark.ui.enabled", "false").getOrCreate()
+spark = SparkSession.builder.master("local[2]").config("spark.local.dir", shuffled).getOrCreate()
 register(spark)
 union = build._union
 
@@ -147,9 +143,8 @@ def test_a_stage_whose_shuffled_vectors_are_lost_is_repeated(spark: SparkSession
     shuffled.mkdir()
     program = tmp_path / "losing.py"
     program.write_text(LOSING)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     command = [sys.executable, str(program), *map(str, (deletes, lake, shuffled, marker))]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "FetchFailed" in done.stderr
     assert marker.read_text().count("shuffle_") > 1

@@ -49,6 +49,7 @@ def two_states() -> tuple[dict[str, RowSet], dict[str, RowSet]]:
     return old, new
 
 
+@pytest.mark.everywhere
 def test_diff(spark: SparkSession) -> None:
     old, new = two_states()
     df = diff(frames(spark, old).repartition(3), frames(spark, new))
@@ -121,6 +122,7 @@ def rows_to_convert() -> dict[str, RowSet]:
     }
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("source", [iceberg.encode, delta.encode, native, paimon.encode])
 def test_convert(source: Encode, spark: SparkSession) -> None:
     rows = rows_to_convert()

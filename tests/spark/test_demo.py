@@ -1,4 +1,4 @@
-"""`dvcodec spark-demo` as a user runs it, on fewer rows; and where its Java comes from."""
+"""Where the Java of `dvcodec spark-demo` comes from. `make demo` and .ci/run run the demo itself."""
 
 from __future__ import annotations
 
@@ -13,24 +13,6 @@ import pytest
 
 from dvcodec import UsageError
 from dvcodec.spark.java import ensure_java
-
-# A session of its own: not with what this process has set for its Spark.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-
-
-@pytest.mark.skipif(os.environ.get("DVCODEC_SPARK") == "connect", reason="the demo starts a classic session")
-def test_the_demo_runs(tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from dvcodec.cli.spark_demo import run; run(Path(sys.argv[1]), 30_000)"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "out put")]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "CodeGenerator" not in done.stderr, "Java compiles no method of more than 64 KiB"
-    assert "of 30,000 rows live." in done.stdout
-    for words in ("audited them", "applied them", "merged into", "converted to delta", "converted to paimon32"):
-        assert words in done.stdout
-    assert [path.suffix for path in (tmp_path / "out put" / "delta").glob("[!_.]*")] == [".bin"]
 
 
 def no_java_home(monkeypatch: pytest.MonkeyPatch) -> None:

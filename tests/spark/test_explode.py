@@ -41,6 +41,7 @@ def vectors(spark: SparkSession, rows: dict[str, RowSet]) -> DataFrame:
     return spark.createDataFrame(data, "data_file string, dv binary")
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("max_rows", [1 << 20, 1_000])
 def test_positions(max_rows: int, spark: SparkSession) -> None:
     rows = samples()
@@ -52,6 +53,7 @@ def test_positions(max_rows: int, spark: SparkSession) -> None:
         assert positions[names == name].tolist() == one.to_numpy().tolist(), name
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("max_rows", [1 << 20, 1_000])
 def test_ranges(max_rows: int, spark: SparkSession) -> None:
     rows = samples()
@@ -91,6 +93,7 @@ def test_ranges_go_on_over_many_containers() -> None:
     assert np.concatenate(list(_ranges_of_one(vectors, 0))).tolist() == one.ranges().tolist()
 
 
+@pytest.mark.everywhere
 def test_there_and_back(spark: SparkSession) -> None:
     table = position_rows("clustered", 5_000)
     df = spark.createDataFrame(table)

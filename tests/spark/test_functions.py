@@ -145,6 +145,7 @@ def by_case(found: DataFrame) -> list[Row]:
 # ---------------------------------------------------------------------- in Spark
 
 
+@pytest.mark.everywhere
 def test_what_vectors_hold(vectors: DataFrame) -> None:
     """All in one plain select; names and columns alike."""
     found = by_case(
@@ -168,6 +169,7 @@ def test_what_vectors_hold(vectors: DataFrame) -> None:
         assert row["check"] == {"ok": True, "crc_ok": True, "cardinality": len(positions), "error": None}
 
 
+@pytest.mark.everywhere
 def test_rows_joined_with_vectors(spark: SparkSession, vectors: DataFrame) -> None:
     rng = np.random.default_rng(1)
     asked: list[tuple[int, int | None]] = []
@@ -186,6 +188,7 @@ def test_rows_joined_with_vectors(spark: SparkSession, vectors: DataFrame) -> No
         assert deleted == (None if rows_deleted is None or pos is None else pos in rows_deleted)
 
 
+@pytest.mark.everywhere
 def test_unions_of_groups(spark: SparkSession) -> None:
     sets = [(i % 4, positions, dv) for i, (positions, dv) in enumerate(cases())]
     frame = frame_of(spark, [*((key, dv) for key, _, dv in sets), (9, None), (9, None)], "key int, dv binary")
@@ -196,6 +199,7 @@ def test_unions_of_groups(spark: SparkSession) -> None:
     assert found == {**expected, 9: None}
 
 
+@pytest.mark.everywhere
 def test_differences(spark: SparkSession) -> None:
     found = [*[case for case in cases() if case[0]][::2], ([], framed([])), (None, None)]
     pairs = [(a, b) for a in found for b in found][::3]
@@ -211,6 +215,7 @@ def test_differences(spark: SparkSession) -> None:
     assert len(rows) == len(pairs)
 
 
+@pytest.mark.everywhere
 def test_encoding(spark: SparkSession) -> None:
     rng = np.random.default_rng(3)
     narrow = [None if rows is None else rows for rows in [None, *row_sets()[:7], None]]
@@ -232,6 +237,7 @@ def test_encoding(spark: SparkSession) -> None:
         assert row["ints"] == framed([1, 2])
 
 
+@pytest.mark.everywhere
 def test_aggregates_and_lists_go_together(spark: SparkSession) -> None:
     """Positions to vectors to one vector to what is new: as one would write it."""
     rows = [(f"f{n % 3}", n * n % 997, n % 2) for n in range(900)]
@@ -267,6 +273,7 @@ def test_vectors_that_are_corrupt(spark: SparkSession) -> None:
     assert "00 00 00 28 d1 d3 39 64" in str(caught.value)
 
 
+@pytest.mark.everywhere
 def test_functions_of_the_users_own(spark: SparkSession, vectors: DataFrame) -> None:
     """Pandas UDFs and maps over batches that import dvcodec."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import functions as sf
 
 from dvcodec.io.file_key import decoded_key
@@ -69,6 +70,7 @@ PLAIN = [
 ]
 
 
+@pytest.mark.everywhere
 def test_spark_spells_real_files_so(spark: SparkSession, tmp_path: Path) -> None:
     made = {}
     for i, letter in enumerate(ASCII + OTHERS):
@@ -99,6 +101,7 @@ def test_what_is_encoded_is_what_java_takes_for_spaces_and_controls() -> None:
         assert paths.match_key(paths.file_uri_of(f"/x{letter}y"), uri=True) == f"/x{letter}y"
 
 
+@pytest.mark.everywhere
 def test_columns_say_what_the_functions_say(spark: SparkSession) -> None:
     uris = [paths.file_uri_of(path) for path in PLAIN]
     rows = [(i, path, uri) for i, (path, uri) in enumerate(zip(PLAIN, uris, strict=True))]

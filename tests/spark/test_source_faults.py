@@ -23,6 +23,7 @@ from dvcodec.spark import register
 from dvcodec.spark.sources import read_manifest, vacuum
 from dvcodec.spark.sources.options import WriteOptions
 from dvcodec.spark.sources.writer import VectorWriter, Written
+from spark.sessions import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -294,11 +295,7 @@ from dvcodec import RowSet, iceberg
 from dvcodec.spark import register
 
 folder = sys.argv[1]
-os.environ["PYSPARK_PYTHON"] = sys.executable
-builder = SparkSession.builder.master("local[1]")
-for name in ("host", "bindAddress"):
-    builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
-spark = builder.config("spark.ui.enabled", "false").getOrCreate()
+spark = SparkSession.builder.master("local[1]").getOrCreate()
 register(spark)
 
 def slowly(batches):
@@ -321,11 +318,10 @@ def test_a_driver_that_dies_before_the_commit(tmp_path: Path) -> None:
     """It is killed with the JVM: nothing is committed, and `vacuum` takes away what is left."""
     folder, program = tmp_path / "out", tmp_path / "driver.py"
     program.write_text(DRIVER)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
     log = tmp_path / "log"
     with log.open("w") as said:
         command = [sys.executable, str(program), str(folder)]
-        driver = subprocess.Popen(command, env=environment, start_new_session=True, stdout=said, stderr=said)
+        driver = subprocess.Popen(command, env=environment(), start_new_session=True, stdout=said, stderr=said)
     try:
         for _ in range(900):
             assert driver.poll() is None, log.read_text()[-2000:]

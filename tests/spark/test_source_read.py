@@ -107,6 +107,7 @@ def containers_of(own_vectors: Path) -> list[Path]:
 # ---------------------------------------------------------------------- what is in the files
 
 
+@pytest.mark.everywhere
 def test_real_files(spark: SparkSession, own_vectors: Path) -> None:
     paths = containers_of(own_vectors)
     assert_same(rows_of(read(spark, *paths)), list(plainly(*paths)))
@@ -138,6 +139,7 @@ def test_damaged_files(spark: SparkSession, own_vectors: Path, tmp_path: Path) -
     assert_same(rows_of(read(spark, tmp_path)), want)
 
 
+@pytest.mark.everywhere
 def test_checksum_errors_are_distinguished_and_can_be_skipped(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "v.puffin"
     first, second = iceberg.write_deletion_vectors(path, {"a": RowSet([1, 2, 9]), "b": RowSet(range(0, 500, 7))})
@@ -255,6 +257,7 @@ def expansions(spark: SparkSession, tmp_path: Path, rows: str, most_parts: dict[
     return found
 
 
+@pytest.mark.everywhere
 def test_positions(spark: SparkSession, tmp_path: Path) -> None:
     found = expansions(spark, tmp_path, "positions", {"empty": 0, "few": 0, "one": 0, "runs": 2, "many": 1})
     values = {name: np.concatenate([part.to_numpy() for part in parts]) for name, parts in found.items()}
@@ -269,6 +272,7 @@ def test_positions(spark: SparkSession, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.everywhere
 def test_ranges(spark: SparkSession, tmp_path: Path) -> None:
     found = expansions(spark, tmp_path, "ranges", {"empty": 0, "few": 0, "one": 0, "runs": 0, "many": 1})
     pairs = {
@@ -286,6 +290,7 @@ def test_ranges(spark: SparkSession, tmp_path: Path) -> None:
     assert [list(row) for row in few] == pairs["few"].tolist()
 
 
+@pytest.mark.everywhere
 def test_columns(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "x.puffin"
     (location,) = iceberg.write_deletion_vectors(path, {"a": RowSet([3, 5])})
@@ -323,6 +328,7 @@ def test_usage_errors(options: dict[str, str], message: str) -> None:
         schema_of(ReadOptions.parse({"path": "x"} | options))
 
 
+@pytest.mark.everywhere
 def test_usage_errors_reach_the_user(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="UsageError: no column 'rows'"):
         read(spark, tmp_path, columns="rows").collect()
@@ -417,6 +423,7 @@ def test_a_file_that_grows_shorter_is_a_row(tmp_path: Path) -> None:
         list(reader.read(shares[0]))
 
 
+@pytest.mark.everywhere
 def test_chosen_data_files(spark: SparkSession, tmp_path: Path) -> None:
     iceberg.write_deletion_vectors(tmp_path / "x", {f"f{i}": RowSet([i]) for i in range(50)})
     iceberg.write_deletion_vectors(tmp_path / "y", {"[z": RowSet([99]), "s3://b/x": RowSet([77])})
@@ -432,6 +439,7 @@ def test_chosen_data_files(spark: SparkSession, tmp_path: Path) -> None:
         assert sorted(row["min"] for row in found) == want
 
 
+@pytest.mark.everywhere
 def test_pushed_filters(spark: SparkSession, tmp_path: Path) -> None:
     vectors = {f"f{i}": RowSet([i]) for i in range(50)}
     iceberg.write_deletion_vectors(tmp_path / "x", vectors)

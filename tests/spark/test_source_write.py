@@ -107,6 +107,7 @@ def check_manifest(folder: Path, rows: dict[str, RowSet], root: str | None = Non
 # ---------------------------------------------------------------------- what is written
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target(target: str, spark: SparkSession, tmp_path: Path) -> None:
     rows = row_sets()
@@ -129,6 +130,7 @@ def test_every_target(target: str, spark: SparkSession, tmp_path: Path) -> None:
         assert path.read_bytes()[row["offset"] :][: row["size"]] == want
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_was_written_is_read(target: str, spark: SparkSession, tmp_path: Path) -> None:
     rows = row_sets(20)
@@ -275,6 +277,7 @@ def test_a_data_file_in_two_spellings(form: str, tmp_path: Path) -> None:
         to.commit([written])
 
 
+@pytest.mark.everywhere
 def test_a_vector_that_is_refused_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:
     kind = "data_file string, dv binary, cardinality int, error string"
     lost = spark.createDataFrame([("a", None, 3, "it was damaged")], kind)
@@ -297,6 +300,7 @@ def test_a_cardinality_is_checked(tmp_path: Path) -> None:
         to.write(iter([batch]))
 
 
+@pytest.mark.everywhere
 def test_usage_errors(spark: SparkSession, tmp_path: Path) -> None:
     df = vectors(spark, frames({"a": RowSet([1])}))
     out = tmp_path / "out"

@@ -100,6 +100,7 @@ def read_directly(table: str, *paths: str | Path, schema: StructType | None = No
 # ---------------------------------------------------------------------- in Spark
 
 
+@pytest.mark.everywhere
 @pytest.mark.parametrize("table", TABLES)
 def test_tables_are_those_of_the_segments(registered: SparkSession, some: list[str], folder: Path, table: str) -> None:
     paths = [*some, str(folder / f"{17:012x}.zap")]
@@ -139,6 +140,7 @@ def test_only_the_columns_of_a_schema(registered: SparkSession, folder: Path) ->
     assert found == [{name: row[name] for name in found[0]} for row in expected("stored", [path])]
 
 
+@pytest.mark.everywhere
 def test_a_damaged_segment_is_a_row(registered: SparkSession, folder: Path, tmp_path: Path) -> None:
     valid, wrong, cut = (tmp_path / f"{name}.zap" for name in ("1", "2", "3"))
     raw = (folder / f"{16:012x}.zap").read_bytes()

@@ -1,0 +1,13 @@
+"""How much the tests against other implementations try: what a gate has time for, or all (`make interop-long`)."""
+
+from __future__ import annotations
+
+import os
+
+LONG = bool(os.environ.get("DVCODEC_LONG"))
+ROW_SETS = 10_000 if LONG else 2_500
+"""Sets of rows that Java and pypaimon encode."""
+DOCUMENT_SETS = 200 if LONG else 60
+"""Segments of random documents that Go writes, for each version."""
+MERGES = (50, 30) if LONG else (20, 12)
+"""Merges of random segments, and of what they made."""
