@@ -1,4 +1,6 @@
-"""Runs one target under atheris, until what was asked for is done. Started by `run`, one process a target.
+"""Runs targets under atheris, each until what was asked for is done. Started by `run`, which asks for one at a time.
+
+Instrumented code takes seconds to import, so that it is imported once, and each target runs in a fork.
 
 What a target raises that it must not is written down and counted once for each place, and the loop goes on: a crash
 of the process, a hang, or memory beyond its bound ends it.
@@ -10,6 +12,7 @@ import hashlib
 import json
 import mmap
 import os
+import pkgutil
 import random
 import resource
 import sys
@@ -26,6 +29,8 @@ KEPT_BYTES = SPARE_BYTES // 4
 """Instrumented code keeps some memory of each input, kilobytes in some targets: a process that kept so much ends."""
 UNDER_WAY = "under-way"
 """The name of the file with the input that is being tried."""
+NOT_FUZZED = ("dvcodec.spark", "dvcodec.cli", "dvcodec.__main__")
+"""Modules without a decoder, which take libraries that a target does not."""
 EVERY_S = 1.0
 """Seconds between two notes of how far it is."""
 
@@ -102,14 +107,13 @@ def main(name: str, work: str, arguments: list[str]) -> None:
         work: folder for the corpus, findings and the journal.
         arguments: for libFuzzer.
     """
-    atheris = import_module("atheris")
-    with atheris.instrument_imports(include=["dvcodec"], enable_loader_override=False):
-        from fuzz import registry
-        from fuzz.target import mutated
+    import atheris
 
-        target = registry.load(name)
     from dvcodec import DecodeError
+    from fuzz import registry
+    from fuzz.target import mutated
 
+    target = registry.load(name)
     folder = Path(work)
     journal = Journal(folder / "journal.json", folder / "crashes")
     journal.kinds = target.kinds if target.kinds is not None else journal.kinds
@@ -161,5 +165,32 @@ def main(name: str, work: str, arguments: list[str]) -> None:
     atheris.Fuzz()
 
 
+def instrument() -> None:
+    """Import all that targets may import, with the code that counts edges in it."""
+    atheris = import_module("atheris")
+    with atheris.instrument_imports(include=["dvcodec"], enable_loader_override=False):
+        import dvcodec
+
+        for module in pkgutil.walk_packages(dvcodec.__path__, "dvcodec."):
+            if not module.name.startswith(NOT_FUZZED):
+                import_module(module.name)
+
+
+def serve() -> None:
+    """Run one target after another, as lines of the standard input say; write how each process ended."""
+    instrument()
+    for line in sys.stdin:
+        order = json.loads(line)
+        child = os.fork()
+        if not child:
+            os.environ["TMPDIR"] = order["scratch"]
+            log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            for stream in (sys.stdout, sys.stderr):
+                os.dup2(log, stream.fileno())
+            main(order["name"], order["work"], order["arguments"])
+            os._exit(1)  # it does not return
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3:])
+    serve()

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -79,6 +80,42 @@ class Figures:
         )
 
 
+class Loop:
+    """The process that targets are forked from, one at a time."""
+
+    def __init__(self) -> None:
+        path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
+        environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-m", "fuzz.loop"],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def run(self, name: str, work: Path, scratch: str, arguments: list[str]) -> int:
+        """Run a target; return how its process ended. What it prints goes to ``log`` in its folder."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        order = {"name": name, "work": str(work), "scratch": scratch, "log": str(work / "log"), "arguments": arguments}
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+
+_LOOPS = threading.local()
+"""One process a thread; it ends with this one."""
+
+
+def _loop() -> Loop:
+    if not hasattr(_LOOPS, "own"):
+        _LOOPS.own = Loop()
+    own: Loop = _LOOPS.own
+    return own
+
+
 def fuzz(
     name: str, work: Path, *, runs: int | None, seconds: int | None, seed: int | None = None, resume: bool = False
 ) -> Figures:
@@ -114,19 +151,12 @@ def _round(name: str, work: Path, runs: int, seconds: int, seed: int | None) -> 
         f"-max_total_time={seconds}",
         *([] if seed is None else [f"-seed={seed}"]),
     ]
-    path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"}
-    command = [sys.executable, "-X", "faulthandler", "-m", "fuzz.loop", name, str(work), *arguments]
     journal = work / "journal.json"
     journal.unlink(missing_ok=True)
     start = time.monotonic()
     # What a peer wants as files lies in memory where the system has such a folder; the process cannot clean up.
-    with (
-        tempfile.TemporaryDirectory(prefix="fuzz-", dir=MEMORY if Path(MEMORY).is_dir() else None) as scratch,
-        (work / "log").open("wb") as log,
-    ):
-        environment["TMPDIR"] = scratch
-        done = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=environment, check=False)
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir=MEMORY if Path(MEMORY).is_dir() else None) as scratch:
+        ended = _loop().run(name, work, scratch, arguments)
     took = time.monotonic() - start
     text = (work / "log").read_bytes()
     progress = _PROGRESS.findall(text)
@@ -134,9 +164,9 @@ def _round(name: str, work: Path, runs: int, seconds: int, seed: int | None) -> 
     noted: dict[str, Any] = json.loads(journal.read_text()) if journal.exists() else {"executions": 0, "accepted": 0}
     executed = re.search(rb"number_of_executed_units: (\d+)", text)
     findings = dict(noted.get("findings", {}))
-    if done.returncode:
+    if ended:
         kept = shutil.copy(work / "log", work / f"crashes-{time.strftime('%H%M%S')}.log")
-        findings[f"the process ended with {done.returncode}: see {Path(kept).name}"] = 1
+        findings[f"the process ended with {ended}: see {Path(kept).name}"] = 1
         if (work / UNDER_WAY).exists():
             Path(kept).with_suffix(".input").write_bytes(UnderWay.read(work / UNDER_WAY))
     return Figures(
@@ -151,7 +181,7 @@ def _round(name: str, work: Path, runs: int, seconds: int, seed: int | None) -> 
         findings,
         noted.get("kinds", {}),
         time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
-        done.returncode != 0,
+        ended != 0,
     )
 
 
