@@ -107,8 +107,7 @@ def main(name: str, work: str, arguments: list[str]) -> None:
         work: folder for the corpus, findings and the journal.
         arguments: for libFuzzer.
     """
-    import atheris
-
+    atheris = import_module("atheris")
     from dvcodec import DecodeError
     from fuzz import registry
     from fuzz.target import mutated
