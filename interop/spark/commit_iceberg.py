@@ -39,9 +39,9 @@ def sql(place: Place, name: str, statement: str) -> list[list[Any]]:
     return [list(row) for row in found.collect()]
 
 
-def attach(place: Place, uri: str) -> None:
-    """Make a REST catalog known as ``rest``."""
-    catalog = "spark.sql.catalog.rest"
+def attach(place: Place, uri: str, name: str = "rest") -> None:
+    """Make a REST catalog known by a name, which the session keeps for it."""
+    catalog = f"spark.sql.catalog.{name}"
     place.spark.conf.set(catalog, "org.apache.iceberg.spark.SparkCatalog")
     options = {
         "type": "rest",

@@ -100,18 +100,18 @@ def test_iceberg_in_a_rest_catalog(engines: Engines, tmp_path: Path) -> None:
     need((JAVA / "target" / "classpath.txt").is_file(), "the program of interop/java")
     server = Server(tmp_path)
     try:
-        engines.ask("iceberg-attach", uri=server.uri)
+        engines.ask("iceberg-attach", uri=server.uri, name="racing")
         rest.RestCatalog("rest", uri=server.uri).create_namespace("races")
         modes = ", ".join(f"'write.{what}.mode' = 'merge-on-read'" for what in ("delete", "merge", "update"))
         engines.ask(
             "iceberg-run",
-            statement="CREATE TABLE rest.races.t (id BIGINT) USING iceberg "
+            statement="CREATE TABLE racing.races.t (id BIGINT) USING iceberg "
             f"TBLPROPERTIES ('format-version' = '3', {modes})",
         )
-        engines.ask("iceberg-run", statement=f"INSERT INTO rest.races.t SELECT id FROM range(0, {ROWS}, 1, 4)")
+        engines.ask("iceberg-run", statement=f"INSERT INTO racing.races.t SELECT id FROM range(0, {ROWS}, 1, 4)")
         door = {"catalog": {"type": "rest", "uri": server.uri}, "name": "races.t"}
-        assert race(door, "rest.races.t", lambda text: engines.answer("iceberg-run", statement=text))
-        found = engines.ask("iceberg-run", statement="SELECT id FROM rest.races.t ORDER BY id")
+        assert race(door, "racing.races.t", lambda text: engines.answer("iceberg-run", statement=text))
+        found = engines.ask("iceberg-run", statement="SELECT id FROM racing.races.t ORDER BY id")
         assert [row[0] for row in found] == ids(open_door(door))
     finally:
         server.close()

@@ -200,7 +200,8 @@ print("FOUND " + json.dumps(found))
 
 
 def run(cluster: Cluster, lake: Path, order: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYSPARK_PYTHON")}
+    unwanted = ("PYTHONPATH", "PYSPARK_PYTHON", "SPARK_CONF_DIR")
+    own = {name: value for name, value in os.environ.items() if name not in unwanted}
     # The driver imports the tree that is tested; its workers do not inherit that.
     script = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})\n{SCRIPT}"
     arguments = [cluster.master, str(cluster.archive), str(lake), order]
