@@ -91,7 +91,7 @@ class Loop:
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # names of all modules that are instrumented
             text=True,
         )
 
@@ -102,7 +102,10 @@ class Loop:
         order = {"name": name, "work": str(work), "scratch": scratch, "log": str(work / "log"), "arguments": arguments}
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+        ended = self._process.stdout.readline()
+        if not ended:
+            raise RuntimeError(f"the process that targets are forked from ended with {self._process.wait()}")
+        return int(ended)
 
 
 _LOOPS = threading.local()

@@ -34,9 +34,7 @@ def _wide_and_narrow(*names: str) -> list[str]:
 PLAIN_TABLES = [
     *(key for engine in ("iceberg", "delta", "paimon") for key in _chosen(engine, "plain", "parts", "large")),
     *_chosen("paimon", "keyed"),
-    *_chosen(
-        "paimon-library", *(f"{name}{bits}" for name in ("plain", "parts", "large", "keyed") for bits in (32, 64))
-    ),
+    *_chosen("paimon-library", *_wide_and_narrow("plain", "parts", "large", "keyed")),
 ]
 """Tables of five columns that never change."""
 CHANGED_TABLES = [
