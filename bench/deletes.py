@@ -1,9 +1,10 @@
 """Committed deletes beside the peers: keys against copy-on-write, a predicate against Spark. `make bench-deletes`.
 
-    python bench/deletes.py [keys] [predicate] [--rounds 5] [--rows N] [--files N] [--save FILE]
+    python bench/deletes.py [keys] [predicate] [spark] [--rounds 5] [--rows N] [--files N] [--save FILE]
 
 ``keys``: 10,000 random keys of 1 M rows in 5 files of 13 columns. ``predicate``: 1 M of 20 M rows in 10 files, against
-Spark's own DELETE on a warm session, which writes deletion vectors too. The rows are invented: orders of a shop.
+Spark's own DELETE on a warm session, which writes deletion vectors too. ``spark``: the same by `jobs.delete`, 1 % of
+the rows, in a warm session of its own, without connectors. The rows are invented: orders of a shop.
 
 Each contender is a process of its own, so that its peak memory is known, and has one run that is not timed. Rounds
 alternate, every run has a fresh copy of the table, and what it deleted is checked. Timed is what a caller waits for,
@@ -26,7 +27,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from deletes_work import CUSTOMERS, DELETED_CUSTOMERS, KEYS, make_iceberg, orders
+from deletes_work import CUSTOMERS, DELETED_CUSTOMERS, KEYS, SPARK_CUSTOMERS, make_iceberg, orders
 from harness import Comparison, Figure, Peer, measure
 from report import line, machine
 
@@ -36,7 +37,8 @@ SPARK = INTEROP / "spark" / ".venv-4.1" / "bin" / "python"
 PYPAIMON = INTEROP / "pypaimon" / ".venv" / "bin" / "python"
 HERE = Path(__file__).parent
 WHERE = f"customer < {DELETED_CUSTOMERS}"
-KEYS_AT_LEAST, PREDICATE_AT_LEAST = 20.0, 3.0
+SPARK_WHERE = f"customer < {SPARK_CUSTOMERS}"
+KEYS_AT_LEAST, PREDICATE_AT_LEAST, SPARK_AT_LEAST = 20.0, 3.0, 2.0
 """How many times the speed of copy-on-write, and of Spark, is asked for."""
 
 
@@ -52,6 +54,7 @@ class Contender:
         command: that starts the process.
         seconds: of all runs, the first included.
         peak_mb: largest resident size of the process.
+        where: that Spark deletes by.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Contender:
     command: list[str]
     seconds: list[float] = field(default_factory=list)
     peak_mb: float = 0.0
+    where: str = WHERE
 
     def start(self, stack: ExitStack) -> None:
         self._process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -87,7 +91,7 @@ class Contender:
         took: list[float] = []
         for _ in range(times):
             fresh(self.table, self.live)
-            found = self.ask(delete=str(self.live), where=WHERE)
+            found = self.ask(delete=str(self.live), where=self.where)
             if found["rows"] != self.rows:
                 raise SystemExit(f"{self.name}: {found['rows']:,} rows are gone, expected {self.rows:,}")
             took.append(found["seconds"])
@@ -190,6 +194,17 @@ def keys(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator[tupl
 
 def predicate(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator[tuple[Comparison, list[Contender]]]:
     """A twentieth of the rows by a predicate, against Spark."""
+    yield from against_spark(folder, rows, files, stack, "dvcodec predicate", WHERE, PREDICATE_AT_LEAST)
+
+
+def in_spark(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator[tuple[Comparison, list[Contender]]]:
+    """A hundredth of the rows by a predicate, in a Spark session each."""
+    yield from against_spark(folder, rows, files, stack, "dvcodec in Spark", SPARK_WHERE, SPARK_AT_LEAST)
+
+
+def against_spark(
+    folder: Path, rows: int, files: int, stack: ExitStack, name: str, where: str, at_least: float
+) -> Iterator[tuple[Comparison, list[Contender]]]:
     if not (SPARK.exists() and shutil.which("java")):
         print("Spark is left out: interop/spark is not built", flush=True)
         return
@@ -198,15 +213,16 @@ def predicate(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator
     )
     spark.start(stack)
     for row, format_ in (("Delta", "delta"), ("Iceberg v3", "iceberg")):
-        made = spark.ask(make=format_, rows=rows, files=files, customers=CUSTOMERS, where=WHERE)
+        made = spark.ask(make=format_, rows=rows, files=files, customers=CUSTOMERS, where=where)
         live = Path(made["table"])
         table = keep(live)
-        ours = Contender(f"dvcodec {row}", table, live, made["matching"], worker("dvcodec predicate"))
+        ours = Contender(f"{name}, {row}", table, live, made["matching"], worker(name))
         ours.start(stack)
         theirs = Contender(f"Spark's DELETE, {row}", table, live, made["matching"], spark.command)
         theirs.share(spark)
+        theirs.where = where
         data = f"{made['matching']:,} of {rows:,} rows"
-        yield compared(f"delete by predicate, {row}", data, ours, [theirs], PREDICATE_AT_LEAST)
+        yield compared(f"{name}, {row}", data, ours, [theirs], at_least)
 
 
 def compared(
@@ -219,6 +235,7 @@ def compared(
 ROWS: dict[str, tuple[Callable[..., Iterator[tuple[Comparison, list[Contender]]]], int, int]] = {
     "keys": (keys, MILLION, 5),
     "predicate": (predicate, 20 * MILLION, 10),
+    "spark": (in_spark, 20 * MILLION, 10),
 }
 """What is measured, of how many rows in how many files."""
 

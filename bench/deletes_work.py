@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 KEYS = 10_000
 CUSTOMERS, DELETED_CUSTOMERS = 200_000, 10_000
 """Of the predicate, a twentieth."""
+SPARK_CUSTOMERS = 2000
+"""Of the predicate in Spark, a hundredth."""
 Step: TypeAlias = Callable[[], object]
 Prepared: TypeAlias = "tuple[Step, Callable[[], int]]"
 """What is timed; and how many rows are gone then."""
@@ -118,6 +120,19 @@ def our_predicate(folder: Path, _: int) -> Prepared:
     return ours(folder, where=pc.field("customer") < DELETED_CUSTOMERS)
 
 
+def our_spark(folder: Path, _: int) -> Prepared:
+    """In a session that stays, as that of the peer does."""
+    from dvcodec.spark import jobs
+    from spark_meter import session
+
+    spark, found = session(), []
+
+    def run() -> None:
+        found.append(jobs.delete(spark, folder, f"customer < {SPARK_CUSTOMERS}", evaluated_by="workers").rows)
+
+    return run, lambda: found[-1]
+
+
 def deltalake_delete(folder: Path, total: int) -> Prepared:
     import deltalake
 
@@ -168,6 +183,7 @@ CONTENDERS: dict[str, Callable[[Path, int], Prepared]] = {
     "dvcodec Paimon": lambda folder, total: our_keys(folder / "db.db" / "t", total),
     "dvcodec Lance": our_keys,
     "dvcodec predicate": our_predicate,
+    "dvcodec in Spark": our_spark,
     "deltalake delete": deltalake_delete,
     "deltalake merge": deltalake_merge,
     "pyiceberg delete": pyiceberg_delete,

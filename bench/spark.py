@@ -1,10 +1,11 @@
 """The Spark jobs beside the plans that one would write without them, in one run on two cores. `make bench-spark`.
 
 Every measurement is a whole job, Parquet read included; rounds are interleaved and medians shown. Shuffle bytes are
-Spark's own count; memory is the largest resident size of a Python worker, looked at ten times a second. Data lie in a
-folder that is kept between runs (``--data``).
+Spark's own count; memory is the largest resident size of a Python worker, looked at ten times a second; nanoseconds are
+processor time, of the JVM and of Python. Data lie in a folder that is kept between runs (``--data``).
 
-    python bench/spark.py [build] [many] [paths] [skew] [apply] [audit] [--rounds 3]
+    python bench/spark.py [build] [scan] [wide] [many] [paths] [skew] [apply] [delete] [audit] [--millions 20]
+        [--rounds 3]
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +26,9 @@ from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, iceberg
 from dvcodec.spark import jobs
+from dvcodec.spark.scanned import packed
 from dvcodec.spark.schemas import VECTORS
-from spark_data import containers, positions, table_of_rows
+from spark_data import containers, flagged, positions, table_of_rows
 from spark_meter import MILLION, Bench, Plans, session
 
 
@@ -39,56 +43,100 @@ def naive(df: DataFrame) -> DataFrame:
     return df.groupBy("file_path").applyInArrow(one_by_one, VECTORS)
 
 
-def build(bench: Bench, data: Path) -> None:
-    folder = positions(data, "random", 20 * MILLION, 1000)
+def handed_over(df: DataFrame) -> DataFrame:
+    """Send rows to Python, and do nothing with them: what no plan that does can beat."""
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([pa.array([sum(batch.num_rows for batch in batches)])], ["rows"])
+
+    return df.mapInArrow(counted, "rows long")
+
+
+def build(bench: Bench, data: Path, millions: int) -> None:
+    count = millions * MILLION
+    folder = positions(data, "random", count, 1000)
     df = bench.spark.read.parquet(folder)
-    group = "build 20 M, 1000 files"
     plans: Plans = {
         "groupBy().applyInArrow": (1, lambda: naive(df)),
+        "rows handed over": (9, lambda: handed_over(df)),
         "shuffle": (1, lambda: jobs.build_vectors(df, strategy="shuffle")),
         "partial": (9, lambda: jobs.build_vectors(df, strategy="partial")),
         "auto": (9, lambda: jobs.build_vectors(df)),
+        "auto, eager": (9, lambda: jobs.build_vectors(df, eager=True)),
         "hash": (9, lambda: jobs.build_vectors(df, strategy="hash")),
         "from Parquet paths": (9, lambda: jobs.build_vectors(folder)),
     }
-    bench.compare(group, 20 * MILLION, "positions", plans)
+    bench.compare(f"random {millions} M, 1000 files", count, "positions", plans)
 
 
-def many(bench: Bench, data: Path) -> None:
-    for count, files in ((2 * MILLION, MILLION // 10), (20 * MILLION, MILLION)):
-        folder = positions(data, "random", count, files)
+def scan(bench: Bench, data: Path, millions: int) -> None:
+    """Rows of a predicate, in the order of the scan; Spark lists the files."""
+    hits = bench.spark.read.parquet(flagged(data, 2 * millions * MILLION, 1000)).where("flag")
+    bench.compare(f"scan {millions} M, 1000 files", millions * MILLION, "positions", _of_hits(hits))
+
+
+def wide(bench: Bench, data: Path, millions: int) -> None:
+    """The same predicate on a table of 1 and of 80 columns."""
+    for columns in (1, 80):
+        hits = bench.spark.read.parquet(flagged(data, millions * MILLION, 20, columns)).where("flag")
+        group = f"scan {millions // 2} M, {columns} columns"
+        bench.compare(group, millions * MILLION // 2, "positions", _of_hits(hits, plain=False))
+
+
+def _of_hits(hits: DataFrame, *, plain: bool = True) -> Plans:
+    plans: Plans = {
+        "DataFrame": (9, lambda: jobs.build_vectors(jobs.positions(hits))),
+        "DataFrame, eager": (9, lambda: jobs.build_vectors(jobs.positions(hits), eager=True)),
+    }
+    if not plain:
+        return plans
+    place = sf.col("_metadata.file_path"), sf.col("_metadata.row_index")
+    return plans | {
+        "paths and positions cross": (9, lambda: jobs.build_vectors(jobs.positions(hits), strategy="partial")),
+        "paths handed over": (9, lambda: handed_over(hits.select(*place))),
+        "one long handed over": (9, lambda: handed_over(hits.select(packed(*place)))),
+    }
+
+
+def many(bench: Bench, data: Path, millions: int) -> None:
+    """20 positions a data file."""
+    most = millions * MILLION // 20
+    for order, files in (("random", most // 10), ("random", most), ("scan", most)):
+        count = 20 * files
+        folder = positions(data, order, count, files)
         df = bench.spark.read.parquet(folder)
         plans: Plans = {
             "auto": (1, partial(jobs.build_vectors, df)),
+            "auto, eager": (1, partial(jobs.build_vectors, df, eager=True)),
             "from Parquet paths": (1, partial(jobs.build_vectors, folder)),
-            "groupBy().applyInArrow": (1, partial(naive, df)),
         }
-        bench.compare(f"build {count // MILLION} M, {files:,} files", count, "positions", plans)
+        if files < most:
+            plans["groupBy().applyInArrow"] = (1, partial(naive, df))
+        bench.compare(f"{order} {count // MILLION} M, {files:,} files", count, "positions", plans)
 
 
-def paths(bench: Bench, data: Path) -> None:
+def paths(bench: Bench, data: Path, millions: int) -> None:
     for order in ("random", "scan"):
-        folder = positions(data, order, 100 * MILLION, 1000)
+        folder = positions(data, order, millions * MILLION, 1000)
         plans: Plans = {
             "from Parquet paths": (9, partial(jobs.build_vectors, folder)),
         }
-        bench.compare(f"100 M {order}", 100 * MILLION, "positions", plans)
+        bench.compare(f"{millions} M {order}", millions * MILLION, "positions", plans)
 
 
-def skew(bench: Bench, data: Path) -> None:
+def skew(bench: Bench, data: Path, millions: int) -> None:
     plans: Plans = {}
     for order in ("random", "skew"):
-        df = bench.spark.read.parquet(positions(data, order, 20 * MILLION, 1000))
+        df = bench.spark.read.parquet(positions(data, order, millions * MILLION, 1000))
         plans[order] = (9, partial(jobs.build_vectors, df))
-    bench.compare("skew, 20 M", 20 * MILLION, "positions", plans)
+        plans[f"{order}, eager"] = (9, partial(jobs.build_vectors, df, eager=True))
+    bench.compare(f"skew, {millions} M", millions * MILLION, "positions", plans)
 
 
-def apply(bench: Bench, data: Path) -> None:
-    for rows in (20 * MILLION, 100 * MILLION):
-        chance = np.random.default_rng(7)
-        files = range(rows // MILLION)
-        _apply(bench, data, rows, "1 % random", [_scattered(chance) for _ in files])
-        _apply(bench, data, rows, "20 % in runs", [_in_runs(chance) for _ in files])
+def apply(bench: Bench, data: Path, millions: int) -> None:
+    chance = np.random.default_rng(7)
+    _apply(bench, data, millions * MILLION, "1 % random", [_scattered(chance) for _ in range(millions)])
+    _apply(bench, data, millions * MILLION, "20 % in runs", [_in_runs(chance) for _ in range(millions)])
 
 
 def _scattered(chance: np.random.Generator) -> RowSet:
@@ -113,6 +161,7 @@ def _apply(bench: Bench, data: Path, rows: int, name: str, sets: list[RowSet]) -
     same = (sf.col("file_path") == sf.col("f")) & (sf.col("row_index") == sf.col("p"))
     arguments = (sf.broadcast(gone), same, "left_anti")
     plans: Plans = {
+        "plain scan": (9, lambda: df),
         "scan with metadata columns": (9, lambda: bare),
         "apply": (9, partial(jobs.apply, df, dvs)),
     }
@@ -124,8 +173,33 @@ def _apply(bench: Bench, data: Path, rows: int, name: str, sets: list[RowSet]) -
     gone.unpersist()
 
 
-def audit(bench: Bench, data: Path) -> None:
-    folder = containers(data, 200_000, 100)
+def delete(bench: Bench, data: Path, millions: int) -> None:
+    """Find a fifth of the rows of Parquet files by a predicate; what is committed is in bench/deletes.py."""
+    rows = millions * MILLION
+    folder, where = table_of_rows(data, rows), "amount BETWEEN 100 AND 299"
+    df = bench.spark.read.parquet(folder)
+    counts = []
+
+    def found(condition: str, evaluated_by: Literal["workers", "spark"]) -> DataFrame:
+        done = jobs.delete(
+            bench.spark, folder, condition, evaluated_by=evaluated_by, vectors=data / "unused", dry_run=True
+        )
+        counts.append(done.rows)
+        return bench.spark.range(0)
+
+    plans: Plans = {
+        "delete, in the workers": (9, lambda: found(where, "workers")),
+        "delete, by Spark": (9, lambda: found(where, "spark")),
+        "build_vectors(positions())": (9, lambda: jobs.build_vectors(jobs.positions(df.where(where)))),
+        "scan with the predicate": (9, lambda: df.where(where)),
+    }
+    bench.compare(f"{millions} M rows, a fifth hit", rows, "rows", plans)
+    assert set(counts) == {df.where(where).count()}
+
+
+def audit(bench: Bench, data: Path, millions: int) -> None:
+    count = 10_000 * millions
+    folder = containers(data, count, 100)
     source = bench.spark.read.format("dvcodec")
     places = source.option("columns", "container,offset,size,cardinality").load(folder).localCheckpoint()
     plans: Plans = {
@@ -133,23 +207,36 @@ def audit(bench: Bench, data: Path) -> None:
         "audit of places": (9, lambda: jobs.audit(places)),
         "explode": (9, lambda: jobs.explode(bench.spark.read.format("dvcodec").load(folder))),
     }
-    bench.compare("200,000 vectors", 200_000, "vectors", plans)
+    bench.compare(f"{count:,} vectors", count, "vectors", plans)
 
 
-GROUPS = {"build": build, "many": many, "paths": paths, "skew": skew, "apply": apply, "audit": audit}
+GROUPS = {
+    "build": build,
+    "scan": scan,
+    "wide": wide,
+    "many": many,
+    "paths": paths,
+    "skew": skew,
+    "apply": apply,
+    "delete": delete,
+    "audit": audit,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", default=[], help=f"of {', '.join(GROUPS)}; all by custom")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--millions", type=int, default=20, help="positions, or rows of a table; many and audit have theirs"
+    )
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir(), "dvcodec-bench"))
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     bench = Bench(session(), given.rounds)
     bench.warm()
     for name in given.groups or GROUPS:
-        GROUPS[name](bench, given.data)
+        GROUPS[name](bench, given.data, given.millions)
     if given.json:
         given.json.write_text(json.dumps([asdict(line) for line in bench.lines], indent=1))
 

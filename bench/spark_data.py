@@ -94,3 +94,16 @@ def table_of_rows(data: Path, rows: int) -> str:
                 )
                 pq.write_table(table, made / f"{i:04d}.parquet")
     return str(folder)
+
+
+def flagged(data: Path, rows: int, files: int, columns: int = 1) -> str:
+    """A Parquet table with a random boolean ``flag``, true in half of the rows, beside columns of doubles."""
+    folder = data / f"flagged-{rows}-{files}-{columns}"
+    with kept(folder) as made:
+        if made is not None:
+            chance = np.random.default_rng(0)
+            each = rows // files
+            for i in range(files):
+                numbers = {f"c{k}": chance.random(each) for k in range(1, columns)}
+                pq.write_table(pa.table({"flag": chance.random(each) < 0.5} | numbers), made / f"{i:05d}.parquet")
+    return str(folder)

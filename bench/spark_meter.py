@@ -23,7 +23,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Measured:
-    """One line of the table: medians of the rounds."""
+    """One line of the table: medians of the rounds; `jvm_ns` and `python_ns` are processor time of one thing."""
 
     group: str
     plan: str
@@ -32,6 +32,8 @@ class Measured:
     per_second: float
     shuffle_mib: float
     worker_mib: float
+    jvm_ns: float
+    python_ns: float
 
 
 def session() -> SparkSession:
@@ -99,6 +101,30 @@ def shuffled_mib(spark: SparkSession) -> float:
     return float(sum(stage["shuffleWriteBytes"] for stage in stages)) / (1 << 20)
 
 
+def cpu_seconds() -> tuple[float, float]:
+    """Processor seconds so far of the JVM and of the Python workers that this process has started."""
+    children: dict[int, list[tuple[int, bool, float, float]]] = {}
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                name, _, rest = Path(entry.path, "stat").read_text().rpartition(")")
+            except OSError:
+                continue
+            fields = rest.split()
+            own, waited = (sum(map(int, fields[at : at + 2])) / os.sysconf("SC_CLK_TCK") for at in (11, 13))
+            children.setdefault(int(fields[1]), []).append((int(entry.name), name.endswith("(java"), own, waited))
+    jvm = python = 0.0
+    left = [os.getpid()]
+    while left:
+        for pid, is_java, own, waited in children.get(left.pop(), []):
+            left.append(pid)
+            if is_java:
+                jvm += own
+            else:
+                python += own + waited
+    return jvm, python
+
+
 Plans: TypeAlias = dict[str, tuple[int, Callable[[], DataFrame]]]
 """Name -> at most so many rounds, and what makes the plan (some look at the data for it)."""
 
@@ -106,6 +132,17 @@ Plans: TypeAlias = dict[str, tuple[int, Callable[[], DataFrame]]]
 def drain(df: DataFrame) -> None:
     """Run a DataFrame to its end and throw the rows away."""
     df.write.format("noop").mode("overwrite").save()
+
+
+@dataclass(frozen=True)
+class _Round:
+    """One run of a plan; `jvm` and `python` are processor seconds."""
+
+    seconds: float
+    shuffled_mib: float
+    peak_mib: float
+    jvm: float
+    python: float
 
 
 class Bench:
@@ -125,40 +162,44 @@ class Bench:
             unit: what they are.
             plans: each is run to its end, the rows thrown away.
         """
-        seconds: dict[str, list[float]] = {name: [] for name in plans}
-        shuffled: dict[str, float] = {}
-        peaks = dict.fromkeys(plans, 0.0)
+        rounds: dict[str, list[_Round]] = {name: [] for name in plans}
         for turn in range(self.rounds):
             for name, (most, plan) in plans.items():
                 if turn < most:
-                    took, shuffled[name], peak = self._measure(lambda plan=plan: drain(plan()))  # type: ignore[misc]
-                    seconds[name].append(took)
-                    peaks[name] = max(peaks[name], peak)
-        for name, times in seconds.items():
-            middle = statistics.median(times)
-            self._add(Measured(group, name, middle, unit, count / middle, shuffled[name], peaks[name]))
+                    rounds[name].append(self._measure(lambda plan=plan: drain(plan())))  # type: ignore[misc]
+        for name, measured in rounds.items():
+            self._add(group, name, count, unit, measured)
 
     def once(self, group: str, name: str, count: int, unit: str, act: Callable[[], object]) -> None:
         """Time something once."""
-        took, shuffled, peak = self._measure(act)
-        self._add(Measured(group, name, took, unit, count / took, shuffled, peak))
+        self._add(group, name, count, unit, [self._measure(act)])
 
     def warm(self) -> None:
         """Start the Python workers."""
         self.spark.range(2).repartition(2).mapInArrow(lambda batches: batches, "id long").count()
 
-    def _measure(self, act: Callable[[], object]) -> tuple[float, float, float]:
+    def _measure(self, act: Callable[[], object]) -> _Round:
         before, memory = shuffled_mib(self.spark), Memory()
+        jvm, python = cpu_seconds()
         memory.start()
         began = time.perf_counter()
         act()
         took = time.perf_counter() - began
-        return took, shuffled_mib(self.spark) - before, memory.finish()
+        peak = memory.finish()
+        jvm_after, python_after = cpu_seconds()
+        return _Round(took, shuffled_mib(self.spark) - before, peak, jvm_after - jvm, python_after - python)
 
-    def _add(self, line: Measured) -> None:
+    def _add(self, group: str, name: str, count: int, unit: str, rounds: list[_Round]) -> None:
+        seconds, jvm, python = (
+            statistics.median(getattr(one, what) for one in rounds) for what in ("seconds", "jvm", "python")
+        )
+        peak, shuffled = max(one.peak_mib for one in rounds), rounds[-1].shuffled_mib
+        per_second, each = count / seconds, 1e9 / count
+        line = Measured(group, name, seconds, unit, per_second, shuffled, peak, jvm * each, python * each)
         self.lines.append(line)
         print(
             f"{line.group:24} {line.plan:28} {line.seconds:8.2f} s {line.per_second / MILLION:8.3f} M {line.unit}/s"
-            f" {line.shuffle_mib:8.1f} MiB shuffled {line.worker_mib:6.0f} MiB a worker",
+            f" {line.shuffle_mib:8.1f} MiB shuffled {line.worker_mib:6.0f} MiB a worker"
+            f" {line.jvm_ns:6.0f} ns JVM {line.python_ns:6.0f} ns Python",
             flush=True,
         )

@@ -22,8 +22,8 @@ from samples.paimon_table import PaimonFile, build_paimon
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 GUIDE = DOCS / "guides" / "iceberg.md"
-SPARK_PAGE = DOCS / "spark.md"  # its examples run in tests/spark, with a session
-PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page != SPARK_PAGE)]
+SPARK_PAGES = (DOCS / "spark.md", DOCS / "guides" / "spark-delete.md")  # they run in tests/spark, with a session
+PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page not in SPARK_PAGES)]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"<!-- needs: (\w+) -->\n$")  # before a block: the package that it is about
@@ -133,13 +133,13 @@ def test_examples_run(page: Path, folder: Path) -> None:
 
 
 def test_pages_name_files_that_are_there() -> None:
-    for page in [*PAGES, SPARK_PAGE]:
+    for page in [*PAGES, *SPARK_PAGES]:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def test_no_example_escapes_the_tests() -> None:
-    for page in [*PAGES, SPARK_PAGE]:
+    for page in [*PAGES, *SPARK_PAGES]:
         languages = set(re.findall(r"^```(.*)\n(?:.*\n)*?```$", page.read_text(), re.MULTILINE))
         assert languages <= {"python", "console", "sh", "text"}, page.name
 

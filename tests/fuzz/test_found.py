@@ -8,7 +8,7 @@ import pytest
 
 from dvcodec import DecodeError
 from dvcodec.io import Storage
-from dvcodec.tables.paimon.data_file import open_data_file
+from dvcodec.tables.data_file import open_data_file
 
 pa = pytest.importorskip("pyarrow")
 
@@ -21,5 +21,5 @@ def test_names_of_columns_that_are_no_utf8_are_damage_in_orc_too(tmp_path: Path)
     data = path.read_bytes()
     assert b"nameX" in data
     path.write_bytes(data.replace(b"nameX", b"name\xff"))
-    with pytest.raises(DecodeError, match="ORC file"), open_data_file(str(path), Storage()) as file:
-        list(file.columns)
+    with pytest.raises(DecodeError, match="ORC file"), open_data_file(str(path), Storage(), "orc") as file:
+        list(file.schema)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from amounts import DOCUMENT_SETS, MERGES
 from dvcodec.zap import Segment, write_segment
-from interop.amounts import DOCUMENT_SETS, MERGES
 from interop.driver import Go, GoError
 from interop.zap_bench import CHANCE_FROM, Bench, Input, dump_command, dumped, findings, merged
 from interop.zap_cases import Json, chunked_set, document_set, full_set

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from amounts import ROW_SETS
 from dvcodec import DecodeError, RowSet, delta, iceberg
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import FRAME_OVERHEAD, Magic
 from dvcodec.core.roaring import serialize, walk
 from dvcodec.core.roaring64 import encode as encode64
 from dvcodec.core.vector import encode_payload
-from interop.amounts import ROW_SETS
 from interop.cases import Positions, high_row_sets, row_sets, unique
 from interop.driver import Java
 from interop.expect import assert_read, seen_by_for_each

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from amounts import ROW_SETS
 from dvcodec import DecodeError, RowSet, paimon
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
-from interop.amounts import ROW_SETS
 from interop.cases import Positions, row_sets
 from interop.driver import JavaPaimon
 from interop.expect import assert_read

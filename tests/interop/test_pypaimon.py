@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from amounts import ROW_SETS
 from dvcodec import RowSet, paimon
-from interop.amounts import ROW_SETS
 from interop.cases import Positions, row_sets
 from interop.driver import PyPaimon
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from amounts import LONG
 from interop import truth
-from interop.amounts import LONG
 from interop.connectors import TABLES, Key
 from interop.truth import MadeTable
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 from battery import lowered
 from dvcodec import Limits, NotCanonical
+from dvcodec.io import source as sources
 from dvcodec.tables import open_table
 from samples.bombs import BOMB, MEGA
 
@@ -30,6 +32,8 @@ SMALL = Limits(
     max_base_work=64 * MEGA,
 )
 """Well below the cap on memory, so that a limit and not the cap refuses."""
+ASKED = 2 * MEGA
+"""Bytes that may be asked of a file that is refused by its size: its ends, or a first piece."""
 NO_MEMORY = "LimitExceeded: .*: memory: expected enough for"
 
 # ----------------------------------------------------------------------------------------------------- what is expected
@@ -102,18 +106,38 @@ def cases(
 
 
 def large_file(entry: str, read: Callable[[str], object], path: Callable[[], str], expected: Expected) -> Case:
-    """A reader of a file that is larger than its limit, which must be refused by its size."""
+    """A reader of a file that is larger than its limit: it must be refused before its bytes are asked for."""
 
     def build() -> Run:
         place = path()
 
         def run() -> None:
-            with lowered(SMALL):
+            with lowered(SMALL), at_most(ASKED):
                 read(place)
 
         return run
 
     return Case(f"large file: {entry}", build, expected)
+
+
+@contextmanager
+def at_most(most: int) -> Iterator[None]:
+    """Count the bytes that are asked of sources; more than so many are an error of another type."""
+    asked = 0
+    original = sources._RangeSource.read
+
+    def read(self: Any, offset: int, size: int) -> memoryview:
+        nonlocal asked
+        asked += size
+        if asked > most:
+            raise AssertionError(f"{asked} bytes were asked for")
+        return original(self, offset, size)
+
+    sources._RangeSource.read = read  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        sources._RangeSource.read = original  # type: ignore[method-assign]
 
 
 def tables(kind: str, files: Callable[[bytes], dict[str, bytes]], inputs: Inputs) -> tuple[Case, ...]:

@@ -27,10 +27,11 @@ TESTS = Path(__file__).parent.parent
 
 def attack(*names: str) -> dict[str, dict[str, Any]]:
     """Run cases in a process of their own; what became of each, by name. The process has to live to its end."""
+    path = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         [sys.executable, "-m", "limits.attack", *names],
         cwd=TESTS,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True,
         text=True,
         check=False,

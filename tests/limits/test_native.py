@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from dvcodec import NotCanonical
+from dvcodec import DecodeError, NotCanonical
 from dvcodec.io.parquet_footer import column_chunks
 from samples.parquet_footer import CRYPTO, META_DATA, STATISTICS, altered
 
@@ -106,6 +106,40 @@ def test_no_footer_ends_the_process(name: str, tmp_path: Path) -> None:
     assert len(found.stdout.split()) == 5
 
 
+CLAIMS = """
+import io, resource, struct, sys
+from dvcodec import DecodeError
+from dvcodec.iceberg import read_position_deletes
+from dvcodec.io import Storage
+from dvcodec.io.source import RandomAccess
+from dvcodec.tables.parquet import open_metadata, open_parquet
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+def opened(opener, *arguments):
+    with opener(sys.argv[1], Storage(), *arguments):
+        pass
+import pyarrow.parquet
+before = peak()
+for read, *given in ((opened, open_parquet), (opened, open_metadata, 1), (read_position_deletes, sys.argv[1])):
+    try:
+        read(*given)
+    except DecodeError as error:
+        print(type(error).__name__)
+print(peak() - before)
+"""
+
+
+def test_no_footer_has_pyarrow_allocate_what_it_claims(tmp_path: Path) -> None:
+    """One that says that a row group has a million columns, in 65 bytes: 680 MB if pyarrow is asked without a limit."""
+    footer = bytes.fromhex("1502 192c 480161 1500 1502 480162 0000 1606 191c 19fc bf843d".replace(" ", ""))
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    found = run(CLAIMS, str(path))
+    *errors, megabytes = found.stdout.split()
+    assert errors == ["NotCanonical"] * 3, found.stderr[-1000:]
+    assert int(megabytes) < 60
+
+
 def test_pyarrow_does_end_it(tmp_path: Path) -> None:
     """What the test above holds off is there; where this fails, pyarrow is mended, and says so in SECURITY.md."""
     path = tmp_path / "a.parquet"
@@ -127,13 +161,51 @@ def test_the_places_and_bounds_of_columns_are_those_of_pyarrow() -> None:
     assert len(found) == file.num_row_groups == 10
     for i, chunks in enumerate(found):
         expected = [file.metadata.row_group(i).column(j) for j in range(22)]
-        assert [chunk.start for chunk in chunks] == [
+        assert [chunk.start for chunk in chunks.values()] == [
             one.dictionary_page_offset or one.data_page_offset for one in expected
         ]
         assert (chunks[0].low, chunks[0].high) == (
             expected[0].statistics.min.encode(),
             expected[0].statistics.max.encode(),
         )
+
+
+class Footer:
+    """Stands for an open file: pyarrow would not write such a footer again."""
+
+    def __init__(self, data: bytes) -> None:
+        self.metadata, self._data = self, data
+
+    def write_metadata_file(self, out: io.BytesIO) -> None:
+        out.write(b"PAR1" + self._data + bytes(4) + b"PAR1")
+
+
+HUGE = b"\xff\xff\xff\xff\xff\x7f"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\x29\xf3" + HUGE, "the end of the footer"),  # a list of 2**42 bytes, booleans or doubles
+        (b"\x29\xf1" + HUGE, "the end of the footer"),
+        (b"\x29\xf7" + HUGE, "the end of the footer"),
+        (b"\x29\xf8" + HUGE + HUGE, "an offset of at most"),  # of texts
+        (b"\x28" + HUGE, "an offset of at most"),
+        (b"\x2b" + HUGE + b"\x33", "the end of the footer"),
+        (b"\x25\xff", "the end of the footer"),
+        (b"\x2d", "expected 1 to 12, found 13"),
+        (b"\x2c" + b"\x1c" * 40, "at most 16 levels"),
+        (b"\x49\x18", "expected 12, found 8"),  # row groups that are texts
+        (b"\x49\x1c\x00", "row group: expected a list of columns"),
+        (b"\x00", "footer: expected a list of row groups"),
+        (b"", "field"),
+    ],
+)
+def test_a_footer_that_lies_ends_in_an_error(data: bytes, message: str) -> None:
+    file: Any = Footer(data)
+    for leaves in (None, ()):
+        with pytest.raises(DecodeError, match=message):
+            column_chunks(file, "f", leaves)
 
 
 def test_a_footer_without_places_is_refused() -> None:

@@ -6,20 +6,26 @@ Work is counted in calls of functions, and memory in bytes that Python allocates
 from __future__ import annotations
 
 import gzip
+import json
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from battery import lowered
-from dvcodec import LimitExceeded, Limits, NotCanonical, paimon
+from dvcodec import LimitExceeded, Limits, NotCanonical, RowSet, delta, iceberg, paimon, puffin
 from dvcodec.core.avro import decode as decode_avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import Budget
+from dvcodec.iceberg import read_position_deletes
 from dvcodec.io import Storage, open_source
+from dvcodec.lance import decode_row_ids, decode_versions, read_deletion_file, read_operation
+from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.lance.manifest import read_manifest as read_lance
 from dvcodec.paimon.manifest import SCHEMA as INDEX_SCHEMA
 from dvcodec.tables.delta.actions import AddFile, parse_lines
@@ -29,6 +35,7 @@ from dvcodec.tables.iceberg.manifest_list import Manifest
 from dvcodec.tables.iceberg.manifests import read_manifest
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.paimon.manifests import read_manifest_list
+from dvcodec.tables.parquet import open_metadata, physical_batches
 from dvcodec.tables.scorch.bolt import read_bolt
 from samples import avro
 from samples.bolt import Bolt
@@ -100,6 +107,25 @@ def lance_manifest(count: int) -> bytes:
     return len(body).to_bytes(4, "little") + body + bytes(8) + bytes((0, 0, 2, 0)) + b"LANC"
 
 
+def by_bytes(decode: Callable[[bytes], object]) -> Callable[[Path], object]:
+    return lambda path: decode(path.read_bytes())
+
+
+def far_apart(count: int) -> bytes:
+    """A container for every row: ten bytes."""
+    return iceberg.encode(RowSet(np.arange(count) << 16))
+
+
+def lance_bitmap(count: int) -> bytes:
+    return encode_deletion_file(RowSet(np.arange(count) << 16), "bin")
+
+
+def puffin_file(count: int) -> bytes:
+    blob = {"type": "a", "fields": [], "snapshot-id": 1, "sequence-number": 1, "offset": 4, "length": 1}
+    payload = json.dumps({"blobs": [blob] * count}, separators=(",", ":")).encode()
+    return b"PFA1" + b"PFA1" + payload + len(payload).to_bytes(4, "little") + bytes(4) + b"PFA1"
+
+
 class Decoder(NamedTuple):
     """A decoder of metadata.
 
@@ -126,6 +152,14 @@ STORED = {
         lambda n: b'{"a":[' + b'{"b":123456789},' * n + b"1]}", lambda path: read_members(str(path), Storage()), 40, 1
     ),
     "lance manifest": Decoder(lance_manifest, read_lance, 200, 30),
+    "vector": Decoder(far_apart, by_bytes(iceberg.decode), 40, 1),
+    "file of vectors": Decoder(lambda n: b"\1" + delta.encode(RowSet([1])) * n, delta.load_frames, 40, 2),
+    "puffin footer": Decoder(puffin_file, puffin.decode_footer, 40, 1),
+    "hash index": Decoder(lambda n: bytes(4 * n), by_bytes(paimon.decode_hash_index), 40, 1),
+    "lance deletions": Decoder(lance_bitmap, read_deletion_file, 40, 1),
+    "lance row ids": Decoder(lambda n: bytes.fromhex("0a020a00") * n, by_bytes(decode_row_ids), 200, 30),
+    "lance versions": Decoder(lambda n: bytes.fromhex("0a060a040a021001") * n, by_bytes(decode_versions), 200, 30),
+    "lance transaction": Decoder(lambda n: bytes.fromhex("aa0600") * n, read_operation, 40, 30),
     "root.bolt": Decoder(lambda n: Bolt({i.to_bytes(4, "big"): b"" for i in range(n)}).data(), bolt, 40, 2),
 }
 """Files that are stored as they are, of their format's cheapest bytes."""
@@ -165,6 +199,26 @@ def test_twice_the_input_is_at_most_twice_the_work(name: str, tmp_path: Path) ->
     assert more_memory - memory <= decoder.memory * grown, (more_memory - memory) / grown
 
 
+def main(folder: Path) -> None:
+    """Print the table of factors: ``PYTHONPATH=tests python -m limits.test_work FOLDER``."""
+    print("| decoder | memory | calls | time |\n| --- | --- | --- | --- |")
+    for name, decoder in STORED.items():
+        once, twice = (cost(decoder, count, folder / f"{count}.metadata.json") for count in (2000, 4000))
+        grown = twice[0] - once[0]
+        took = []
+        for count in (2000, 4000):
+            path = folder / f"{count}.metadata.json"
+            best = 9.0
+            for _ in range(5):
+                start = time.process_time()
+                decoder.read(path)
+                best = min(best, time.process_time() - start)
+            took.append(best)
+        memory, calls = ((twice[i] - once[i]) / grown for i in (1, 2))
+        micros = max(took[1] - took[0], 0) * 1e6 / grown
+        print(f"| {name} | {memory:.1f} bytes | {calls:.2f} | {micros:.2f} µs |", flush=True)
+
+
 def zipped(path: Path) -> object:
     return read_members(str(path), Storage())
 
@@ -173,6 +227,30 @@ def checkpoint(count: int) -> bytes:
     kind = pa.struct([("path", pa.string()), ("size", pa.int64())])
     out = pa.BufferOutputStream()
     pq.write_table(pa.table({"add": pa.array([{"path": "a", "size": 1}] * count, kind)}), out, compression="zstd")
+    return bytes(out.getvalue())
+
+
+def position_deletes(count: int) -> bytes:
+    """One row whose path is long: pages of kilobytes unpack to megabytes."""
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table({"file_path": ["a" * 400 * count], "pos": [1]}), out, compression="zstd")
+    return bytes(out.getvalue())
+
+
+def repeated_positions(count: int) -> bytes:
+    """Runs of equal values take a few bytes, however long they are."""
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table({"file_path": ["a"] * 80 * count, "pos": [1] * 80 * count}), out)
+    return bytes(out.getvalue())
+
+
+def arrow_deletions(count: int) -> bytes:
+    rows = pa.record_batch(
+        [pa.array([1] * 40 * count, pa.uint32())], pa.schema([pa.field("row_id", pa.uint32(), False)])
+    )
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_file(out, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as file:
+        file.write_batch(rows)
     return bytes(out.getvalue())
 
 
@@ -190,6 +268,9 @@ BOMBS: dict[str, tuple[Callable[[int], bytes], Callable[[Path], object]]] = {
         paimon.read_index_manifest,
     ),
     "delta checkpoint": (checkpoint, read_log_checkpoint),
+    "pages of position deletes": (position_deletes, read_position_deletes),
+    "rows of position deletes": (repeated_positions, read_position_deletes),
+    "lance deletions": (arrow_deletions, read_deletion_file),
     "gzip metadata": (lambda n: gzip.compress(b'{"a":[' + b'"aaaaaaaaaaaaaa",' * 40 * n + b"1]}"), zipped),
 }
 """Files of kilobytes that are made into much more."""
@@ -243,6 +324,18 @@ def test_a_table_of_a_million_files_is_within_the_budget() -> None:
         budget.charge(3 * 10**9, "records", 7)
 
 
+def test_a_value_that_every_row_repeats_is_read_in_small_batches(tmp_path: Path) -> None:
+    """A dictionary stores it once, and a batch has it in every row."""
+    path = tmp_path / "a.parquet"
+    paths = pa.DictionaryArray.from_arrays(pa.array([0] * 3000), ["a" * 2**18])
+    pq.write_table(pa.table({"path": paths}), path, store_schema=False)
+    with open_metadata(str(path), Storage(), 1) as (_, batch_rows):
+        assert 2**26 < batch_rows * 2**18 <= 2**27
+    with open_metadata(str(path), Storage(), 1, dictionary="path") as (file, batch_rows):
+        batch = next(batch for _, batch in physical_batches(file, ["path"], batch_rows=batch_rows))
+        assert batch.nbytes < 2**19
+
+
 def test_a_list_names_a_manifest_once(tmp_path: Path) -> None:
     folder = tmp_path / "manifest"
     folder.mkdir()
@@ -253,3 +346,7 @@ def test_a_list_names_a_manifest_once(tmp_path: Path) -> None:
             assert read_manifest_list(Folder(str(tmp_path)), "list") == ["a", "b"]
     with pytest.raises(NotCanonical, match="expected each manifest once, found 'a' twice"):
         read_manifest_list(Folder(str(tmp_path)), "list")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -30,6 +30,7 @@ from dvcodec.tables import (
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.iceberg.container import check_vectors
+from dvcodec.tables.model import RowReader
 from dvcodec.tables.parquet import open_parquet, physical_batches
 from dvcodec.tables.path_matching import PathMatcher
 
@@ -50,10 +51,8 @@ class FakeSnapshot(Snapshot):
         whole = pa.schema([("id", pa.int64()), ("name", pa.string())])
         return pa.schema([whole.field(name) for name in chosen(whole.names, columns, "fake")])
 
-    def rows(
-        self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16
-    ) -> Iterator[PhysicalRows]:
-        return self.table.rows(data_file, columns, batch_rows)
+    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
+        return RowReader(lambda *, batch_rows, **_: self.table.rows(data_file, columns, batch_rows))
 
     def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:
         return self.table.unknown_files(vector)

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, UsageError, iceberg
+from dvcodec.spark import scanned
 from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors, positions
 from dvcodec.spark.jobs.merge import merge
 from samples.position_rows import ORDERS, reference, rows, write
@@ -27,8 +28,7 @@ def collected(df: DataFrame) -> dict[str, bytes]:
     return {row["data_file"]: bytes(row["dv"]) for row in found}
 
 
-@pytest.mark.everywhere
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", [pytest.param(o, marks=[pytest.mark.everywhere] * (o == "random")) for o in ORDERS])
 def test_every_strategy_gives_the_bytes_of_plain_python(order: str, spark: SparkSession, tmp_path: Path) -> None:
     table = rows(order)
     folder = write(tmp_path / "deletes", table)
@@ -121,6 +121,35 @@ def test_parquet_without_the_columns(spark: SparkSession, tmp_path: Path) -> Non
         build_vectors(str(tmp_path)).collect()
     found = build_vectors(str(tmp_path), pos_col="position")
     assert collected(found) == {"a": iceberg.encode(RowSet([1]))}
+
+
+@pytest.mark.everywhere
+def test_rows_of_a_scan_cross_without_their_paths(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(4):
+        pq.write_table(pa.table({"id": np.arange(i, 3000, i + 1)}), tmp_path / f"day=%3A é+#{i}.parquet")
+    want = {
+        f"file:{path}": iceberg.encode(RowSet(np.flatnonzero(pq.read_table(path)["id"].to_numpy() % 7 < 3)))
+        for path in map(str, tmp_path.glob("*.parquet"))
+    }
+    rows = positions(spark.read.parquet(str(tmp_path)).where("id % 7 < 3"))
+    frame = type(rows)
+    files = frame.inputFiles
+    assert collected(build_vectors(rows)) == want
+    assert collected(build_vectors(rows.where("pos >= 0"))) == want, "made from those rows, and so with their paths"
+    monkeypatch.setattr(frame, "inputFiles", lambda self: files(self)[1:])
+    with pytest.raises(Exception, match="did not list"):
+        build_vectors(rows).collect()
+    monkeypatch.setattr(scanned, "MOST_FILES", 1)
+    with pytest.raises(Exception, match="did not list"):
+        build_vectors(rows).collect()
+    monkeypatch.setattr(frame, "inputFiles", files)
+    assert collected(build_vectors(rows)) == want, "as hashes of 64 bits"
+    far = spark.sql("SELECT 'a' AS f, id << 31 AS p FROM range(3)").select(scanned.packed(sf.col("f"), sf.col("p")))
+    assert far.limit(2).count() == 2
+    with pytest.raises(Exception, match="more than 32 bits"):
+        far.collect()
 
 
 @pytest.mark.everywhere

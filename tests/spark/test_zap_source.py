@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from dvcodec import ChecksumMismatch, DecodeError, LimitExceeded, UsageError
 from dvcodec.spark.sources import segments
 from dvcodec.spark.sources import zap as source
-from dvcodec.spark.sources.segments import SegmentOptions, SegmentPart, plan, plan_segment
+from dvcodec.spark.sources.options import OPEN_COST_BYTES
+from dvcodec.spark.sources.segments import SegmentOptions, SegmentPart, plan, plan_segment, shares
 from dvcodec.spark.sources.zap import SegmentReader, SegmentSource, table_schema
 from dvcodec.zap import Document, Field, FieldOptions, Location, Segment, Term, text_field, write_segment
 from dvcodec.zap.columns import SCHEMAS
@@ -168,7 +170,58 @@ def test_what_is_asked_for_wrongly(registered: SparkSession, folder: Path) -> No
         registered.read.format("zap").option("table", "terms").schema("doc long").load(str(folder)).count()
 
 
+@pytest.mark.everywhere
+def test_a_query_of_one_field_reads_that_field(registered: SparkSession, folder: Path) -> None:
+    from pyspark.sql import datasource
+
+    path = folder / f"{17:012x}.zap"
+    whole = expected("postings", [path])
+    if hasattr(datasource.DataSourceReader, "pushFilters"):
+        options = SegmentOptions.parse({"table": "postings", "path": str(path), "push-filters": "true"})
+        reader = SegmentSource({"table": "postings", "path": str(path), "push-filters": "true"}).reader(
+            table_schema("postings")
+        )
+        given = [
+            datasource.EqualTo(("doc",), 3),
+            datasource.In(("field",), ("title", "body", "_id")),
+            datasource.In(("field",), ("body", "tags", "title")),
+        ]
+        assert list(reader.pushFilters(given)) == given, "all are evaluated again: rows of errors have no field"
+        assert reader.options == replace(options, fields=("body", "title"))
+        found = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+        assert found == [row for row in whole if row["field"] in ("body", "title")]
+    key = "spark.sql.python.filterPushdown.enabled"
+    registered.conf.set(key, "true")
+    try:
+        frame = read(registered, "postings", path, push_filters=True).where("field = 'body' and doc > 2")
+        assert rows_of(frame) == [row for row in whole if row["field"] == "body" and row["doc"] > 2]
+    finally:
+        registered.conf.unset(key)
+
+
 # ---------------------------------------------------------------------- without Spark
+
+
+def test_small_segments_share_tasks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = sorted(map(str, folder.rglob("*.zap")))
+    options = SegmentOptions.parse({"table": "terms", "path": str(folder)})
+    assert [[part.path for part in one.parts] for one in shares(plan(options), options)] == [paths]
+    size = Path(paths[0]).stat().st_size
+    monkeypatch.setattr(segments, "PACKED_BYTES", 3 * (size + OPEN_COST_BYTES))
+    packed = shares(plan(options), options)
+    assert [part.path for one in packed for part in one.parts] == paths
+    assert 2 <= max(len(one.parts) for one in packed) <= 3
+    options = SegmentOptions.parse({"table": "terms", "path": str(folder), "partition-bytes": "1"})
+    cut = shares(plan(options), options)
+    assert all(len(one.parts) == 1 for one in cut)
+    assert len(cut) > 2 * len(paths)
+    remote = SegmentOptions(("x",), "terms")
+    parts = [
+        SegmentPart("s3://b/x.zap", size=10),
+        SegmentPart("s3://b/y.zap", ("f",), None, 10),
+        SegmentPart("s3://b/z.zap"),
+    ]
+    assert [len(one.parts) for one in shares(parts, remote)] == [1, 1, 1], "the part of a large one by itself"
 
 
 @pytest.mark.parametrize("table", TABLES)

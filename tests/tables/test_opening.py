@@ -51,6 +51,17 @@ def orders(tmp_path: Path) -> Path:
     return folder
 
 
+COMMANDS = {
+    "audit": [],
+    "table": [],
+    "log": ["--json"],
+    "report": ["-o", "{folder}/page.html"],
+    "export-live": ["-o", "{folder}/live.parquet"],
+    "convert-table": ["--to", "delta", "-o", "{folder}/converted"],
+}
+"""Commands that read a table of a catalog."""
+
+
 def rows_of(catalog: Any) -> int:
     count: int = catalog.load_table("db.orders").scan().to_arrow().num_rows
     return count
@@ -182,7 +193,12 @@ def test_commands(catalog: Any, crafted: IcebergFiles, tmp_path: Path) -> None:
     assert (done.code, done.json["rows"], rows_of(catalog)) == (0, 1, 37)
     assert run("audit", "db.orders", "--catalog", "prod").code == 0
     assert run("enable", "db.orders", "--catalog", "prod", "--json").json["changes"] == []
-    assert "no such table" in run("audit", "db.gone", "--catalog", "prod").complaint
+    for command, more in COMMANDS.items():
+        given = [part.format(folder=tmp_path) for part in more]
+        found = run(command, "db.orders", "--catalog", "prod", *given)
+        assert found.code == 0, found
+        assert "no such table" in run(command, "db.gone", "--catalog", "prod", *given).complaint
+    assert pq.read_metadata(tmp_path / "live.parquet").num_rows == 37
     crafted.metadata.rename(crafted.metadata.with_name("00001-aaaa.metadata.json"))
     for path in (crafted.folder / "metadata").iterdir():
         if path.name.endswith(("hint.text", ".json")) and path.name != "00001-aaaa.metadata.json":

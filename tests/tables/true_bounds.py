@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,22 +14,35 @@ from dvcodec.tables.bounds import ColumnBounds
 
 
 def check_bounds(snapshot: Snapshot) -> tuple[int, int]:
-    """Check every column of every data file that can be read; return how many have bounds, and how many do not."""
+    """Check every column of every data file that can be read; return how many have bounds, and how many do not.
+
+    What the footer says of each row group is checked too.
+    """
     some, none = 0, 0
     schema = snapshot.schema()
     for file in snapshot.data_files:
+        groups: list[Any] = []
         try:
-            parts = [part.batch.filter(part.keep) if part.keep else part.batch for part in snapshot.rows(file)]
+            read = list(snapshot.rows(file, wanted=partial(_noted, groups)))
+            parts = [part.batch.filter(part.keep) if part.keep else part.batch for part in read]
         except Unsupported:
             continue
         known = snapshot.bounds(file, schema.names)
         rows = pa.Table.from_batches(parts, schema)
+        for start, count, of_group in groups if all(part.keep is None for part in read) else ():
+            for name, bounds in of_group.items():
+                check_column(rows.column(name).slice(start, count), bounds, f"{file.path}, row {start}: {name}")
         for name in schema.names:
             bounds = known.get(name, ColumnBounds())
             check_column(rows.column(name), bounds, f"{file.path}: {name}")
             some += bounds.lower is not None and bounds.upper is not None
             none += bounds == ColumnBounds()
     return some, none
+
+
+def _noted(groups: list[Any], *group: Any) -> bool:
+    groups.append(group)
+    return True
 
 
 def check_column(values: pa.ChunkedArray, bounds: ColumnBounds, what: str) -> None:

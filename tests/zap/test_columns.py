@@ -319,3 +319,40 @@ def test_nothing_is_read_before_it_is_asked_for() -> None:
         found = segment.to_arrow("stored")
         with pytest.raises(DecodeError):
             next(found)
+
+
+@pytest.mark.parametrize("table", NAMES)
+def test_some_columns_of_a_table(table: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.zap"
+    fields = tuple(
+        Field(name, b"v", options=FieldOptions.INDEXED | FieldOptions.STORED, terms=(Term(b"t"), Term(b"u")))
+        for name in "ab"
+    )
+    write_segment(path, [Document(b"%d" % i, fields) for i in range(9)], 15)
+    with Segment.open(path) as segment:
+        whole = rows(segment, table)
+        for names in (["field"], SCHEMAS[table].names[:2][::-1], SCHEMAS[table].names[::-1]):
+            found = list(segment.to_arrow(table, columns=names, batch_rows=4))
+            assert all(batch.schema.names == names and batch.num_rows <= 4 for batch in found)
+            assert [row for batch in found for row in batch.to_pylist()] == [
+                {name: row[name] for name in names} for row in whole
+            ]
+        for names in ([], ["field", "nothing"]):
+            with pytest.raises(UsageError, match=f"columns of the table {table}: expected some of"):
+                segment.to_arrow(table, columns=names)
+
+
+def test_terms_alone_come_without_the_postings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.zap"
+    field = Field("a", options=FieldOptions.INDEXED, terms=(Term(b"t"), Term(b"u")), length=2)
+    write_segment(path, [Document(b"%d" % i, (field,)) for i in range(9)], 15)
+    with Segment.open(path) as segment:
+
+        def refused(*_: object) -> None:
+            raise AssertionError("postings are read")
+
+        monkeypatch.setattr(type(segment.contents), "records", refused)
+        (batch,) = segment.to_arrow("terms", ["a"], columns=["term"])
+        assert batch.to_pydict() == {"term": [b"t", b"u"]}
+        with pytest.raises(AssertionError):
+            list(segment.to_arrow("terms", ["a"], columns=["term", "doc_count"]))

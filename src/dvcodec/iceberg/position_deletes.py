@@ -18,8 +18,8 @@ from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
-from dvcodec.io import RandomAccess, SourceTarget, StorageOptions, open_source
-from dvcodec.io.parquet import arrow_damage
+from dvcodec.io import SourceTarget, StorageOptions, open_source
+from dvcodec.io.parquet import arrow_damage, parquet_metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +30,8 @@ __all__ = ["FILE_PATH", "POS", "check_columns", "data_errors", "read_position_de
 
 FILE_PATH = "file_path"
 POS = "pos"
+ROW_WORK = 4
+"""Work of a row that goes to an array, as `Budget` counts it."""
 
 
 def read_position_deletes(
@@ -51,19 +53,15 @@ def read_position_deletes(
             them, or a position below 0 or above 0x7ffffffe80000000.
         Unsupported: a Parquet feature that pyarrow does not support.
     """
-    pq = require_extra("pyarrow.parquet", "arrow")
+    require_extra("pyarrow.parquet", "arrow")
     with open_source(source, storage_options=storage_options) as opened:
         try:
             with arrow_damage("Parquet file", "a readable footer"):
-                file = pq.ParquetFile(RandomAccess(opened), pre_buffer=False)
-            with file, arrow_damage("Parquet file", "readable values"):
-                with data_errors(opened.name):
-                    check_columns(file.schema_arrow, FILE_PATH, POS)
                 # Paths repeat: reading them as a dictionary keeps one string per file.
-                with pq.ParquetFile(RandomAccess(opened), read_dictionary=[FILE_PATH], pre_buffer=False) as dictionary:
-                    batches = dictionary.iter_batches(batch_rows, columns=[FILE_PATH, POS])
-                    with data_errors(opened.name):
-                        return vectors_from_arrow(batches)
+                file, _ = parquet_metadata(opened, ROW_WORK, dictionary=FILE_PATH, pre_buffer=False)
+            with file, arrow_damage("Parquet file", "readable values"), data_errors(opened.name):
+                check_columns(file.schema_arrow, FILE_PATH, POS)
+                return vectors_from_arrow(file.iter_batches(batch_rows, columns=[FILE_PATH, POS]))
         except DecodeError as err:
             err.source = err.source or opened.name
             raise

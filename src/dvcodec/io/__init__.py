@@ -15,6 +15,7 @@ from dvcodec.io.source import (
     SourceTarget,
     read_up_to,
     read_window,
+    read_within,
 )
 from dvcodec.io.storage import Storage, StorageOptions, storage_of
 from dvcodec.io.target import is_url
@@ -37,6 +38,7 @@ __all__ = [
     "open_source",
     "read_up_to",
     "read_window",
+    "read_within",
     "remove",
     "storage_of",
     "target_name",

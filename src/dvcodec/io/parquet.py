@@ -1,13 +1,97 @@
-"""Errors of pyarrow's readers."""
+"""Parquet files opened by pyarrow within bounds, and its errors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.limits import Budget
+from dvcodec.io.parquet_footer import column_chunks, page_sizes
+from dvcodec.io.source import RandomAccess, Source
 
-__all__ = ["arrow_damage"]
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+__all__ = ["arrow_damage", "batch_rows_of", "most_items", "parquet_file", "parquet_metadata"]
+
+_WHOLE = 1 << 20
+"""Bytes of a file that is read at once, so that the headers of its pages can be read first."""
+_MOST_ITEMS = 1_000_000
+"""Items of a list in a footer: pyarrow's own limit."""
+_BATCH_BYTES = 1 << 27
+"""Bytes that a batch may have if each row repeats the largest values of its dictionaries."""
+
+
+def parquet_file(source: Source, data: memoryview | None = None, **options: Any) -> pq.ParquetFile:
+    """Open a Parquet file; call it in a block of `arrow_damage`.
+
+    Args:
+        source: the file.
+        data: its bytes, if they are there already.
+        options: of ``pyarrow.parquet.ParquetFile``.
+    """
+    import pyarrow as pa  # noqa: PLC0415  (callers have it)
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    opened = pa.PythonFile(RandomAccess(source), mode="r") if data is None else pa.BufferReader(data)
+    return pq.ParquetFile(opened, thrift_container_size_limit=most_items(source.size), **options)
+
+
+def most_items(size: int) -> int:
+    """Return how many items a list in the footer of a file of `size` bytes may have: at most one for each byte.
+
+    A footer of 60 bytes may claim a million columns, for which pyarrow allocates 680 MB before it reads them.
+    """
+    return min(max(size, 1), _MOST_ITEMS)
+
+
+def parquet_metadata(
+    source: Source, row_work: int, *, dictionary: str | None = None, **options: Any
+) -> tuple[pq.ParquetFile, int]:
+    """Open a Parquet file of metadata within its `Budget`; call it in a block of `arrow_damage`.
+
+    Charged are its rows, and if it has at most 1 MiB, the pages that a reader holds at once: kilobytes unpack to
+    gigabytes.
+
+    Args:
+        source: the file.
+        row_work: what the caller makes of a row.
+        dictionary: column to read as a dictionary, if the file has it.
+        options: of ``pyarrow.parquet.ParquetFile``.
+
+    Returns:
+        The file, and the bytes of its dictionaries, for `batch_rows_of`.
+
+    Raises:
+        LimitExceeded: the rows or pages of the file exceed its budget.
+        DecodeError: the footer is corrupt, or the header of a page.
+    """
+    data = source.read(0, source.size) if source.size <= _WHOLE else None
+    file = parquet_file(source, data, **options)
+    budget = Budget(source.size, source.name)
+    budget.charge(row_work * max(file.metadata.num_rows, 0), "rows")
+    if dictionary in {file.schema.column(i).path for i in range(len(file.schema))}:
+        file = parquet_file(source, data, metadata=file.metadata, read_dictionary=[dictionary], **options)
+    if data is None:
+        return file, 0
+    sizes = page_sizes(data, column_chunks(file, source.name), source.name)
+    budget.charge(sizes.at_once, "pages")
+    return file, sizes.dictionaries
+
+
+def batch_rows_of(dictionaries: int, most: int) -> int:
+    """Return how many rows to read at a time, so that values that are stored once do not become gigabytes.
+
+    Args:
+        dictionaries: from `parquet_metadata`.
+        most: at most so many.
+
+    >>> batch_rows_of(0, 65536), batch_rows_of(1 << 20, 65536)
+    (65536, 128)
+    """
+    return max(1, min(most, _BATCH_BYTES // max(dictionaries, 1)))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import numpy as np
 
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import Truncated
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.io.target import errors_name
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "open_local",
     "read_up_to",
     "read_window",
+    "read_within",
 ]
 
 
@@ -254,6 +256,22 @@ def read_window(source: Source, offset: int = 0, size: int | None = None) -> Cur
     if size is None:
         size = max(source.size - offset, 0)
     return Cursor(source.read(offset, size), source=source.name, base=offset)
+
+
+def read_within(
+    source: Source, limit: str, limits: Limits = DEFAULT_LIMITS, *, offset: int = 0, size: int | None = None
+) -> Cursor:
+    """Read a byte range (default: to the end) that one of `Limits` bounds, which is checked before bytes are requested.
+
+    Raises:
+        LimitExceeded: the range is larger than the limit.
+        Truncated: the range reaches beyond the end of the source.
+        OSError: it cannot be read.
+    """
+    if size is None:
+        size = max(source.size - offset, 0)
+    limits.check(limit, size, Cursor(b"", source=source.name, base=offset), 0)
+    return read_window(source, offset, size)
 
 
 def read_up_to(source: Source, offset: int, size: int) -> Cursor:

@@ -20,9 +20,9 @@ from dvcodec.core import roaring
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, UsageError
 from dvcodec.core.extras import require_extra
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
+from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits, enough_memory
 from dvcodec.core.rowset import RowSet
-from dvcodec.io import SourceTarget, StorageOptions, open_sink, open_source, read_window
+from dvcodec.io import SourceTarget, StorageOptions, open_sink, open_source, read_within
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
 from dvcodec.lance.ipc import batch_lengths
 
@@ -112,11 +112,10 @@ def read_deletion_file(
         The deleted rows, 0-based physical offsets in the fragment.
 
     Raises:
-        DecodeError: the file is corrupt, or differs from the manifest.
+        DecodeError: the file is corrupt, differs from the manifest, or has more rows than its `Budget`.
     """
     with open_source(source, storage_options=storage_options) as opened:
-        cursor = read_window(opened, 0, min(opened.size, limits.max_vector_bytes + 1))
-        limits.check("max_vector_bytes", cursor.remaining, cursor)
+        cursor = read_within(opened, "max_vector_bytes", limits)
         is_arrow = bytes(cursor.view[: len(ARROW_MAGIC)]) == ARROW_MAGIC
         rows = _decode_arrow(cursor, limits) if is_arrow else _decode_bitmap(cursor, limits)
         if num_deleted_rows and rows.cardinality != num_deleted_rows:
@@ -196,6 +195,7 @@ def _decode_bitmap(cursor: Cursor, limits: Limits) -> RowSet:
 def _decode_arrow(cursor: Cursor, limits: Limits) -> RowSet:
     pa = _pyarrow()
     content = 0
+    budget = Budget(cursor.end, cursor.source, limits)
     for rows, sizes in batch_lengths(cursor):
         limits.check("max_cardinality", rows, cursor, 0)
         most = 4 * rows + _PADDING
@@ -205,6 +205,7 @@ def _decode_arrow(cursor: Cursor, limits: Limits) -> RowSet:
             raise cursor.error(NotCanonical, "buffer", at=0, expected=expected, actual=wrong)
         content += sum(sizes)
         limits.check("max_vector_bytes", content, cursor, 0)
+        budget.charge(sum(sizes) + Budget.ROW * rows, "rows", 0)
     with enough_memory("the rows", cursor.source):
         column = _read_batch(cursor, pa).column(0)
         if column.null_count:

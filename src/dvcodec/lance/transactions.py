@@ -7,7 +7,7 @@ manifest file after its size (u32 LE); newer writers do both.
 from __future__ import annotations
 
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.io import SourceTarget, StorageOptions, open_source, read_window
+from dvcodec.io import SourceTarget, StorageOptions, open_source, read_window, read_within
 from dvcodec.lance import wire
 
 __all__ = ["read_operation"]
@@ -46,8 +46,7 @@ def read_operation(
         start, size = 0, opened.size
         if offset is not None:
             start, size = offset + 4, read_window(opened, offset, 4).u32le("size of the transaction")
-        cursor = read_window(opened, start, min(size, limits.max_manifest_bytes + 1))
-        limits.check("max_manifest_bytes", cursor.remaining, cursor, 0)
+        cursor = read_within(opened, "max_manifest_bytes", limits, offset=start, size=size)
         found = None
         for entry in wire.fields(cursor):
             if 0 <= entry.number - _FIRST < len(_OPERATIONS):

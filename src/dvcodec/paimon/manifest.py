@@ -22,7 +22,7 @@ from dvcodec.core.avro_schema import differs
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_sink, open_source, read_window
+from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_sink, open_source, read_within
 from dvcodec.paimon.index_file import DeletionVectorMeta, IndexFile
 
 __all__ = [
@@ -181,7 +181,7 @@ def read_index_manifest(
         OSError: the file cannot be opened or read.
     """
     with open_source(source, storage_options=storage_options) as opened:
-        cursor = read_window(opened, 0, min(opened.size, limits.max_manifest_bytes + 1))
+        cursor = read_within(opened, "max_manifest_bytes", limits)
         file = avro.decode(cursor, limits=limits)
         _check_schema(file.schema, cursor)
         return [_entry(record, i, cursor) for i, record in enumerate(file.records())]

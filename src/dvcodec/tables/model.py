@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -20,14 +20,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Self
 
+    from dvcodec.tables.row_groups import RowGroupFilter
+
 __all__ = [
     "NO_SNAPSHOT",
     "POSITION_DELETES",
+    "WHOLE",
     "DataFile",
     "DeletedRows",
     "DeletionVector",
+    "Part",
     "PhysicalRows",
     "Record",
+    "RowReader",
     "SnapshotInfo",
     "TableKind",
     "vectors_of",
@@ -190,6 +195,28 @@ class DeletedRows:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One of several parts of a data file, of about as many rows each; by default all of it.
+
+    A row group is in the part that its first row is in. Files that cannot be read in parts are all in the first one.
+
+    Attributes:
+        number: counted from 0.
+        of: how many parts there are.
+    """
+
+    number: int = 0
+    of: int = 1
+
+    def has(self, start: int, rows: int) -> bool:
+        """Whether a row group of a file of so many rows is in it, by its first row."""
+        return start * self.of // max(rows, 1) == self.number
+
+
+WHOLE = Part()
+
+
+@dataclass(frozen=True, slots=True)
 class PhysicalRows:
     """Consecutive rows of a data file.
 
@@ -203,6 +230,23 @@ class PhysicalRows:
     start: int
     batch: pa.RecordBatch
     keep: pa.BooleanArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """Reads one data file, without the snapshot that it is of; can be pickled, with the options of its storage.
+
+    Attributes:
+        read: takes ``batch_rows``, ``part`` and ``wanted``.
+    """
+
+    read: Callable[..., Iterator[PhysicalRows]] = field(repr=False)
+
+    def __call__(
+        self, batch_rows: int, part: Part = WHOLE, wanted: RowGroupFilter | None = None
+    ) -> Iterator[PhysicalRows]:
+        """Read the data file like `Snapshot.rows`, or a part of it."""
+        return self.read(batch_rows=batch_rows, part=part, wanted=wanted)
 
 
 def vectors_of(vectors: Iterable[DeletionVector]) -> dict[str, list[DeletionVector]]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     TableSource: TypeAlias = str | os.PathLike[str] | tuple[str, ...] | PyIcebergTable | DeltaTable
 
-__all__ = ["open_table"]
+__all__ = ["kinds_of", "open_table"]
 
 _SIGNS: tuple[tuple[TableKind, frozenset[str]], ...] = (
     (TableKind.DELTA, frozenset({"_delta_log"})),
@@ -106,7 +106,7 @@ def _of_folder(location: str, kind: TableKind | None, allow: Iterable[str], stor
         found = [TableKind.ICEBERG]
     else:
         names = frozenset(folder.names())
-        found = list(dict.fromkeys(sign for sign, wanted in _SIGNS if wanted <= names))
+        found = kinds_of(names)
         if not found and "schema" in names and "schema-0" in folder.names("schema"):
             found = [TableKind.PAIMON]  # nothing has been committed to it yet
     if kind is not None:
@@ -120,6 +120,11 @@ def _of_folder(location: str, kind: TableKind | None, allow: Iterable[str], stor
     module = import_module(f"dvcodec.tables.{found[0].value}")
     opened: Table = module.open(folder)
     return opened
+
+
+def kinds_of(names: frozenset[str]) -> list[TableKind]:
+    """Return the formats whose metadata is in a folder, by the names in it."""
+    return list(dict.fromkeys(kind for kind, wanted in _SIGNS if wanted <= names))
 
 
 def _of_catalog(target: Any, catalog: Any, allow: Iterable[str], storage_options: StorageOptions) -> Table:

@@ -2,53 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.extras import require_extra
-from dvcodec.core.limits import Budget
-from dvcodec.io import RandomAccess, Storage
-from dvcodec.io.parquet import arrow_damage
+from dvcodec.io import Storage
+from dvcodec.io.parquet import arrow_damage, batch_rows_of, parquet_file, parquet_metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["count_rows", "open_parquet", "physical_batches"]
+__all__ = ["count_rows", "open_metadata", "open_parquet", "physical_batches"]
 
 _WIDTHS = {"BOOLEAN": 0, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 """Bytes of a value, by physical type; strings are wider."""
 
 
 @contextmanager
-def open_parquet(
-    location: str, storage: Storage, *, int96_unit: str = "us", row_work: int = 0
-) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file by byte ranges.
+def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> Iterator[pq.ParquetFile]:
+    """Open a Parquet data file by byte ranges.
 
     Args:
         location: path or URL.
         storage: opens it.
         int96_unit: unit in which timestamps of 96 bits are read; as ``ns``, years beyond 2262 wrap around silently.
-        row_work: what the caller makes of a row, as `Budget` counts it; 0 for data files, whose rows go to arrays.
 
     Raises:
         MissingExtra: pyarrow is not installed.
         NotCanonical: it is not a Parquet file, or the part that the block reads is damaged.
         Unsupported: it uses a feature that pyarrow does not support.
-        LimitExceeded: the footer claims more rows than the `Budget` of the file allows.
         OSError: it cannot be read.
     """
-    pa, pq = require_extra("pyarrow", "tables"), require_extra("pyarrow.parquet", "tables")
+    require_extra("pyarrow.parquet", "tables")
+    with _opened(location, storage, parquet_file, coerce_int96_timestamp_unit=int96_unit) as file, file:
+        yield file
+
+
+@contextmanager
+def open_metadata(
+    location: str, storage: Storage, row_work: int, *, batch_rows: int = 1 << 16, dictionary: str | None = None
+) -> Iterator[tuple[pq.ParquetFile, int]]:
+    """Open a Parquet file of metadata (a checkpoint, position deletes) within its `Budget`.
+
+    Args:
+        location: path or URL.
+        storage: opens it.
+        row_work: what the caller makes of a row, as `Budget` counts it.
+        batch_rows: rows to read at a time, at most.
+        dictionary: column to read as a dictionary, if the file has it.
+
+    Yields:
+        The file, and how many rows to read at a time.
+
+    Raises:
+        LimitExceeded: its rows or pages exceed its budget.
+        DecodeError: see `open_parquet`.
+        OSError: it cannot be read.
+    """
+    require_extra("pyarrow.parquet", "tables")
+    opener = partial(parquet_metadata, row_work=row_work, dictionary=dictionary)
+    with _opened(location, storage, opener) as (file, dictionaries), file:
+        yield file, batch_rows_of(dictionaries, batch_rows)
+
+
+@contextmanager
+def _opened(location: str, storage: Storage, opener: Callable[..., Any], **options: Any) -> Iterator[Any]:
     with storage.open(location) as source:
         try:
             with arrow_damage("Parquet file", "a readable footer"):
-                opened = pa.PythonFile(RandomAccess(source), mode="r")
-                file = pq.ParquetFile(opened, coerce_int96_timestamp_unit=int96_unit)
-                Budget(source.size, location).charge(row_work * max(file.metadata.num_rows, 0), "rows")
-            with file, arrow_damage("Parquet file", "readable values"):
+                file = opener(source, **options)
+            with arrow_damage("Parquet file", "readable values"):
                 yield file
         except DecodeError as err:
             err.source = err.source or location
@@ -72,7 +99,7 @@ def count_rows(location: str, storage: Storage) -> int:
 
 
 def physical_batches(
-    file: pq.ParquetFile, columns: Sequence[str] | None, *, batch_rows: int = 1 << 16
+    file: pq.ParquetFile, columns: Sequence[str] | None, *, batch_rows: int = 1 << 16, skip: Collection[int] = ()
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield each batch with the physical position of its first row.
 
@@ -83,6 +110,7 @@ def physical_batches(
         columns: top-level columns to read, in any order; None = all. Without any, batches have rows but no columns: the
             column of the narrowest type is read, because a footer may claim any number of rows.
         batch_rows: maximum rows in a batch; batches end with row groups.
+        skip: numbers of row groups that are passed over.
 
     Raises:
         NotCanonical: a row group does not have the stated number of rows, or cannot be decoded.
@@ -91,6 +119,9 @@ def physical_batches(
     start = 0
     for group in range(file.metadata.num_row_groups):
         rows = file.metadata.row_group(group).num_rows
+        if group in skip:
+            start += rows
+            continue
         position = start
         batches = _nothing(file, group, batch_rows) if names == [] else _batches(file, group, names, batch_rows)
         with arrow_damage(f"row group {group}", "readable pages"):

@@ -15,14 +15,14 @@ from dvcodec.tables.columns import Column, ColumnKey, unrelated
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Evolution", "check_related", "file_columns", "find_column"]
+__all__ = ["Evolution", "check_related", "file_columns", "find_column", "plain_array"]
 
-FIELD_ID = b"PARQUET:field_id"
+FIELD_ID, ORC_FIELD_ID = b"PARQUET:field_id", b"iceberg.id"
 _DIGITS = re.compile(rb"[0-9]{1,18}")
 
 
 def file_columns(fields: Iterable[pa.Field], source: str) -> tuple[Column, ...]:
-    """Return the columns of a Parquet file, with their field ids.
+    """Return the columns of a Parquet or ORC file, with their field ids.
 
     Raises:
         NotCanonical: a field id is not a number.
@@ -34,7 +34,8 @@ def file_columns(fields: Iterable[pa.Field], source: str) -> tuple[Column, ...]:
 
 
 def _field_id(field: pa.Field, source: str) -> int | None:
-    number = (field.metadata or {}).get(FIELD_ID)
+    metadata = field.metadata or {}
+    number = metadata.get(FIELD_ID, metadata.get(ORC_FIELD_ID))
     if number is not None and not _DIGITS.fullmatch(number):
         what, actual = f"field id of column {field.name}", f"{number!r:.60}"
         raise NotCanonical(what, source=source, expected="decimal digits", actual=actual)
@@ -137,6 +138,11 @@ class Evolution:
         """Columns to read from the file."""
         return list(dict.fromkeys(stored.name for stored in self._stored.values()))
 
+    @property
+    def stored(self) -> list[tuple[Column, Column]]:
+        """Columns of the table that are read from the file, each with its column there."""
+        return [(column, self._stored[column.name]) for column in self._columns if column.name in self._stored]
+
     def promotes(self, found: pa.DataType, column: Column) -> bool:
         """Whether values of another type are read as those of a column. Called for types without children."""
         raise NotImplementedError
@@ -185,7 +191,7 @@ class Evolution:
         """
         import pyarrow as pa  # noqa: PLC0415
 
-        array = _unwrap(array)
+        array = plain_array(array)
         types, found, wanted = pa.types, array.type, column.type
         # Structs of equal types may still differ: a name can be that of another field in the file.
         if found == wanted and not column.children:
@@ -242,11 +248,21 @@ class Evolution:
             raise self.misfit(what, source=self.source, expected=f"values of {wanted}", actual=actual) from None
 
 
-def _unwrap(array: Any) -> pa.Array:
-    """Return an array without extension type or dictionary."""
+def plain_array(array: Any) -> pa.Array:
+    """Return an array without extension type or dictionary, and text and bytes without views.
+
+    That is how a writer held values in memory; its Parquet files repeat it beside their own types.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
     if hasattr(array, "storage"):
         array = array.storage
-    return array.dictionary_decode() if hasattr(array, "dictionary") else array
+    if hasattr(array, "dictionary"):
+        array = array.dictionary_decode()
+    for view, plain in ((pa.string_view(), pa.string()), (pa.binary_view(), pa.binary())):
+        if array.type == view:
+            return array.cast(plain)
+    return array
 
 
 def is_list(kind: pa.DataType) -> bool:

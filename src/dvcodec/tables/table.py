@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dvcodec.core.errors import UsageError
 from dvcodec.tables.folder import Folder, StoredFile
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows, Record, SnapshotInfo, TableKind
+from dvcodec.tables.model import (
+    DataFile,
+    DeletedRows,
+    DeletionVector,
+    PhysicalRows,
+    Record,
+    RowReader,
+    SnapshotInfo,
+    TableKind,
+)
 from dvcodec.tables.path_matching import PathMatcher
 
 if TYPE_CHECKING:
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
     from dvcodec.tables.bounds import ColumnBounds
     from dvcodec.tables.deleting import Deletion
     from dvcodec.tables.findings import Finding
+    from dvcodec.tables.row_groups import RowGroupFilter
 
 __all__ = ["Snapshot", "Table"]
 
@@ -108,9 +118,13 @@ class Snapshot(ABC):
             OSError: it cannot be read.
         """
 
-    @abstractmethod
     def rows(
-        self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16
+        self,
+        data_file: DataFile,
+        *,
+        columns: Sequence[str] | None = None,
+        batch_rows: int = 1 << 16,
+        wanted: RowGroupFilter | None = None,
     ) -> Iterator[PhysicalRows]:
         """Read a data file in the schema of the snapshot, deleted rows included, in physical order without gaps.
 
@@ -120,12 +134,27 @@ class Snapshot(ABC):
             data_file: a data file of this snapshot.
             columns: names to read, in this order; None = all.
             batch_rows: maximum rows in a batch; batches end with row groups.
+            wanted: row groups of a Parquet file that it does not want are passed over: their rows are missing from the
+                result. Other formats have none. None = all.
 
         Raises:
             UsageError: no such column or data file.
             DecodeError: the file is corrupt, or differs from the metadata.
             Unsupported: a file format or a change of schema that this library does not know.
             OSError: the file cannot be read.
+        """
+        return self.row_reader(data_file, columns)(batch_rows, wanted=wanted)
+
+    @abstractmethod
+    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
+        """Return what reads a data file, here or in another process.
+
+        Args:
+            data_file: see `rows`.
+            columns: see `rows`.
+
+        Raises:
+            UsageError, DecodeError, Unsupported: see `rows`.
         """
 
     def bounds(

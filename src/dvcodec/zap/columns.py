@@ -78,7 +78,13 @@ and ``docs`` are the segment's.
 
 
 def batches(
-    contents: Contents, what: str, fields: Sequence[str] | None = None, *, docs: range | None = None, batch_rows: int
+    contents: Contents,
+    what: str,
+    fields: Sequence[str] | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    docs: range | None = None,
+    batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
     """Return a table of a segment as record batches.
 
@@ -86,11 +92,12 @@ def batches(
         contents: contents of the segment.
         what: ``terms``, ``postings``, ``locations``, ``stored``, ``doc_values`` or ``fields``.
         fields: fields to read; default: all.
+        columns: columns to return, in this order; default: all. Postings are not read for ``field`` and ``term`` alone.
         docs: documents to read, for the table ``stored`` only; default: all.
         batch_rows: maximum rows per batch.
 
     Raises:
-        UsageError: no such table, field or documents.
+        UsageError: no such table, field, column or documents.
         DecodeError: during iteration: corrupt data.
     """
     if what not in SCHEMAS:
@@ -98,19 +105,41 @@ def batches(
     if batch_rows < 1:
         raise UsageError(f"batch_rows must be at least 1, not {batch_rows}")
     chosen = list(contents.fields) if fields is None else [contents.field(name) for name in fields]
+    wanted = _wanted(what, columns)
     if docs is None:
-        return _sliced(_TABLES[what](contents, chosen), batch_rows)
+        bare = what == "terms" and {"field", "term"}.issuperset(wanted)
+        found = _bare_terms(contents, chosen) if bare else _TABLES[what](contents, chosen)
+        return _sliced(found, wanted, batch_rows)
     if what != "stored" or docs.step != 1:
         raise UsageError("docs must be a range with step 1, and only the table stored supports it")
     if not 0 <= docs.start <= docs.stop <= contents.footer.num_docs:
         raise contents.outside(docs)
-    return _sliced(_stored(contents, chosen, docs), batch_rows)
+    return _sliced(_stored(contents, chosen, docs), wanted, batch_rows)
 
 
-def _sliced(found: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+def _wanted(what: str, columns: Sequence[str] | None) -> list[str]:
+    """Return the columns of a table to read."""
+    known: list[str] = SCHEMAS[what].names
+    if columns is None:
+        return known
+    if not columns or not set(known).issuperset(columns):
+        raise UsageError(f"columns of the table {what}: expected some of {', '.join(known)}, found {list(columns)}")
+    return list(columns)
+
+
+def _sliced(found: Iterator[pa.RecordBatch], columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
     for batch in found:
+        chosen = batch if columns == batch.schema.names else batch.select(columns)
         for start in range(0, batch.num_rows, rows):
-            yield batch.slice(start, rows)
+            yield chosen.slice(start, rows)
+
+
+def _bare_terms(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
+    """Return field and term, from the dictionaries alone."""
+    names = _names(contents)
+    for info in chosen:
+        for block in contents.term_blocks(info.dictionary):
+            yield pa.record_batch([_constant(names, info, len(block)), _binary(block.keys)], ["field", "term"])
 
 
 def _terms(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:

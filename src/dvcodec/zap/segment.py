@@ -263,6 +263,7 @@ class Segment:
         what: str,
         fields: Sequence[str] | None = None,
         *,
+        columns: Sequence[str] | None = None,
         docs: range | None = None,
         batch_rows: int = DEFAULT_ROWS,
     ) -> Iterator[pa.RecordBatch]:
@@ -271,15 +272,17 @@ class Segment:
         Args:
             what: ``terms``, ``postings``, ``locations``, ``stored``, ``doc_values`` or ``fields``.
             fields: fields to read; default: all.
+            columns: columns to return, in this order; default: all. ``field`` and ``term`` of the table ``terms`` come
+                from the dictionaries alone, without the postings.
             docs: documents to read, for the table ``stored`` only; default: all.
             batch_rows: maximum rows per batch.
 
         Raises:
-            UsageError: no such table, field or documents.
+            UsageError: no such table, field, column or documents.
             MissingExtra: pyarrow is not installed.
             DecodeError: during iteration: corrupt data.
         """
         require_extra("pyarrow", "arrow")
-        from dvcodec.zap import columns  # noqa: PLC0415
+        from dvcodec.zap.columns import batches  # noqa: PLC0415
 
-        return columns.batches(self.contents, what, fields, docs=docs, batch_rows=batch_rows)
+        return batches(self.contents, what, fields, columns=columns, docs=docs, batch_rows=batch_rows)

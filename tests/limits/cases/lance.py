@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dvcodec import Limits, lance
 from dvcodec.lance.transactions import read_operation
-from limits.making import SMALL, Inputs, case, cases, error, large, large_file, limit, no_memory, refuse, tables
+from limits.making import SMALL, Inputs, case, cases, error, large, large_file, limit, refuse, tables
 from samples import bitmaps
 from samples.bombs import HUGE, MEGA
 from samples.zap.segments import uv
@@ -71,6 +71,8 @@ def claimed(data: bytes, size: int) -> bytes:
     return data.replace(old, struct.pack("<q", size))
 
 
+TOO_MANY_ROWS = error(r"LimitExceeded: .*work for rows \(Limits\.max_base_work and max_work_per_byte\)")
+
 CASES = [
     *cases("lance.decode_row_ids", lance.decode_row_ids, SEQUENCES),
     *cases(
@@ -115,10 +117,16 @@ CASES = [
         {
             "lz4 bomb": lambda: arrow(10 * MEGA, "lz4"),
             "zstd bomb": lambda: arrow(10 * MEGA, "zstd"),
-            "bombs that add up": lambda: arrow(5 * MEGA, "zstd", times=2),
             "megabytes": lambda: b"ARROW1\0\0" + bytes(33 * MEGA),
         },
         limit("max_vector_bytes"),
+    ),
+    case(
+        "lance.read_deletion_file",
+        lambda data: lance.read_deletion_file(data, limits=SMALL),
+        "bombs that add up",
+        lambda: arrow(5 * MEGA, "zstd", times=2),
+        TOO_MANY_ROWS,
     ),
     *cases(
         "lance.read_deletion_file",
@@ -134,7 +142,7 @@ CASES = [
         lance.read_deletion_file,
         "zstd bomb",
         lambda: arrow(40 * MEGA, "zstd"),
-        no_memory("max_vector_bytes is 2 GiB, as the formats' own"),
+        TOO_MANY_ROWS,
     ),
     *cases(
         "lance.read_deletion_file",

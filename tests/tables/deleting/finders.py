@@ -7,7 +7,7 @@ from typing import Any
 
 from dvcodec import RowSet
 from dvcodec.tables import DataFile, Snapshot
-from dvcodec.tables.deleting.finder import Finder
+from dvcodec.tables.deleting.finder import Finder, Found
 
 
 class Where(Finder):
@@ -23,10 +23,10 @@ class Where(Finder):
     def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:  # noqa: ARG002
         return True
 
-    def find(self, snapshot: Snapshot, data_file: DataFile) -> RowSet:
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:
         self.searched.append(data_file.path)
         found = []
         for part in snapshot.rows(data_file, columns=[self._column]):
             values = part.batch.column(0).to_pylist()
             found += [part.start + i for i, value in enumerate(values) if self._condition(value)]
-        return RowSet(found)
+        return Found(RowSet(found))

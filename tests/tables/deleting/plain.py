@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ import pyarrow.parquet as pq
 from dvcodec.io import Storage
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows, Snapshot, SnapshotInfo
 from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.columns import chosen, select
+from dvcodec.tables.columns import Column, chosen, select
+from dvcodec.tables.delta.rows import DeltaEvolution
+from dvcodec.tables.model import Part, RowReader
 from dvcodec.tables.parquet import open_parquet, physical_batches
+from dvcodec.tables.row_groups import RowGroupFilter, skipped_groups
+from dvcodec.tables.schema_evolution import file_columns
 from samples.memory_table import FakeTable
 
 Bounds = Callable[[pa.ChunkedArray], ColumnBounds]
@@ -47,14 +52,27 @@ class PlainSnapshot(Snapshot):
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         return select(self.table.arrow, columns, "plain")
 
-    def rows(
-        self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16
+    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
+        return RowReader(partial(self._rows, data_file, columns))
+
+    def _rows(
+        self,
+        data_file: DataFile,
+        columns: Sequence[str] | None,
+        *,
+        batch_rows: int,
+        part: Part,
+        wanted: RowGroupFilter | None,
     ) -> Iterator[PhysicalRows]:
         names = chosen(self.table.arrow.names, columns, "plain")
         self.table.opened.append(data_file.path)
         self.table.read.update(names)
         with open_parquet(data_file.location, Storage()) as file:
-            for start, batch in physical_batches(file, names, batch_rows=min(batch_rows, self.table.batch_rows)):
+            shown = [Column(field.name, type=field.type) for field in self.schema(names)]
+            evolution = DeltaEvolution(data_file.path, shown, file_columns(file.schema_arrow, data_file.path))
+            skip = skipped_groups(file, data_file.path, evolution, wanted, part)
+            most = min(batch_rows, self.table.batch_rows)
+            for start, batch in physical_batches(file, names, batch_rows=most, skip=skip):
                 yield PhysicalRows(start, batch.select(names))
 
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:

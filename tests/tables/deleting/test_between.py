@@ -18,6 +18,7 @@ from dvcodec.io.store import LocalStore
 from dvcodec.tables import DataFile, Snapshot, audit, open_table
 from dvcodec.tables.deleting import committer
 from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
+from dvcodec.tables.deleting.finder import Found
 from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.run import Deletion, run
 from dvcodec.tables.folder import Folder
@@ -171,7 +172,7 @@ class Vanishing(Where):
         super().__init__("id", (70).__eq__)
         self.act = act
 
-    def find(self, snapshot: Snapshot, data_file: DataFile) -> RowSet:
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:
         if data_file.path.endswith("64.parquet"):
             self.act(data_file)
         return super().find(snapshot, data_file)

@@ -45,7 +45,9 @@ def contents(snapshot: Snapshot) -> dict[str, pa.Table]:
 def search(finder: Finder, snapshot: Snapshot, rows: dict[str, pa.Table]) -> dict[str, RowSet]:
     finder.prepare(snapshot)
     files: list[DataFile] = [file for file in snapshot.data_files if file.path in rows]
-    return {file.path: finder.find(snapshot, file) if finder.may_match(snapshot, file) else RowSet() for file in files}
+    return {
+        file.path: finder.find(snapshot, file).rows if finder.may_match(snapshot, file) else RowSet() for file in files
+    }
 
 
 def expected(rows: dict[str, pa.Table], name: str, wanted: set[Any]) -> dict[str, RowSet]:
@@ -112,7 +114,7 @@ def test_lance(tmp_path: Path) -> None:
         keys_finder(pa.table({"id": [i for i in range(351, 1000) if i % 7 == 3]}), ["id"]),
     ):
         finder.prepare(snapshot)
-        found = [finder.find(snapshot, file) for file in snapshot.data_files]
+        found = [finder.find(snapshot, file).rows for file in snapshot.data_files]
         wanted = [i for i in range(351, 1000) if i % 7 == 3]
         # of rows that Lance has dropped, nothing is found
         assert [i for i in wanted if i % 2] == [

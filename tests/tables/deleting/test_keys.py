@@ -38,7 +38,7 @@ def found(table: PlainTable, keys: Any, on: list[str]) -> list[set[int]]:
     finder = keys_finder(keys, on)
     finder.prepare(table.now)
     files = table.now.data_files
-    return [set(finder.find(table.now, file)) if finder.may_match(table.now, file) else set() for file in files]
+    return [set(finder.find(table.now, file).rows) if finder.may_match(table.now, file) else set() for file in files]
 
 
 def column(kind: pa.DataType, *values: Any) -> pa.Table:
@@ -89,7 +89,7 @@ def test_a_reader_is_read_once(where: str, tmp_path: Path) -> None:
     finder = keys_finder(pa.table({"a": [3]}).to_reader(), ["a"])
     for _ in range(3):
         finder.prepare(table.now)
-        assert list(finder.find(table.now, table.now.data_files[0])) == [3]
+        assert list(finder.find(table.now, table.now.data_files[0]).rows) == [3]
 
 
 SAME: list[tuple[pa.DataType, list[Any], pa.DataType, list[Any], list[int]]] = [
@@ -215,7 +215,7 @@ def test_keys_on_disk_go_with_the_finder(tmp_path: Path, monkeypatch: pytest.Mon
     finder: Any = keys_finder(pa.table({"a": range(0, 2000, 2)}).to_reader(100), ["a"])
     finder.prepare(table.now)
     assert isinstance(finder._stored, DiskKeys)
-    assert len(finder.find(table.now, table.now.data_files[0])) == 500
+    assert len(finder.find(table.now, table.now.data_files[0]).rows) == 500
     assert list(tmp_path.glob("dvcodec-keys-*"))
     del finder
     assert not list(tmp_path.glob("dvcodec-keys-*"))
@@ -240,7 +240,7 @@ def test_a_column_that_is_promoted_meanwhile(tmp_path: Path) -> None:
     for table in (narrow, wide):
         finder.prepare(table.now)
         assert isinstance(finder._stored, MemoryKeys)
-        assert list(finder.find(table.now, table.now.data_files[0])) == [1]
+        assert list(finder.find(table.now, table.now.data_files[0]).rows) == [1]
 
 
 def test_names_of_columns(where: str, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 
+from amounts import STATEMENTS
 from dvcodec import UsageError
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import PhysicalRows
@@ -25,21 +26,22 @@ from tables.deleting.statements import Statement, matching, random_rows, random_
 pc = cast("Any", pyarrow.compute)
 A, NONE = pc.field("a"), pa.scalar(None, pa.int64())
 STRUCTS = pa.array([{"x": 1}, {"x": 2}, None, {"x": None}])
-STATEMENTS = 200
 
 
-def found(table: PlainTable, where: Any) -> tuple[list[set[int]], int]:
-    """Rows by data file, and how many files were skipped."""
+def found(table: PlainTable, where: Any) -> tuple[list[set[int]], int, int]:
+    """Rows by data file, and how many files and row groups were skipped."""
     finder = where_finder(where)
     finder.prepare(table.now)
-    rows, skipped = [], 0
+    rows, skipped, groups = [], 0, 0
     for file in table.now.data_files:
         if finder.may_match(table.now, file):
-            rows.append(set(finder.find(table.now, file)))
+            here = finder.find(table.now, file)
+            rows.append(set(here.rows))
+            groups += here.groups_skipped
         else:
             skipped += 1
             rows.append(set())
-    return rows, skipped
+    return rows, skipped, groups
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +51,22 @@ def statements() -> list[Statement]:
 
 
 @pytest.mark.parametrize("kind", ["sql", "expression"])
-def test_200_statements(kind: str, statements: list[Statement], tmp_path: Path) -> None:
+def test_random_statements(kind: str, statements: list[Statement], tmp_path: Path) -> None:
     if kind == "sql":
         pytest.importorskip("duckdb", "2.0")
     chance = random.Random(7)
     files = [random_rows(chance, count) for count in (60, 1, 90)] + [random_rows(chance, 0)]
-    table = PlainTable(tmp_path, *files, row_group_size=50)
+    table = PlainTable(tmp_path, *files, row_group_size=8)
     oracles = [to_sqlite(rows) for rows in files]
-    skipped = 0
+    skipped = groups = 0
     for statement in statements:
         wanted = [matching(oracle, statement) for oracle in oracles]
-        rows, left_out = found(table, getattr(statement, kind))
+        rows, left_out, groups_left_out = found(table, getattr(statement, kind))
         assert rows == wanted, statement
         skipped += left_out
+        groups += groups_left_out
     assert skipped > STATEMENTS // 2  # of four files each
+    assert groups > STATEMENTS // 4
 
 
 SOME = pa.table({"a": [1, 2, None, 4], "b": ["x", "y", None, "x"], "c": [1.5, math.nan, None, 0.0], "d": [0] * 4})
@@ -112,7 +116,7 @@ def test_only_the_columns_of_an_expression_are_read(tmp_path: Path) -> None:
     wide = pa.table({f"c{i}": [i] for i in range(200)})
     table = PlainTable(tmp_path, wide)
     where = (pc.field("c3") == 3) & (pc.field("c77") > 0) & pc.field("c199").is_valid()
-    assert found(table, where) == ([{0}], 0)
+    assert found(table, where) == ([{0}], 0, 0)
     assert table.read == {"c3", "c77", "c199"}
 
 
@@ -139,7 +143,7 @@ def test_partition_values_alone_answer(kind: str, tmp_path: Path) -> None:
         assert found(table, where)[0] == rows
     assert table.opened == []
     where = "a = 1 AND b = 'x'" if kind == "sql" else (A == 1) & (pc.field("b") == "x")
-    assert found(table, where) == ([{0}, set(), set()], 2)
+    assert found(table, where) == ([{0}, set(), set()], 2, 0)
     assert len(table.opened) == 1
 
 
@@ -147,15 +151,15 @@ def test_records_that_are_not_rows(tmp_path: Path) -> None:
     """Paimon's retractions are not evaluated."""
 
     class Kept(PlainSnapshot):
-        def rows(self, *args: Any, **options: Any) -> Iterator[PhysicalRows]:
-            for part in super().rows(*args, **options):
+        def _rows(self, *args: Any, **options: Any) -> Iterator[PhysicalRows]:
+            for part in super()._rows(*args, **options):
                 yield replace(part, keep=pa.array([i % 2 == 0 for i in range(part.batch.num_rows)]))
 
     table = PlainTable(tmp_path, pa.table({"a": [1, 0, 3, 0]}))
     state: Any = table.states[0]
     states: list[Any] = [Kept(table, state.info, state.data_files, ())]
     table.states = states
-    assert found(table, pc.divide(pc.scalar(6), A) > 0) == ([{0, 2}], 0)
+    assert found(table, pc.divide(pc.scalar(6), A) > 0) == ([{0, 2}], 0, 0)
 
 
 def test_files_that_are_not_as_recorded(tmp_path: Path) -> None:
@@ -175,7 +179,7 @@ def test_several_threads(tmp_path: Path) -> None:
         finder.prepare(table.now)
     tasks = [(finder, file) for finder in finders for file in table.now.data_files] * 2
     with ThreadPoolExecutor(8) as pool:
-        rows = list(pool.map(lambda task: task[0].find(table.now, task[1]).cardinality, tasks))
+        rows = list(pool.map(lambda task: task[0].find(table.now, task[1]).rows.cardinality, tasks))
     for n, part in zip((2, 3, 5), range(0, 24, 8), strict=False):
         assert sum(rows[part : part + 8]) == -(-24_000 // n)
     assert sum(rows[24:32]) == 4000

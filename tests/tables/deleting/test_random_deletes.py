@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from amounts import STATEMENTS
 from dvcodec.tables import Table, audit, live_batches, open_table
 from tables.deleting.random_tables import FORMATS, plain_rows
 from tables.deleting.random_where import Predicate, random_predicate, random_rows
 
 duckdb = pytest.importorskip("duckdb", "2.0")
-STATEMENTS = 200
 INSERTS, ROWS = 5, 200
 MOST = 20
 """Part of the live rows, as its denominator, that a statement may match without a further condition."""
@@ -74,7 +74,7 @@ def bounded(chance: random.Random, plain: Plain, predicate: Predicate, *, sql: b
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_200_statements(name: str, tmp_path: Path) -> None:
+def test_random_statements(name: str, tmp_path: Path) -> None:
     chance = random.Random(19)
     make, read = FORMATS[name]
     inserts = [random_rows(chance, number * ROWS, ROWS) for number in range(INSERTS)]

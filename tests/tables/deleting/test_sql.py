@@ -216,7 +216,7 @@ def test_only_what_is_named_is_read(tmp_path: Path) -> None:
     table = PlainTable(tmp_path, ROWS.drop_columns(["half", "nothing", "coded"]))
     finder = where_finder("d = 0.1 AND part.x = 1")
     finder.prepare(table.now)
-    assert list(finder.find(table.now, table.now.data_files[0])) == [0]
+    assert list(finder.find(table.now, table.now.data_files[0]).rows) == [0]
     assert table.read == {"d", "part"}
 
 

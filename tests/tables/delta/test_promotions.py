@@ -54,6 +54,8 @@ def struct(*children: Column, name: str = "c") -> Column:
         ([1000], pa.timestamp("ms"), UTC, [dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.timezone.utc)]),
         ([1000], pa.timestamp("ns"), pa.timestamp("us"), [dt.datetime(1970, 1, 1, 0, 0, 0, 1)]),  # noqa: DTZ001
         (["a"], pa.large_string(), pa.string(), ["a"]),
+        (["a" * 20, None], pa.string_view(), pa.string(), ["a" * 20, None]),  # as deltalake writes updated rows
+        ([b"a"], pa.binary_view(), pa.binary(), [b"a"]),
         ([b"a"], pa.binary(), pa.string(), ["a"]),
         (["a"], pa.string(), pa.binary(), [b"a"]),
         ([None], pa.null(), pa.int8(), [None]),

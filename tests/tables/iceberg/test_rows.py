@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import orc
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
@@ -43,16 +44,21 @@ def read(
     partition: Mapping[int, Any] | None = None,
     names: str | None = None,
     batch_rows: int = 1 << 16,
+    file_format: str = "parquet",
     **options: Any,
 ) -> pa.Table:
     """Write a file and read it in the columns of a schema."""
-    pq.write_table(table, path / "f.parquet", **options)
+    if file_format == "orc":
+        orc.write_table(table, str(path / f"f.{file_format}"), **options)
+    else:
+        pq.write_table(table, path / f"f.{file_format}", **options)
     fields = fields_of(*columns)
     parts = list(
         read_rows(
-            str(path / "f.parquet"),
+            str(path / f"f.{file_format}"),
             Storage(),
             fields,
+            file_format=file_format,
             partition=partition or {},
             names=None if names is None else read_name_mapping(names, "v1.metadata.json"),
             rows=table.num_rows,
@@ -109,6 +115,7 @@ def test_batches_end_with_row_groups(tmp_path: Path) -> None:
             str(tmp_path / "f"),
             Storage(),
             fields_of(column(1, "a", "long")),
+            file_format="parquet",
             partition={},
             names=None,
             rows=10,
@@ -119,10 +126,69 @@ def test_batches_end_with_row_groups(tmp_path: Path) -> None:
     assert [part.batch.column(0).to_pylist()[0] for part in parts] == [0, 3, 4, 7, 8]
 
 
+LONGS = {"type": "list", "element-id": 9, "element": "long", "element-required": False}
+MOMENT = datetime(2024, 2, 29, 1, 2, 3, 456789)  # noqa: DTZ001
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "value"),
+    [
+        ("boolean", pa.bool_(), True),
+        ("int", pa.int32(), -5),
+        ("long", pa.int32(), -5),
+        ("long", pa.int64(), 1 << 40),
+        ("float", pa.float32(), 0.5),
+        ("double", pa.float32(), 0.5),
+        ("decimal(20,2)", pa.decimal128(18, 2), Decimal("1.25")),
+        ("date", pa.date32(), date(9999, 1, 2)),
+        ("time", pa.int64(), time(1, 2, 3, 4)),
+        ("timestamp", pa.timestamp("ns"), MOMENT),
+        ("timestamptz", pa.timestamp("ns", "UTC"), MOMENT.replace(tzinfo=timezone.utc)),
+        ("string", pa.string(), "ż"),
+        ("uuid", pa.binary(), bytes(range(16))),
+        ("fixed[3]", pa.binary(), b"abc"),
+        ("binary", pa.binary(), b"\0a"),
+        (LONGS, pa.list_(pa.int64()), [1, None]),
+    ],
+)
+def test_orc(tmp_path: Path, kind: Any, old: pa.DataType, value: Any) -> None:
+    values = pa.array([3_723_000_004 if kind == "time" else value, None] * 500, old)
+    table = pa.table([values], schema=pa.schema([pa.field("old name", old, metadata={"iceberg.id": "7"})]))
+    found = read(tmp_path, table, column(7, "a", kind), column(8, "later", "int"), file_format="orc", stripe_size=1024)
+    assert found["a"].to_pylist() == [value, None] * 500
+    assert found["later"].null_count == 1000
+
+
+def test_a_struct_in_orc(tmp_path: Path) -> None:
+    """Its fields are found by their ids, too."""
+    inner = [pa.field(name, pa.int32(), metadata={"iceberg.id": str(number)}) for name, number in (("x", 3), ("y", 4))]
+    field = pa.field("s", pa.struct(inner), metadata={"iceberg.id": "2"})
+    table = pa.table([pa.array([{"x": 1, "y": 2}, None], field.type)], schema=pa.schema([field]))
+    swapped = {"type": "struct", "fields": [column(4, "x", "long"), column(3, "y", "int")]}
+    found = read(tmp_path, table, column(2, "t", swapped), file_format="orc")
+    assert found["t"].to_pylist() == [{"x": 2, "y": 1}, None]
+
+
+def test_orc_that_does_not_fit(tmp_path: Path) -> None:
+    field = pa.field("a", pa.binary(), metadata={"iceberg.id": "1"})
+    table = pa.table([pa.array([b"ab"])], schema=pa.schema([field]))
+    with pytest.raises(NotCanonical, match="column a"):
+        read(tmp_path, table, column(1, "a", "fixed[3]"), file_format="orc")
+    times = pa.array([MOMENT.replace(year=9996)], pa.timestamp("us"))
+    far = pa.table([times], schema=pa.schema([field.with_type(times.type)]))
+    # pyarrow 19 wraps such times around 2**64 nanoseconds, which never leaves whole microseconds.
+    with pytest.raises(NotCanonical, match=r"out of range|would lose data"):
+        read(tmp_path, far, column(1, "a", "timestamp"), file_format="orc")
+    with pytest.raises(Unsupported, match="column a"):
+        read(tmp_path, table, column(1, "a", "long"), file_format="orc")
+
+
 def test_no_columns_but_rows(tmp_path: Path) -> None:
     table = table_of((stored("a", pa.int64(), 1), [1, 2, 3]))
     pq.write_table(table, tmp_path / "f")
-    (part,) = read_rows(str(tmp_path / "f"), Storage(), (), partition={}, names=None, rows=None, batch_rows=9)
+    (part,) = read_rows(
+        str(tmp_path / "f"), Storage(), (), file_format="parquet", partition={}, names=None, rows=None, batch_rows=9
+    )
     assert (part.batch.num_rows, part.batch.num_columns) == (3, 0)
     assert read(tmp_path, table, column(9, "new", "long")).to_pydict() == {"new": [None] * 3}
 
@@ -201,7 +267,7 @@ def test_timestamps_of_96_bits(tmp_path: Path) -> None:
 
 def test_required_columns(tmp_path: Path) -> None:
     table = table_of((stored("a", pa.int64(), 1), [1]))
-    with pytest.raises(NotCanonical, match=r"f.parquet: Parquet schema: expected column b, found none"):
+    with pytest.raises(NotCanonical, match=r"f.parquet: schema of the data file: expected column b, found none"):
         read(tmp_path, table, column(2, "b", "long", required=True))
     found = read(tmp_path, table, column(2, "b", "long", required=True, **{"initial-default": 4}))
     assert found.schema.field("b").nullable is False
@@ -577,7 +643,8 @@ def test_damaged_data_files_end_in_rows_or_an_error(
     path.write_bytes(damaged)
     fields = fields_of(column(1, "a", "long"), column(2, "b", POINT))
     try:
-        parts = list(read_rows(str(path), Storage(), fields, partition={}, names=None, rows=50, batch_rows=20))
+        options: dict[str, Any] = {"partition": {}, "names": None, "rows": 50, "batch_rows": 20}
+        parts = list(read_rows(str(path), Storage(), fields, file_format="parquet", **options))
     except DecodeError as error:
         assert error.source == str(path)
     else:

@@ -123,6 +123,7 @@ def test_value_that_a_later_type_does_not_hold_is_named() -> None:
         (pa.array([0], pa.time64("us")), "TIME(0)"),
         (pa.array([0], pa.int32()), "TIME(3)"),
         (pa.array(["x"], pa.large_string()), "STRING"),
+        (pa.array(["x"], pa.string_view()), "STRING"),
         (pa.array([b"abc"], pa.binary(3)), "BINARY(3)"),
         (pa.array([Decimal("1.5")], pa.decimal128(9, 1)), "DECIMAL(10, 2)"),
         (pa.array([[1.0, 2.0]], pa.list_(pa.float32())), {"type": "VECTOR", "length": 2, "element": "FLOAT"}),

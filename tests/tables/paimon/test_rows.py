@@ -177,7 +177,7 @@ def test_file_that_is_damaged(tmp_path: Path, name: str) -> None:
 
 def test_format_that_is_not_read_is_named(tmp_path: Path) -> None:
     path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("data-1.avro", b"Obj")]])
-    with pytest.raises(Unsupported, match=r"format of data-1\.avro: expected parquet or orc, found avro"):
+    with pytest.raises(Unsupported, match=r"data-1\.avro: file format: expected parquet or orc, found avro"):
         read(path)
 
 

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
+from dvcodec import tables
 from dvcodec.cli.render import Table, counted, counter, number, plain, print_json
 from dvcodec.cli.shared import Json
 from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.delete import show, values
-from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName, opened
+from dvcodec.cli.tables.shared import Allow, Catalog, Kind, SnapshotId, TableName, opened
 from dvcodec.core.errors import UsageError
 from dvcodec.io.paths import split
 from dvcodec.tables import TableKind, convert
@@ -33,6 +34,7 @@ def convert_table(
     ] = None,
     snapshot: SnapshotId = None,
     kind: Kind = None,
+    catalog: Catalog = None,
     allow: Allow = None,
     in_place: Annotated[
         bool | None,
@@ -65,11 +67,11 @@ def convert_table(
     if commit:
         if root is None or output is not None or in_place is not None:
             raise UsageError("--commit goes with --root, the table to commit to, and not with --output or --in-place")
-        _commit(target, to, root, snapshot, kind, allow, dry_run, limit, as_json)
+        _commit(opened(target, kind, allow, catalog), to, root, snapshot, allow, dry_run, limit, as_json)
         return
     if output is None or dry_run:
         raise UsageError("expected --output, the folder to write to" if output is None else "--dry-run needs --commit")
-    table = opened(target, kind, allow)
+    table = opened(target, kind, allow, catalog)
     with counter("converting") as progress:
         done = convert.convert_table(
             table,
@@ -101,20 +103,16 @@ def convert_table(
 
 
 def _commit(
-    source: str,
+    table: tables.Table,
     to: str,
     root: str,
     snapshot: int | None,
-    kind: TableKind | None,
     allow: list[str] | None,
     dry_run: bool,
     limit: int,
     as_json: bool,
 ) -> None:
-    table, target = (
-        opened(source, kind, allow),
-        opened(root, TableKind(to.removesuffix("32").removesuffix("64")), allow),
-    )
+    target = opened(root, TableKind(to.removesuffix("32").removesuffix("64")), allow)
     with counter("comparing") as progress:
         done = convert.copy_deletes(table, target, snapshot_id=snapshot, dry_run=dry_run, progress=progress)
     if as_json:

@@ -85,7 +85,10 @@ def delete(
         return
     if done.plan.deletes:
         show(done, limit)
-    searched = f"{counted(done.plan.searched, 'data file')} searched, {number(done.plan.skipped)} skipped by statistics"
+    skipped = number(done.plan.skipped)
+    if done.plan.groups_skipped:
+        skipped = f"{counted(done.plan.skipped, 'data file')} and {counted(done.plan.groups_skipped, 'row group')}"
+    searched = f"{counted(done.plan.searched, 'data file')} searched, {skipped} skipped by statistics"
     if done.committed:
         what = f"snapshot {done.snapshot}: {counted(done.rows, 'row')} deleted from {counted(done.files, 'data file')}"
         print(f"{what} ({searched})")
@@ -128,6 +131,7 @@ def values(done: Deletion) -> dict[str, Any]:
         ],
         "searched": done.plan.searched,
         "skipped": done.plan.skipped,
+        "row_groups_skipped": done.plan.groups_skipped,
         "retries": done.retries,
         "bytes_written": done.bytes_written,
     }

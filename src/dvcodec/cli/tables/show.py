@@ -19,12 +19,20 @@ from dvcodec.cli.render import (
     shares_strip,
 )
 from dvcodec.cli.shared import Json, MinRatio
-from dvcodec.cli.storage import storage
 from dvcodec.cli.streams import complain
-from dvcodec.cli.tables.shared import Allow, Kind, SnapshotId, TableName, Threads, moment, snapshot_text
+from dvcodec.cli.tables.shared import (
+    Allow,
+    Catalog,
+    Kind,
+    SnapshotId,
+    TableName,
+    Threads,
+    moment,
+    opened,
+    snapshot_text,
+)
 from dvcodec.core.text import folder_of
 from dvcodec.ops.compaction import WORTH_REWRITING
-from dvcodec.tables import open_table
 from dvcodec.tables.changes import FileChange, SnapshotChange, history
 from dvcodec.tables.findings import place
 from dvcodec.tables.scanning import FileDeletes, Scan
@@ -39,6 +47,7 @@ def table(
     target: TableName,
     snapshot: SnapshotId = None,
     kind: Kind = None,
+    catalog: Catalog = None,
     allow: Allow = None,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Data files to show; JSON has all.")] = 20,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Show only data files worth rewriting.")] = False,
@@ -56,9 +65,9 @@ def table(
 
     Exit code 1 if a vector could not be counted: the numbers are then bounds, from the metadata.
     """
-    opened = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
+    source = opened(target, kind, allow, catalog)
     with counter("reading") as progress:
-        scan = scan_table(opened, snapshot, threads=threads, progress=progress)
+        scan = scan_table(source, snapshot, threads=threads, progress=progress)
     sums = totals(scan)
     candidates = rewrite_candidates(scan, min_ratio=min_ratio, min_deleted=min_deleted, small_file=small_file)
     if as_json:
@@ -149,6 +158,7 @@ def _deleted(file: FileDeletes) -> str:
 def log(
     target: TableName,
     kind: Kind = None,
+    catalog: Catalog = None,
     allow: Allow = None,
     since: Annotated[int | None, typer.Option("--since", help="First snapshot or version.")] = None,
     until: Annotated[int | None, typer.Option("--until", help="Last snapshot or version.")] = None,
@@ -160,8 +170,8 @@ def log(
 
     Exit code 1 if a vector could not be read: the changes of its snapshot are then lower bounds, from the metadata.
     """
-    opened = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
-    changes = list(history(opened, since=since, until=until, threads=threads))
+    source = opened(target, kind, allow, catalog)
+    changes = list(history(source, since=since, until=until, threads=threads))
     if as_json:
         print_json([change.to_dict() for change in changes])
     elif files:

@@ -11,9 +11,8 @@ from dvcodec import report as html
 from dvcodec.cli.render import counted, counter, plain
 from dvcodec.cli.shared import MinRatio, Output, messages_of, sink_of
 from dvcodec.cli.storage import storage
-from dvcodec.cli.tables.shared import Allow, Kind, Orphans, SnapshotId, TableName, Threads
+from dvcodec.cli.tables.shared import Allow, Catalog, Kind, Orphans, SnapshotId, TableName, Threads, opened
 from dvcodec.ops.compaction import WORTH_REWRITING
-from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.live import export_live as export
 from dvcodec.tables.new_files import check_outside
@@ -24,6 +23,7 @@ def report(
     output: Output,
     snapshot: SnapshotId = None,
     kind: Kind = None,
+    catalog: Catalog = None,
     allow: Allow = None,
     orphans: Orphans = True,
     min_ratio: MinRatio = WORTH_REWRITING,
@@ -33,7 +33,7 @@ def report(
 
     Exit code 1 if a vector could not be read: the page is written, with bounds as numbers.
     """
-    table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
+    table = opened(target, kind, allow, catalog)
     check_outside(sink_of(output), table.location)  # an audit can take long
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
@@ -50,6 +50,7 @@ def export_live(
     output: Output,
     snapshot: SnapshotId = None,
     kind: Kind = None,
+    catalog: Catalog = None,
     allow: Allow = None,
     data_file: Annotated[
         str | None, typer.Option("--data-file", help="Only the rows of this data file, by path or name.")
@@ -60,7 +61,7 @@ def export_live(
     deleted: Annotated[bool, typer.Option("--deleted", help="Write the deleted rows instead.")] = False,
 ) -> None:
     """Write the live rows of a table, or of one data file, to one Parquet file."""
-    table = open_table(target, kind=kind, allow=allow or (), storage_options=storage())
+    table = opened(target, kind, allow, catalog)
     with counter("exporting") as progress:
         rows = export(
             table,

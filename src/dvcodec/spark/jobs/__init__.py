@@ -11,16 +11,20 @@ from dvcodec.spark.jobs.audit import audit
 from dvcodec.spark.jobs.build import build_vectors, positions
 from dvcodec.spark.jobs.change import convert, diff
 from dvcodec.spark.jobs.compaction import compaction_candidates
+from dvcodec.spark.jobs.delete import DeleteBatches, delete, delete_batches
 from dvcodec.spark.jobs.explode import explode, ranges
 from dvcodec.spark.jobs.merge import merge
 from dvcodec.spark.jobs.quarantine import quarantine
 
 __all__ = [
+    "DeleteBatches",
     "apply",
     "audit",
     "build_vectors",
     "compaction_candidates",
     "convert",
+    "delete",
+    "delete_batches",
     "deleted",
     "diff",
     "explode",

@@ -193,8 +193,9 @@ def stored_in(manifest: str, container: str, stores: Storage) -> pa.Table:
         parquet = pq.ParquetFile(file)
         place = parquet.schema_arrow.get_field_index("path")
         groups = []
-        for i, columns in enumerate(column_chunks(parquet, manifest)):  # one per container, as written
-            path = columns[place].low if place < len(columns) and columns[place].low == columns[place].high else None
+        for i, columns in enumerate(column_chunks(parquet, manifest, (place,))):  # one per container, as written
+            found = columns.get(place)
+            path = found.low if found is not None and found.low == found.high else None
             if path is None or split(path.decode("utf-8", "replace"))[1] == container:
                 groups.append(i)
         return _of_container(parquet.read_row_groups(groups, columns=_STORED), container)

@@ -21,7 +21,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
-from dvcodec.io import RandomAccess, Storage
+from dvcodec.io import Storage
+from dvcodec.io.parquet import most_items, parquet_file
 from dvcodec.io.parquet_footer import column_chunks
 from dvcodec.io.target import local_path
 from dvcodec.spark.accumulate import RowAccumulator
@@ -176,19 +177,20 @@ def _open_parquet(piece: Piece, file_column: str, stores: Storage) -> Iterator[p
     """Open a Parquet file; data files are read as a dictionary, as they are nearly always encoded."""
     local = local_path(piece.path)
     if local is not None:
-        with pq.ParquetFile(local, read_dictionary=[file_column]) as file:
+        options = {"thrift_container_size_limit": most_items(piece.size)}
+        with pq.ParquetFile(local, read_dictionary=[file_column], **options) as file:
             yield file
         return
     with (
         stores.open(piece.path, size=piece.size) as source,
-        pq.ParquetFile(RandomAccess(source), read_dictionary=[file_column], pre_buffer=True) as file,
+        parquet_file(source, read_dictionary=[file_column], pre_buffer=True) as file,
     ):
         yield file
 
 
 def _begins(file: pq.ParquetFile, path: str) -> Iterator[int]:
     """Yield the first byte of each row group: that of the first page of its first column."""
-    for columns in column_chunks(file, path):
+    for columns in column_chunks(file, path, (0,)):
         if not columns:
             raise NotCanonical("row group", source=path, expected="columns", actual="none")
         yield columns[0].start

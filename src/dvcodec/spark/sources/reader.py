@@ -18,6 +18,7 @@ from dvcodec.io.target import local_path
 from dvcodec.spark.schemas import INT, LONG, RANGE, STORED_VECTORS, struct
 from dvcodec.spark.sources.ahead import fetch_small, run_ahead
 from dvcodec.spark.sources.counts import counted
+from dvcodec.spark.sources.filters import wanted_values
 from dvcodec.spark.sources.listing import Share, Unit, plan
 from dvcodec.spark.sources.options import ReadOptions
 from dvcodec.spark.sources.read_windows import windows
@@ -125,18 +126,8 @@ class _FilteringReader(VectorReader):
     def pushFilters(self, filters: list[datasource.Filter]) -> Iterator[datasource.Filter]:  # noqa: N802  (Spark's)
         """Accept ``=`` and ``in`` on ``data_file``; return the other filters."""
         for one in filters:
-            wanted = _data_files(one)
+            wanted = wanted_values(one, "data_file")
             if wanted is None:
                 yield one
             else:
                 self.data_files = wanted if self.data_files is None else self.data_files & wanted
-
-
-def _data_files(one: datasource.Filter) -> frozenset[str] | None:
-    if getattr(one, "attribute", None) != ("data_file",):
-        return None
-    if isinstance(one, datasource.EqualTo):
-        return frozenset([one.value]) if isinstance(one.value, str) else None
-    if isinstance(one, datasource.In):
-        return frozenset(value for value in one.value if isinstance(value, str))
-    return None

@@ -1,9 +1,9 @@
-"""Find search segments to read, and split large ones."""
+"""Find search segments to read, split large ones and pack small ones."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,15 +16,18 @@ from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.io import Storage
 from dvcodec.io.paths import split
+from dvcodec.io.target import local_path
 from dvcodec.ops.layout import Part, layout
 from dvcodec.spark.sources import storage
-from dvcodec.spark.sources.options import Options, StoreValues
+from dvcodec.spark.sources.options import OPEN_COST_BYTES, REMOTE_OPEN_COST_BYTES, Options, StoreValues
 from dvcodec.zap import Segment
 from dvcodec.zap.columns import SCHEMAS
 
-__all__ = ["SegmentOptions", "SegmentPart", "plan", "plan_segment"]
+__all__ = ["SegmentOptions", "SegmentPart", "SegmentShare", "plan", "plan_segment", "shares"]
 
 PARTITION_BYTES = 1 << 27
+PACKED_BYTES = 8 << 20
+"""Bytes of small segments for one task, each with the cost of opening it; decoding them takes seconds."""
 _AT_ONCE = 16
 """Large segments opened at once: each remote one is several round trips."""
 _WEIGHTS = {
@@ -47,6 +50,7 @@ class SegmentOptions:
         part_bytes: a larger segment is split into parts of about this size.
         verify_checksum: whether CRCs are compared.
         storage_options: how stores are reached.
+        push_filters: whether the reader accepts pushed filters.
     """
 
     paths: tuple[str, ...]
@@ -55,6 +59,7 @@ class SegmentOptions:
     part_bytes: int = PARTITION_BYTES
     verify_checksum: bool = True
     storage_options: StoreValues = field(default=(), repr=False)
+    push_filters: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SegmentOptions:
@@ -74,6 +79,7 @@ class SegmentOptions:
             given.size("partition-bytes", PARTITION_BYTES),
             given.flag("verify-checksum", default=True),
             given.storage(),
+            given.flag("push-filters", default=False),
         )
         given.expect_all_known()
         return parsed
@@ -96,19 +102,42 @@ def _names(option: str | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(found))
 
 
-@dataclass(frozen=True)
-class SegmentPart(InputPartition):
-    """The part of a segment that one task reads.
+@dataclass(frozen=True, slots=True)
+class SegmentPart:
+    """A segment, or a part of it.
 
     Attributes:
         path: the segment.
         fields: names of the fields; None: all that are requested.
         docs: first document, and the one after the last; None: all.
+        size: bytes of the segment; negative if unknown.
     """
 
     path: str
     fields: tuple[str, ...] | None = None
     docs: tuple[int, int] | None = None
+    size: int = field(default=-1, compare=False)
+
+
+class SegmentShare(InputPartition):
+    """The parts of segments that one task reads, in order."""
+
+    def __init__(self, parts: tuple[SegmentPart, ...]) -> None:
+        super().__init__(parts)
+        self.parts = parts
+
+
+def shares(parts: Sequence[SegmentPart], options: SegmentOptions) -> list[SegmentShare]:
+    """Distribute parts among tasks: adjacent small segments together, each part of a large one by itself."""
+    costs = [_cost(part, options) for part in parts]
+    most = min(PACKED_BYTES, options.part_bytes)
+    return [SegmentShare(tuple(parts[one])) for one in cut_by_weight(np.array(costs, np.int64), most)]
+
+
+def _cost(part: SegmentPart, options: SegmentOptions) -> int:
+    if part.fields is not None or part.docs is not None:
+        return options.part_bytes + PACKED_BYTES
+    return max(part.size, 0) + (OPEN_COST_BYTES if local_path(part.path) is not None else REMOTE_OPEN_COST_BYTES)
 
 
 def plan(options: SegmentOptions) -> list[SegmentPart]:
@@ -151,7 +180,7 @@ def plan_segment(path: str, size: int, options: SegmentOptions, stores: Storage 
     Raises:
         OSError: it cannot be opened. (The task that reads it reports corrupt bytes.)
     """
-    whole = [SegmentPart(path)]
+    whole = [SegmentPart(path, size=size)]
     if size <= options.part_bytes or options.table == "fields":
         return whole
     try:
@@ -160,12 +189,12 @@ def plan_segment(path: str, size: int, options: SegmentOptions, stores: Storage 
             if options.table == "stored":
                 count = max(-(-segment.footer.stored_index // options.part_bytes), 1)
                 bounds = sorted({segment.num_docs * i // count for i in range(count + 1)})
-                return [SegmentPart(path, None, part) for part in pairwise(bounds)] or whole
+                return [SegmentPart(path, None, part, size) for part in pairwise(bounds)] or whole
             names, weights = _field_weights(segment, options.table, options.fields)
     except DecodeError:
         return whole
     parts = cut_by_weight(weights, options.part_bytes)
-    return [SegmentPart(path, tuple(names[part])) for part in parts] or whole
+    return [SegmentPart(path, tuple(names[part]), None, size) for part in parts] or whole
 
 
 def _field_weights(segment: Segment, table: str, fields: tuple[str, ...] | None) -> tuple[list[str], NDArray[np.int64]]:

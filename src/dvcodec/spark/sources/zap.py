@@ -12,18 +12,22 @@ read. Options:
 - ``fields``: only these fields: names separated by commas, or a JSON array. Segments may lack some.
 - ``partition-bytes``: a larger segment is read in parts of about this size; default 128 MiB.
 - ``verify-checksum``: false skips the CRC, for which every part reads the whole file; default true.
+- ``push-filters``: true lets ``field = ..`` and ``field IN (..)`` of a query do what ``fields`` does; `VectorSource`
+  says what that needs, and why it is for one query only.
 - ``storage.<key>``: how stores are reached, see `VectorSource`.
 
-A segment is one partition; a large one is split between fields, or between documents for the table ``stored``.
+A large segment is split between fields, or between documents for the table ``stored``; small ones share a task.
 
 A corrupt segment does not fail the job: each part returns the rows before the corrupt bytes, then one row with only
-``segment`` and ``error``. A user's schema with fewer columns reads only these; without ``error`` in it, a corrupt
-segment fails the job.
+``segment`` and ``error``. A user's schema with fewer columns reads only these: ``field string, term binary`` of the
+table ``terms`` reads no postings. Without ``error`` in it, a corrupt segment fails the job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -35,11 +39,17 @@ from pyspark.sql.types import ArrayType, DataType, FloatType, StructType
 from dvcodec.core.errors import DecodeError, LimitExceeded, UsageError
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.io import Storage
+from dvcodec.io.target import local_path
 from dvcodec.spark.schemas import BINARY, BOOLEAN, LONG, STRING, struct
+from dvcodec.spark.sources.ahead import fetch_small, run_ahead
 from dvcodec.spark.sources.counts import counted
-from dvcodec.spark.sources.segments import SegmentOptions, SegmentPart, plan
+from dvcodec.spark.sources.filters import wanted_values
+from dvcodec.spark.sources.segments import SegmentOptions, SegmentPart, SegmentShare, plan, shares
 from dvcodec.zap import Segment
 from dvcodec.zap.columns import SCHEMAS
+
+if TYPE_CHECKING:
+    from pyspark.sql import datasource
 
 __all__ = ["SegmentReader", "SegmentSource", "table_schema"]
 
@@ -87,7 +97,10 @@ class SegmentSource(DataSource):
 
     def reader(self, schema: StructType) -> SegmentReader:
         """Return the reader; `schema` may have fewer columns than the table, in any order."""
-        return SegmentReader(SegmentOptions.parse(self.options), schema)
+        options = SegmentOptions.parse(self.options)
+        # pyspark before 4.1 has no pushFilters, and a reader that defines it fails unless push-down is enabled.
+        pushes = options.push_filters and hasattr(DataSourceReader, "pushFilters")
+        return (_FilteringReader if pushes else SegmentReader)(options, schema)
 
 
 class SegmentReader(DataSourceReader):
@@ -102,41 +115,48 @@ class SegmentReader(DataSourceReader):
         self.names = _chosen(options.table, schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the parts of all segments, in the order of their paths; see `plan`."""
+        """Return the parts of all segments, in the order of their paths; see `plan` and `shares`."""
         with counted("plan", *self.options.paths):
-            return plan(self.options)
+            return shares(plan(self.options), self.options) or [SegmentShare(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one part, in batches of bounded size.
+        """Read the parts of one task, in batches of bounded size.
 
         Raises:
-            DecodeError: the segment is corrupt, and the schema has no column `error`.
+            DecodeError: a segment is corrupt, and the schema has no column `error`.
             OSError: it cannot be read.
             TypeError: a partition of another reader.
         """
-        if not isinstance(partition, SegmentPart):
-            raise TypeError(f"expected a SegmentPart, found {partition!r}")
+        if not isinstance(partition, SegmentShare):
+            raise TypeError(f"expected a SegmentShare, found {partition!r}")
         stores = Storage(dict(self.options.storage_options))
+        parts: Iterable[SegmentPart] = partition.parts
+        paths = [part.path for part in parts][:1]
+        if paths and local_path(paths[0]) is None:
+            threads = stores.threads(paths[0])
+            parts = run_ahead(parts, lambda part: fetch_small(part.path, part.size, stores), threads)
+        with counted("read", *paths):
+            for part in parts:
+                yield from self._read(part, stores)
+
+    def _read(self, part: SegmentPart, stores: Storage) -> Iterator[pa.RecordBatch]:
+        check = self.options.verify_checksum
         try:
-            with (
-                counted("read", partition.path),
-                Segment.open(
-                    partition.path, verify_checksum=self.options.verify_checksum, storage_options=stores
-                ) as segment,
-            ):
-                for batch in self._batches(segment, partition):
-                    yield self._columns(batch, partition.path)
+            with Segment.open(part.path, verify_checksum=check, storage_options=stores) as segment:
+                for batch in self._batches(segment, part):
+                    yield self._columns(batch, part.path)
         except DecodeError as err:
             if "error" not in self.names:
                 raise
-            yield self._error_row(err, partition.path)
+            yield self._error_row(err, part.path)
 
     def _batches(self, segment: Segment, part: SegmentPart) -> Iterator[pa.RecordBatch]:
         wanted = self.options.fields if part.fields is None else part.fields
         known = {info.name for info in segment.fields}
         fields = None if wanted is None else [name for name in wanted if name in known]
         docs = None if part.docs is None else range(*part.docs)
-        for batch in segment.to_arrow(self.options.table, fields, docs=docs):
+        columns = [name for name in self.names if name not in ("segment", "error")] or ["field"]
+        for batch in segment.to_arrow(self.options.table, fields, columns=columns, docs=docs):
             for piece in cut_by_weight(_weights(batch), _BATCH_BYTES):
                 yield batch.slice(piece.start, piece.stop - piece.start)
 
@@ -156,6 +176,20 @@ class SegmentReader(DataSourceReader):
         schema = SCHEMAS[self.options.table]
         found = [known[name] if name in known else pa.nulls(1, _plain(schema.field(name).type)) for name in self.names]
         return pa.RecordBatch.from_arrays(found, self.names)
+
+
+class _FilteringReader(SegmentReader):
+    """Reads only the fields that a query asks for."""
+
+    def pushFilters(self, filters: list[datasource.Filter]) -> Iterator[datasource.Filter]:  # noqa: N802  (Spark's)
+        """Use ``=`` and ``in`` on ``field``; Spark evaluates all filters again, as rows of errors have no field."""
+        for one in filters:
+            yield one
+            wanted = wanted_values(one, "field")
+            if wanted is not None:
+                known = self.options.fields
+                fields = tuple(sorted(wanted)) if known is None else tuple(name for name in known if name in wanted)
+                self.options = replace(self.options, fields=fields)
 
 
 # ---------------------------------------------------------------------- columns

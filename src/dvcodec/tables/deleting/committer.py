@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.retries import Retries
 from dvcodec.tables.model import DataFile, DeletionVector
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["Committer", "FileDelete", "Written"]
+__all__ = ["Committer", "FileDelete", "StreamBatch", "Written", "batch_number"]
 
 S = TypeVar("S", bound=Snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """A batch of a stream whose deletes are committed once, recorded in the commit itself.
+
+    Attributes:
+        query: name of the stream, the same for all its batches and of no other stream.
+        number: of the batch; they are committed in ascending order.
+    """
+
+    query: str
+    number: int
+
+
+def batch_number(text: object, source: str) -> int:
+    """Return the number of a `StreamBatch` that a commit records as text.
+
+    Raises:
+        NotCanonical: it is not a whole number.
+    """
+    if not isinstance(text, str) or not _NUMBER.fullmatch(text):
+        found = "none" if text is None else f"{text!r:.60}"
+        raise NotCanonical("number of a stream's batch", source=source, expected="a whole number", actual=found)
+    return int(text)
+
+
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +89,12 @@ class Committer(ABC, Generic[S]):
     """Commits deletes to one table.
 
     `run` calls `current` and `check`, then `write` and `commit`, and repeats this after a conflict.
+
+    Attributes:
+        batch: recorded in the commit; None for a commit that is not one of a stream.
     """
+
+    batch: StreamBatch | None = None
 
     @abstractmethod
     def current(self) -> S:
@@ -83,6 +118,15 @@ class Committer(ABC, Generic[S]):
     def retries(self, base: S) -> Retries:  # noqa: ARG002  (of the formats whose tables say it)
         """Return how often the table wants a commit to be tried again after a conflict."""
         return Retries()
+
+    def last_batch(self, base: S, query: str) -> int | None:
+        """Return the highest batch of a stream that commits up to a snapshot record; None without any.
+
+        Raises:
+            UsageError: the format has no place for it.
+            DecodeError, OSError: the metadata is corrupt or cannot be read.
+        """
+        raise UsageError(f"{base.table.location}: commits of {base.table.kind.value} do not record batches of {query}")
 
     @abstractmethod
     def write(self, base: S, deletes: Sequence[FileDelete], written: list[str]) -> Written:

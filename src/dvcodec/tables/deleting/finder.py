@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["Finder"]
+__all__ = ["Finder", "Found"]
+
+
+class Found(NamedTuple):
+    """Rows of a data file.
+
+    Attributes:
+        rows: their 0-based physical positions; deleted rows may be among them.
+        groups_skipped: row groups of the data file that were not read: their statistics rule them out.
+    """
+
+    rows: RowSet
+    groups_skipped: int = 0
 
 
 class Finder(ABC):
@@ -32,9 +46,16 @@ class Finder(ABC):
     def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:
         """Whether rows of a data file may be among them, by partition values and recorded statistics alone."""
 
+    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:  # noqa: B027  (few do)
+        """Search all data files at once, before `find` is called for each of them.
+
+        Raises:
+            DvcodecError, OSError: see `find`.
+        """
+
     @abstractmethod
-    def find(self, snapshot: Snapshot, data_file: DataFile) -> RowSet:
-        """Return the 0-based physical positions of the rows in a data file; deleted rows may be among them.
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:
+        """Return the rows in a data file.
 
         Memory is bounded by a batch of rows.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.deleting.finder import Finder
-from dvcodec.tables.model import DataFile
-from dvcodec.tables.physical import checked_rows
+from dvcodec.tables.deleting.finder import Finder, Found
+from dvcodec.tables.model import DataFile, PhysicalRows
+from dvcodec.tables.physical import RowsSeen, checked_rows
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BATCH_ROWS", "Condition", "ConditionFinder", "free_name", "one_line"]
+__all__ = ["BATCH_ROWS", "Condition", "ConditionFinder", "free_name", "matching_rows", "one_line"]
 
 BATCH_ROWS = 1 << 18
 """Rows that are looked at together: an engine takes milliseconds for a query."""
@@ -84,24 +84,31 @@ class ConditionFinder(Finder):
         whole = self._whole(snapshot, known)
         return condition.may_match(known) if whole is None else whole
 
-    def find(self, snapshot: Snapshot, data_file: DataFile) -> RowSet:  # noqa: D102
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: D102
         condition = self._condition
+        decided = self.decided(snapshot, data_file)
+        if decided is not None:
+            return decided
         known = snapshot.bounds(data_file, condition.columns)
-        if data_file.physical_rows is not None:
-            whole = self._whole(snapshot, known)
-            if whole is not None:
-                return RowSet.from_ranges([(0, data_file.physical_rows)] if whole else [])
-        found: list[RowSet] = []
-        waiting: list[NDArray[np.int64]] = []
-        for batch in _batches(snapshot, data_file, condition):
-            try:
-                waiting.append(condition.positions(batch, known))
-            except UsageError as err:
-                raise UsageError(f"{data_file.path}: {err}") from None
-            if sum(map(len, waiting)) >= _POSITIONS:
-                found.append(RowSet(np.concatenate(waiting)))
-                waiting = []
-        return RowSet().union(*found, RowSet(np.concatenate([np.empty(0, np.int64), *waiting])))
+        seen = RowsSeen()
+
+        def may_match(group: Mapping[str, ColumnBounds]) -> bool:
+            return condition.may_match({**known, **{name: _both(known.get(name), one) for name, one in group.items()}})
+
+        parts = checked_rows(snapshot, data_file, condition.columns, condition.batch_rows, may_match, seen)
+        return Found(matching_rows(parts, condition, known, data_file.path), seen.groups_skipped)
+
+    @property
+    def condition(self) -> Condition:
+        """What `prepare` has bound to a snapshot."""
+        return self._condition
+
+    def decided(self, snapshot: Snapshot, data_file: DataFile) -> Found | None:
+        """Return the rows of a data file if partition values alone decide; None if it has to be opened."""
+        if data_file.physical_rows is None:
+            return None
+        whole = self._whole(snapshot, snapshot.bounds(data_file, self._condition.columns))
+        return None if whole is None else Found(RowSet.from_ranges([(0, data_file.physical_rows)] if whole else []))
 
     def _whole(self, snapshot: Snapshot, known: Mapping[str, ColumnBounds]) -> bool | None:
         """Whether all rows of a data file meet the condition, or none; None if it has to be opened to know."""
@@ -118,10 +125,46 @@ class ConditionFinder(Finder):
         return condition.of_values[key]
 
 
-def _batches(snapshot: Snapshot, data_file: DataFile, condition: Condition) -> Iterator[pa.RecordBatch]:
-    for part in checked_rows(snapshot, data_file, condition.columns, condition.batch_rows):
+def _both(file: ColumnBounds | None, group: ColumnBounds) -> ColumnBounds:
+    """Return what is known of a column in a row group by its own statistics and by those of the data file."""
+    if file is None or file.constant:
+        return file or group
+    return ColumnBounds(
+        file.lower if group.lower is None else group.lower,
+        file.upper if group.upper is None else group.upper,
+        nulls=file.nulls and group.nulls,
+        values=file.values and group.values,
+    )
+
+
+def matching_rows(
+    parts: Iterable[PhysicalRows], condition: Condition, known: Mapping[str, ColumnBounds], path: str
+) -> RowSet:
+    """Return the positions of the rows of a data file that meet a condition.
+
+    Args:
+        parts: rows with the columns of the condition.
+        condition: what they have to meet.
+        known: what metadata records of the columns.
+        path: of the data file, for errors.
+
+    Raises:
+        UsageError: the condition cannot be evaluated.
+        DecodeError, OSError: see `Snapshot.rows`.
+    """
+    found: list[RowSet] = []
+    waiting: list[NDArray[np.int64]] = []
+    for part in parts:
         batch = _numbered(condition, part.start, part.batch.columns, part.batch.num_rows)
-        yield batch if part.keep is None else batch.filter(part.keep)
+        batch = batch if part.keep is None else batch.filter(part.keep)
+        try:
+            waiting.append(condition.positions(batch, known))
+        except UsageError as err:
+            raise UsageError(f"{path}: {err}") from None
+        if sum(map(len, waiting)) >= _POSITIONS:
+            found.append(RowSet(np.concatenate(waiting)))
+            waiting = []
+    return RowSet().union(*found, RowSet(np.concatenate([np.empty(0, np.int64), *waiting])))
 
 
 def _numbered(condition: Condition, start: int, columns: Sequence[Any], rows: int = 1) -> pa.RecordBatch:

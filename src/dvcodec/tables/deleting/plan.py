@@ -29,12 +29,14 @@ class Plan:
         deletes: data files that lose rows, in the order of the snapshot.
         searched: data files that may have such rows; opened unless partition values alone decide.
         skipped: data files that partition values or statistics rule out.
+        groups_skipped: row groups in the data files searched that their own statistics rule out.
     """
 
     base: Snapshot
     deletes: tuple[FileDelete, ...]
     searched: int
     skipped: int
+    groups_skipped: int = 0
 
     @property
     def rows(self) -> int:
@@ -58,19 +60,25 @@ def plan_deletes(
         DecodeError, OSError: a vector or a data file is corrupt or cannot be read: its rows are unknown.
     """
     files = [file for file in base.data_files if finder.may_match(base, file)]
+    finder.gather(base, files)
     current = _Current(base)
     found = []
     if threads is None and local_path(base.table.location) is not None:
         threads = os.cpu_count() or 1
     threads = base.table.folder.storage.threads(base.table.location, threads)
-    for done, one in enumerate(
-        run_bounded(lambda file: current.delete(file, finder.find(base, file)), files, threads), 1
-    ):
+
+    def search(file: DataFile) -> tuple[FileDelete | None, int]:
+        rows, skipped = finder.find(base, file)
+        return current.delete(file, rows), skipped
+
+    groups_skipped = 0
+    for done, (one, skipped) in enumerate(run_bounded(search, files, threads), 1):
+        groups_skipped += skipped
         if one is not None:
             found.append(one)
         if progress is not None:
             progress(done, len(files))
-    return Plan(base, tuple(found), len(files), len(base.data_files) - len(files))
+    return Plan(base, tuple(found), len(files), len(base.data_files) - len(files), groups_skipped)
 
 
 def plan_again(plan: Plan, newest: Snapshot) -> Plan | None:
@@ -90,7 +98,7 @@ def plan_again(plan: Plan, newest: Snapshot) -> Plan | None:
         one = current.delete(file, old.rows.difference(old.before))
         if one is not None:
             found.append(one)
-    return Plan(newest, tuple(found), plan.searched, plan.skipped)
+    return Plan(newest, tuple(found), plan.searched, plan.skipped, plan.groups_skipped)
 
 
 def added_files(plan: Plan, newest: Snapshot) -> Iterable[DataFile]:

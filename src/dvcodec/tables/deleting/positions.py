@@ -9,7 +9,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, vectors_from_arrow
 from dvcodec.tables.deleting.arrow_input import open_batches
-from dvcodec.tables.deleting.finder import Finder
+from dvcodec.tables.deleting.finder import Finder, Found
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.naming import named_files
 from dvcodec.tables.table import Snapshot
@@ -61,8 +61,8 @@ class _PositionsFinder(Finder):
     def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:  # noqa: ARG002
         return bool(self._rows.get(data_file.path))
 
-    def find(self, snapshot: Snapshot, data_file: DataFile) -> RowSet:  # noqa: ARG002
-        return self._rows.get(data_file.path, RowSet())
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: ARG002
+        return Found(self._rows.get(data_file.path, RowSet()))
 
 
 def _check(snapshot: Snapshot, file: DataFile, rows: RowSet) -> None:

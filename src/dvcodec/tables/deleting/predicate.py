@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.tables.bounds import ColumnBounds, may_be_true
-from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder, free_name, one_line
 from dvcodec.tables.deleting.sql import SqlCondition
 from dvcodec.tables.table import Snapshot
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["where_finder"]
 
 
-def where_finder(where: Predicate) -> Finder:
+def where_finder(where: Predicate) -> ConditionFinder:
     """Find the rows for which a predicate is true; those for which it is null are not found.
 
     Args:

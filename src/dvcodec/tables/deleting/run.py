@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from dvcodec.core.errors import CommitConflict, DecodeError, UsageError
 from dvcodec.io import remove
-from dvcodec.tables.deleting.committer import Committer, Written
+from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.plan import Plan, added_files, plan_again, plan_deletes
 from dvcodec.tables.deleting.retries import Backoff
@@ -39,6 +39,7 @@ class Deletion:
         plan: what was deleted, or would be.
         retries: conflicts with other writers on the way.
         bytes_written: size of the new vector files.
+        repeated: the batch of the stream was committed before, and nothing was done.
     """
 
     snapshot: int
@@ -46,6 +47,7 @@ class Deletion:
     plan: Plan = field(repr=False)
     retries: int = 0
     bytes_written: int = 0
+    repeated: bool = False
 
     @property
     def rows(self) -> int:
@@ -72,6 +74,7 @@ def run(
     retries: int | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    batch: StreamBatch | None = None,
 ) -> Deletion:
     """Delete the rows that a finder finds, in one commit.
 
@@ -83,6 +86,7 @@ def run(
         retries: conflicts after which the last one is raised; None = as the table says, see `Committer.retries`.
         threads: data files searched at a time, see `plan_deletes`.
         progress: called with how many data files have been searched, and of how many.
+        batch: of a stream: recorded in the commit; if the table has it, nothing is done.
 
     Raises:
         UsageError: the table or the question does not allow it.
@@ -91,6 +95,11 @@ def run(
         DecodeError, OSError: the table is corrupt, cannot be read or written.
     """
     backoff = Backoff()
+    committer.batch = batch
+
+    def is_in(base: Snapshot) -> bool:
+        last = None if batch is None else committer.last_batch(base, batch.query)
+        return batch is not None and last is not None and last >= batch.number
 
     def wait(base: Snapshot, conflict: CommitConflict | FileNotFoundError) -> None:
         wanted = committer.retries(base)
@@ -101,6 +110,8 @@ def run(
         while True:
             base = committer.current()
             committer.check(base)
+            if is_in(base):
+                return Plan(base, (), 0, 0)
             finder.prepare(base)
             try:
                 return plan_deletes(base, finder, threads=threads, progress=progress)
@@ -120,8 +131,10 @@ def run(
             if not _is_superseded(committer, plan.base):
                 raise
             wait(plan.base, gone)
-        plan = _resolve(committer, finder, plan, isolation, search)
-    return Deletion(plan.base.info.id, False, plan, backoff.lost)
+        newest = committer.current()
+        committer.check(newest)
+        plan = Plan(newest, (), 0, 0) if is_in(newest) else _resolve(finder, plan, newest, isolation, search)
+    return Deletion(plan.base.info.id, False, plan, backoff.lost, repeated=is_in(plan.base))
 
 
 def _is_superseded(committer: Committer[Any], base: Snapshot) -> bool:
@@ -129,16 +142,12 @@ def _is_superseded(committer: Committer[Any], base: Snapshot) -> bool:
     return bool(committer.current().info.id != base.info.id)
 
 
-def _resolve(
-    committer: Committer[Any], finder: Finder, plan: Plan, isolation: Isolation, search: Callable[[], Plan]
-) -> Plan:
+def _resolve(finder: Finder, plan: Plan, newest: Snapshot, isolation: Isolation, search: Callable[[], Plan]) -> Plan:
     """Return the plan for the newest snapshot, after others have committed.
 
     Raises:
         CommitConflict: a data file of named positions is gone, or `serializable` and rows may have been added.
     """
-    newest = committer.current()
-    committer.check(newest)
     if finder.can_search_again:
         finder.prepare(newest)
     if isolation == "serializable":

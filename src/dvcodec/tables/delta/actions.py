@@ -252,7 +252,7 @@ def _lines(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-_ACTIONS = frozenset({"add", "remove", "cdc", "metaData", "protocol", "sidecar", "checkpointMetadata"})
+_ACTIONS = frozenset({"add", "remove", "cdc", "metaData", "protocol", "sidecar", "checkpointMetadata", "txn"})
 
 
 def _key(path: str, vector: LoggedVector | None) -> FileKey:

@@ -18,7 +18,7 @@ from dvcodec.tables.delta.log import LOG, SIDECARS
 from dvcodec.tables.delta.parsed_stats import json_text
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
-from dvcodec.tables.parquet import open_parquet, physical_batches
+from dvcodec.tables.parquet import open_metadata, physical_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +38,7 @@ _MEMBERS = {
     "protocol": (),
     "sidecar": ("path",),
     "checkpointMetadata": ("version",),
+    "txn": ("appId", "version"),
 }
 """Members to read, by action; all if none is named. Column statistics are most of a checkpoint: they are read as text,
 and as columns where there is no text."""
@@ -99,12 +100,12 @@ def _sidecar(folder: Folder, action: JsonFields) -> str:
 
 def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[JsonFields]:
     """Yield the actions of a Parquet file, kind by kind of each row group."""
-    with open_parquet(location, folder.storage, row_work=Budget.RECORD) as file:
+    with open_metadata(location, folder.storage, Budget.RECORD) as (file, batch_rows):
         columns = _columns(file.schema_arrow, kinds, location)
         rows, all_ = f"add.{_PARSED_ROWS}", f"add.{_PARSED}"
         if rows in columns and not _has_json(file, location):
             columns[columns.index(rows)] = all_
-        for start, batch in physical_batches(file, columns):
+        for start, batch in physical_batches(file, columns, batch_rows=batch_rows):
             for name in batch.schema.names:
                 yield from _rows(batch.column(name), name, start, location)
 
@@ -131,11 +132,11 @@ def _has_json(file: pq.ParquetFile, location: str) -> bool:
     import pyarrow.compute as pc  # noqa: PLC0415
 
     leaves = {file.schema.column(i).path: i for i in range(len(file.schema))}
-    if not {"add.path", "add.stats"} <= leaves.keys():
+    wanted = [leaves.get(f"add.{name}", -1) for name in ("path", "stats")]
+    if -1 in wanted:
         return False
-    for number, chunks in enumerate(column_chunks(file, location)):
-        known = [chunk.nulls for chunk in chunks] if len(chunks) == len(leaves) else [None] * len(leaves)
-        paths, texts = known[leaves["add.path"]], known[leaves["add.stats"]]
+    for number, chunks in enumerate(column_chunks(file, location, wanted)):
+        paths, texts = (chunks[leaf].nulls if leaf in chunks else None for leaf in wanted)
         if paths is None or texts is None:
             column = file.read_row_group(number, ["add.path", "add.stats"]).column("add")
             paths, texts = (pc.struct_field(column, name).null_count for name in ("path", "stats"))

@@ -17,7 +17,7 @@ from dvcodec import __version__
 from dvcodec.core.errors import CommitConflict, NotCanonical, UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
-from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
+from dvcodec.tables.deleting.committer import Committer, FileDelete, StreamBatch, Written
 from dvcodec.tables.delta.actions import AddFile
 from dvcodec.tables.delta.log import LOG
 from dvcodec.tables.delta.protocol import check_writer
@@ -67,6 +67,10 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         """Refuse a table without deletion vectors, append-only, with change data feed, or with unknown features."""
         check_writer(base.protocol, base.metadata, base.table.location)
 
+    def last_batch(self, base: DeltaSnapshot, query: str) -> int | None:
+        """Return the ``version`` of the stream's action ``txn``; see `Committer.last_batch`."""
+        return base.transactions.get(query)
+
     def write(self, base: DeltaSnapshot, deletes: Sequence[FileDelete], written: list[str]) -> Written:
         """Write one vector file into the table's folder; see `Committer.write`."""
         folder = base.table.folder
@@ -91,7 +95,7 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         checkpoint took it in; or the table may have been created anew.
         """
         folder, version = base.table.folder, base.info.id + 1
-        data = "".join(f"{_json(action)}\n" for action in _actions(base, deletes, written)).encode()
+        data = "".join(f"{_json(action)}\n" for action in _actions(base, deletes, written, self.batch)).encode()
         table = self._open()
         if table.log.latest != base.info.id or not _has(table, base.info):
             raise CommitConflict(f"{folder.location}: version {base.info.id} is not the newest one any more")
@@ -110,9 +114,13 @@ def _has(table: DeltaTable, info: SnapshotInfo) -> bool:
     return info.id in versions and next(iter(commit_infos(table.folder, table.log, [info.id]))) == info
 
 
-def _actions(base: DeltaSnapshot, deletes: Sequence[FileDelete], written: Written) -> Iterator[dict[str, Any]]:
+def _actions(
+    base: DeltaSnapshot, deletes: Sequence[FileDelete], written: Written, batch: StreamBatch | None
+) -> Iterator[dict[str, Any]]:
     now = int(time.time() * 1000)
     yield {"commitInfo": _info(base, deletes, now)}
+    if batch is not None:
+        yield {"txn": {"appId": batch.query, "version": batch.number, "lastUpdated": now}}
     for one in deletes:
         added = _known(AddFile.of(one.data_file))
         gone = {"path": added["path"], "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}

@@ -32,6 +32,7 @@ class State:
         protocol: the protocol in effect.
         metadata: the metadata in effect.
         files: the live logical files, in log order.
+        transactions: the newest ``version`` of each ``appId`` (actions ``txn``), for writers of streams.
         checks: what other readers refuse in its commits, or read differently.
     """
 
@@ -39,6 +40,7 @@ class State:
     protocol: Protocol
     metadata: Metadata
     files: Mapping[FileKey, AddFile]
+    transactions: Mapping[str, int] = field(default_factory=dict, repr=False)
     checks: ActionChecks = field(default_factory=ActionChecks, repr=False)
 
 
@@ -60,6 +62,7 @@ def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) 
     if known is not None and known.version >= (-1 if base is None else base):
         replay.protocol, replay.metadata, replay.files = known.protocol, known.metadata, dict(known.files)
         replay.checks = known.checks.copy()
+        replay.transactions = dict(known.transactions)
         start = known.version + 1
     elif base is not None:
         location = folder.join(f"{LOG}/{log.checkpoints[base][0]}")
@@ -91,6 +94,7 @@ class _Replay:
         self.metadata: Metadata | None = None
         self.files: dict[FileKey, AddFile] = {}
         self.checks = ActionChecks()
+        self.transactions: dict[str, int] = {}
 
     def apply(self, actions: Iterable[JsonFields], *, ordered: bool = True) -> None:
         """Apply the actions of a commit or a checkpoint, which has at most one protocol and one metadata.
@@ -118,6 +122,8 @@ class _Replay:
                     removed.add(key)
                     if older is not None:
                         _fail_both(action)
+            elif action.where == "txn":
+                self.transactions[action.text("appId")] = action.integer("version")
             elif action.where in ("protocol", "metaData"):
                 if action.where in seen:
                     what = f"second {action.where}"
@@ -134,7 +140,7 @@ class _Replay:
         if self.protocol is None or self.metadata is None:
             what = "protocol" if self.protocol is None else "metaData"
             raise NotCanonical(what, source=source, expected=f"one up to version {version}", actual="none")
-        return State(version, self.protocol, self.metadata, self.files, self.checks)
+        return State(version, self.protocol, self.metadata, self.files, self.transactions, self.checks)
 
 
 def _fail_both(action: JsonFields) -> NoReturn:

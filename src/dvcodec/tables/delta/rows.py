@@ -10,8 +10,9 @@ from dvcodec.io import Storage
 from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.partition import partition_scalar
 from dvcodec.tables.delta.schema import TableSchema
-from dvcodec.tables.model import PhysicalRows
+from dvcodec.tables.model import WHOLE, Part, PhysicalRows
 from dvcodec.tables.parquet import open_parquet, physical_batches
+from dvcodec.tables.row_groups import RowGroupFilter, skipped_groups
 from dvcodec.tables.schema_evolution import Evolution, check_related, file_columns
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def read_rows(
     partition_columns: frozenset[str],
     batch_rows: int,
     schema: TableSchema | None = None,
+    part: Part = WHOLE,
+    wanted: RowGroupFilter | None = None,
 ) -> Iterator[PhysicalRows]:
     """Read a data file; see `Table.physical_rows`.
 
@@ -47,6 +50,8 @@ def read_rows(
         partition_columns: columns that take their values from `partition_values`, even if the file has them.
         batch_rows: maximum rows in a batch.
         schema: schema of the table; None skips the check that the file has one of its columns.
+        part: of the file.
+        wanted: see `Snapshot.rows`.
 
     Raises:
         DecodeError: the file is corrupt, or does not match the table's schema.
@@ -66,7 +71,8 @@ def read_rows(
             keys = [key for key in schema.stored if key.name not in partition_columns]
             check_related(stored, keys, location, schema.was_dropped)
         evolution = DeltaEvolution(location, columns, stored, constants)
-        for start, batch in physical_batches(file, evolution.names, batch_rows=batch_rows):
+        skip = skipped_groups(file, location, evolution, wanted, part)
+        for start, batch in physical_batches(file, evolution.names, batch_rows=batch_rows, skip=skip):
             result = evolution.apply(batch)
             for column, array in zip(columns, result.columns, strict=True):
                 if array.null_count and not column.nullable:

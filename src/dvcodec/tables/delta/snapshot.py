@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from dvcodec.core import vector as stored
@@ -27,12 +27,13 @@ from dvcodec.tables.delta.protocol import declares_mapping, mapping_mode
 from dvcodec.tables.delta.rows import read_rows
 from dvcodec.tables.delta.schema import TableSchema, parse_schema
 from dvcodec.tables.findings import Finding
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, RowReader
 from dvcodec.tables.parquet import count_rows
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 __all__ = ["DeltaSnapshot", "read_schema"]
 
@@ -48,12 +49,14 @@ class DeltaSnapshot(Snapshot):
         metadata: the metadata in effect.
         action_findings: findings in the commits up to this version; see `ActionChecks`.
         log: the table's log.
+        transactions: see `State`.
     """
 
     protocol: Protocol = field(repr=False, compare=False)
     metadata: Metadata = field(repr=False, compare=False)
     action_findings: tuple[Finding, ...] = field(repr=False, compare=False)
     log: Log = field(repr=False, compare=False)
+    transactions: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
         """Check the frames of a vector file; those of superseded vectors are not checked.
@@ -101,10 +104,8 @@ class DeltaSnapshot(Snapshot):
         """
         return self._columns.select(chosen(self._columns.names, columns, self.table.location))
 
-    def rows(
-        self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16
-    ) -> Iterator[PhysicalRows]:
-        """Read a data file in the columns of a version; see `Snapshot.rows`.
+    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
+        """Return what reads a data file in the columns of a version; see `Snapshot.rows`.
 
         Partition columns are read from the log, columns that the file lacks are null, and narrower types are widened.
         Dates and times before 1582 are read as stored, in the writer's calendar.
@@ -113,7 +114,6 @@ class DeltaSnapshot(Snapshot):
             UsageError: no such column.
             NotCanonical: the schema or a partition value is corrupt.
             Unsupported: another format than Parquet, or an unknown change of schema.
-            OSError: the file cannot be read.
         """
         schema, metadata = self._columns, self.metadata
         names = chosen(schema.names, columns, self.table.location)
@@ -121,10 +121,11 @@ class DeltaSnapshot(Snapshot):
             raise Unsupported(
                 "metaData.format.provider", source=metadata.source, expected="parquet", actual=metadata.provider[:60]
             )
-        wanted = [schema.column(name) for name in names]
+        fields = [schema.column(name) for name in names]
         values = self._record(data_file, AddFile).partition_values
         partition = frozenset(metadata.partition_columns)
-        return read_rows(data_file.location, self.table.folder.storage, wanted, values, partition, batch_rows, schema)
+        location, storage = data_file.location, self.table.folder.storage
+        return RowReader(partial(read_rows, location, storage, fields, values, partition, schema=schema))
 
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the bounds of columns by the log: partition values, and the statistics of the data file."""

@@ -106,6 +106,7 @@ class DeltaTable(WritableTable):
             metadata=state.metadata,
             action_findings=tuple(state.checks),
             log=self.log,
+            transactions=state.transactions,
         )
 
     def referenced(self) -> frozenset[str]:

@@ -17,8 +17,7 @@ from dvcodec.core import avro
 from dvcodec.core.avro import AvroFile
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.core.limits import DEFAULT_LIMITS
-from dvcodec.io import Storage, read_window
+from dvcodec.io import Storage, read_within
 
 __all__ = ["INTEGERS", "AvroColumn", "Found", "Logical", "fields_of", "open_avro", "partition_names", "select"]
 
@@ -79,7 +78,7 @@ def open_avro(location: str, storage: Storage) -> Iterator[tuple[AvroFile, Curso
         OSError: it cannot be read.
     """
     with storage.open(location) as source:
-        cursor = read_window(source, 0, min(source.size, DEFAULT_LIMITS.max_manifest_bytes + 1))
+        cursor = read_within(source, "max_manifest_bytes")
         file = avro.decode(cursor)
         schema, _ = _Cleaner(cursor).clean(file.schema)
         yield replace(file, schema=schema), cursor

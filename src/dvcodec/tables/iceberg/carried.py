@@ -15,8 +15,7 @@ from typing import Any
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.core.limits import DEFAULT_LIMITS
-from dvcodec.io import Storage, read_window
+from dvcodec.io import Storage, read_within
 from dvcodec.tables.iceberg.avro_fields import AvroColumn, fields_of, not_null, open_avro, select
 from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, LIST_COLUMNS, OBSOLETE, PARTITION
 from dvcodec.tables.iceberg.manifest_list import DATA
@@ -146,7 +145,7 @@ def _names(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Curs
 def _partition_type(location: str, storage: Storage) -> Mapping[str, Any]:
     """Return the type of the partition struct with its logical types, as the manifest spells it."""
     with storage.open(location) as source:
-        schema = avro.decode(read_window(source, 0, min(source.size, DEFAULT_LIMITS.max_manifest_bytes + 1))).schema
+        schema = avro.decode(read_within(source, "max_manifest_bytes")).schema
     fields = {field.get("field-id", field["name"]): field["type"] for field in schema["fields"]}
     files = not_null(fields.get(2, fields.get("data_file")))
     columns = {field.get("field-id", field["name"]): field["type"] for field in files["fields"]}

@@ -18,7 +18,7 @@ from dvcodec.core.errors import CommitConflict, NotCanonical, Unsupported, Usage
 from dvcodec.core.frame import Magic
 from dvcodec.io import read_window
 from dvcodec.io.target import local_path
-from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
+from dvcodec.tables.deleting.committer import Committer, FileDelete, Written, batch_number
 from dvcodec.tables.deleting.retries import Retries
 from dvcodec.tables.iceberg.change import properties_of
 from dvcodec.tables.iceberg.features import refuse_unknown, refuse_without_vectors
@@ -34,6 +34,8 @@ from dvcodec.tables.table import Table
 
 __all__ = ["IcebergCommitter", "committer"]
 
+STREAM_QUERY, STREAM_BATCH = "dvcodec.stream.query", "dvcodec.stream.batch"
+"""Members of a snapshot's summary: see `StreamBatch`."""
 _AHEAD = 64 << 20
 """Bytes of a new file that are read back at once."""
 
@@ -91,6 +93,17 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
             found("total-timeout-ms", default.total_ms),
         )
 
+    def last_batch(self, base: IcebergSnapshot, query: str) -> int | None:
+        """Return the highest batch in the summaries of the snapshot and its ancestors; see `Committer.last_batch`."""
+        snapshots = {one.integer("snapshot-id"): one for one in _members(base).objects_if_any("snapshots")}
+        number: int | None = base.info.id
+        while number in snapshots:
+            summary = snapshots[number].object_if_any("summary")
+            if summary.text_or_none(STREAM_QUERY) == query:
+                return batch_number(summary.text_or_none(STREAM_BATCH), summary.source)
+            number = snapshots.pop(number).integer_or_none("parent-snapshot-id")
+        return None
+
     def write(self, base: IcebergSnapshot, deletes: Sequence[FileDelete], written: list[str]) -> Written:
         """Write all vectors into one Puffin file in the table's data folder, and read it back; see `Committer.write`.
 
@@ -134,6 +147,9 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
             removed=frozenset(removed),
             gone=frozenset((vector.path, vector.offset) for vector in gone),
             manifests=frozenset(ManifestEntry.of(vector).manifest for vector in gone),
+            summary={}
+            if self.batch is None
+            else {STREAM_QUERY: self.batch.query, STREAM_BATCH: str(self.batch.number)},
         )
         return self.replace(base, replacement, files)
 

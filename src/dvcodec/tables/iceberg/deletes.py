@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from dvcodec.core.errors import CardinalityMismatch, Unsupported
 from dvcodec.core.limits import Budget
 from dvcodec.core.rowset import RowSet
-from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
+from dvcodec.iceberg.position_deletes import FILE_PATH, POS, ROW_WORK, check_columns, data_errors, vectors_from_arrow
 from dvcodec.io import Storage
 from dvcodec.tables.iceberg.avro_fields import AvroColumn, open_avro, select
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID
 from dvcodec.tables.orc import open_orc
-from dvcodec.tables.parquet import open_parquet, physical_batches
+from dvcodec.tables.parquet import open_metadata, physical_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,9 +94,10 @@ class _Counted:
 
 
 def _parquet(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
-    with open_parquet(location, storage) as file:
+    opened = open_metadata(location, storage, ROW_WORK, batch_rows=_BATCH_ROWS, dictionary=FILE_PATH)
+    with opened as (file, batch_rows):
         check_columns(file.schema_arrow, FILE_PATH, POS)
-        for _, batch in physical_batches(file, [FILE_PATH, POS], batch_rows=_BATCH_ROWS):
+        for _, batch in physical_batches(file, [FILE_PATH, POS], batch_rows=batch_rows):
             yield batch
 
 

@@ -83,11 +83,10 @@ class EqualityMatcher:
         return RowSet.from_positions(np.concatenate(parts)) if parts else RowSet()
 
     def _read(self, file: DataFile | EqualityDeletes, fields: Sequence[Column]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        if file.file_format != "parquet":
-            raise Unsupported("file format", source=file.path, expected="parquet", actual=file.file_format)
         metadata = self._snapshot.metadata
-        recorded = file.partition if isinstance(file, EqualityDeletes) else ManifestEntry.of(file).partition
+        entry = file if isinstance(file, EqualityDeletes) else ManifestEntry.of(file)
         rows = file.rows if isinstance(file, EqualityDeletes) else file.physical_rows
+        recorded = entry.partition
         partition = {
             field.source_id: value
             for field, value in zip(metadata.specs[recorded.spec_id], recorded.values, strict=True)
@@ -98,6 +97,7 @@ class EqualityMatcher:
             file.location,
             self._snapshot.table.folder.storage,
             fields,
+            file_format=entry.file_format,
             partition=partition,
             names=names,
             rows=rows,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget, enough_memory
-from dvcodec.io import Storage
+from dvcodec.io import Storage, read_within
 from dvcodec.tables.json_fields import JsonFields, check_structure, parse_json
 from dvcodec.tables.model import SnapshotInfo
 
@@ -146,26 +146,29 @@ def read_members(location: str, storage: Storage) -> JsonFields:
 
 
 def _read_text(location: str, storage: Storage) -> bytes:
-    most = DEFAULT_LIMITS.max_manifest_bytes
     with storage.open(location) as source:
-        data = bytes(source.read(0, min(source.size, most + 1)))
-    stored = len(data)
-    if stored <= most and data.startswith(_GZIP):
-        inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-        try:
-            with enough_memory("the metadata", location):
-                data = inflater.decompress(data, most + 1)
-        except zlib.error as err:
-            raise NotCanonical("gzip", source=location, expected="a valid stream", actual=str(err)) from None
-        if len(data) <= most and not inflater.eof:
-            raise Truncated("gzip", source=location, expected="a whole stream", actual="no end")
-        values = check_structure(data, location, "table metadata") if len(data) <= most else 0
-        Budget(stored, location).charge(len(data) + Budget.VALUE * values, "the metadata")
-    if len(data) > most:
-        raise LimitExceeded(
-            "Limits.max_manifest_bytes", source=location, expected=f"at most {most} bytes", actual="more"
-        )
-    return data
+        data = bytes(read_within(source, "max_manifest_bytes").view)
+    return _unzipped(data, location) if data.startswith(_GZIP) else data
+
+
+def _unzipped(data: bytes, location: str) -> bytes:
+    """Decompress metadata, and no more of it than the limit and its `Budget` allow."""
+    budget = Budget(len(data), location)
+    most = min(DEFAULT_LIMITS.max_manifest_bytes, budget.most)
+    inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        with enough_memory("the metadata", location):
+            text = inflater.decompress(data, most + 1)
+    except zlib.error as err:
+        raise NotCanonical("gzip", source=location, expected="a valid stream", actual=str(err)) from None
+    if len(text) > DEFAULT_LIMITS.max_manifest_bytes:
+        expected = f"at most {DEFAULT_LIMITS.max_manifest_bytes} bytes"
+        raise LimitExceeded("Limits.max_manifest_bytes", source=location, expected=expected, actual="more")
+    budget.charge(len(text), "the metadata")
+    if not inflater.eof:
+        raise Truncated("gzip", source=location, expected="a whole stream", actual="no end")
+    budget.charge(Budget.VALUE * check_structure(text, location, "table metadata"), "the metadata")
+    return text
 
 
 def _schemas(members: JsonFields) -> tuple[dict[int, JsonFields], int]:

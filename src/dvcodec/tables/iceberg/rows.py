@@ -1,8 +1,8 @@
-"""Rows of a Parquet data file in the columns of a snapshot.
+"""Rows of a data file, Parquet or ORC, in the columns of a snapshot.
 
 Specification: Iceberg table spec, "Column Projection" and "Schema Evolution": columns are found by field id, or in
 files without ids by the table's name mapping; a missing column has the value of an identity partition, its
-``initial-default``, or null; types of old files are promoted.
+``initial-default``, or null; types of old files are promoted. Appendix A, "ORC": types that ORC does not have.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.columns import Column, ColumnKey
+from dvcodec.tables.data_file import open_data_file
 from dvcodec.tables.iceberg.schema import constant_of_default, constant_of_partition
 from dvcodec.tables.json_fields import JsonFields, parse_json
-from dvcodec.tables.model import PhysicalRows
-from dvcodec.tables.parquet import open_parquet, physical_batches
+from dvcodec.tables.model import WHOLE, Part, PhysicalRows
+from dvcodec.tables.row_groups import RowGroupFilter
 from dvcodec.tables.schema_evolution import Evolution, check_related, file_columns
 
 if TYPE_CHECKING:
@@ -60,12 +61,15 @@ def read_rows(
     storage: Storage,
     fields: Sequence[Column],
     *,
+    file_format: str,
     partition: Mapping[int, Any],
     names: Mapping[str, NameMapping] | None,
     rows: int | None,
     batch_rows: int,
+    part: Part = WHOLE,
     stored: Mapping[int, str] | None = None,
     dropped: Collection[int] = (),
+    wanted: RowGroupFilter | None = None,
 ) -> Iterator[PhysicalRows]:
     """Read a data file, deleted rows included.
 
@@ -77,27 +81,29 @@ def read_rows(
         location: path or URL.
         storage: opens it.
         fields: columns to return, in this order.
+        file_format: ``parquet`` or ``orc``.
         partition: values of identity partitions by field id of the column, as Avro stores them.
         names: name mapping of the table, None if it has none.
         rows: as recorded; None skips the check.
         batch_rows: maximum rows in a batch.
+        part: of the file.
         stored: all columns of the schema that files may hold, by field id; None skips the check that the file has one.
         dropped: field ids of columns that other schemas of the table have.
+        wanted: see `Snapshot.rows`.
 
     Raises:
         CardinalityMismatch: the file's row count differs from the recorded one.
-        NotCanonical: it is not a valid Parquet file, or lacks a required column.
-        Unsupported: no field ids and no name mapping, or a type that is not promoted to the column's.
+        NotCanonical: it is not a valid file, or lacks a required column.
+        Unsupported: another format, no field ids and no name mapping, or a type that is not promoted to the column's.
         OSError: it cannot be read.
     """
-    with open_parquet(location, storage) as file:
-        found = file.metadata.num_rows
-        if rows is not None and found != rows:
+    with open_data_file(location, storage, file_format) as file:
+        if rows is not None and file.rows != rows:
             raise CardinalityMismatch(
-                "record_count", source=location, expected=f"{rows} (manifest)", actual=f"{found} rows"
+                "record_count", source=location, expected=f"{rows} (manifest)", actual=f"{file.rows} rows"
             )
-        columns = _columns(file.schema_arrow, names, location)
-        if found and stored is not None:
+        columns = _columns(file.schema, names, location)
+        if file.rows and stored is not None:
             keys = [ColumnKey(name, number) for number, name in stored.items() if partition.get(number) is None]
             check_related(columns, keys, location, lambda column: column.id in dropped)
         ids = {column.id for column in columns}
@@ -107,13 +113,13 @@ def read_rows(
             if field.id is not None and field.id not in ids and partition.get(field.id) is not None
         }
         evolution = _Evolution(location, fields, columns, constants)
-        evolution.has_int96 = any(file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema)))
-        for start, batch in physical_batches(file, evolution.names, batch_rows=batch_rows):
+        evolution.has_int96, evolution.is_orc = file.has_int96, file_format == "orc"
+        for start, batch in file.read(evolution.names, batch_rows, file.skipped(evolution, wanted, part)):
             yield PhysicalRows(start, evolution.apply(batch))
 
 
 class _Evolution(Evolution):
-    has_int96 = False
+    has_int96 = is_orc = False
 
     def promotes(self, found: pa.DataType, column: Column) -> bool:
         from pyarrow import types  # noqa: PLC0415
@@ -136,6 +142,10 @@ class _Evolution(Evolution):
             fits = str(found) in ("large_binary", "binary_view")
         elif kind == "unknown":
             fits = True
+        elif self.is_orc and kind == "time":
+            fits = types.is_int64(found)  # microseconds
+        elif self.is_orc and kind in ("uuid", "fixed"):
+            fits = types.is_binary(found)
         else:
             fits = (kind == "date" and types.is_date(found)) or (kind == "time" and types.is_time(found))
         return bool(fits)
@@ -146,7 +156,9 @@ class _Evolution(Evolution):
         if column.default is not None:
             return pa.repeat(constant_of_default(column, self.source), rows)
         if not column.nullable:
-            raise NotCanonical("Parquet schema", source=self.source, expected=f"column {column.name}", actual="none")
+            raise NotCanonical(
+                "schema of the data file", source=self.source, expected=f"column {column.name}", actual="none"
+            )
         return super().missing(column, rows)
 
 
@@ -157,7 +169,7 @@ def _columns(schema: pa.Schema, names: Mapping[str, NameMapping] | None, source:
         return columns
     if names is None:
         expected = "field ids, or the table property schema.name-mapping.default"
-        raise Unsupported("Parquet schema", source=source, expected=expected, actual="neither")
+        raise Unsupported("schema of the data file", source=source, expected=expected, actual="neither")
     return tuple(_mapped(column, names) for column in columns)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.bounds import ColumnBounds
+from dvcodec.tables.data_file import FILE_FORMATS
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.iceberg.bounds import ColumnStatistics, bounds_of, read_statistics
 from dvcodec.tables.iceberg.cache import Cache
@@ -24,7 +25,14 @@ from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import constant_of_partition, read_fields, stored_ids
 from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
-from dvcodec.tables.model import NO_SNAPSHOT, POSITION_DELETES, DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.model import (
+    NO_SNAPSHOT,
+    POSITION_DELETES,
+    DataFile,
+    DeletedRows,
+    DeletionVector,
+    RowReader,
+)
 from dvcodec.tables.parquet import count_rows
 from dvcodec.tables.table import Snapshot
 
@@ -108,15 +116,13 @@ class IcebergSnapshot(Snapshot):
 
         return pa.schema([column.field for column in found])
 
-    def rows(
-        self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16
-    ) -> Iterator[PhysicalRows]:
-        """Read a Parquet data file in the columns of the snapshot; see `rows.read_rows`.
+    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
+        """Return what reads a data file in the columns of the snapshot; see `rows.read_rows`.
 
         Raises:
             UsageError: no such column or data file.
-            Unsupported: equality deletes, which are not supported, apply to the file; or another format than Parquet,
-                or an encrypted file.
+            Unsupported: equality deletes, which are not supported, apply to the file; or a format other than Parquet
+                and ORC, or an encrypted file.
         """
         entry = self._record(data_file, ManifestEntry)
         schema = self._fields()
@@ -130,20 +136,27 @@ class IcebergSnapshot(Snapshot):
                 expected="data files without",
                 actual=f"{deletes.path} applies to this one",
             )
-        if entry.file_format != "parquet":
-            raise Unsupported("file format", source=data_file.path, expected="parquet", actual=entry.file_format)
+        if entry.file_format not in FILE_FORMATS:
+            expected, actual = " or ".join(FILE_FORMATS), entry.file_format
+            raise Unsupported("file format", source=data_file.path, expected=expected, actual=actual)
         mapping = self.metadata.name_mapping
-        return read_rows(
+        read = partial(
+            read_rows,
             data_file.location,
             self.table.folder.storage,
             fields,
+            file_format=entry.file_format,
             partition=self._identity_values(entry.partition),
             names=None if mapping is None else read_name_mapping(mapping, self.metadata.source),
             rows=data_file.physical_rows,
-            batch_rows=batch_rows,
             stored=stored_ids(schema),
-            dropped=frozenset().union(*map(stored_ids, self.metadata.schemas.values())),
+            dropped=self._every_id,
         )
+        return RowReader(read)
+
+    @cached_property
+    def _every_id(self) -> frozenset[int]:
+        return frozenset().union(*map(stored_ids, self.metadata.schemas.values()))
 
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the bounds of columns by the manifest, and by the values of identity partitions."""

@@ -52,6 +52,7 @@ class Replacement:
         gone: delete files and vectors that go: path and offset.
         manifests: paths of the manifests that `gone` is in.
         operation: of the snapshot.
+        summary: further members of its summary.
     """
 
     vectors: Mapping[str, DvLocation]
@@ -59,6 +60,7 @@ class Replacement:
     gone: frozenset[tuple[str, int | None]]
     manifests: frozenset[str]
     operation: str = "delete"
+    summary: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -253,7 +255,8 @@ class SnapshotWriter:
                 self._changed.removed,
                 before.object_if_any("summary").values,
                 manifests=counts,
-            ),
+            )
+            | dict(replacement.summary),
             "manifest-list": path,
             "schema-id": self._members.integer("current-schema-id"),
             "first-row-id": first_row,

@@ -29,7 +29,7 @@ from dvcodec.io.paths import split
 from dvcodec.io.target import local_path
 from dvcodec.lance import DeletionFile, choose_kind, read_deletion_file, read_manifest
 from dvcodec.lance.deletions import encode_deletion_file
-from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
+from dvcodec.tables.deleting.committer import Committer, FileDelete, Written, batch_number
 from dvcodec.tables.lance.files import DELETIONS, TRANSACTIONS
 from dvcodec.tables.lance.next_version import NextVersion
 from dvcodec.tables.lance.rows import of_library, open_version
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["LanceCommitter", "committer"]
 
 _NAME = re.compile(r"([0-9]+)-([0-9]+)-([0-9]+)\.(arrow|bin)")
+STREAM_QUERY, STREAM_BATCH = "dvcodec.stream.query", "dvcodec.stream.batch"
+"""Properties of a transaction: see `StreamBatch`."""
 _FILE_TYPES = {"arrow": "array", "bin": "bitmap"}
 _WRITE_AHEAD_LOG = "_mem_wal"
 
@@ -86,6 +88,19 @@ class LanceCommitter(Committer[LanceSnapshot]):
                 what = f"rows of fragment {FragmentRecord.of(file).id}"
                 raise Unsupported(what, source=location, expected="a number", actual="none")
 
+    def last_batch(self, base: LanceSnapshot, query: str) -> int | None:
+        """Return the highest batch in the properties of the versions' transactions; see `Committer.last_batch`."""
+        folder = base.table.folder
+        dataset = open_version(folder.location, base.info.id, folder.storage.options)
+        for version in sorted((one for one in self._table.manifests() if one <= base.info.id), reverse=True):
+            found = dataset.read_transaction(version)
+            properties = {} if found is None else found.transaction_properties or {}
+            if properties.get(STREAM_QUERY) == query:
+                return batch_number(
+                    properties.get(STREAM_BATCH), f"{folder.location}: transaction of version {version}"
+                )
+        return None
+
     def write(self, base: LanceSnapshot, deletes: Sequence[FileDelete], written: list[str]) -> Written:
         """Write a deletion file for each fragment; see `Committer.write`."""
         folder = base.table.folder
@@ -119,11 +134,13 @@ class LanceCommitter(Committer[LanceSnapshot]):
         files.append(folder.join(f"{TRANSACTIONS}/{version}-{token}.txn"))
         next_version = NextVersion(folder, version, split(manifests[version])[1])
         location, options = of_library(folder.location, folder.storage.options)
+        batch = self.batch
+        properties = {} if batch is None else {STREAM_QUERY: batch.query, STREAM_BATCH: str(batch.number)}
         try:
             operation = lance.LanceOperation.Delete(*_changes(base, deletes, written), "")
             lance.LanceDataset.commit(
                 location,
-                lance.Transaction(version, operation, token),
+                lance.Transaction(version, operation, token, properties),
                 storage_options=options,
                 max_retries=0,
                 namespace_client=next_version,

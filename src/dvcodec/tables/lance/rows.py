@@ -12,7 +12,8 @@ from dvcodec.core.errors import DvcodecError, NotCanonical, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.io.target import local_path
 from dvcodec.tables.columns import select
-from dvcodec.tables.model import DataFile, PhysicalRows
+from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
+from dvcodec.tables.row_groups import RowGroupFilter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from dvcodec.io.store import StoreOptions
     from lance import LanceDataset
 
-__all__ = ["of_library", "open_version", "physical_rows"]
+__all__ = ["fragment_rows", "of_library", "open_version", "physical_rows"]
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _READAHEAD = 2
@@ -54,6 +55,23 @@ def of_library(location: str, options: StoreOptions | None) -> tuple[str, dict[s
     scheme, separator, rest = location.partition("://")  # it knows s3a and upper case no more than s3n
     given = options.for_rust() if options is not None else None
     return f"{_SCHEMES.get(scheme.lower(), scheme.lower())}{separator}{rest}", given or None
+
+
+def fragment_rows(
+    location: str,
+    version: int,
+    options: StoreOptions | None,
+    data_file: DataFile,
+    number: int,
+    columns: Sequence[str] | None,
+    *,
+    batch_rows: int,
+    part: Part = WHOLE,
+    wanted: RowGroupFilter | None = None,  # noqa: ARG001  (it has no row groups)
+) -> Iterator[PhysicalRows]:
+    """Open a version and read a fragment of it; see `open_version` and `physical_rows`."""
+    if not part.number:
+        yield from physical_rows(open_version(location, version, options), data_file, number, columns, batch_rows)
 
 
 def physical_rows(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dvcodec.io.paths import split
@@ -15,12 +16,13 @@ from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
 from dvcodec.tables.columns import select
 from dvcodec.tables.findings import Finding
-from dvcodec.tables.lance.rows import open_version, physical_rows
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows, Record
+from dvcodec.tables.lance.rows import fragment_rows, open_version
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Record, RowReader
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 __all__ = ["DeletionRecord", "FragmentRecord", "LanceSnapshot"]
 
@@ -128,14 +130,8 @@ class LanceSnapshot(Snapshot):
         dataset = open_version(self.table.location, self.info.id, self.table.folder.storage.options)
         return select(dataset.schema, columns, dataset.uri)
 
-    def rows(
-        self,
-        data_file: DataFile,
-        *,
-        columns: Sequence[str] | None = None,
-        batch_rows: int = 1 << 16,
-    ) -> Iterator[PhysicalRows]:
-        """Read a fragment, deleted rows included; see `Snapshot.rows`. Blob columns are read as bytes.
+    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
+        """Return what reads a fragment; see `Snapshot.rows`. Blob columns are read as bytes.
 
         The physical order is checked by the row addresses that Lance returns with live rows.
 
@@ -143,6 +139,8 @@ class LanceSnapshot(Snapshot):
             MissingExtra: Lance's library is not installed.
             NotCanonical: it cannot read the fragment, or its row count differs from the manifest.
         """
-        dataset = open_version(self.table.location, self.info.id, self.table.folder.storage.options)
         fragment = self._record(data_file, FragmentRecord).id
-        yield from physical_rows(dataset, data_file, fragment, columns, batch_rows)
+        options = self.table.folder.storage.options
+        return RowReader(
+            partial(fragment_rows, self.table.location, self.info.id, options, data_file, fragment, columns)
+        )

@@ -26,7 +26,7 @@ from dvcodec.core.errors import CommitConflict, UsageError
 from dvcodec.io import open_sink
 from dvcodec.paimon import read_index_manifest, write_index_manifest
 from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
-from dvcodec.tables.json_fields import parse_json
+from dvcodec.tables.json_fields import JsonFields, parse_json
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.metadata import SnapshotRecord, numbered, read_snapshot
 from dvcodec.tables.paimon.new_index import NewIndex
@@ -68,6 +68,16 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
     def check(self, base: PaimonSnapshot) -> None:
         """Refuse tables with a primary key or without deletion vectors, and features; see `check_writable`."""
         check_writable(base)
+
+    def last_batch(self, base: PaimonSnapshot, query: str) -> int | None:
+        """Return the highest ``commitIdentifier`` of the stream's ``commitUser``; see `Committer.last_batch`."""
+        for number in sorted(numbered(self._folder.names("snapshot"), "snapshot"), reverse=True):
+            name = f"snapshot/snapshot-{number}"
+            source = self._folder.join(name)
+            found = JsonFields.of(parse_json(self._folder.read(name), source, "metadata"), source)
+            if number <= base.info.id and found.text_or_none("commitUser") == query:
+                return found.integer("commitIdentifier")
+        return None
 
     def write(self, base: PaimonSnapshot, deletes: Sequence[FileDelete], written: list[str]) -> Written:
         """Write new index files; see `Committer.write`."""
@@ -144,8 +154,8 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
             "deltaManifestList": lists.delta,
             "deltaManifestListSize": lists.delta_size,
             "indexManifest": index_manifest,
-            "commitUser": str(uuid.uuid4()),
-            "commitIdentifier": BATCH,
+            "commitUser": str(uuid.uuid4()) if self.batch is None else self.batch.query,
+            "commitIdentifier": BATCH if self.batch is None else self.batch.number,
             "commitKind": "OVERWRITE",
             "timeMillis": max(time.time_ns() // 1_000_000, state.time_ms),
             "totalRecordCount": before.get("totalRecordCount", 0) - lists.deleted_rows,

@@ -16,8 +16,7 @@ from dvcodec.core import avro
 from dvcodec.core.avro_schema import differs
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.core.limits import DEFAULT_LIMITS
-from dvcodec.io import read_window
+from dvcodec.io import read_within
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import bare_name
@@ -231,7 +230,7 @@ def read_stored_manifest(folder: Folder, name: str) -> StoredRecords:
 def _open(folder: Folder, name: str, known: Mapping[str, Any]) -> StoredRecords:
     location = folder.join(f"manifest/{name}")
     with folder.storage.open(location) as source:
-        cursor = read_window(source, 0, min(source.size, DEFAULT_LIMITS.max_manifest_bytes + 1))
+        cursor = read_within(source, "max_manifest_bytes")
     file = avro.decode(cursor)
     problem = differs(file.schema, known)
     if problem:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables.columns import Column
 from dvcodec.tables.paimon.schema import DataType
-from dvcodec.tables.schema_evolution import Evolution, is_list
+from dvcodec.tables.schema_evolution import Evolution, is_list, plain_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +42,7 @@ class PaimonEvolution(Evolution):
             raise Unsupported(
                 what, source=self.source, expected=f"a type that {new.text} holds unchanged", actual=old.text
             )
-        return super().convert(self._as_stored(array, stored, what), stored, column, what)
+        return super().convert(self._as_stored(plain_array(array), stored, what), stored, column, what)
 
     def _as_stored(self, array: pa.Array, stored: Column, what: str) -> pa.Array:
         """Return values in the Arrow type of the schema they were written with: the unit or width may differ."""

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io import Storage
 from dvcodec.tables.columns import Column, unrelated
-from dvcodec.tables.model import DataFile, PhysicalRows
+from dvcodec.tables.data_file import open_data_file
+from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
 from dvcodec.tables.paimon.binary_row import Value
-from dvcodec.tables.paimon.data_file import open_data_file
 from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.paimon.promotions import PaimonEvolution
 from dvcodec.tables.paimon.schema import read_column
 from dvcodec.tables.paimon.visible import Visible
+from dvcodec.tables.row_groups import RowGroupFilter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +42,8 @@ def read_rows(
     visible: Visible,
     batch_rows: int,
     shown: Sequence[SchemaField] = (),
+    part: Part = WHOLE,
+    wanted: RowGroupFilter | None = None,
 ) -> Iterator[PhysicalRows]:
     """Read a data file. A file with rows but without any column of its schema is refused.
 
@@ -54,6 +57,8 @@ def read_rows(
         visible: which records are rows.
         batch_rows: maximum rows in a batch.
         shown: all columns of the snapshot; those of `columns` may be some of them.
+        part: of the file.
+        wanted: see `Snapshot.rows`.
 
     Raises:
         NotCanonical: the file is corrupt, or its row count differs from the metadata.
@@ -61,19 +66,21 @@ def read_rows(
         OSError: it cannot be read.
     """
     location = data_file.location
-    with open_data_file(location, storage) as file:
+    extension = location.rpartition("/")[2].rpartition(".")[2].lower()
+    with open_data_file(location, storage, extension, int96_unit="ns") as file:
+        names = frozenset(file.schema.names)
         if file.rows != data_file.physical_rows:
             expected = f"{data_file.physical_rows} (metadata)"
             raise NotCanonical("rows of the data file", source=location, expected=expected, actual=file.rows)
         if file.rows:
-            _check_related(data_file, file.columns, shown, constants, written)
+            _check_related(data_file, names, shown, constants, written)
         # A column that the file lacks was added before the file became the table's: readers take null for it.
         ids = {field.id for field in columns if field.name not in constants}
-        names = DataFileMeta.of(data_file).write_cols
+        own = DataFileMeta.of(data_file).write_cols
         stored = [
             read_column(field, written_source)
             for field in written.fields
-            if field.id in ids and field.name in file.columns and (names is None or field.name in names)
+            if field.id in ids and field.name in names and (own is None or field.name in own)
         ]
         values = {
             field.name: partition_scalar(constants[field.name], field) for field in columns if field.name in constants
@@ -81,10 +88,10 @@ def read_rows(
         evolution = PaimonEvolution(location, columns, stored, values)
         read = evolution.names
         if visible is Visible.KINDS:
-            if VALUE_KIND not in file.columns:
+            if VALUE_KIND not in names:
                 raise NotCanonical("column", source=location, expected=VALUE_KIND, actual="no such column")
             read.append(VALUE_KIND)
-        for start, batch in file.read(read, batch_rows):
+        for start, batch in file.read(read, batch_rows, file.skipped(evolution, wanted, part)):
             yield PhysicalRows(start, evolution.apply(batch), _keep(visible, batch, location))
 
 

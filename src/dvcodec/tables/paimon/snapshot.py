@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical, Unsupported
@@ -12,7 +13,7 @@ from dvcodec.paimon.index_file import load_vector
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.findings import Finding
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, RowReader
 from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
@@ -25,6 +26,7 @@ from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 __all__ = ["PaimonSnapshot"]
 
@@ -69,17 +71,13 @@ class PaimonSnapshot(Snapshot):
 
         return pa.schema(fields)
 
-    def rows(
-        self, data_file: DataFile, *, columns: Sequence[str] | None = None, batch_rows: int = 1 << 16
-    ) -> Iterator[PhysicalRows]:
-        """Read a data file; see `Snapshot.rows`, and `visible` for which of its records are rows.
+    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
+        """Return what reads a data file; see `Snapshot.rows`, and `visible` for which of its records are rows.
 
         Raises:
             UsageError: no such column, or a data file of another snapshot.
-            NotCanonical: the file is corrupt, or its row count differs from the metadata.
             Unsupported: its format is not read here, a column's type was changed to one that does not hold it, or its
                 records are rows only after they are merged with those of other files; the message says why.
-            OSError: the file cannot be read.
         """
         meta, visible = self._record(data_file, DataFileMeta), self.visible[data_file.path]
         if isinstance(visible, str):
@@ -87,19 +85,20 @@ class PaimonSnapshot(Snapshot):
         schema, folder = self._shown, self.table.folder
         names = chosen([one.name for one in schema.fields], columns, self.table.location)
         assert self.partitions is not None  # noqa: S101  (there is a data file)
-        partition = self.partitions.decode(meta.partition, source=data_file.location)
+        values = self.partitions.decode(meta.partition, source=data_file.location).values
         written = self.schemas(meta.schema_id)
-        return read_rows(
+        read = partial(
+            read_rows,
             data_file,
             folder.storage,
             [read_column(schema.field(name), folder.join(schema.name)) for name in names],
-            dict(zip(self.partitions.names, partition.values, strict=True)),
+            dict(zip(self.partitions.names, values, strict=True)),
             written,
             folder.join(written.name),
             visible,
-            batch_rows,
-            schema.fields,
+            shown=schema.fields,
         )
+        return RowReader(read)
 
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the partition values of a data file; the statistics of its other columns are not read."""

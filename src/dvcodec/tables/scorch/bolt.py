@@ -31,7 +31,7 @@ from typing import TypeAlias
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, NotCanonical, Truncated, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.io import Source, open_source, read_window
+from dvcodec.io import Source, open_source, read_window, read_within
 
 __all__ = ["Bucket", "Meta", "Value", "read_bolt", "read_meta"]
 
@@ -145,8 +145,7 @@ def read_bolt(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Meta,
         DecodeError: it is corrupt; see the module.
         OSError: it cannot be read.
     """
-    cursor = read_window(source, 0, min(source.size, limits.max_manifest_bytes + 1))
-    limits.check("max_manifest_bytes", cursor.remaining, cursor, 0)
+    cursor = read_within(source, "max_manifest_bytes", limits)
     with open_source(cursor.view, name=source.name) as copy:
         meta = read_meta(copy)
     tree = _Tree(cursor, meta)

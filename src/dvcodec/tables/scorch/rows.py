@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import require_extra
 from dvcodec.core.ragged import offsets_of
 from dvcodec.io import Storage
 from dvcodec.tables.columns import chosen
-from dvcodec.tables.model import PhysicalRows
+from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
+from dvcodec.tables.row_groups import RowGroupFilter
 from dvcodec.zap import Edges, Segment
 
 if TYPE_CHECKING:
@@ -53,16 +55,25 @@ def schema() -> pa.Schema:
 
 
 def read_rows(
-    location: str, storage: Storage, dropped: Collection[str], columns: Sequence[str] | None, batch_rows: int
+    data_file: DataFile,
+    storage: Storage,
+    dropped: Collection[str],
+    columns: Sequence[str] | None,
+    *,
+    batch_rows: int,
+    part: Part = WHOLE,
+    wanted: RowGroupFilter | None = None,  # noqa: ARG001  (it has no row groups)
 ) -> Iterator[PhysicalRows]:
     """Yield the documents of a segment in order, a bounded part of the file at a time.
 
     Args:
-        location: location of the segment.
+        data_file: the segment.
         storage: opens it.
         dropped: fields whose values are omitted.
         columns: of `schema`, in this order; None = all.
         batch_rows: maximum documents in a batch.
+        part: of the segment; all of it is in the first.
+        wanted: see `Snapshot.rows`.
 
     Raises:
         UsageError: no such column.
@@ -70,15 +81,21 @@ def read_rows(
         OSError: it cannot be read.
     """
     whole = schema()
-    names = chosen(whole.names, columns, location)
+    names = chosen(whole.names, columns, data_file.location)
+    if part.number:
+        return
     start = 0
-    with Segment.open(location, storage_options=storage) as segment:
+    with Segment.open(data_file.location, storage_options=storage) as segment:
         hidden = np.array([info.id for info in segment.fields if info.name in dropped], np.int64)
         for values in segment.to_arrow("stored", batch_rows=_ALL_VALUES):
             batch = _batch(values, start, hidden, segment.edges, whole).select(names)
             for at in range(0, batch.num_rows, batch_rows):
                 yield PhysicalRows(start + at, batch.slice(at, batch_rows))
             start += batch.num_rows
+    if start != data_file.physical_rows:
+        raise NotCanonical(
+            "documents of the segment", source=data_file.location, expected=data_file.physical_rows, actual=start
+        )
 
 
 def _batch(

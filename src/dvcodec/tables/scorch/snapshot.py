@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical
@@ -12,13 +13,14 @@ from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
 from dvcodec.tables.columns import select
 from dvcodec.tables.findings import Finding
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, PhysicalRows, Record
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Record, RowReader
 from dvcodec.tables.scorch.metadata import read_root, read_transaction
 from dvcodec.tables.scorch.rows import read_rows, schema
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 __all__ = ["ScorchSnapshot", "SegmentRecord"]
 
@@ -105,29 +107,16 @@ class ScorchSnapshot(Snapshot):
         """
         return select(schema(), columns, self.table.location)
 
-    def rows(
-        self,
-        data_file: DataFile,
-        *,
-        columns: Sequence[str] | None = None,
-        batch_rows: int = 1 << 16,
-    ) -> Iterator[PhysicalRows]:
-        """Read the stored documents of a segment; see `Snapshot.rows`. Values of dropped fields are omitted.
+    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
+        """Return what reads the stored documents of a segment; see `Snapshot.rows`.
 
-        Only a bounded part of the file is in memory at a time.
+        Values of dropped fields are omitted. Only a bounded part of the file is in memory at a time.
 
         Raises:
             DecodeError: the segment is corrupt, or was replaced.
         """
-        stop = 0
         dropped = self._record(data_file, SegmentRecord).dropped_fields
-        for rows in read_rows(data_file.location, self.table.folder.storage, dropped, columns, batch_rows):
-            yield rows
-            stop = rows.start + rows.batch.num_rows
-        if stop != data_file.physical_rows:
-            raise NotCanonical(
-                "documents of the segment", source=data_file.location, expected=data_file.physical_rows, actual=stop
-            )
+        return RowReader(partial(read_rows, data_file, self.table.folder.storage, dropped, columns))
 
     def _refuse_later(self, location: str) -> None:
         """Raise `NotCanonical` if the bytes of vectors may have changed."""

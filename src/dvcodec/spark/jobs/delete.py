@@ -1,0 +1,297 @@
+"""Delete rows of a table and commit: Spark finds the rows, the driver writes their vectors and commits.
+
+Commits, conflicts and retries are those of `dvcodec.tables.delete`. Tasks write nothing: they return vectors to the
+driver, and Spark takes one result for each task, whatever failed, was killed or ran twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.iceberg.position_deletes import FILE_PATH, POS
+from dvcodec.io import storage_of
+from dvcodec.io.file_key import file_key
+from dvcodec.spark.jobs.build import build_vectors
+from dvcodec.spark.jobs.build import positions as positions_of
+from dvcodec.spark.layouts import encode
+from dvcodec.spark.schemas import VECTORS, arrow_schema
+from dvcodec.spark.search.exact import Dialect, exact_filter
+from dvcodec.spark.search.finders import KeyFinder, WhereFinder, WorkerFinder
+from dvcodec.spark.search.pieces import decode
+from dvcodec.spark.search.plain import PlainSnapshot, open_plain
+from dvcodec.spark.sources import register
+from dvcodec.spark.sources.options import storage_keys
+from dvcodec.tables.deleting import Deletion, Isolation, committer
+from dvcodec.tables.deleting.committer import StreamBatch
+from dvcodec.tables.deleting.finder import Finder, Found
+from dvcodec.tables.deleting.plan import plan_deletes
+from dvcodec.tables.deleting.positions import positions_finder
+from dvcodec.tables.deleting.predicate import where_finder
+from dvcodec.tables.deleting.run import run
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.model import DataFile
+from dvcodec.tables.opening import kinds_of, open_table
+from dvcodec.tables.table import Snapshot, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    Where: TypeAlias = pc.Expression | Column | str
+    TableInput: TypeAlias = Table | str | os.PathLike[str]
+
+__all__ = ["EVALUATED_BY", "DeleteBatches", "delete", "delete_batches"]
+
+EvaluatedBy: TypeAlias = Literal["auto", "workers", "spark"]
+EVALUATED_BY: tuple[str, ...] = get_args(EvaluatedBy)
+
+
+def delete(
+    spark: SparkSession,
+    table: TableInput,
+    where: Where | None = None,
+    *,
+    keys: DataFrame | None = None,
+    on: Sequence[str] = (),
+    positions: DataFrame | None = None,
+    evaluated_by: EvaluatedBy = "auto",
+    vectors: str | os.PathLike[str] | None = None,
+    isolation: Isolation = "snapshot",
+    dry_run: bool = False,
+    retries: int | None = None,
+    batch: StreamBatch | None = None,
+    storage_options: Mapping[str, object] | None = None,
+) -> Deletion:
+    """Delete the rows of a table that match, in one commit.
+
+    As in Spark's own ``DELETE``, rows for which the condition is NULL stay. Data files are not rewritten; see
+    `dvcodec.tables.delete` for what is committed, and for what happens if another writer commits first.
+
+    Args:
+        spark: the session.
+        table: an Iceberg, Delta, Paimon or Lance table: its folder (path or URL), or what `dvcodec.tables.open_table`
+            returns, for tables of a catalog. Or a folder of Parquet files: see `vectors`.
+        where: a condition in Spark SQL, a column (``F.col("id") > 5``), or a pyarrow expression.
+        keys: rows are deleted whose key is here; a null matches nothing.
+        on: columns of the key.
+        positions: rows ``file_path string, pos long``, as `jobs.positions` returns. Exactly one of `where`, `keys` and
+            `positions`.
+        evaluated_by: ``workers``: the Python workers that read the data files evaluate the condition; data files are
+            skipped by partition values and statistics. ``spark``: they hand the columns that it names to Spark.
+            ``auto``: ``workers`` if pyarrow gives the same rows as Spark, which is not so for columns and most
+            functions; see the guide.
+        vectors: for Parquet files without a table: the folder to which the vectors are appended, as Puffin files that
+            ``spark.read.format("dvcodec")`` reads. Nothing is committed then.
+        isolation: see `dvcodec.tables.delete`.
+        dry_run: search only; nothing is written.
+        retries: see `dvcodec.tables.delete`.
+        batch: of a stream: the commit records it, and does nothing if the table has it. See `delete_batches`.
+        storage_options: for a URL: how to reach the store, as deltalake and polars spell it.
+
+    Raises:
+        UsageError: no such column, a condition that is not one, a table that must not be written to, or arguments that
+            do not go together; the message says why.
+        CommitConflict, CommitUnknown, Unsupported, DecodeError, OSError: see `dvcodec.tables.delete`.
+        PythonException: a task failed: the message has the error of the worker.
+    """
+    _check(where, keys, on, positions, evaluated_by)
+    opened = _open(table, storage_options)
+    if isinstance(opened, PlainSnapshot):
+        if vectors is None:
+            raise UsageError(f"{opened.table.location}: no table: say by vectors= where to write the vectors")
+        finder = _finder(spark, lambda: opened, where, keys, on, positions, evaluated_by)
+        return _write(spark, opened, finder, os.fspath(vectors), dry_run, storage_options)
+    if vectors is not None:
+        raise UsageError(f"{opened.location}: a table: its vectors are committed to it, vectors= is for Parquet files")
+    one = committer(opened)
+    finder = _finder(spark, one.current, where, keys, on, positions, evaluated_by)
+    return run(one, finder, isolation=isolation, dry_run=dry_run, retries=retries, batch=batch)
+
+
+def delete_batches(
+    table: str | os.PathLike[str] | Callable[[], Table],
+    query: str,
+    *,
+    on: Sequence[str] = (),
+    file_col: str = FILE_PATH,
+    pos_col: str = POS,
+    isolation: Isolation = "snapshot",
+    storage_options: Mapping[str, object] | None = None,
+) -> DeleteBatches:
+    """Return a function for ``foreachBatch`` that deletes what each batch of a stream names, exactly once.
+
+    The commit of a batch records `query` and the number of the batch: Delta in the action ``txn``, Iceberg in the
+    snapshot's summary, Paimon as ``commitUser`` and ``commitIdentifier``, Lance in the transaction's properties. A
+    batch that Spark repeats after a crash is found there, and does nothing. A batch that deletes no live row commits
+    nothing.
+
+    Args:
+        table: its folder (path or URL), or a function that opens it, for tables of a catalog.
+        query: name of the stream. It goes with the checkpoint: Spark counts batches from 0 in a new one, which has to
+            have another name.
+        on: columns of a key, which the rows of the stream have; without any they name data files and positions.
+        file_col: the data file.
+        pos_col: the 0-based physical position in it.
+        isolation: see `delete`.
+        storage_options: see `delete`.
+
+    Raises:
+        UsageError: an empty name.
+    """
+    if not query:
+        raise UsageError("query: expected the name of the stream, found an empty one")
+    target = table if callable(table) else os.fspath(table)
+    return DeleteBatches(target, query, tuple(on), file_col, pos_col, isolation, storage_options)
+
+
+@dataclass(frozen=True)
+class DeleteBatches:
+    """Deletes what the batches of a stream name; see `delete_batches`.
+
+    Attributes:
+        table: where the table is, or what opens it.
+        query: name of the stream.
+        on: columns of the key.
+        file_col: column of data files.
+        pos_col: column of positions.
+        isolation: see `delete`.
+        storage_options: see `delete`.
+    """
+
+    table: str | Callable[[], Table]
+    query: str
+    on: tuple[str, ...] = ()
+    file_col: str = FILE_PATH
+    pos_col: str = POS
+    isolation: Isolation = "snapshot"
+    storage_options: Any = None
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        """Delete what a batch names, unless the table has the batch.
+
+        Raises:
+            DvcodecError, OSError: see `delete`. The stream stops, and repeats the batch when it is started again.
+        """
+        positions = None
+        if not self.on:
+            from pyspark.sql import functions as sf  # noqa: PLC0415  (of the process that runs the stream)
+
+            positions = rows.select(sf.col(self.file_col).alias(FILE_PATH), sf.col(self.pos_col).alias(POS))
+        delete(
+            rows.sparkSession,
+            self.table() if callable(self.table) else self.table,
+            keys=rows if self.on else None,
+            on=self.on,
+            positions=positions,
+            isolation=self.isolation,
+            batch=StreamBatch(self.query, number),
+            storage_options=self.storage_options,
+        )
+
+
+def _check(where: Any, keys: Any, on: Sequence[str], positions: Any, evaluated_by: str) -> None:
+    given = [name for name, one in (("where", where), ("keys", keys), ("positions", positions)) if one is not None]
+    if len(given) != 1:
+        raise UsageError(f"expected one of where, keys and positions, found {' and '.join(given) or 'none'}")
+    if (keys is None) != (not on):
+        raise UsageError("keys and on go together: on names the columns of the key")
+    if evaluated_by not in EVALUATED_BY:
+        raise UsageError(f"no evaluated_by {evaluated_by!r}, only {', '.join(EVALUATED_BY)}")
+    if evaluated_by == "workers" and not isinstance(where, (str, pc.Expression)):
+        raise UsageError("evaluated_by='workers': expected a condition in SQL, or a pyarrow expression")
+    if evaluated_by == "spark" and isinstance(where, pc.Expression):
+        raise UsageError("evaluated_by='spark': Spark does not know pyarrow expressions")
+
+
+def _open(table: TableInput, storage_options: Mapping[str, object] | None) -> Table | PlainSnapshot:
+    if isinstance(table, Table):
+        return table
+    storage = storage_of(storage_options)
+    folder = Folder(os.fspath(table).rstrip("/"), storage=storage)
+    if folder.location.endswith(".metadata.json") or kinds_of(frozenset(folder.names())):
+        return open_table(table, storage_options=storage)
+    return open_plain(folder)
+
+
+def _finder(
+    spark: SparkSession,
+    current: Callable[[], Snapshot],
+    where: Where | None,
+    keys: DataFrame | None,
+    on: Sequence[str],
+    positions: DataFrame | None,
+    evaluated_by: EvaluatedBy,
+) -> Finder:
+    if positions is not None:
+        return positions_finder(dict(_rows_of(positions)))
+    if keys is not None:
+        return KeyFinder(spark, keys, on)
+    if isinstance(where, pc.Expression):
+        return WorkerFinder(spark, where_finder(where))
+    snapshot = current()
+    if isinstance(where, str) and evaluated_by != "spark":
+        found = exact_filter(where, snapshot.schema(), Dialect.of(spark))
+        if found is not None:
+            return WorkerFinder(spark, where_finder(found))
+        if evaluated_by == "workers":
+            raise UsageError(f"where {where:.200}: only Spark is known to evaluate it: evaluated_by='spark'")
+    assert where is not None  # noqa: S101
+    return _PlainFinder(spark, where) if isinstance(snapshot, PlainSnapshot) else WhereFinder(spark, where)
+
+
+class _PlainFinder(Finder):
+    """Finds rows of Parquet files by a condition, all in Spark, which knows columns of partitions."""
+
+    def __init__(self, spark: SparkSession, where: Column | str) -> None:
+        self._spark, self._where = spark, where
+        self._rows: dict[str, RowSet] = {}
+
+    def prepare(self, snapshot: Snapshot) -> None:
+        pass
+
+    def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:  # noqa: ARG002
+        return True
+
+    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:  # noqa: ARG002
+        chosen = positions_of(self._spark.read.parquet(snapshot.table.location).where(self._where))
+        self._rows = {file_key(name): rows for name, rows in _rows_of(chosen)}
+
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: ARG002
+        return Found(self._rows.get(file_key(data_file.path), RowSet()))
+
+
+def _rows_of(positions: DataFrame) -> list[tuple[str, RowSet]]:
+    """Build vectors in Spark and return them."""
+    found = build_vectors(positions).toArrow()
+    names, frames = found.column("data_file").to_pylist(), found.column("dv").to_pylist()
+    return [(name, decode(frame, name)) for name, frame in zip(names, frames, strict=True)]
+
+
+def _write(
+    spark: SparkSession,
+    snapshot: PlainSnapshot,
+    finder: Finder,
+    folder: str,
+    dry_run: bool,
+    storage_options: Mapping[str, object] | None,
+) -> Deletion:
+    """Write vectors for Parquet files without a table."""
+    finder.prepare(snapshot)
+    plan = plan_deletes(snapshot, finder)
+    if plan.deletes and not dry_run:
+        register(spark)
+        rows = {
+            "data_file": [one.data_file.path for one in plan.deletes],
+            "cardinality": [one.rows.cardinality for one in plan.deletes],
+            "dv": [encode(one.rows) for one in plan.deletes],
+        }
+        writer = spark.createDataFrame(pa.table(rows, arrow_schema(VECTORS))).write.format("dvcodec").mode("append")
+        writer.options(**storage_keys(storage_options)).save(folder)
+    return Deletion(snapshot.info.id, False, plan)

@@ -1,0 +1,106 @@
+"""Rows of a scan as one number each: a hash of the file, and the position in it.
+
+Spark lists the files of a scan before it runs (``inputFiles``). So their hashes can be shown to be distinct on the
+driver, and a row crosses from the JVM to Python as one long, without the path. Only the file of each vector is looked
+up by its hash.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import functions as sf
+
+from dvcodec.core import batch
+from dvcodec.core.errors import UsageError
+from dvcodec.spark.accumulate import CHUNK_ROWS, vector_batches
+from dvcodec.spark.paths import data_file_of, file_path_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+__all__ = ["UNLISTED", "ScannedFiles", "packed"]
+
+MOST_FILES = 20_000
+"""More names are not shipped to every worker, and would hardly have distinct hashes of 32 bits."""
+UNLISTED = "rows come from files that inputFiles() did not list, perhaps added since: make the DataFrame anew"
+_POSITION_BITS = 32
+
+
+def packed(uri: Column, row: Column) -> Column:
+    """Return the hash of the file and the position in one long.
+
+    The CRC is the fastest of Spark's hashes for strings as long as paths.
+
+    Args:
+        uri: ``_metadata.file_path``.
+        row: ``_metadata.row_index``. A position of more than 32 bits fails the job.
+    """
+    key = sf.shiftleft(sf.crc32(uri.cast("binary")), _POSITION_BITS).bitwiseOR(row)
+    refused = sf.raise_error(sf.lit("a position has more than 32 bits: build these vectors with strategy 'partial'"))
+    return sf.when(sf.shiftright(row, _POSITION_BITS) == 0, key).otherwise(refused.cast("long")).alias("key")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScannedFiles:
+    """The files of a scan; a call encodes its rows as vectors.
+
+    Attributes:
+        hashes: uint32, ascending, all different.
+        names: the data file of each, in plain text.
+    """
+
+    hashes: NDArray[np.uint32]
+    names: pa.Array
+
+    @classmethod
+    def of(cls, uris: list[str]) -> ScannedFiles | None:
+        """Return the files of ``df.inputFiles()``; None if they are too many, or two have the same hash."""
+        if len(uris) > MOST_FILES:
+            return None
+        spelled = list(dict.fromkeys(map(file_path_of, uris)))
+        hashes = np.array([zlib.crc32(uri.encode()) for uri in spelled], np.uint32)
+        order = np.argsort(hashes)
+        if (np.diff(hashes[order]) == 0).any():
+            return None
+        names = pa.array([data_file_of(spelled[i]) for i in order.tolist()], pa.string())
+        return cls(hashes[order], names)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Encode rows of `packed` as vectors; a data file may be repeated.
+
+        Raises:
+            UsageError: rows of other files.
+        """
+        chunk: list[NDArray[np.uint64]] = []
+        rows = 0
+        for rows_of in batches:
+            chunk.append(rows_of.column(0).to_numpy().view(np.uint64))
+            rows += len(chunk[-1])
+            if rows >= CHUNK_ROWS:
+                yield from self._encode(np.concatenate(chunk))
+                chunk, rows = [], 0
+        if rows:
+            yield from self._encode(np.concatenate(chunk))
+
+    def _encode(self, keys: NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
+        if not (keys[1:] > keys[:-1]).all():
+            keys.sort()
+            new = np.append(True, keys[1:] != keys[:-1])
+            keys = keys if new.all() else keys[new]
+        hashes = (keys >> np.uint64(_POSITION_BITS)).astype(np.uint32)
+        heads = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))
+        found = hashes[heads]
+        index = np.minimum(np.searchsorted(self.hashes, found), len(self.hashes) - 1)
+        if (self.hashes[index] != found).any():
+            raise UsageError(UNLISTED)
+        positions = (keys & np.uint64((1 << _POSITION_BITS) - 1)).view(np.int64)
+        counts = np.diff(heads, append=len(keys))
+        del keys, hashes
+        yield from vector_batches(self.names.take(pa.array(index)), counts, batch.encode(positions, counts))

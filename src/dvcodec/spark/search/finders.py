@@ -1,0 +1,237 @@
+"""Finders of rows to delete whose work Spark does: see `dvcodec.tables.deleting.finder`.
+
+`WorkerFinder` evaluates a condition where the data files are read, in the Python workers: no row reaches the JVM.
+`RowFinder` reads the columns that a condition names in the workers, and Spark evaluates it, or joins them with keys:
+any condition, in any format, without the format's connector.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from dvcodec.core.errors import UsageError
+from dvcodec.core.rowset import RowSet
+from dvcodec.spark.accumulate import RowAccumulator
+from dvcodec.spark.schemas import VECTORS
+from dvcodec.spark.search.pieces import FOUND, Collected, Search, Tasks, decode, pack
+from dvcodec.tables.deleting.finder import Finder, Found
+from dvcodec.tables.deleting.matching import ConditionFinder
+from dvcodec.tables.model import DataFile
+from dvcodec.tables.physical import RowsSeen
+from dvcodec.tables.table import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["KeyFinder", "RowFinder", "WhereFinder", "WorkerFinder"]
+
+_FILE, _POS = "__dvcodec_file", "__dvcodec_pos"
+_BATCH_ROWS = 1 << 16
+
+
+class WorkerFinder(Finder):
+    """Finds rows by a condition that the Python workers evaluate.
+
+    Args:
+        spark: the session.
+        where: the condition.
+    """
+
+    def __init__(self, spark: SparkSession, where: ConditionFinder) -> None:
+        self._spark, self._where = spark, where
+        self._found = Collected(())
+
+    def prepare(self, snapshot: Snapshot) -> None:  # noqa: D102
+        self._where.prepare(snapshot)
+
+    def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:  # noqa: D102
+        return self._where.may_match(snapshot, data_file)
+
+    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:  # noqa: D102
+        condition = self._where.condition
+        files = [file for file in data_files if self._where.decided(snapshot, file) is None]
+        self._found = Collected(files)
+        for tasks in pack(snapshot, files, condition.columns):
+            self._found.add(tasks.run(self._spark, Search(tasks, condition), FOUND).toArrow())
+        self._found.check()
+
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: D102
+        decided = self._where.decided(snapshot, data_file)
+        return self._found.found(data_file.path) if decided is None else decided
+
+
+class RowFinder(Finder):
+    """Finds rows that Spark chooses from those that the workers read."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._columns: tuple[str, ...] = ()
+        self._schema = StructType()
+        self._frames: dict[str, list[bytes]] = {}
+
+    @abstractmethod
+    def columns(self, snapshot: Snapshot) -> Sequence[str]:
+        """Return the columns to read.
+
+        Raises:
+            UsageError: the question is not one of this table.
+        """
+
+    @abstractmethod
+    def choose(self, rows: DataFrame) -> DataFrame:
+        """Return those of the rows that are to be deleted."""
+
+    def prepare(self, snapshot: Snapshot) -> None:  # noqa: D102
+        self._columns = tuple(self.columns(snapshot))
+        self._schema = spark_schema(snapshot.schema(self._columns))
+
+    def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:  # noqa: ARG002, D102
+        return True
+
+    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:  # noqa: D102
+        self._frames = {}
+        numbers = [StructField(_FILE, IntegerType()), StructField(_POS, LongType())]
+        for tasks in pack(snapshot, data_files, self._columns):
+            rows = tasks.run(self._spark, _Rows(tasks, self._schema), StructType(numbers + self._schema.fields))
+            chosen = self.choose(rows).select(_FILE, _POS)
+            try:
+                found = chosen.mapInArrow(_encode, VECTORS).toArrow()
+            except PythonException as err:
+                if "FileNotFoundError" not in str(err):
+                    raise
+                raise FileNotFoundError(f"{snapshot.table.location}: a data file is gone") from err
+            for batch in found.to_batches():
+                for number, frame in zip(batch.column(0).to_pylist(), batch.column(2).to_pylist(), strict=True):
+                    self._frames.setdefault(data_files[int(number)].path, []).append(frame)
+
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: ARG002, D102
+        path = data_file.path
+        return Found(RowSet().union(*(decode(frame, path) for frame in self._frames.get(path, ()))))
+
+
+class WhereFinder(RowFinder):
+    """Finds rows by a condition that Spark evaluates.
+
+    Args:
+        spark: the session.
+        where: Spark SQL, or a column.
+    """
+
+    def __init__(self, spark: SparkSession, where: Column | str) -> None:
+        super().__init__(spark)
+        self._where = sf.expr(where) if isinstance(where, str) else where
+
+    def columns(self, snapshot: Snapshot) -> Sequence[str]:  # noqa: D102
+        schema = spark_schema(snapshot.schema())
+        problem = self._problem(schema, schema.names)
+        if problem is not None:
+            raise UsageError(f"where: {problem} (columns: {', '.join(schema.names):.300})")
+        return self._needed(schema, schema.names, ())
+
+    def choose(self, rows: DataFrame) -> DataFrame:  # noqa: D102
+        return rows.where(self._where)
+
+    def _problem(self, schema: StructType, names: Sequence[str]) -> str | None:
+        """Return why Spark cannot evaluate the condition on some columns; None if it can."""
+        # Not projected from a range, whose column ``id`` Spark would find below the projection.
+        fields = [StructField(_POS, LongType()), *(schema[name] for name in names)]
+        empty = self._spark.createDataFrame([], StructType(fields))
+        try:
+            empty.where(self._where).schema  # noqa: B018  (over Connect nothing is resolved before)
+        except AnalysisException as err:
+            return str(err).strip().partition("\n")[0][:300]
+        return None
+
+    def _needed(self, schema: StructType, names: Sequence[str], others: Sequence[str]) -> Sequence[str]:
+        """Return those of `names` that the condition reads beside `others`, found by halves."""
+        if self._problem(schema, others) is None:
+            return ()
+        if len(names) == 1:
+            return names
+        half = len(names) // 2
+        first = self._needed(schema, names[:half], [*names[half:], *others])
+        return [*first, *self._needed(schema, names[half:], [*first, *others])]
+
+
+class KeyFinder(RowFinder):
+    """Finds rows by keys, which Spark joins with them; a null matches nothing, NaN matches NaN.
+
+    Args:
+        spark: the session.
+        keys: a DataFrame with the columns of the key.
+        on: the columns of the key.
+    """
+
+    def __init__(self, spark: SparkSession, keys: DataFrame, on: Sequence[str]) -> None:
+        super().__init__(spark)
+        self._keys, self._on = keys.select(*on), tuple(on)
+
+    def columns(self, snapshot: Snapshot) -> Sequence[str]:  # noqa: D102
+        wanted = spark_schema(snapshot.schema(self._on))
+        for field, key in zip(wanted.fields, self._keys.schema.fields, strict=True):
+            kinds = field.dataType.simpleString(), key.dataType.simpleString()
+            if kinds[0] != kinds[1] and not all(kind in _WHOLE or kind.startswith("decimal") for kind in kinds):
+                raise UsageError(f"keys: column {field.name} is {kinds[0]} in the table, and {kinds[1]} in the keys")
+        return self._on
+
+    def choose(self, rows: DataFrame) -> DataFrame:  # noqa: D102
+        return rows.join(self._keys, list(self._on), "left_semi")
+
+
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return the columns of a table as Spark has them.
+
+    Raises:
+        UsageError: a type that Spark does not have.
+    """
+    fields = []
+    for field in schema:
+        try:
+            fields += from_arrow_schema(pa.schema([field.remove_metadata()]), prefer_timestamp_ntz=True).fields
+        except Exception as err:  # noqa: BLE001  (each release raises another one)
+            raise UsageError(f"column {field.name} of type {field.type}: {err!s:.200}") from None
+    return StructType([StructField(field.name, field.dataType) for field in fields])
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Reads the columns of a condition in a worker."""
+
+    tasks: Tasks
+    schema: StructType
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kinds = to_arrow_schema(self.schema)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for piece in self.tasks[number]:
+                    for part in piece.read(_BATCH_ROWS, None, RowsSeen()):
+                        positions = np.arange(part.start, part.start + part.batch.num_rows)
+                        files = np.full(len(positions), piece.file, np.int32)
+                        columns: list[Any] = [pa.array(files), pa.array(positions)]
+                        columns += [
+                            column.cast(kind) for column, kind in zip(part.batch.columns, kinds.types, strict=True)
+                        ]
+                        rows = pa.record_batch(columns, [_FILE, _POS, *kinds.names])
+                        yield rows if part.keep is None else rows.filter(part.keep)
+
+
+def _encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Encode rows of (file, position) as vectors; a file may be repeated."""
+    accumulator = RowAccumulator()
+    for batch in batches:
+        yield from accumulator.add(batch.column(0), batch.column(1))
+    yield from accumulator.flush()

@@ -1,0 +1,167 @@
+"""Row groups of a Parquet data file that cannot have rows of interest, by the statistics in its footer.
+
+Specification: parquet.thrift, ``Statistics`` and ``ColumnOrder``. Taken for unknown here:
+
+- bounds without a column order that says what they are ordered by, and the deprecated ``min`` and ``max``;
+- floats: writers leave NaN out of bounds, or not;
+- decimals in fixed bytes: those of Arrow C++ before version 4 are ordered wrongly;
+- nested columns, whose nulls are counted otherwise, and all that is converted in another order than it is stored in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dvcodec.core.errors import DecodeError
+from dvcodec.io.parquet_footer import ColumnChunk, column_chunks
+from dvcodec.tables.bounds import ColumnBounds
+from dvcodec.tables.model import WHOLE, Part
+from dvcodec.tables.schema_evolution import Evolution
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+__all__ = ["RowGroupFilter", "skipped_groups"]
+
+RowGroupFilter: TypeAlias = Callable[[int, int, Mapping[str, ColumnBounds]], bool]
+"""Called for each row group of a data file, in order, with the position of its first row, how many rows it has, and
+what its statistics say of the columns that are read; False leaves its rows out."""
+
+_INT32, _INT64, _BYTE_ARRAY = 1, 2, 6
+"""Physical types whose bounds are read."""
+_WIDTHS = {_INT32: 4, _INT64: 8}
+
+
+def skipped_groups(
+    file: pq.ParquetFile, source: str, evolution: Evolution, wanted: RowGroupFilter | None, part: Part = WHOLE
+) -> frozenset[int]:
+    """Return the numbers of the row groups that are not in a part of a data file, or that a filter does not want.
+
+    Args:
+        file: an open data file.
+        source: its location, for errors.
+        evolution: of its columns.
+        wanted: the filter, called for the row groups of the part; None = it wants all.
+        part: of the data file.
+    """
+    if wanted is None and part == WHOLE:
+        return frozenset()
+    counts = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+    known = {} if wanted is None else _bounds_of_groups(file, source, evolution, counts)
+
+    def is_wanted(number: int, start: int) -> bool:
+        if not part.has(start, file.metadata.num_rows):
+            return False
+        bounds = {name: groups[number] for name, groups in known.items()}
+        return wanted is None or wanted(start, counts[number], bounds)
+
+    starts = accumulate(counts, initial=0)
+    return frozenset(
+        number for number, start in zip(range(len(counts)), starts, strict=False) if not is_wanted(number, start)
+    )
+
+
+def _bounds_of_groups(
+    file: pq.ParquetFile, source: str, evolution: Evolution, counts: Sequence[int]
+) -> dict[str, list[ColumnBounds]]:
+    """Return what is known of each column in each row group; nothing of columns that are left out."""
+    try:
+        schema = file.schema_arrow
+        leaves = {file.schema.column(i).path: i for i in range(len(file.schema))}
+        places = {stored.name: leaves[stored.name] for _, stored in evolution.stored if stored.name in leaves}
+        groups = column_chunks(file, source, frozenset(places.values()))
+    except DecodeError:  # the rows are read, and say what is wrong
+        return {}
+    if len(groups) != len(counts) or len(set(schema.names)) < len(schema.names):
+        return {}
+    found = {}
+    for column, stored in evolution.stored:
+        place = places.get(stored.name)
+        if place is None or stored.name not in schema.names:
+            continue
+        chunks = [group[place] for group in groups if place in group and group[place].path == (stored.name,)]
+        if len(chunks) == len(counts):
+            kind = schema.field(stored.name).type
+            ends = [_values(chunks, kind, column.type, end) for end in ("low", "high")]
+            lower, upper = (_converted(values, kind, evolution, column, stored) for values in ends)
+            found[column.name] = [
+                _bounds(low, high, chunk.nulls, rows)
+                for low, high, chunk, rows in zip(lower, upper, chunks, counts, strict=True)
+            ]
+    return found
+
+
+def _bounds(lower: Any, upper: Any, nulls: int | None, rows: int) -> ColumnBounds:
+    if nulls is None or not 0 <= nulls <= rows or not rows:
+        return ColumnBounds(lower, upper)
+    return ColumnBounds(lower, upper, nulls=nulls > 0, values=nulls < rows)
+
+
+def _values(chunks: Sequence[ColumnChunk], kind: pa.DataType, wanted: pa.DataType, end: str) -> list[Any]:
+    """Return one bound of a column in each row group, as values of its type in the file; None = unknown."""
+    if not _keeps_order(kind, wanted):
+        return [None] * len(chunks)
+    return [_value(getattr(chunk, end), chunk, kind) if chunk.ordered else None for chunk in chunks]
+
+
+def _value(data: bytes | None, chunk: ColumnChunk, kind: pa.DataType) -> Any:
+    from pyarrow import types  # noqa: PLC0415
+
+    if data is None:
+        return None
+    if chunk.kind == _BYTE_ARRAY and _is_text(kind):
+        try:
+            return data if types.is_binary(kind) or types.is_large_binary(kind) else data.decode()
+        except UnicodeDecodeError:  # cut off within a character
+            return None
+    if len(data) != _WIDTHS.get(chunk.kind) or _is_text(kind):
+        return None
+    number = int.from_bytes(data, "little", signed=True)
+    return Decimal(number).scaleb(-kind.scale) if types.is_decimal(kind) else number
+
+
+def _keeps_order(kind: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values of a type in the file become values of the table in the same order."""
+    from pyarrow import types  # noqa: PLC0415
+
+    def is_whole(one: pa.DataType) -> bool:
+        return bool(types.is_signed_integer(one))
+
+    pairs: tuple[tuple[Any, Any], ...] = (
+        (is_whole, is_whole),
+        (is_whole, types.is_decimal),
+        (types.is_decimal, types.is_decimal),
+        (types.is_date32, types.is_date32),
+        (types.is_date32, types.is_timestamp),
+        (types.is_timestamp, types.is_timestamp),
+        (types.is_time, types.is_time),
+        (_is_text, _is_text),
+    )
+    return any(is_stored(kind) and is_wanted(wanted) for is_stored, is_wanted in pairs)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa  # noqa: PLC0415
+
+    kinds = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view())
+    return kind in kinds
+
+
+def _converted(values: list[Any], kind: pa.DataType, evolution: Evolution, column: Any, stored: Any) -> list[Any]:
+    """Return values of the file as scalars of the table's type, None for those that are unknown."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if all(value is None for value in values):
+        return values
+    try:
+        whole = pa.types.is_temporal(kind)
+        width = pa.int32() if whole and kind.bit_width == 32 else pa.int64()
+        array = pa.array(values, width).cast(kind) if whole else pa.array(values, kind)
+        found = evolution.convert(array, stored, column, f"statistics of column {column.name}")
+    except (DecodeError, pa.ArrowException, OverflowError, ValueError):
+        return [None] * len(values)
+    return [one if one.is_valid else None for one in found]

@@ -1,0 +1,207 @@
+"""Changes the code a little and runs its tests: ``python tests/mutants.py ROOM... [--count N] [--seed S]``.
+
+A mutant differs from ``src`` in one place: a comparison at its border, an operator, a number, ``any`` and ``all``, a
+byte order, a check that is gone. The tests of the module run first, then those of its room. A mutant that they do not
+notice is printed; whether it makes a difference is for a reader to say. Those that make none are in
+``mutants_equivalent.txt``: a line of code as it is, and why. Not part of the gate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent
+SOURCE = TESTS.parent / "src"
+EQUIVALENT = TESTS / "mutants_equivalent.txt"
+ROOMS = {
+    "core": ("core", "tests/core"),
+    "batch": ("core/batch", "tests/core"),
+    "delta": ("delta", "tests/delta"),
+    "iceberg": ("iceberg", "tests/iceberg"),
+    "paimon": ("paimon", "tests/paimon"),
+    "puffin": ("puffin", "tests/puffin"),
+    "lance": ("lance", "tests/lance"),
+    "zap": ("zap", "tests/zap"),
+    "ops": ("ops", "tests/ops"),
+}
+"""Room -> its folder in ``src/dvcodec``, and its tests."""
+TIMEOUT_S = 900
+OPERATORS = {
+    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",
+    ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in", ast.Add: "-", ast.Sub: "+", ast.Mult: "//", ast.FloorDiv: "*",
+    ast.LShift: ">>", ast.RShift: "<<", ast.BitAnd: "|", ast.BitOr: "&", ast.BitXor: "|", ast.And: "or", ast.Or: "and",
+    ast.Mod: "//",
+}  # fmt: skip
+NAMES = {"any": "all", "all": "any", "min": "max", "max": "min"}
+ORDERS = {"big": "little", "little": "big"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change.
+
+    Attributes:
+        path: of the module, below ``src``.
+        line: number of the line.
+        before: the line as it is.
+        after: the line with the change.
+        text: the whole module with it.
+    """
+
+    path: str
+    line: int
+    before: str
+    after: str
+    text: str
+
+
+def mutants(path: Path) -> Iterator[Mutant]:
+    """All changes of a module that this script knows."""
+    text = path.read_text()
+    lines = text.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+
+    def at(row: int, column: int) -> int:
+        return starts[row - 1] + len(lines[row - 1].encode()[:column].decode())
+
+    def change(start: int, stop: int, new: str) -> Mutant:
+        changed = text[:start] + new + text[stop:]
+        row = text.count("\n", 0, start)
+        return Mutant(
+            str(path.relative_to(SOURCE)), row + 1, lines[row].strip(), changed.splitlines()[row].strip(), changed
+        )
+
+    def between(left: ast.expr, right: ast.expr, new: str) -> Mutant | None:
+        start, stop = at(left.end_lineno or 0, left.end_col_offset or 0), at(right.lineno, right.col_offset)
+        gap = text[start:stop]
+        operator = gap.strip(" \n()")
+        if "#" in gap or not operator:
+            return None
+        where = start + gap.index(operator)
+        return change(where, where + len(operator), new)
+
+    tree = ast.parse(text)
+    types = _annotations(tree)
+    for node in ast.walk(tree):
+        found: Mutant | None = None
+        if node in types:
+            continue
+        if isinstance(node, ast.Compare) and type(node.ops[0]) in OPERATORS:
+            found = between(node.left, node.comparators[0], OPERATORS[type(node.ops[0])])
+        elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+            found = between(node.left, node.right, OPERATORS[type(node.op)])
+        elif isinstance(node, ast.BoolOp):
+            found = between(node.values[0], node.values[1], OPERATORS[type(node.op)])
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            found = change(at(node.lineno, node.col_offset), at(node.operand.lineno, node.operand.col_offset), "")
+        elif isinstance(node, ast.Constant) and type(node.value) is int:
+            start = at(node.lineno, node.col_offset)
+            found = change(start, at(node.end_lineno or 0, node.end_col_offset or 0), str(node.value + 1))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in ORDERS:
+            start = at(node.lineno, node.col_offset)
+            found = change(start, at(node.end_lineno or 0, node.end_col_offset or 0), f'"{ORDERS[node.value]}"')
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMES:
+            start = at(node.lineno, node.col_offset)
+            found = change(start, start + len(node.func.id), NAMES[node.func.id])
+        elif isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise) and not node.orelse:
+            start = at(node.test.lineno, node.test.col_offset)
+            found = change(start, at(node.test.end_lineno or 0, node.test.end_col_offset or 0), "False")
+        if found is not None and _compiles(found.text):
+            yield found
+
+
+def _annotations(tree: ast.AST) -> set[ast.AST]:
+    """What is in annotations, which do nothing."""
+    found = (getattr(node, name, None) for node in ast.walk(tree) for name in ("annotation", "returns"))
+    return {inner for one in found if isinstance(one, ast.AST) for inner in ast.walk(one)}
+
+
+def _compiles(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
+
+
+def chosen(rooms: list[str], count: int, seed: int) -> list[tuple[str, Mutant]]:
+    """So many mutants of these rooms, by chance."""
+    every = [
+        (room, mutant)
+        for room in rooms
+        for path in sorted((SOURCE / "dvcodec" / ROOMS[room][0]).rglob("*.py"))
+        for mutant in mutants(path)
+    ]
+    return random.Random(seed).sample(every, min(count, len(every)))
+
+
+def survives(room: str, mutant: Mutant, folder: Path) -> bool:
+    """Whether the tests pass with the change."""
+    place = folder / mutant.path
+    original = place.read_text()
+    place.write_text(mutant.text)
+    own = TESTS.parent / ROOMS[room][1] / f"test_{place.stem}.py"
+    whole = str(TESTS.parent / ROOMS[room][1])
+    try:
+        return all(_passes(path, folder) for path in ([str(own)] if own.exists() else []) + [whole])
+    finally:
+        place.write_text(original)
+
+
+def _passes(path: str, folder: Path) -> bool:
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", path]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            command, env=environment, cwd=TESTS.parent, capture_output=True, check=False, timeout=TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Change the code a little and run its tests.")
+    parser.add_argument("rooms", nargs="+", choices=sorted(ROOMS))
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", type=Path, help="file of results to add to; those in it are not run again")
+    given = parser.parse_args(arguments)
+    same = {line.partition("  # ")[0] for line in EQUIVALENT.read_text().splitlines()}
+    known: dict[str, str] = (
+        json.loads(given.record.read_text()) if given.record is not None and given.record.exists() else {}
+    )
+    with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
+        folder = Path(temporary) / "src"
+        shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        for room, mutant in chosen(given.rooms, given.count, given.seed):
+            name = f"{mutant.path}:{mutant.line}: {mutant.before}  ->  {mutant.after}"
+            if name not in known:
+                known[name] = (
+                    "same" if mutant.after in same else "survived" if survives(room, mutant, folder) else "killed"
+                )
+            print(f"{known[name]:9} {name}", flush=True)
+            if given.record is not None:
+                given.record.write_text(json.dumps(known, indent=1) + "\n")
+    results = list(known.values())
+    killed, survived = results.count("killed"), results.count("survived")
+    share = killed / max(killed + survived, 1)
+    print(f"{killed} of {killed + survived} killed ({share:.0%}), {results.count('same')} the same")
+    return int(survived > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

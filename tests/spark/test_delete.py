@@ -1,0 +1,235 @@
+"""`jobs.delete` deletes the rows that Spark would, in one commit, whatever becomes of its tasks."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from dvcodec import RowSet
+from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.spark import jobs
+from dvcodec.spark.layouts import encode
+from dvcodec.spark.schemas import arrow_schema
+from dvcodec.spark.search import pieces
+from dvcodec.spark.search.finders import WorkerFinder
+from dvcodec.spark.search.pieces import FOUND, Collected, pack
+from dvcodec.tables import DataFile, enable, live_batches, open_table
+from dvcodec.tables.deleting import committer
+from dvcodec.tables.deleting.matching import Condition, ConditionFinder
+from dvcodec.tables.deleting.run import run
+from dvcodec.tables.physical import RowsSeen
+from tables.deleting.random_tables import FORMATS
+from tables.deleting.random_where import random_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILES = [random_rows(random.Random(number), 300 * number, 300) for number in range(3)]
+ALL = pa.concat_tables(FILES)
+
+
+def keys_of(folder: Path) -> list[int]:
+    """The keys of the live rows."""
+    found = live_batches(open_table(folder), columns=["key"])
+    return sorted(key for batch in found for key in batch.column("key").to_pylist())
+
+
+@pytest.mark.everywhere
+@pytest.mark.parametrize("kind", sorted(FORMATS))
+def test_commits_to_each_format(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    from pyspark.sql import functions as sf
+
+    folder = tmp_path / "t"
+    FORMATS[kind][0](folder, FILES)
+    left = set(range(900))
+
+    def check(done: Any, gone: Sequence[int]) -> None:
+        assert done.committed
+        assert done.rows == len(left.intersection(gone))
+        left.difference_update(gone)
+        assert keys_of(folder) == sorted(left)
+
+    done = jobs.delete(spark, folder, "key BETWEEN 100 AND 350 AND NOT nested.deep > 0")
+    deep = pc.field("nested", "deep")
+    gone = ALL.filter((pc.field("key") >= 100) & (pc.field("key") <= 350) & ~(deep > 0)).column("key").to_pylist()
+    check(done, gone)
+    assert (done.plan.skipped > 0) == (kind in ("delta", "iceberg"))
+    check(
+        jobs.delete(spark, folder, "key % 3 = 0 AND (f < 0.3 OR upper(word) = 'A')"),
+        [
+            row["key"]
+            for row in ALL.to_pylist()
+            if row["key"] % 3 == 0 and ((row["f"] is not None and row["f"] < 0.3) or (row["word"] or "").upper() == "A")
+        ],
+    )
+    keys = spark.createDataFrame([(850,), (851,), (None,), (5000,)], "key int")
+    check(jobs.delete(spark, folder, keys=keys, on=["key"]), [850, 851])
+    file = next(file.path for file in open_table(folder).snapshot().data_files)
+    rows = spark.createDataFrame([(file, 0), (file, 0)], "file_path string, pos long")
+    done = jobs.delete(spark, folder, positions=rows)
+    assert done.rows <= 1
+    left = set(keys_of(folder))
+    check(jobs.delete(spark, folder, sf.col("key") >= 800), range(800, 900))
+    assert not jobs.delete(spark, folder, "key > 5000").committed
+    with pytest.raises(UsageError, match="no_such"):
+        jobs.delete(spark, folder, "no_such = 1")
+
+
+def test_a_column_called_like_that_of_a_range(spark: SparkSession, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.write_deltalake(str(tmp_path / "t"), pa.table({"id": range(20), "called": ["a", "bb"] * 10}))
+    enable(open_table(tmp_path / "t"))
+    assert jobs.delete(spark, tmp_path / "t", "length(called) = 2 AND id % 3 = 1", dry_run=True).rows == 4
+
+
+@pytest.mark.everywhere
+def test_parquet_without_a_table(spark: SparkSession, tmp_path: Path) -> None:
+    folder, deletes = tmp_path / "a b", tmp_path / "deletes"
+    folder.mkdir()
+    for number, rows in enumerate(FILES):
+        pq.write_table(rows.drop_columns(["f"]), folder / f"{number}.parquet", row_group_size=100)
+    with pytest.raises(UsageError, match="vectors="):
+        jobs.delete(spark, folder, "key < 10")
+    dry = jobs.delete(spark, folder, "key < 10", vectors=deletes, dry_run=True)
+    assert (dry.rows, dry.committed, deletes.exists()) == (10, False, False)
+    assert jobs.delete(spark, folder, "key BETWEEN 295 AND 304", vectors=deletes).rows == 10
+    assert jobs.delete(spark, folder, "key % 100 = 7", vectors=deletes).rows == 9
+    found = jobs.apply(spark.read.parquet(str(folder)), spark.read.format("dvcodec").load(str(deletes)))
+    assert found.count() == 900 - 19
+    with pytest.raises(UsageError, match="no table, and no Parquet files"):
+        jobs.delete(spark, tmp_path / "deletes", "key < 10", vectors=deletes)
+
+
+class Flaky(Condition):
+    """A condition whose first task fails, or dies, when it has evaluated rows."""
+
+    name, columns, position = "flaky", ("key",), "position"
+
+    def __init__(self, marker: Path, how: str) -> None:
+        self.marker, self.how = str(marker), how
+
+    def may_match(self, known: Any) -> bool:  # noqa: ARG002
+        return True
+
+    def positions(self, batch: Any, known: Any) -> Any:  # noqa: ARG002
+        import os
+        import signal
+
+        try:
+            os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            keys = batch.column("key").to_numpy()
+            return batch.column("position").to_numpy()[keys % 10 == 3]
+        if self.how == "is killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise RuntimeError("failed once")
+
+
+class FlakyFinder(ConditionFinder):
+    def __init__(self, condition: Condition) -> None:
+        self._flaky = condition
+
+    def bind(self, snapshot: Any) -> Condition:  # noqa: ARG002
+        return self._flaky
+
+
+@pytest.mark.parametrize("how", ["fails", "is killed"])
+def test_a_task_that_fails_is_repeated(spark: SparkSession, tmp_path: Path, how: str) -> None:
+    from pyspark import cloudpickle
+
+    pickling: Any = cloudpickle
+    folder = tmp_path / "t"
+    FORMATS["iceberg"][0](folder, FILES)
+    pickling.register_pickle_by_value(sys.modules[__name__])
+    try:
+        finder = WorkerFinder(spark, FlakyFinder(Flaky(tmp_path / "marker", how)))
+        done = run(committer(open_table(folder)), finder)
+    finally:
+        pickling.unregister_pickle_by_value(sys.modules[__name__])
+    assert (tmp_path / "marker").exists()
+    assert done.rows == 90
+    assert len(list(folder.rglob("*.puffin"))) == 1
+    assert not set(range(3, 900, 10)) & set(keys_of(folder))
+
+
+def test_each_part_of_each_file_comes_back_once() -> None:
+    file = DataFile("f", "f", 10, 1)
+
+    def row(part: int, rows: int, missing: str | None = None) -> Any:
+        values = [[0], [part], [rows], [part], [encode(RowSet([part]))], [missing]]
+        return pa.table(values, arrow_schema(FOUND).names)
+
+    found = Collected([file])
+    with pytest.raises(NotCanonical, match="found none"):
+        found.check()
+    found.add(row(0, 6))
+    with pytest.raises(NotCanonical, match="expected 10 rows"):
+        found.check()
+    found.add(row(1, 4))
+    found.check()
+    assert found.found("f") == (RowSet([0, 1]), 1)
+    with pytest.raises(NotCanonical, match="1 twice"):
+        found.add(row(1, 4))
+    with pytest.raises(FileNotFoundError, match="no f"):
+        found.add(row(2, 0, "no f"))
+
+
+def test_a_large_file_is_cut_by_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    FORMATS["delta"][0](tmp_path / "t", [ALL])
+    snapshot = open_table(tmp_path / "t").snapshot()
+    file = max(snapshot.data_files, key=lambda one: one.size or 0)
+    whole = pq.read_table(file.location)
+    pq.write_table(whole, file.location, row_group_size=40)
+    monkeypatch.setattr(pieces, "PART_BYTES", (file.size or 0) // 3)
+    cut = [piece for tasks in pack(snapshot, [file], ["key"]) for n in range(len(tasks.packed)) for piece in tasks[n]]
+    assert len(cut) in (3, 4)
+    read = [part for piece in cut for part in piece.read(1000, None, RowsSeen())]
+    assert [part.start for part in read] == list(range(0, whole.num_rows, 40))
+    assert pa.Table.from_batches([part.batch for part in read])["key"].equals(whole["key"])
+    seen = RowsSeen()
+    for piece in cut:
+        assert not list(piece.read(1000, lambda known: bool(known["key"].lower is None), seen))
+    assert (seen.rows, seen.groups_skipped) == (whole.num_rows, -(-whole.num_rows // 40))
+
+
+@pytest.mark.everywhere
+def test_a_stream_is_deleted_exactly_once(spark: SparkSession, tmp_path: Path) -> None:
+    folder, incoming, checkpoint = tmp_path / "t", tmp_path / "in", tmp_path / "checkpoint"
+    FORMATS["delta"][0](folder, FILES)
+    delete = jobs.delete_batches(folder, "gdpr", on=["key"])
+    spark.createDataFrame([(key,) for key in range(10)], "key long").coalesce(1).write.parquet(str(incoming))
+
+    def stream() -> None:
+        rows = spark.readStream.schema("key long").parquet(str(incoming))
+        query = rows.writeStream.foreachBatch(delete).option("checkpointLocation", str(checkpoint))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    stream()
+    first = open_table(folder).snapshot().info.id
+    assert keys_of(folder) == list(range(10, 900))
+    # The job died after the commit and before Spark's own: Spark repeats the batch.
+    for file in [*checkpoint.glob("commits/0"), *checkpoint.glob("commits/.0.crc")]:
+        file.unlink()
+    stream()
+    assert open_table(folder).snapshot().info.id == first
+    # Even where its rows would now be others.
+    delete(spark.createDataFrame([(500,)], "key long"), 0)
+    assert open_table(folder).snapshot().info.id == first
+    delete(spark.createDataFrame([(500,)], "key long"), 1)
+    assert keys_of(folder) == [key for key in range(10, 900) if key != 500]
+    by_position = jobs.delete_batches(folder, "positions", file_col="f", pos_col="p")
+    data_file = open_table(folder).snapshot().data_files[0]
+    last = (data_file.physical_rows or 0) - 1
+    for number in (0, 0):
+        by_position(spark.createDataFrame([(data_file.path, last)], "f string, p long"), number)
+    assert len(keys_of(folder)) in (888, 889)
+    with pytest.raises(UsageError, match="query"):
+        jobs.delete_batches(folder, "")

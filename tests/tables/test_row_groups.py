@@ -1,0 +1,185 @@
+"""Row groups that are passed over by the statistics in a footer: none that has a matching row."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from dvcodec.io.parquet_footer import ColumnChunk, column_chunks
+from dvcodec.tables import row_groups
+from dvcodec.tables.bounds import ColumnBounds
+from dvcodec.tables.columns import Column
+from dvcodec.tables.deleting.predicate import where_finder
+from dvcodec.tables.delta.rows import DeltaEvolution
+from dvcodec.tables.row_groups import skipped_groups
+from dvcodec.tables.schema_evolution import file_columns
+from tables.deleting.plain import PlainTable
+from tables.deleting.test_skipping import POOLS, SCHEMA, random_condition
+
+GROUP, GROUPS, STATEMENTS = 3, 15, 40
+WRITERS: dict[str, dict[str, Any]] = {
+    "pyarrow": {},
+    "integers": {"store_decimal_as_integer": True, "use_dictionary": False, "version": "2.4"},
+    "old": {"version": "1.0", "data_page_version": "1.0", "store_schema": False},
+}
+
+
+def random_groups(chance: random.Random) -> pa.Table:
+    """Row groups in which each column has few values, or null alone."""
+
+    def values(name: str) -> list[Any]:
+        pool = POOLS[name][1]
+        some = chance.sample(pool, min(len(pool), chance.randrange(1, 3)))
+        if chance.random() < 0.3:
+            some = [None] if chance.random() < 0.5 else [None, *some]
+        return [chance.choice(some) for _ in range(GROUP)]
+
+    columns = {name: [value for _ in range(GROUPS) for value in values(name)] for name in POOLS}
+    return pa.table(columns, SCHEMA)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_no_row_group_with_a_match_is_skipped(writer: str, tmp_path: Path) -> None:
+    """Nothing is known of the data file as a whole; DuckDB and pyarrow say which rows match."""
+    duckdb = pytest.importorskip("duckdb", "2.0")
+    chance = random.Random(writer)
+    rows = random_groups(chance)
+    table = PlainTable(tmp_path, rows, bounds=lambda _: ColumnBounds())
+    (file,) = table.now.data_files
+    pq.write_table(rows, file.location, row_group_size=GROUP, **WRITERS[writer])
+    database = duckdb.connect(config={"threads": "1"})
+    database.execute("SET TimeZone = 'UTC'")
+    numbered = rows.append_column("row", pa.array(range(len(rows))))
+    database.register("every", numbered)
+    by_sql = by_expression = 0
+    for _ in range(STATEMENTS):
+        sql, expression = random_condition(chance)
+        wanted = [row[0] for row in database.execute(f"SELECT row FROM every WHERE {sql} ORDER BY row").fetchall()]
+        for where, matching in ((sql, wanted), (expression, numbered.filter(expression)["row"].to_pylist())):
+            finder = where_finder(where)
+            finder.prepare(table.now)
+            found = finder.find(table.now, file)
+            assert list(found.rows) == matching, where
+            by_sql += found.groups_skipped * (where is sql)
+            by_expression += found.groups_skipped * (where is expression)
+    assert min(by_sql, by_expression) > STATEMENTS * GROUPS // 10
+
+
+def known(path: Path, rows: pa.Table, *columns: Column, size: int = 1, **options: Any) -> list[dict[str, ColumnBounds]]:
+    """What the footer says of each row group."""
+    pq.write_table(rows, path, row_group_size=size, **options)
+    found: list[tuple[int, int, Any]] = []
+
+    def noted(start: int, count: int, bounds: Any) -> bool:
+        found.append((start, count, bounds))
+        return True
+
+    with pq.ParquetFile(path) as file:
+        evolution = DeltaEvolution("f", columns, file_columns(file.schema_arrow, "f"))
+        assert not skipped_groups(file, "f", evolution, noted)
+    assert [(start, count) for start, count, _ in found] == [(i, size) for i in range(0, len(rows), size)]
+    return [bounds for _, _, bounds in found]
+
+
+def test_types_of_the_table(tmp_path: Path) -> None:
+    """Values are promoted as the rows are."""
+    day = dt.date(2020, 1, 2)
+    rows = pa.table({"a": pa.array([7], pa.int32()), "day": pa.array([day]), "s": ["x"]})
+    (found,) = known(
+        tmp_path / "f",
+        rows,
+        Column("a", type=pa.decimal128(20, 2)),
+        Column("day", type=pa.timestamp("us")),
+        Column("s", type=pa.string()),
+        Column("missing", type=pa.int64()),
+    )
+    assert {name: bounds.lower.as_py() for name, bounds in found.items() if bounds.lower} == {
+        "a": 7,
+        "day": dt.datetime(2020, 1, 2),  # noqa: DTZ001
+        "s": "x",
+    }
+    assert found.keys() == {"a", "day", "s"}
+    assert all(bounds.lower == bounds.upper and not bounds.nulls for bounds in found.values())
+
+
+def test_what_is_unknown(tmp_path: Path) -> None:
+    """Floats, text cut off within a character, decimals in fixed bytes, nested columns, and what has no statistics."""
+    a = Column("a", type=pa.float64())
+    (found,) = known(tmp_path / "f", pa.table({"a": [1.5]}), a)
+    assert found["a"] == ColumnBounds(nulls=False)
+    (found,) = known(tmp_path / "f", pa.table({"a": [1.5]}), a, write_statistics=False)
+    assert found["a"] == ColumnBounds()
+    (found,) = known(tmp_path / "f", pa.table({"a": pa.array([None], pa.int64())}), Column("a", type=pa.int64()))
+    assert found["a"] == ColumnBounds(values=False)
+    nested = pa.struct([pa.field("x", pa.int64())])
+    column = Column("a", type=nested, children=(Column("x", type=pa.int64()),))
+    assert known(tmp_path / "f", pa.table({"a": pa.array([{"x": 1}], nested)}), column) == [{}]
+    fixed = pa.table({"a": pa.array([1], pa.decimal128(10, 2))})
+    (found,) = known(tmp_path / "f", fixed, Column("a", type=pa.decimal128(10, 2)))
+    assert (found["a"].lower, found["a"].upper) == (None, None)
+
+
+def chunk(**changes: Any) -> ColumnChunk:
+    low, high = ((end).to_bytes(4, "little") for end in (1, 9))
+    return ColumnChunk(("a",), 1, 4, 0, 0, low, high, 0, True)._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "ends"),
+    [
+        ({}, (1, 9)),
+        ({"ordered": False}, (None, None)),
+        ({"kind": 2}, (None, None)),
+        ({"kind": -1}, (None, None)),
+        ({"low": b""}, (None, 9)),
+        ({"high": b"123456789"}, (1, None)),
+        ({"nulls": -1}, (1, 9)),
+        ({"nulls": 2}, (1, 9)),
+        ({"path": ("b",)}, None),
+        ({"path": ("a", "b")}, None),
+        ({"path": ()}, None),
+    ],
+)
+def test_a_footer_that_lies(
+    changes: Any, ends: tuple[Any, Any] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_groups, "column_chunks", lambda *_: [{0: chunk(**changes)}])
+    rows = pa.table({"a": pa.array([1], pa.int32())})
+    (found,) = known(tmp_path / "f", rows, Column("a", type=pa.int64()))
+    if ends is None:
+        assert found == {}
+        return
+    bounds = found["a"]
+    assert tuple(end and end.as_py() for end in (bounds.lower, bounds.upper)) == ends
+    assert bounds.nulls is ("nulls" in changes)
+    assert bounds.values
+
+
+def test_chunks_of_a_footer(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"a": [1, 2], "s": [{"x": "y"}, {"x": None}]}), path)
+    with pq.ParquetFile(path) as file:
+        ((a, x),) = (group.values() for group in column_chunks(file, "f"))
+        (some,) = column_chunks(file, "f", (1,))
+    assert some == {1: x}
+    assert (a.path, a.kind, a.ordered, a.nulls) == (("a",), 2, True, 0)
+    assert (x.path, x.kind, x.low, x.nulls) == (("s", "x"), 6, b"y", 1)
+
+
+def test_rows_of_a_passed_over_group_are_missing_and_counted(tmp_path: Path) -> None:
+    table = PlainTable(tmp_path, pa.table({"a": range(10)}), bounds=lambda _: ColumnBounds(), row_group_size=2)
+    snapshot = table.now
+    (file,) = snapshot.data_files
+    finder = where_finder((pc.field("a") == 3) | (pc.field("a") == 8))
+    finder.prepare(snapshot)
+    rows, skipped = finder.find(snapshot, file)
+    assert (list(rows), skipped) == ([3, 8], 3)
+    parts = list(snapshot.rows(file, wanted=lambda start, count, _: start == 4 and count == 2))
+    assert [(part.start, part.batch.column(0).to_pylist()) for part in parts] == [(4, [4, 5])]
