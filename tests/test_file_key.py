@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 from urllib.parse import quote
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from dvcodec import RowSet, UsageError, iceberg, merge, puffin, verify
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io.file_key import (
+    ON_DRIVE,
     SAME_SCHEMES,
     decoded_key,
     file_key,
@@ -60,6 +62,8 @@ SAME = [
     ("/wh/X",),
     ("/", "file:/", "file:///", "//"),
     ("part:0.bin",),
+    ("C:/lake/x", "c:\\lake\\x", "C:\\lake//x", "file:///C:/lake/x", "file:/C:/lake/x/", "/C:/lake/x"),
+    ("C:x",),
     ("s3:/b/k/x",),
     ("",),
 ]
@@ -83,8 +87,12 @@ def test_a_key_is_its_own_key(name: str) -> None:
 
 @given(SPELLED)
 def test_a_key_keeps_the_letters_of_the_path(name: str) -> None:
-    """Nothing but schemes and slashes differs from the name: two files of other letters have two keys."""
+    """Nothing but schemes and slashes differs from the name: two files of other letters have two keys.
+
+    That of a drive is capital.
+    """
     key = file_key(name)
+    name = name[:1].upper() + name[1:] if re.match(ON_DRIVE, name) else name
     steps = [step for step in key.rpartition("://")[2].split("/") if step]
     assert "/".join(steps) in "/".join(step for step in name.split("/") if step)
 

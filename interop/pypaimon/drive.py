@@ -127,11 +127,21 @@ def table_write(warehouse: str, spec: str) -> None:
     manifest_read(warehouse)
 
 
+def _scan(warehouse: str) -> pa.Table:
+    builder = _open(warehouse, "db.t").new_read_builder()
+    return builder.new_read().to_arrow(builder.new_scan().plan().splits())
+
+
 def table_scan(warehouse: str) -> None:
     """Print the ids of the rows that a scan returns."""
-    builder = _open(warehouse, "db.t").new_read_builder()
-    found = builder.new_read().to_arrow(builder.new_scan().plan().splits())
-    print(json.dumps(sorted(found.column("id").to_pylist())))
+    print(json.dumps(sorted(_scan(warehouse).column("id").to_pylist())))
+
+
+def table_rows(warehouse: str, result: str) -> None:
+    """Write the rows that a scan returns to a file of Arrow's IPC format."""
+    found = _scan(warehouse)
+    with pa.ipc.new_file(result, found.schema) as file:
+        file.write_table(found)
 
 
 def table_append(warehouse: str, lines: str) -> None:
@@ -179,6 +189,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "decode": decode,
     "table-write": table_write,
     "table-scan": table_scan,
+    "table-rows": table_rows,
     "table-append": table_append,
     "manifest-read": manifest_read,
     "versions": versions,

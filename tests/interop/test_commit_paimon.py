@@ -11,6 +11,7 @@ import pytest
 
 from amounts import LONG
 from dvcodec import CommitConflict
+from dvcodec.tables import open_table
 from dvcodec.tables.paimon import DataFileMeta, PaimonTable
 from interop.driver import PyPaimon
 from interop.engines import PARTS, Engines, running
@@ -180,6 +181,43 @@ def test_sql_of_the_connector_of_0_9(connector: Engines) -> None:
     ids.ours(root, lambda number: number % 13 == 5)
     assert numbers("SELECT id FROM {}") == live(root) == sorted(ids.left)
     assert_clean(root)
+
+
+def test_the_same_rows_as_by_sql_on_a_copy(connector: Engines) -> None:
+    """Statements of dvcodec and of Paimon's own DELETE, each on its table; then both are written on."""
+    tables = {name: str(connector.folder / "paimon" / "db.db" / name) for name in ("mine", "twin")}
+
+    def sql(name: str, text: str) -> list[list[str]]:
+        found: list[list[str]] = connector.ask("paimon-sql", text=text.format(f"pai.db.{name}"))
+        return found
+
+    values = "SELECT /*+ COALESCE(1) */ id, 'p' || id % 3, IF(id % 7 = 0, NULL, 'row ' || id), CAST(id AS DOUBLE) / 8"
+    sql("mine", "CREATE DATABASE IF NOT EXISTS pai.db")
+    for name in tables:
+        sql(
+            name,
+            "CREATE TABLE {} (id BIGINT, part STRING, name STRING, x DOUBLE) PARTITIONED BY (part) TBLPROPERTIES "
+            "('bucket' = '-1', 'deletion-vectors.enabled' = 'true', 'file.format' = 'parquet')",
+        )
+        for start in (0, 200):
+            sql(name, f"INSERT INTO {{}} {values} FROM range({start}, {start + 200})")
+    for where in (
+        "id BETWEEN 30 AND 60 OR name IS NULL",
+        "part = 'p1' AND NOT x < 40",
+        "name LIKE '%9_' OR x * 8 IN (1, 2, 3.5)",
+        "NOT (name > 'row 3' OR part = 'p2')",
+    ):
+        done = open_table(tables["mine"]).delete(where)
+        sql("twin", f"DELETE FROM {{}} WHERE {where}")
+        rows = sql("mine", "SELECT * FROM {} ORDER BY id")
+        assert rows == sql("twin", "SELECT * FROM {} ORDER BY id"), where
+        assert [int(row[0]) for row in rows] == live(tables["mine"])
+        assert done.committed
+        assert_clean(tables["mine"])
+    for name in tables:
+        sql(name, f"INSERT INTO {{}} {values} FROM range(400, 450)")
+        sql(name, "DELETE FROM {} WHERE id % 5 = 2")
+    assert sql("mine", "SELECT * FROM {} ORDER BY id") == sql("twin", "SELECT * FROM {} ORDER BY id")
 
 
 def test_pypaimon_writes_on(engines: Engines, pypaimon: PyPaimon, tmp_path: Path) -> None:

@@ -143,6 +143,14 @@ def test_several_specs_and_columns(engines: Engines) -> None:
     kept = [number for number in kept if number % 5 not in (2, 3)]
     assert engines.read("iceberg", name="specs") == kept
     assert pyiceberg_ids(root) == kept
+    engines.ask("iceberg-sql", name="specs", statement="UPDATE {table} SET name = 'updated' WHERE id % 7 = 4")
+    check(root)
+    delete_where(root, lambda number: number % 11 == 6)
+    kept = [number for number in kept if number % 11 != 6]
+    updated = "SELECT id FROM {table} WHERE name = 'updated' ORDER BY id"
+    found = [row[0] for row in engines.ask("iceberg-sql", name="specs", statement=updated)]
+    assert found == [number for number in kept if number % 7 == 4]
+    assert engines.read("iceberg", name="specs") == pyiceberg_ids(root) == kept
 
 
 def test_an_upgraded_table(engines: Engines) -> None:

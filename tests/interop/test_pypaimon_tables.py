@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from dvcodec import RowSet
 from dvcodec.tables import Table, open_table
 from interop.driver import PyPaimon
+from tables.deleting.random_tables import make_paimon
+from tables.deleting.test_random_deletes import assert_same_rows
 
 pytestmark = pytest.mark.interop
 
@@ -41,3 +44,11 @@ def test_live_rows_are_what_pypaimon_scans(pypaimon: PyPaimon, tmp_path: Path) -
     for info, gone in zip(table.snapshots()[len(FILES) :], DELETES, strict=True):
         expected -= set(gone)
         assert live_ids(table, info.id) == sorted(expected)
+
+
+def test_rows_after_random_deletes(pypaimon: PyPaimon, tmp_path: Path) -> None:
+    def read(folder: Path) -> pa.Table:
+        pypaimon.run("table-rows", folder.parent.parent, tmp_path / "rows.arrow")
+        return pa.ipc.open_file(tmp_path / "rows.arrow").read_all()
+
+    assert_same_rows(tmp_path / "db.db" / "t", make_paimon, read, skips=True)

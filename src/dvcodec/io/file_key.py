@@ -18,6 +18,7 @@ from dvcodec.core.errors import UsageError
 
 __all__ = [
     "LOCAL",
+    "ON_DRIVE",
     "ROOTED",
     "ROOTED_SCHEMES",
     "SAME_SCHEMES",
@@ -35,6 +36,8 @@ SAME_SCHEMES = {"s3": ("s3a", "s3n"), "abfs": ("abfss", "az", "azure", "adl"), "
 """Scheme -> other clients or transports of the same storage."""
 LOCAL = r"^(?:/+|[Ff][Ii][Ll][Ee]:(?:/(?!/)|//(?:[Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt])?/+))"
 """Start of an absolute local path; ``file://host/`` is on another machine."""
+ON_DRIVE = r"^[A-Za-z]:(?:/(?!/)|\\)"
+"""Start of an absolute path on a drive of Windows."""
 
 ROOTED_SCHEMES = ("dbfs", "hdfs", "viewfs")
 ROOTED = rf"^((?i:{'|'.join(ROOTED_SCHEMES)})):/(?!/)"
@@ -47,6 +50,7 @@ _LOCAL = re.compile(LOCAL)
 _ROOTED = re.compile(ROOTED)
 _HEAD = re.compile(r"/|file:/(?:(?!/)|//)|(?!file:)[A-Za-z][A-Za-z0-9+.-]*://[^/\n]+/")
 """Start that the names of a table usually share: the root, or a host."""
+_ON_DRIVE = re.compile(ON_DRIVE)
 _SLASHES = re.compile(r"/{2,}")
 _MALFORMED = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
@@ -54,12 +58,12 @@ Name = TypeVar("Name", bound="str | None")
 
 
 def file_key(path: str) -> str:
-    """Return a key that all plain-text (not percent-encoded) spellings of a file share.
+    r"""Return a key that all plain-text (not percent-encoded) spellings of a file share.
 
     Equal are ``/x``, ``file:/x``, ``file:///x`` and ``file://localhost/x``; ``hdfs:/x`` and ``hdfs:///x``; ``s3``,
     ``s3a`` and ``s3n``; ``abfs``, ``abfss``, ``az``, ``azure`` and ``adl``; ``wasb`` and ``wasbs``; ``gs`` and ``gcs``;
     schemes, and hosts of web addresses, in upper and lower case. Repeated and trailing slashes are ignored, in object
-    stores too: Hadoop's clients drop them.
+    stores too: Hadoop's clients drop them. On a drive of Windows, ``c:\x``, ``C:/x`` and ``file:///C:/x`` are equal.
 
     Not resolved: ``.`` and ``..``, aliases of hosts, default ports, percent-encoding (see `decoded_key`).
 
@@ -85,6 +89,8 @@ def file_key(path: str) -> str:
     rooted = _ROOTED.match(path) if ":" in path else None
     if rooted:
         return f"{rooted[1].lower()}:///{_tidy(path[rooted.end() :])}"
+    if ":" in path and _ON_DRIVE.match(path):
+        return "/" + path[0].upper() + _tidy(path[1:].replace("\\", "/"))
     return _tidy(path)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from dvcodec.io.target import is_url, local_path
+from dvcodec.io.target import is_url, local_path, with_slashes
 
 __all__ = ["join", "split"]
 
@@ -33,6 +33,7 @@ def split(path: str) -> tuple[str, str]:
     """
     local = local_path(path)
     if local is not None:
+        path = with_slashes(path)
         spelled = path.rpartition("/")[0] if "/" in path else "."
         return spelled or "/", local.name
     inner, chain, outer = path.partition("::")

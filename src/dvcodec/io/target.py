@@ -11,10 +11,13 @@ from urllib.parse import unquote
 
 from dvcodec.core.errors import UsageError
 
-__all__ = ["errors_name", "is_url", "local_path", "network_host"]
+__all__ = ["errors_name", "is_url", "local_path", "network_host", "with_slashes"]
+
+_WINDOWS = os.name == "nt"
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?:://|::)|file:/", re.IGNORECASE)
 
+_DRIVE = re.compile(r"/[A-Za-z]:(?:/|\Z)")
 _URL_AS_PATH = re.compile(r"(?:s3[an]?|gc?s|az|abfss?|wasbs?|https?|hdfs|memory):/(?!/)", re.IGNORECASE)
 
 
@@ -26,8 +29,22 @@ def is_url(target: object) -> bool:
     return isinstance(target, str) and _URL.match(target) is not None
 
 
-def local_path(target: str | os.PathLike[str]) -> Path | None:
+def with_slashes(path: str | os.PathLike[str], *, windows: bool = _WINDOWS) -> str:
+    r"""Return a path or URL with ``/`` between its parts: on Windows, paths may have backslashes.
+
+    Elsewhere a backslash is part of a name.
+
+    >>> with_slashes(r"C:\lake\t", windows=True), with_slashes(r"a\b", windows=False)
+    ('C:/lake/t', 'a\\b')
+    """
+    text = os.fspath(path)
+    return text.replace("\\", "/") if windows and not is_url(text) else text
+
+
+def local_path(target: str | os.PathLike[str], *, windows: bool = _WINDOWS) -> Path | None:
     """Return the local path of `target`, None for a remote URL. The file need not exist.
+
+    On Windows, ``file:///C:/t`` is ``C:/t``.
 
     Raises:
         UsageError: a ``file:`` URL with a host, a URL as a `Path`, or a name that no file can have.
@@ -47,7 +64,8 @@ def local_path(target: str | os.PathLike[str]) -> Path | None:
         if host.lower() not in ("", "localhost"):
             raise UsageError(f"{target}: a file URL must not name a host")
         rest = f"/{path}"
-    return Path(unquote(rest))
+    path = unquote(rest)
+    return Path(path[1:] if windows and _DRIVE.match(path) else path)
 
 
 def _can_be_named(text: str) -> bool:

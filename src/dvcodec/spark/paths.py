@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as sf
 
-from dvcodec.io.file_key import LOCAL, ROOTED, ROOTED_SCHEMES, SAME_SCHEMES, file_key
+from dvcodec.io.file_key import LOCAL, ON_DRIVE, ROOTED, ROOTED_SCHEMES, SAME_SCHEMES, file_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -149,7 +149,9 @@ def _any_key(path: Column) -> Column:
     known = sf.coalesce(sf.create_map(*map(sf.lit, _HEADS))[head], head)
     whole = sf.regexp_replace(path, _HEAD, "")
     rest = sf.when(whole.rlike(r"^/+\z") & head.endswith("://"), sf.lit("/")).otherwise(_tidy(whole))
-    return sf.when(path.rlike(LOCAL), local).otherwise(sf.concat(known, rest))
+    below = _tidy(sf.translate(sf.substr(path, sf.lit(2)), "\\", "/"))
+    drive = sf.concat(sf.lit("/"), sf.upper(sf.substr(path, sf.lit(1), sf.lit(1))), below)
+    return sf.when(path.rlike(LOCAL), local).when(path.rlike(ON_DRIVE), drive).otherwise(sf.concat(known, rest))
 
 
 def _tidy(path: Column) -> Column:

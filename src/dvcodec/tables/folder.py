@@ -20,7 +20,7 @@ from dvcodec.io.file_key import file_key, path_below
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
 from dvcodec.io.store import BucketNotFound
-from dvcodec.io.target import local_path
+from dvcodec.io.target import local_path, with_slashes
 
 __all__ = ["Folder", "StoredFile"]
 
@@ -45,7 +45,7 @@ class Folder:
     @classmethod
     def of(cls, location: Folder | str | os.PathLike[str]) -> Folder:
         """Return a folder by its path or URL; a `Folder` is returned unchanged."""
-        return location if isinstance(location, Folder) else cls(os.fspath(location).rstrip("/") or "/")
+        return location if isinstance(location, Folder) else cls(with_slashes(location).rstrip("/") or "/")
 
     @property
     def moved(self) -> bool:

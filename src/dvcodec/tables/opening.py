@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from dvcodec.core.errors import UsageError
 from dvcodec.io import StorageOptions, storage_of
 from dvcodec.io.allowed_locations import protocols
-from dvcodec.io.target import local_path
+from dvcodec.io.target import local_path, with_slashes
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import TableKind
 from dvcodec.tables.table import Table
@@ -88,7 +88,7 @@ def open_table(
             "expected a table's path or URL, its name and a catalog, a pyiceberg Table or a deltalake DeltaTable, not "
             f"{type(target).__name__}"
         )
-    table = _of_folder(os.fspath(target).rstrip("/") or "/", kind, allow, storage_options)
+    table = _of_folder(with_slashes(target).rstrip("/") or "/", kind, allow, storage_options)
     if only_writer:
         if table.kind is not TableKind.ICEBERG:
             raise UsageError(f"{table.location}: only_writer is for Iceberg tables, not for {table.kind.value}")

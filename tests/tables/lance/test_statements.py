@@ -55,3 +55,36 @@ def test_random_statements(stable: bool, tmp_path: Path) -> None:
             found.optimize.compact_files(target_rows_per_fragment=100)
     assert committed > STATEMENTS // 3
     assert audit(open_table(path)).findings == ()
+
+
+SAID_ALIKE = (
+    "n BETWEEN -20 AND 30 OR word IS NULL",
+    "NOT (x > 3.5 OR flag)",
+    "word LIKE '%1%' AND small <> 4",
+    "part.deep IN (1, 2, 3, 40, 41, 42)",
+    "day < DATE '2026-01-20' OR day IS NULL AND n > 0",
+    "n * 3 + small > 25",
+)
+"""Conditions that mean the same in pylance's SQL."""
+
+
+def test_the_same_rows_as_by_pylance_on_a_copy(tmp_path: Path) -> None:
+    import lance as pylance
+
+    chance, mine, twin = random.Random(7), str(tmp_path / "mine"), str(tmp_path / "twin")
+    rows = pa.concat_tables([random_rows(chance, 4 * FRAGMENT) for _ in range(3)])
+    rows = rows.append_column("key", pa.array(range(len(rows))))
+    for path in (mine, twin):
+        pylance.write_dataset(rows, path, max_rows_per_file=FRAGMENT)
+    left = len(rows)
+    for where in SAID_ALIKE:
+        done = open_table(mine).delete(where)
+        copy = pylance.dataset(twin)
+        copy.delete(where)
+        assert 0 < done.rows == left - copy.count_rows() < left, where
+        left -= done.rows
+        assert pylance.dataset(mine).to_table().sort_by("key").equals(copy.to_table().sort_by("key")), where
+    for path in (mine, twin):
+        pylance.write_dataset(rows.slice(0, 50), path, mode="append")
+        pylance.dataset(path).delete("key % 4 = 1")
+    assert pylance.dataset(mine).to_table().sort_by("key").equals(pylance.dataset(twin).to_table().sort_by("key"))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dvcodec.io.sink import open_local_sink
 from dvcodec.io.store.base import Fetched, Store, StoredObject
+from dvcodec.io.target import with_slashes
 
 __all__ = ["LocalStore"]
 
@@ -90,4 +91,4 @@ class LocalStore(Store):
 
 
 def _object(path: str, state: os.stat_result) -> StoredObject:
-    return StoredObject(path, state.st_size, None, state.st_mtime_ns // 1_000_000)
+    return StoredObject(with_slashes(path), state.st_size, None, state.st_mtime_ns // 1_000_000)
