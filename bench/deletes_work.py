@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -120,7 +121,7 @@ def our_predicate(folder: Path, _: int) -> Prepared:
     return ours(folder, where=pc.field("customer") < DELETED_CUSTOMERS)
 
 
-def our_spark(folder: Path, _: int) -> Prepared:
+def our_spark(folder: Path, _: int, evaluated_by: Any = "auto") -> Prepared:
     """In a session that stays, as that of the peer does."""
     from dvcodec.spark import jobs
     from spark_meter import session
@@ -128,7 +129,7 @@ def our_spark(folder: Path, _: int) -> Prepared:
     spark, found = session(), []
 
     def run() -> None:
-        found.append(jobs.delete(spark, folder, f"customer < {SPARK_CUSTOMERS}", evaluated_by="workers").rows)
+        found.append(jobs.delete(spark, folder, f"customer < {SPARK_CUSTOMERS}", evaluated_by=evaluated_by).rows)
 
     return run, lambda: found[-1]
 
@@ -183,7 +184,8 @@ CONTENDERS: dict[str, Callable[[Path, int], Prepared]] = {
     "dvcodec Paimon": lambda folder, total: our_keys(folder / "db.db" / "t", total),
     "dvcodec Lance": our_keys,
     "dvcodec predicate": our_predicate,
-    "dvcodec in Spark": our_spark,
+    "jobs.delete": our_spark,
+    "jobs.delete, workers": partial(our_spark, evaluated_by="workers"),
     "deltalake delete": deltalake_delete,
     "deltalake merge": deltalake_merge,
     "pyiceberg delete": pyiceberg_delete,

@@ -24,9 +24,13 @@ from dvcodec.spark.search.finders import WorkerFinder
 from dvcodec.spark.search.pieces import FOUND, Collected, pack
 from dvcodec.tables import DataFile, enable, live_batches, open_table
 from dvcodec.tables.deleting import committer
+from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder
+from dvcodec.tables.deleting.plan import plan_deletes
+from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.deleting.run import run
 from dvcodec.tables.physical import RowsSeen
+from dvcodec.tables.table import Snapshot
 from tables.deleting.random_tables import FORMATS
 from tables.deleting.random_where import random_rows
 
@@ -60,7 +64,7 @@ def test_commits_to_each_format(spark: SparkSession, tmp_path: Path, kind: str) 
         left.difference_update(gone)
         assert keys_of(folder) == sorted(left)
 
-    done = jobs.delete(spark, folder, "key BETWEEN 100 AND 350 AND NOT nested.deep > 0")
+    done = jobs.delete(spark, folder, "key BETWEEN 100 AND 350 AND NOT nested.deep > 0", evaluated_by="workers")
     deep = pc.field("nested", "deep")
     gone = ALL.filter((pc.field("key") >= 100) & (pc.field("key") <= 350) & ~(deep > 0)).column("key").to_pylist()
     check(done, gone)
@@ -81,9 +85,31 @@ def test_commits_to_each_format(spark: SparkSession, tmp_path: Path, kind: str) 
     assert done.rows <= 1
     left = set(keys_of(folder))
     check(jobs.delete(spark, folder, sf.col("key") >= 800), range(800, 900))
+    check(jobs.delete(spark, folder, "key IN (1, 2, 3)", evaluated_by="driver"), [1, 2, 3])
     assert not jobs.delete(spark, folder, "key > 5000").committed
     with pytest.raises(UsageError, match="no_such"):
         jobs.delete(spark, folder, "no_such = 1")
+
+
+@pytest.mark.parametrize("columns", [["key"], ["key", "n"]])
+def test_little_is_read_without_a_job(tmp_path: Path, columns: list[str]) -> None:
+    """Up to the share of the condition's columns in the data files' bytes; the same rows are found."""
+    FORMATS["paimon"][0](tmp_path / "t", FILES)
+    snapshot = open_table(tmp_path / "t").snapshot()
+    most = sum(file.size or 0 for file in snapshot.data_files) * len(columns) // len(snapshot.schema())
+    session: Any = None  # a job would need it
+    where = where_finder(" AND ".join(f"{column} > 5" for column in columns))
+    near = WorkerFinder(session, where, near_bytes=most + 1)
+    plan = plan_deletes(snapshot, prepared(near, snapshot))
+    assert plan.deletes == plan_deletes(snapshot, prepared(where, snapshot)).deletes
+    assert plan.deletes
+    with pytest.raises(AttributeError, match="range"):
+        plan_deletes(snapshot, prepared(WorkerFinder(session, where, near_bytes=most - 1), snapshot))
+
+
+def prepared(finder: Finder, snapshot: Snapshot) -> Finder:
+    finder.prepare(snapshot)
+    return finder
 
 
 def test_a_column_called_like_that_of_a_range(spark: SparkSession, tmp_path: Path) -> None:

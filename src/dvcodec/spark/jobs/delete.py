@@ -24,7 +24,7 @@ from dvcodec.spark.jobs.build import positions as positions_of
 from dvcodec.spark.layouts import encode
 from dvcodec.spark.schemas import VECTORS, arrow_schema
 from dvcodec.spark.search.exact import Dialect, exact_filter
-from dvcodec.spark.search.finders import KeyFinder, WhereFinder, WorkerFinder
+from dvcodec.spark.search.finders import NEAR_BYTES, KeyFinder, WhereFinder, WorkerFinder
 from dvcodec.spark.search.pieces import decode
 from dvcodec.spark.search.plain import PlainSnapshot, open_plain
 from dvcodec.spark.sources import register
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EVALUATED_BY", "DeleteBatches", "delete", "delete_batches"]
 
-EvaluatedBy: TypeAlias = Literal["auto", "workers", "spark"]
+EvaluatedBy: TypeAlias = Literal["auto", "driver", "workers", "spark"]
 EVALUATED_BY: tuple[str, ...] = get_args(EvaluatedBy)
 
 
@@ -84,9 +84,10 @@ def delete(
         positions: rows ``file_path string, pos long``, as `jobs.positions` returns. Exactly one of `where`, `keys` and
             `positions`.
         evaluated_by: ``workers``: the Python workers that read the data files evaluate the condition; data files are
-            skipped by partition values and statistics. ``spark``: they hand the columns that it names to Spark.
-            ``auto``: ``workers`` if pyarrow gives the same rows as Spark, which is not so for columns and most
-            functions; see the guide.
+            skipped by partition values and statistics. ``driver``: this process does, without a Spark job. ``spark``:
+            the workers hand the columns that it names to Spark. ``auto``: if pyarrow gives the same rows as Spark,
+            which is not so for columns and most functions, ``driver`` where those columns have at most about 128 MB in
+            the files that are not skipped, else ``workers``; otherwise ``spark``. See the guide.
         vectors: for Parquet files without a table: the folder to which the vectors are appended, as Puffin files that
             ``spark.read.format("dvcodec")`` reads. Nothing is committed then.
         isolation: see `dvcodec.tables.delete`.
@@ -204,8 +205,8 @@ def _check(where: Any, keys: Any, on: Sequence[str], positions: Any, evaluated_b
         raise UsageError("keys and on go together: on names the columns of the key")
     if evaluated_by not in EVALUATED_BY:
         raise UsageError(f"no evaluated_by {evaluated_by!r}, only {', '.join(EVALUATED_BY)}")
-    if evaluated_by == "workers" and not isinstance(where, (str, pc.Expression)):
-        raise UsageError("evaluated_by='workers': expected a condition in SQL, or a pyarrow expression")
+    if evaluated_by in ("driver", "workers") and not isinstance(where, (str, pc.Expression)):
+        raise UsageError(f"evaluated_by={evaluated_by!r}: expected a condition in SQL, or a pyarrow expression")
     if evaluated_by == "spark" and isinstance(where, pc.Expression):
         raise UsageError("evaluated_by='spark': Spark does not know pyarrow expressions")
 
@@ -234,16 +235,24 @@ def _finder(
     if keys is not None:
         return KeyFinder(spark, keys, on)
     if isinstance(where, pc.Expression):
-        return WorkerFinder(spark, where_finder(where))
+        return _exact(spark, where, evaluated_by)
     snapshot = current()
     if isinstance(where, str) and evaluated_by != "spark":
         found = exact_filter(where, snapshot.schema(), Dialect.of(spark))
         if found is not None:
-            return WorkerFinder(spark, where_finder(found))
-        if evaluated_by == "workers":
+            return _exact(spark, found, evaluated_by)
+        if evaluated_by != "auto":
             raise UsageError(f"where {where:.200}: only Spark is known to evaluate it: evaluated_by='spark'")
     assert where is not None  # noqa: S101
     return _PlainFinder(spark, where) if isinstance(snapshot, PlainSnapshot) else WhereFinder(spark, where)
+
+
+def _exact(spark: SparkSession, where: pc.Expression, evaluated_by: EvaluatedBy) -> Finder:
+    """Return what finds the rows of a condition that pyarrow evaluates as Spark would."""
+    finder = where_finder(where)
+    if evaluated_by == "driver":
+        return finder
+    return WorkerFinder(spark, finder, near_bytes=NEAR_BYTES if evaluated_by == "auto" else 0)
 
 
 class _PlainFinder(Finder):

@@ -1,6 +1,7 @@
 """Finders of rows to delete whose work Spark does: see `dvcodec.tables.deleting.finder`.
 
-`WorkerFinder` evaluates a condition where the data files are read, in the Python workers: no row reaches the JVM.
+`WorkerFinder` evaluates a condition where the data files are read, in the Python workers: no row reaches the JVM. What
+is less than a task reads, the process that asks reads itself.
 `RowFinder` reads the columns that a condition names in the workers, and Spark evaluates it, or joins them with keys:
 any condition, in any format, without the format's connector.
 """
@@ -23,7 +24,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.schemas import VECTORS
-from dvcodec.spark.search.pieces import FOUND, Collected, Search, Tasks, decode, pack
+from dvcodec.spark.search.pieces import FOUND, TASK_BYTES, Collected, Search, Tasks, bytes_of, decode, pack
 from dvcodec.tables.deleting.finder import Finder, Found
 from dvcodec.tables.deleting.matching import ConditionFinder
 from dvcodec.tables.model import DataFile
@@ -33,8 +34,10 @@ from dvcodec.tables.table import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["KeyFinder", "RowFinder", "WhereFinder", "WorkerFinder"]
+__all__ = ["NEAR_BYTES", "KeyFinder", "RowFinder", "WhereFinder", "WorkerFinder"]
 
+NEAR_BYTES = TASK_BYTES
+"""Bytes of columns for which no job is worth its start, which takes more than half a second."""
 _FILE, _POS = "__dvcodec_file", "__dvcodec_pos"
 _BATCH_ROWS = 1 << 16
 
@@ -45,10 +48,13 @@ class WorkerFinder(Finder):
     Args:
         spark: the session.
         where: the condition.
+        near_bytes: no job is started if the columns of the condition have at most so many bytes in the files to read,
+            as their share of all columns is estimated: `where` reads them here.
     """
 
-    def __init__(self, spark: SparkSession, where: ConditionFinder) -> None:
-        self._spark, self._where = spark, where
+    def __init__(self, spark: SparkSession, where: ConditionFinder, *, near_bytes: int = 0) -> None:
+        self._spark, self._where, self._near_bytes = spark, where, near_bytes
+        self._near = False
         self._found = Collected(())
 
     def prepare(self, snapshot: Snapshot) -> None:  # noqa: D102
@@ -60,12 +66,18 @@ class WorkerFinder(Finder):
     def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:  # noqa: D102
         condition = self._where.condition
         files = [file for file in data_files if self._where.decided(snapshot, file) is None]
+        share = len(condition.columns) / max(len(snapshot.schema()), 1)
+        self._near = sum(map(bytes_of, files)) * share <= self._near_bytes
+        if self._near:
+            return
         self._found = Collected(files)
         for tasks in pack(snapshot, files, condition.columns):
             self._found.add(tasks.run(self._spark, Search(tasks, condition), FOUND).toArrow())
         self._found.check()
 
     def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: D102
+        if self._near:
+            return self._where.find(snapshot, data_file)
         decided = self._where.decided(snapshot, data_file)
         return self._found.found(data_file.path) if decided is None else decided
 

@@ -32,11 +32,11 @@ from dvcodec.tables.table import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["FOUND", "Collected", "Piece", "Search", "Tasks", "decode", "pack"]
+__all__ = ["FOUND", "TASK_BYTES", "Collected", "Piece", "Search", "Tasks", "bytes_of", "decode", "pack"]
 
 PART_BYTES = 32 << 20
 """Bytes of a data file in a part."""
-_TASK_BYTES, _FEW_TASKS = 128 << 20, 8
+TASK_BYTES, _FEW_TASKS = 128 << 20, 8
 """Bytes of data files in a task, as in Spark's own scans, and how many tasks a smaller table has: Spark takes 0.1 s for
 each beside its work."""
 _OPEN_COST = 1 << 20
@@ -99,6 +99,11 @@ class Tasks:
         return spark.range(0, count, 1, count).mapInArrow(work, schema)
 
 
+def bytes_of(file: DataFile) -> int:
+    """Return the size of a data file in bytes, by its rows if it is not recorded."""
+    return (file.physical_rows or 0) * _ROW_BYTES if file.size is None else file.size
+
+
 def pack(snapshot: Snapshot, files: Sequence[DataFile], columns: Sequence[str]) -> Iterator[Tasks]:
     """Cut data files into tasks, and those into jobs.
 
@@ -107,13 +112,13 @@ def pack(snapshot: Snapshot, files: Sequence[DataFile], columns: Sequence[str]) 
     """
     pieces, costs = [], []
     for number, file in enumerate(files):
-        size = (file.physical_rows or 0) * _ROW_BYTES if file.size is None else file.size
+        size = bytes_of(file)
         count = max(-(-size // PART_BYTES), 1)
         reader = snapshot.row_reader(file, columns)
         pieces += [Piece(number, file.path, reader, Part(i, count), file.physical_rows) for i in range(count)]
         costs += [size // count + _OPEN_COST] * count
     group, weight = [], 0
-    most = min(max(sum(costs) // _FEW_TASKS, PART_BYTES + _OPEN_COST), _TASK_BYTES)
+    most = min(max(sum(costs) // _FEW_TASKS, PART_BYTES + _OPEN_COST), TASK_BYTES)
     for cut in cut_by_weight(np.array(costs, np.int64), most):
         group.append(zlib.compress(pickle.dumps(pieces[cut]), 1))
         weight += len(group[-1])
