@@ -66,9 +66,9 @@ spark-lowest:
 interop: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark interop-servers ## against other implementations, servers of object stores, and Spark
 	$(BIN)/pytest -n auto --dist loadgroup -m "interop or lake or spark"
 
-interop-long: ## the same against more data: all tables, 10,000 sets of rows, 200 segments of each version, 200 deletes
+interop-long: ## the same against more data: all tables, 10,000 sets of rows, 200 segments of each version, 200 deletes, 1,000 kills
 	DVCODEC_LONG=1 DVCODEC_RACE_COMMITS=200 $(MAKE) interop
-	DVCODEC_LONG=1 $(BIN)/pytest -n auto -k test_random_statements tests/tables/deleting
+	DVCODEC_LONG=1 $(BIN)/pytest -n auto -k "test_random_statements or test_killed_at_any_time" tests/tables/deleting tests/faults
 
 interop-java: interop/java/target/classpath.txt interop/java/paimon/newest/target/classpath.txt
 

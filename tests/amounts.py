@@ -11,5 +11,7 @@ DOCUMENT_SETS = 200 if LONG else 60
 """Segments of random documents that Go writes, for each version."""
 STATEMENTS = 200 if LONG else 60
 """Random predicates, and random deletes on a table of each format."""
+KILLS = 250 if LONG else 10
+"""Times that a writer is killed, for each format."""
 MERGES = (50, 30) if LONG else (20, 12)
 """Merges of random segments, and of what they made."""
