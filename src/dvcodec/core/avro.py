@@ -51,11 +51,13 @@ class AvroFile:
     _sync: bytes
     _limits: Limits
 
-    def records(self, work: int = Budget.RECORD) -> Iterator[Any]:
+    def records(self, work: int = Budget.RECORD, *, by_block: bool = False) -> Iterator[Any]:
         """Decode the records, block by block.
 
         Args:
             work: what the caller makes of one, as `Budget` counts it.
+            by_block: whether `Limits.max_manifest_bytes` is for each block, of a file that is larger than memory, and
+                not for all together.
 
         Not checked: the schema. Compare it with a known one first (see `avro_schema`), as records of a hostile schema
         may take no bytes, or contain themselves.
@@ -66,9 +68,31 @@ class AvroFile:
                 `Limits.max_record_bytes`, or more than the file's `Budget`.
             MissingExtra: fastavro is not installed.
         """
-        cursor, total = self._blocks, 0
-        budget = Budget(cursor.end, cursor.source, self._limits)
-        read = _record_reader(self.schema, cursor)
+        total = 0
+        budget = Budget(self._blocks.end, self._blocks.source, self._limits)
+        read = _record_reader(self.schema, self._blocks)
+        for count, block in self._each():
+            content = _decompress(block, self.codec, self._limits)
+            total = len(content) + (0 if by_block else total)
+            self._limits.check("max_manifest_bytes", total, block, 0)
+            if count > len(content):
+                most = f"at most {len(content)} in {len(content)} bytes"
+                raise block.error(NotCanonical, "record count", at=0, expected=most, actual=count)
+            budget.charge(len(content) + work * count, "records", block.base)
+            yield from _records(content, count, read, block, self._limits)
+
+    def count(self) -> int:
+        """Return the number of records that the headers of the blocks state; no block is decompressed.
+
+        Raises:
+            DecodeError: a header is damaged.
+        """
+        return sum(count for count, _ in self._each())
+
+    def _each(self) -> Iterator[tuple[int, Cursor]]:
+        """Yield the number of records and the bytes of each block."""
+        after = self._blocks
+        cursor = Cursor(after.view[after.pos : after.end], source=after.source, base=after.base + after.pos)
         while cursor.remaining:
             start = cursor.pos
             count, size = _zigzag(cursor, "record count"), _zigzag(cursor, "block size")
@@ -82,14 +106,7 @@ class AvroFile:
             sync = bytes(cursor.take(SYNC_BYTES, "sync marker"))
             if sync != self._sync:
                 raise cursor.error(NotCanonical, "sync marker", at=start, expected=self._sync.hex(), actual=sync.hex())
-            content = _decompress(block, self.codec, self._limits)
-            total += len(content)
-            self._limits.check("max_manifest_bytes", total, block, 0)
-            if count > len(content):
-                most = f"at most {len(content)} in {len(content)} bytes"
-                raise block.error(NotCanonical, "record count", at=0, expected=most, actual=count)
-            budget.charge(len(content) + work * count, "records", base)
-            yield from _records(content, count, read, block, self._limits)
+            yield count, block
 
 
 def _record_reader(schema: Any, cursor: Cursor) -> Callable[[io.BytesIO], Any]:

@@ -110,7 +110,7 @@ def test_values_come_as_they_are_stored(tmp_path: Path) -> None:
         assert partition_names(file.schema, cursor) == {
             1000: ("day", Logical("date", 0, utc=False)),
             1001: ("at", Logical("timestamp-micros", 0, utc=True)),
-            1002: ("much", Logical("decimal", 2, utc=False)),
+            1002: ("much", Logical("decimal", 2, utc=False, precision=9)),
             1003: ("one", Logical("uuid", 0, utc=False)),
             1004: ("two", Logical("uuid", 0, utc=False)),
             1005: ("real", Logical("float", 0, utc=False)),

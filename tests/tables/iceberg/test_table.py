@@ -473,12 +473,12 @@ def test_unknown_sizes_are_unknown(tmp_path: Path) -> None:
     assert list(snapshot.check_container(vector.location, [vector])) == []
 
 
-@pytest.mark.parametrize("change", [{"file_format": "AVRO"}, {"file_format": "vortex"}])
-def test_data_files_of_other_formats_are_listed_not_read(tmp_path: Path, change: dict[str, Any]) -> None:
-    table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=altered(change, content=0)).folder)
+def test_data_files_of_other_formats_are_listed_not_read(tmp_path: Path) -> None:
+    tweak = altered({"file_format": "vortex"}, content=0)
+    table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=tweak).folder)
     snapshot = table.snapshot()
     assert deleted(table, snapshot) == {"a": RowSet([1, 2])}
-    with pytest.raises(Unsupported, match=r"data/a: file format: expected parquet or orc, found (avro|vortex)"):
+    with pytest.raises(Unsupported, match=r"data/a: file format: expected parquet or orc or avro, found vortex"):
         snapshot.rows(snapshot.data_files[0])
 
 

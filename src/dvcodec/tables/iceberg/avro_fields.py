@@ -17,6 +17,7 @@ from dvcodec.core import avro
 from dvcodec.core.avro import AvroFile
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import Storage, read_within
 
 __all__ = ["INTEGERS", "AvroColumn", "Found", "Logical", "fields_of", "open_avro", "partition_names", "select"]
@@ -28,6 +29,7 @@ _LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8,
 _MAX_DEPTH = 16
 _MAX_FIXED = 2**31 - 1
 _MAX_SCALE = 38
+_MEMBER_IDS = ("element-id", "key-id", "value-id")
 
 
 class AvroColumn(NamedTuple):
@@ -52,6 +54,7 @@ class Logical(NamedTuple):
     name: str
     scale: int
     utc: bool
+    precision: int = 0
 
 
 class Found(NamedTuple):
@@ -67,8 +70,10 @@ class Found(NamedTuple):
 
 
 @contextmanager
-def open_avro(location: str, storage: Storage) -> Iterator[tuple[AvroFile, Cursor]]:
+def open_avro(location: str, storage: Storage, *, rows: bool = False) -> Iterator[tuple[AvroFile, Cursor]]:
     """Open a container file, and a cursor for errors about it.
+
+    A file of `rows` may have any size; others are at most `Limits.max_manifest_bytes`.
 
     Numbers and bytes are returned as stored, whatever their logical types: dates of any year, timestamps without a
     zone to guess. See `partition_names` for their meaning.
@@ -78,8 +83,10 @@ def open_avro(location: str, storage: Storage) -> Iterator[tuple[AvroFile, Curso
         OSError: it cannot be read.
     """
     with storage.open(location) as source:
-        cursor = read_within(source, "max_manifest_bytes")
-        file = avro.decode(cursor)
+        most = DEFAULT_LIMITS.max_manifest_bytes
+        limits = replace(DEFAULT_LIMITS, max_manifest_bytes=max(source.size, most)) if rows else DEFAULT_LIMITS
+        cursor = read_within(source, "max_manifest_bytes", limits)
+        file = avro.decode(cursor, limits=limits)
         schema, _ = _Cleaner(cursor).clean(file.schema)
         yield replace(file, schema=schema), cursor
 
@@ -188,7 +195,8 @@ class _Cleaner:
             inner, least = self.clean(kind.get(member), depth + 1)
             if name == "array" and not least:
                 _fail(self._cursor, "Avro schema", "items of at least one byte", "an array of nothing")
-            return {"type": name, member: inner}, 1
+            ids = {key: kind[key] for key in _MEMBER_IDS if isinstance(kind.get(key), int)}
+            return {"type": name, member: inner, "logical": self._logical(kind[member]), **ids}, 1
         if name == "fixed":
             for known in (kind.get("name"), f"{kind.get('namespace')}.{kind.get('name')}"):
                 self._fixed[str(known)] = kind
@@ -224,4 +232,6 @@ class _Cleaner:
             return None
         scale = kind.get("scale", 0)
         scale = scale if isinstance(scale, int) and 0 <= scale <= _MAX_SCALE else 0
-        return Logical(kind["logicalType"], scale, kind.get("adjust-to-utc") is True)
+        precision = kind.get("precision", 0)
+        precision = precision if isinstance(precision, int) and 0 < precision <= _MAX_SCALE else 0
+        return Logical(kind["logicalType"], scale, kind.get("adjust-to-utc") is True, precision)

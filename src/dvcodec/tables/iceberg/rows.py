@@ -1,4 +1,4 @@
-"""Rows of a data file, Parquet or ORC, in the columns of a snapshot.
+"""Rows of a data file, Parquet, ORC or Avro, in the columns of a snapshot.
 
 Specification: Iceberg table spec, "Column Projection" and "Schema Evolution": columns are found by field id, or in
 files without ids by the table's name mapping; a missing column has the value of an identity partition, its
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.columns import Column, ColumnKey
-from dvcodec.tables.data_file import open_data_file
+from dvcodec.tables.data_file import FILE_FORMATS, open_data_file
+from dvcodec.tables.iceberg.avro_rows import open_avro_rows
 from dvcodec.tables.iceberg.schema import constant_of_default, constant_of_partition
 from dvcodec.tables.json_fields import JsonFields, parse_json
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows
@@ -24,7 +25,9 @@ from dvcodec.tables.schema_evolution import Evolution, check_related, file_colum
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NameMapping", "read_name_mapping", "read_rows"]
+__all__ = ["ROW_FORMATS", "NameMapping", "read_name_mapping", "read_rows"]
+
+ROW_FORMATS = (*FILE_FORMATS, "avro")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ def read_rows(
         location: path or URL.
         storage: opens it.
         fields: columns to return, in this order.
-        file_format: ``parquet`` or ``orc``.
+        file_format: one of `ROW_FORMATS`.
         partition: values of identity partitions by field id of the column, as Avro stores them.
         names: name mapping of the table, None if it has none.
         rows: as recorded; None skips the check.
@@ -97,7 +100,8 @@ def read_rows(
         Unsupported: another format, no field ids and no name mapping, or a type that is not promoted to the column's.
         OSError: it cannot be read.
     """
-    with open_data_file(location, storage, file_format) as file:
+    avro = file_format == "avro"
+    with open_avro_rows(location, storage) if avro else open_data_file(location, storage, file_format) as file:
         if rows is not None and file.rows != rows:
             raise CardinalityMismatch(
                 "record_count", source=location, expected=f"{rows} (manifest)", actual=f"{file.rows} rows"

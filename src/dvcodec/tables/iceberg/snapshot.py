@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.data_file import FILE_FORMATS
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.iceberg.bounds import ColumnStatistics, bounds_of, read_statistics
 from dvcodec.tables.iceberg.cache import Cache
@@ -21,7 +20,7 @@ from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.partitions import Partition
 from dvcodec.tables.iceberg.plan import Plan
-from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
+from dvcodec.tables.iceberg.rows import ROW_FORMATS, read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import constant_of_partition, read_fields, stored_ids
 from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
@@ -121,8 +120,8 @@ class IcebergSnapshot(Snapshot):
 
         Raises:
             UsageError: no such column or data file.
-            Unsupported: equality deletes, which are not supported, apply to the file; or a format other than Parquet
-                and ORC, or an encrypted file.
+            Unsupported: equality deletes, which are not supported, apply to the file; or a format other than Parquet,
+                ORC and Avro, or an encrypted file.
         """
         entry = self._record(data_file, ManifestEntry)
         schema = self._fields()
@@ -136,8 +135,8 @@ class IcebergSnapshot(Snapshot):
                 expected="data files without",
                 actual=f"{deletes.path} applies to this one",
             )
-        if entry.file_format not in FILE_FORMATS:
-            expected, actual = " or ".join(FILE_FORMATS), entry.file_format
+        if entry.file_format not in ROW_FORMATS:
+            expected, actual = " or ".join(ROW_FORMATS), entry.file_format
             raise Unsupported("file format", source=data_file.path, expected=expected, actual=actual)
         mapping = self.metadata.name_mapping
         read = partial(
