@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,8 @@ def test_commits_to_each_format(spark: SparkSession, tmp_path: Path, kind: str) 
     left = set(keys_of(folder))
     check(jobs.delete(spark, folder, sf.col("key") >= 800), range(800, 900))
     check(jobs.delete(spark, folder, "key IN (1, 2, 3)", evaluated_by="driver"), [1, 2, 3])
+    check(jobs.delete(spark, folder, keys=pa.table({"key": [20, 21]}), on="key"), [20, 21])
+    assert jobs.delete(spark, folder, positions={file: [1]}).rows <= 1
     assert not jobs.delete(spark, folder, "key > 5000").committed
     with pytest.raises(UsageError, match="no_such"):
         jobs.delete(spark, folder, "no_such = 1")
@@ -110,6 +113,50 @@ def test_little_is_read_without_a_job(tmp_path: Path, columns: list[str]) -> Non
 def prepared(finder: Finder, snapshot: Snapshot) -> Finder:
     finder.prepare(snapshot)
     return finder
+
+
+def test_keys_match_in_the_types_of_the_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Exactly: as a common type, Spark takes a decimal that does not hold the digits of both."""
+    deltalake = pytest.importorskip("deltalake")
+    near = Decimal("1.000000000000000000000000000001")
+    fine = pa.array([near, Decimal(1), Decimal(2)], pa.decimal128(38, 30))
+    rows = pa.table({"q": fine, "i": pa.array([1, 2, 3], pa.int32()), "a.b": ["x", "y", "z"]})
+    deltalake.write_deltalake(str(tmp_path / "t"), rows)
+    enable(open_table(tmp_path / "t"))
+    for keys, on, positions in (
+        ("cast(1 as bigint) q", "q", [1]),
+        ("cast(1 as decimal(38, 0)) q", "q", [1]),
+        (f"cast({near} as decimal(38, 30)) i", "i", []),
+        ("cast(3000000001 as bigint) i", "i", []),
+        ("cast(3 as bigint) i", "i", [2]),
+        ("'y' `a.b`, 2 i", ["i", "a.b"], [1]),
+    ):
+        done = jobs.delete(spark, tmp_path / "t", keys=spark.sql(f"SELECT {keys}"), on=on, dry_run=True)
+        assert [list(one.rows) for one in done.plan.deletes] == [positions][: len(positions)], keys
+
+
+def test_what_cannot_be_asked(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    FORMATS["paimon"][0](folder, FILES)
+    file = open_table(folder).snapshot().data_files[0].path
+    keys = spark.createDataFrame([(1, "x")], "key long, word string")
+
+    def refused(match: str, **asked: Any) -> None:
+        with pytest.raises(UsageError, match=match):
+            jobs.delete(spark, folder, **asked)
+
+    refused("on: expected distinct columns", keys=keys, on=["key", "key"])
+    refused("monotonically_increasing_id is not a value", where="monotonically_increasing_id() = 0 AND key = 1")
+    refused("__dvcodec_pos is not a value", where="__dvcodec_pos = 1", evaluated_by="spark")
+    refused("keys: no column no_such .columns: key, word", keys=keys, on=["no_such"])
+    refused("keys: expected Arrow data or the path of Parquet, not list", keys=[1], on="key")
+    refused("positions: no column file_path", positions=keys)
+    for pos in (-1, None):
+        rows = spark.createDataFrame([(file, pos)], "file_path string, pos long")
+        refused("positions: .*(negative|no position)", positions=rows)
+    for by in ("workers", "driver", "spark", "auto"):
+        refused("no_such", where="no_such = 1", evaluated_by=by)
+    refused("CAST_INVALID_INPUT|'abc'", where="key = 'abc'")
 
 
 def test_a_column_called_like_that_of_a_range(spark: SparkSession, tmp_path: Path) -> None:

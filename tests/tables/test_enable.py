@@ -85,7 +85,7 @@ def test_a_delta_table_gets_the_features_and_the_property(tmp_path: Path) -> Non
     assert done.changes == (
         (
             "protocol: reader version 1, writer version 2 -> reader version 3, writer version 7, "
-            "features that it lists now: appendOnly, deletionVectors, invariants"
+            "features it now lists: appendOnly, deletionVectors, invariants"
         ),
         "delta.enableDeletionVectors: not set -> true",
     )
@@ -157,7 +157,7 @@ def test_only_what_lacks_is_changed(tmp_path: Path) -> None:
     listed = {"readerFeatures": ["timestampNtz"], "writerFeatures": ["timestampNtz"]}
     folder = make(tmp_path / "feature", {"minReaderVersion": 3, "minWriterVersion": 7, **listed}, {PROPERTY: "true"})
     assert enable(open_table(folder)).changes == (
-        "protocol: reader version 3, writer version 7, features that it lists now: deletionVectors",
+        "protocol: reader version 3, writer version 7, features it now lists: deletionVectors",
     )
 
 

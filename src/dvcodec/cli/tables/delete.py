@@ -73,7 +73,7 @@ def delete(
             table,
             where,
             keys=keys,
-            on=on.split(",") if on else (),
+            on=[name.strip() for name in on.split(",")] if on else (),
             positions=positions,
             isolation=cast("Isolation", isolation),
             dry_run=dry_run,

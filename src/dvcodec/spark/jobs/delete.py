@@ -7,12 +7,14 @@ driver, and Spark takes one result for each task, whatever failed, was killed or
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PythonException
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
@@ -24,7 +26,7 @@ from dvcodec.spark.jobs.build import positions as positions_of
 from dvcodec.spark.layouts import encode
 from dvcodec.spark.schemas import VECTORS, arrow_schema
 from dvcodec.spark.search.exact import Dialect, exact_filter
-from dvcodec.spark.search.finders import NEAR_BYTES, KeyFinder, WhereFinder, WorkerFinder
+from dvcodec.spark.search.finders import NEAR_BYTES, KeyFinder, WhereFinder, WorkerFinder, column_named
 from dvcodec.spark.search.pieces import decode
 from dvcodec.spark.search.plain import PlainSnapshot, open_plain
 from dvcodec.spark.sources import register
@@ -32,6 +34,7 @@ from dvcodec.spark.sources.options import storage_keys
 from dvcodec.tables.deleting import Deletion, Isolation, committer
 from dvcodec.tables.deleting.committer import StreamBatch
 from dvcodec.tables.deleting.finder import Finder, Found
+from dvcodec.tables.deleting.keys import keys_finder
 from dvcodec.tables.deleting.plan import plan_deletes
 from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.predicate import where_finder
@@ -43,6 +46,9 @@ from dvcodec.tables.table import Snapshot, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from dvcodec.tables.deleting import KeySource
+    from dvcodec.tables.deleting.positions import PositionsInput
 
     Where: TypeAlias = pc.Expression | Column | str
     TableInput: TypeAlias = Table | str | os.PathLike[str]
@@ -58,9 +64,9 @@ def delete(
     table: TableInput,
     where: Where | None = None,
     *,
-    keys: DataFrame | None = None,
-    on: Sequence[str] = (),
-    positions: DataFrame | None = None,
+    keys: DataFrame | KeySource | None = None,
+    on: str | Sequence[str] = (),
+    positions: DataFrame | PositionsInput | None = None,
     evaluated_by: EvaluatedBy = "auto",
     vectors: str | os.PathLike[str] | None = None,
     isolation: Isolation = "snapshot",
@@ -79,10 +85,11 @@ def delete(
         table: an Iceberg, Delta, Paimon or Lance table: its folder (path or URL), or what `dvcodec.tables.open_table`
             returns, for tables of a catalog. Or a folder of Parquet files: see `vectors`.
         where: a condition in Spark SQL, a column (``F.col("id") > 5``), or a pyarrow expression.
-        keys: rows are deleted whose key is here; a null matches nothing.
+        keys: rows are deleted whose key is here; a null matches nothing. What is no DataFrame of Spark is read by this
+            process, as by `dvcodec.tables.delete`: Arrow, pandas, polars, or the path of Parquet.
         on: columns of the key.
-        positions: rows ``file_path string, pos long``, as `jobs.positions` returns. Exactly one of `where`, `keys` and
-            `positions`.
+        positions: rows ``file_path string, pos long``, as `jobs.positions` returns; or what `dvcodec.tables.delete`
+            takes, which this process reads. Exactly one of `where`, `keys` and `positions`.
         evaluated_by: ``workers``: the Python workers that read the data files evaluate the condition; data files are
             skipped by partition values and statistics. ``driver``: this process does, without a Spark job. ``spark``:
             the workers hand the columns that it names to Spark. ``auto``: if pyarrow gives the same rows as Spark,
@@ -102,6 +109,7 @@ def delete(
         CommitConflict, CommitUnknown, Unsupported, DecodeError, OSError: see `dvcodec.tables.delete`.
         PythonException: a task failed: the message has the error of the worker.
     """
+    on = (on,) if isinstance(on, str) else tuple(on)
     _check(where, keys, on, positions, evaluated_by)
     opened = _open(table, storage_options)
     if isinstance(opened, PlainSnapshot):
@@ -120,7 +128,7 @@ def delete_batches(
     table: str | os.PathLike[str] | Callable[[], Table],
     query: str,
     *,
-    on: Sequence[str] = (),
+    on: str | Sequence[str] = (),
     file_col: str = FILE_PATH,
     pos_col: str = POS,
     isolation: Isolation = "snapshot",
@@ -149,7 +157,9 @@ def delete_batches(
     if not query:
         raise UsageError("query: expected the name of the stream, found an empty one")
     target = table if callable(table) else os.fspath(table)
-    return DeleteBatches(target, query, tuple(on), file_col, pos_col, isolation, storage_options)
+    return DeleteBatches(
+        target, query, (on,) if isinstance(on, str) else tuple(on), file_col, pos_col, isolation, storage_options
+    )
 
 
 @dataclass(frozen=True)
@@ -201,6 +211,8 @@ def _check(where: Any, keys: Any, on: Sequence[str], positions: Any, evaluated_b
     given = [name for name, one in (("where", where), ("keys", keys), ("positions", positions)) if one is not None]
     if len(given) != 1:
         raise UsageError(f"expected one of where, keys and positions, found {' and '.join(given) or 'none'}")
+    if len(set(on)) < len(on):
+        raise UsageError(f"on: expected distinct columns, found {', '.join(on)}")
     if (keys is None) != (not on):
         raise UsageError("keys and on go together: on names the columns of the key")
     if evaluated_by not in EVALUATED_BY:
@@ -225,15 +237,17 @@ def _finder(
     spark: SparkSession,
     current: Callable[[], Snapshot],
     where: Where | None,
-    keys: DataFrame | None,
+    keys: DataFrame | KeySource | None,
     on: Sequence[str],
-    positions: DataFrame | None,
+    positions: DataFrame | PositionsInput | None,
     evaluated_by: EvaluatedBy,
 ) -> Finder:
     if positions is not None:
-        return positions_finder(dict(_rows_of(positions)))
+        if not _of_spark(positions):
+            return positions_finder(positions)
+        return positions_finder(dict(_rows_of(_columns(positions, (FILE_PATH, POS), "positions"))))
     if keys is not None:
-        return KeyFinder(spark, keys, on)
+        return KeyFinder(spark, _columns(keys, on, "keys"), on) if _of_spark(keys) else keys_finder(keys, on)
     if isinstance(where, pc.Expression):
         return _exact(spark, where, evaluated_by)
     snapshot = current()
@@ -242,9 +256,26 @@ def _finder(
         if found is not None:
             return _exact(spark, found, evaluated_by)
         if evaluated_by != "auto":
+            WhereFinder(spark, where).columns(snapshot)  # names that the table does not have
             raise UsageError(f"where {where:.200}: only Spark is known to evaluate it: evaluated_by='spark'")
     assert where is not None  # noqa: S101
     return _PlainFinder(spark, where) if isinstance(snapshot, PlainSnapshot) else WhereFinder(spark, where)
+
+
+def _of_spark(rows: Any) -> TypeGuard[DataFrame]:
+    return hasattr(rows, "mapInArrow")
+
+
+def _columns(rows: DataFrame, names: Sequence[str], what: str) -> DataFrame:
+    """Return some columns of a DataFrame.
+
+    Raises:
+        UsageError: it does not have one.
+    """
+    missing = [name for name in names if name.lower() not in {column.lower() for column in rows.columns}]
+    if missing:
+        raise UsageError(f"{what}: no column {missing[0]} (columns: {', '.join(rows.columns):.300})")
+    return rows.select(*map(column_named, names))
 
 
 def _exact(spark: SparkSession, where: pc.Expression, evaluated_by: EvaluatedBy) -> Finder:
@@ -277,8 +308,18 @@ class _PlainFinder(Finder):
 
 
 def _rows_of(positions: DataFrame) -> list[tuple[str, RowSet]]:
-    """Build vectors in Spark and return them."""
-    found = build_vectors(positions).toArrow()
+    """Build vectors in Spark and return them.
+
+    Raises:
+        UsageError: a null or a negative position.
+    """
+    try:
+        found = build_vectors(positions).toArrow()
+    except PythonException as err:
+        said = re.search(r"UsageError: ([^\n]*)", str(err))
+        if said is None:
+            raise
+        raise UsageError(f"positions: {said[1]}") from None
     names, frames = found.column("data_file").to_pylist(), found.column("dv").to_pylist()
     return [(name, decode(frame, name)) for name, frame in zip(names, frames, strict=True)]
 

@@ -44,7 +44,10 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 _MIRRORED = {lt: gt, gt: lt, le: ge, ge: le, eq: eq, ne: ne}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_MOMENT = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?(Z|[+-]\d{2}:\d{2})?)?", re.ASCII)
+_MOMENT = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?(Z|[+-](?:(?:0\d|1[0-7]):[0-5]\d|18:00))?)?",
+    re.ASCII,
+)
 _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
 _WORDS = frozenset({"AND", "BETWEEN", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"})
 _FIRST_YEAR = 1900
@@ -93,7 +96,7 @@ def exact_filter(text: str, schema: pa.Schema, dialect: Dialect) -> pc.Expressio
         schema: the table's columns.
         dialect: of the session.
     """
-    tokens = _tokens(text) if dialect.plain else None
+    tokens = _tokens(text) if dialect.plain and "${" not in text else None  # Spark replaces variables in texts, too
     if not tokens:
         return None
     parser = _Parser(tokens, schema, dialect)
@@ -224,6 +227,8 @@ class _Parser:
         while self._sign(","):
             literals.append(self._literal())
         self._expect(")")
+        if not types.is_string(column.kind) and any(one.kind == "string" for one in literals):
+            raise _OnlySpark  # without ANSI mode, all are compared as texts
         if len(literals) <= _CHAIN or types.is_floating(column.kind) or types.is_boolean(column.kind):
             return reduce(or_, (self._compare(column, eq, one) for one in literals))
         values = [self._value(one, column.kind) for one in literals]

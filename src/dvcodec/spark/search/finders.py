@@ -8,14 +8,24 @@ any condition, in any format, without the format's connector.
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    DateTimeException,
+    NumberFormatException,
+    PythonException,
+)
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
@@ -34,11 +44,15 @@ from dvcodec.tables.table import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["NEAR_BYTES", "KeyFinder", "RowFinder", "WhereFinder", "WorkerFinder"]
+__all__ = ["NEAR_BYTES", "KeyFinder", "RowFinder", "WhereFinder", "WorkerFinder", "column_named"]
 
 NEAR_BYTES = TASK_BYTES
 """Bytes of columns for which no job is worth its start, which takes more than half a second."""
-_FILE, _POS = "__dvcodec_file", "__dvcodec_pos"
+_FILE, _POS, _KEY = "__dvcodec_file", "__dvcodec_pos", "__dvcodec_key"
+_UNSTEADY = re.compile(
+    r"\b(input_file_\w+|monotonically_increasing_id|spark_partition_id|randn?|random|randstr|uniform|uuid|shuffle)\s*\("
+)
+"""Functions of how rows are read, or of chance: they would be those of this search."""
 _BATCH_ROWS = 1 << 16
 
 
@@ -118,6 +132,8 @@ class RowFinder(Finder):
             chosen = self.choose(rows).select(_FILE, _POS)
             try:
                 found = chosen.mapInArrow(_encode, VECTORS).toArrow()
+            except (ArithmeticException, DateTimeException, NumberFormatException) as err:
+                raise UsageError(str(err).strip().partition("\n")[0][:300]) from None
             except PythonException as err:
                 if "FileNotFoundError" not in str(err):
                     raise
@@ -141,14 +157,18 @@ class WhereFinder(RowFinder):
 
     def __init__(self, spark: SparkSession, where: Column | str) -> None:
         super().__init__(spark)
-        self._where = sf.expr(where) if isinstance(where, str) else where
+        self._where, self._text = sf.expr(where) if isinstance(where, str) else where, str(where).lower()
 
     def columns(self, snapshot: Snapshot) -> Sequence[str]:  # noqa: D102
-        schema = spark_schema(snapshot.schema())
+        if (unsteady := _UNSTEADY.search(self._text) or re.search(r"__dvcodec_\w+", self._text)) is not None:
+            raise UsageError(f"where: {unsteady[0].rstrip(' (')} is not a value of the row")
+        schema = known_to_spark(snapshot.schema())
         problem = self._problem(schema, schema.names)
         if problem is not None:
             raise UsageError(f"where: {problem} (columns: {', '.join(schema.names):.300})")
-        return self._needed(schema, schema.names, ())
+        # Spark logs an ERROR for each column that it misses, so those that the text names come first.
+        named = [name for name in schema.names if name.lower() in self._text]
+        return named if self._problem(schema, named) is None else self._needed(schema, schema.names, ())
 
     def choose(self, rows: DataFrame) -> DataFrame:  # noqa: D102
         return rows.where(self._where)
@@ -186,21 +206,45 @@ class KeyFinder(RowFinder):
 
     def __init__(self, spark: SparkSession, keys: DataFrame, on: Sequence[str]) -> None:
         super().__init__(spark)
-        self._keys, self._on = keys.select(*on), tuple(on)
+        self._keys, self._on = keys, tuple(on)
 
     def columns(self, snapshot: Snapshot) -> Sequence[str]:  # noqa: D102
         wanted = spark_schema(snapshot.schema(self._on))
-        for field, key in zip(wanted.fields, self._keys.schema.fields, strict=True):
+        given = self._keys.select(*map(column_named, self._on)).schema.fields
+        for field, key in zip(wanted.fields, given, strict=True):
             kinds = field.dataType.simpleString(), key.dataType.simpleString()
             if kinds[0] != kinds[1] and not all(kind in _WHOLE or kind.startswith("decimal") for kind in kinds):
                 raise UsageError(f"keys: column {field.name} is {kinds[0]} in the table, and {kinds[1]} in the keys")
         return self._on
 
-    def choose(self, rows: DataFrame) -> DataFrame:  # noqa: D102
-        return rows.join(self._keys, list(self._on), "left_semi")
+    def choose(self, rows: DataFrame) -> DataFrame:
+        """Join in the types of the table: Spark would round decimals to a type that both fit in."""
+        keys = self._keys.select(*(column_named(name).alias(f"{_KEY}{i}") for i, name in enumerate(self._on)))
+        same = []
+        for i, name in enumerate(self._on):
+            key, given, kind = sf.col(f"{_KEY}{i}"), keys.schema[i].dataType, self._schema[i].dataType
+            if given != kind:
+                cast = key.try_cast(kind)
+                keys = keys.where(cast.try_cast(given) == key).withColumn(f"{_KEY}{i}", cast)
+            same.append(column_named(name) == sf.col(f"{_KEY}{i}"))
+        return rows.join(keys, reduce(and_, same), "left_semi")
 
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
+
+
+def column_named(name: str) -> Column:
+    """Return the column of exactly this name, which may have dots."""
+    return sf.col("`{}`".format(name.replace("`", "``")))
+
+
+def known_to_spark(schema: pa.Schema) -> StructType:
+    """Return the columns of a table whose type Spark has."""
+    fields = []
+    for field in schema:
+        with suppress(UsageError):
+            fields += spark_schema(pa.schema([field])).fields
+    return StructType(fields)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -116,6 +116,8 @@ class SqlCondition(Condition):
     def _select(self, query: str) -> dict[str, Any]:
         found = self._values("SELECT json_serialize_sql(text) AS tree FROM asked", query)[0]
         parsed = json.loads(found["tree"])
+        if parsed["error"] and "Only SELECT" in parsed["error_message"]:  # a semicolon, and another statement
+            raise self._error("expected one expression, found several statements")
         if parsed["error"]:
             raise self._error(f"not SQL that can be used here: {parsed['error_message']}".partition("\n")[0])
         if len(parsed["statements"]) != 1:

@@ -96,7 +96,7 @@ def _change(old: Protocol, new: dict[str, Any]) -> str:
     before, after = (f"reader version {reader}, writer version {writer}" for reader, writer in versions)
     moved = f"{before} -> {after}" if versions[0] != versions[1] else after
     added = sorted({*new["readerFeatures"], *new["writerFeatures"]} - {*old.reader_features, *old.writer_features})
-    return f"protocol: {moved}, features that it lists now: {', '.join(added or [FEATURE])}"
+    return f"protocol: {moved}, features it now lists: {', '.join(added or [FEATURE])}"
 
 
 def _check(protocol: Protocol, metadata: Metadata, table: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -50,8 +51,8 @@ def open_version(location: str, version: int, options: StoreOptions | None = Non
 
 def of_library(location: str, options: StoreOptions | None) -> tuple[str, dict[str, str] | None]:
     """Return the location and the options of a store as Lance's library spells them."""
-    if local_path(location) is not None:
-        return location, None
+    if (local := local_path(location)) is not None:
+        return os.path.abspath(local), None  # noqa: PTH100  (it commits to no path with ``..``; links stay)
     scheme, separator, rest = location.partition("://")  # it knows s3a and upper case no more than s3n
     given = options.for_rust() if options is not None else None
     return f"{_SCHEMES.get(scheme.lower(), scheme.lower())}{separator}{rest}", given or None
