@@ -8,6 +8,7 @@ asked for the newest version, and to publish the manifest that the library has w
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from threading import Lock
@@ -98,5 +99,5 @@ class NextVersion:
     def _answer(self, version: int, manifest: str) -> dict[str, Any]:
         location = self._folder.join(f"{VERSIONS}/{manifest}")
         local = local_path(location)
-        path = open_store(location, self._folder.storage.options)[1] if local is None else str(local.absolute())
+        path = open_store(location, self._folder.storage.options)[1] if local is None else os.path.abspath(local)  # noqa: PTH100  (links stay)
         return {"version": version, "manifest_path": path.lstrip("/")}
