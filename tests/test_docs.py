@@ -74,7 +74,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         PaimonFile(f"data-{i + 1}.parquet", pa.table({"id": range(100 * i, 100 * i + 100), "celsius": [20.5] * 100}))
         for i in range(2)
     ]
-    build_paimon(tmp_path / "readings", columns, [data], options={"deletion-vectors.enabled": "false"})
+    build_paimon(
+        tmp_path / "lake" / "db.db" / "readings", columns, [data], options={"deletion-vectors.enabled": "false"}
+    )
     return tmp_path
 
 

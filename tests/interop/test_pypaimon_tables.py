@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,9 +11,10 @@ import pytest
 
 from dvcodec import RowSet
 from dvcodec.tables import Table, open_table
-from interop.driver import PyPaimon
+from interop.driver import INTEROP, PyPaimon
 from tables.deleting.random_tables import make_paimon
 from tables.deleting.test_random_deletes import assert_same_rows
+from test_docs import BLOCK, DOCS, run_console, run_python
 
 pytestmark = pytest.mark.interop
 
@@ -52,3 +54,22 @@ def test_rows_after_random_deletes(pypaimon: PyPaimon, tmp_path: Path) -> None:
         return pa.ipc.open_file(tmp_path / "rows.arrow").read_all()
 
     assert_same_rows(tmp_path / "db.db" / "t", make_paimon, read, skips=True)
+
+
+def test_the_guide_from_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pypaimon makes the table as the page says; the rest of the page runs on it as printed."""
+    pytest.importorskip("duckdb")
+    text = (DOCS / "guides" / "paimon.md").read_text()
+    made, *others = BLOCK.finditer(text)
+    assert "pypaimon" in made[2]
+    lines = [line[4:] for line in made[2].splitlines() if line.startswith((">>> ", "... "))]
+    python = INTEROP / "pypaimon" / ".venv" / "bin" / "python"
+    subprocess.run([python, "-c", "\n".join(lines)], cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    names: dict[str, object] = {}
+    for block in others:
+        if block[1] == "python":
+            run_python(block[2], names, DOCS / "guides" / "paimon.md")
+        else:
+            run_console(block[2], tmp_path)
