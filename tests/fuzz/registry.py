@@ -24,7 +24,7 @@ DECODERS = {
         "vellum", "zap-merge",
     ),
     "tables": (
-        "iceberg-metadata", "iceberg-manifest-list", "iceberg-manifest", "position-deletes", "delta-log",
+        "iceberg-metadata", "iceberg-manifest-list", "iceberg-manifest", "position-deletes", "avro-rows", "delta-log",
         "paimon-snapshot", "paimon-schema", "paimon-manifest", "paimon-row", "scorch-root",
     ),
 }  # fmt: skip

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow import orc
 
 from dvcodec import DecodeError
+from dvcodec.core import avro
 from dvcodec.io import Storage
 from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.protocol import check_protocol, mapping_mode
@@ -19,6 +20,7 @@ from dvcodec.tables.delta.replay import rebuild
 from dvcodec.tables.delta.schema import parse_schema
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg import metadata as iceberg_metadata
+from dvcodec.tables.iceberg.avro_rows import open_avro_rows
 from dvcodec.tables.iceberg.deletes import read_deletes
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES, Manifest, read_list
 from dvcodec.tables.iceberg.manifests import read_manifest
@@ -283,9 +285,46 @@ def _avro_deletes() -> bytes:
             {"name": "pos", "type": "long", "field-id": 2147483545},
         ],
     }
-    from dvcodec.core import avro
-
     return avro.encode(schema, [{"file_path": "s3://b/a", "pos": i} for i in range(5)], codec="null")
+
+
+def _run_avro_rows(data: bytes) -> None:
+    with held({"/t/d": data}), open_avro_rows("/t/d", Storage()) as file:
+        rows = 0
+        for start, batch in file.read(file.schema.names, 1000, ()):
+            assert start == rows <= MANY
+            assert batch.schema.types == file.schema.types
+            batch.validate(full=True)
+            rows += batch.num_rows
+        assert rows == file.rows
+
+
+def _avro_rows() -> Iterator[bytes]:
+    def logical(kind: str, meant: str, **more: object) -> dict[str, object]:
+        return {"type": kind, "logicalType": meant, **more}
+
+    price = logical("bytes", "decimal", precision=9, scale=2)
+    entry = {
+        "type": "record",
+        "name": "entry",
+        "fields": [{"name": "key", "type": "int"}, {"name": "value", "type": ["null", price]}],
+    }
+    kinds = {
+        "id": "long",
+        "name": ["null", "string"],
+        "day": logical("int", "date"),
+        "at": ["null", logical("long", "timestamp-micros", **{"adjust-to-utc": True})],
+        "cents": logical("fixed", "decimal", name="cents", size=5, precision=9, scale=2),
+        "tags": {"type": "array", "items": ["null", price], "element-id": 9},
+        "counts": ["null", {"type": "map", "values": "float", "key-id": 10, "value-id": 11}],
+        "ranks": {"type": "array", "logicalType": "map", "items": entry},
+    }
+    values = [1, "a", 5, None, bytes(5), [b"\1", None], {"x": 0.5}, [{"key": 1, "value": b"\xff"}]]
+    for some in (list(kinds), ["id", "name"], ["tags"], ["counts", "day"], ["ranks", "cents"]):
+        fields = [{"name": name, "type": kinds[name], "field-id": i} for i, name in enumerate(some, 1)]
+        row = dict(zip(kinds, values, strict=True))
+        rows = [{name: row[name] for name in some}] * 3
+        yield avro.encode({"type": "record", "name": "t", "fields": fields}, rows, codec="null", validate=False)
 
 
 TARGETS = (
@@ -310,6 +349,7 @@ TARGETS = (
         max_len=4096,
         keeps_size=True,
     ),
+    Target("avro-rows", "an Avro data file", _run_avro_rows, _avro_rows, mend.avro, mend.avro_records, max_len=4096),
     Target("delta-log", "a commit, and the state it makes", _run_delta_log, _delta_logs, max_len=8192),
     Target(
         "paimon-snapshot",
