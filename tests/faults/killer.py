@@ -112,23 +112,23 @@ def work(order: dict[str, Any]) -> dict[str, Any]:
     return {"error": None, "steps": steps.seen}
 
 
-def delete_on(order: dict[str, Any], told: int) -> None:
-    """Delete one id after the other, and tell of each commit by a byte."""
+def delete_one_by_one(order: dict[str, Any], reports: int) -> None:
+    """Delete id after id, and report each commit as a byte."""
     number = order["deletes"]
     while True:
         delete(Path(order["out"]), RowSet([number]))
-        os.write(told, b".")
+        os.write(reports, b".")
         number += 1
 
 
-def killed_after(child: int, order: dict[str, Any], told: int) -> dict[str, Any]:
-    """Kill a fork that deletes; return how it ended and the commits that it told of."""
+def killed_after(child: int, order: dict[str, Any], reports: int) -> dict[str, Any]:
+    """Kill a fork that deletes; return how it ended and how many commits it reported."""
     done = 0
-    while done < order["commits"] and (data := os.read(told, 4096)):
+    while done < order["commits"] and (data := os.read(reports, 4096)):
         done += len(data)
     time.sleep(order["after"])
     os.kill(child, signal.SIGKILL)
-    while data := os.read(told, 4096):
+    while data := os.read(reports, 4096):
         done += len(data)
     _, status = os.waitpid(child, 0)
     return {"killed": os.WTERMSIG(status), "done": done} if os.WIFSIGNALED(status) else {"failed": status, "done": done}
@@ -148,7 +148,7 @@ def serve() -> None:
                 os.close(reading)
                 order = json.loads(line)
                 if "deletes" in order:
-                    delete_on(order, writing)
+                    delete_one_by_one(order, writing)
                 os.write(writing, json.dumps(work(order)).encode())
                 code = 0
             finally:

@@ -55,7 +55,7 @@ def test_killed_at_each_step(kind: str, tmp_path: Path, order: Order) -> None:
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_killed_at_any_time(kind: str, tmp_path: Path, order: Order) -> None:
-    """A writer that deletes id after id: what it was told is committed is there, and at most one delete more."""
+    """A writer deletes id after id: every commit that it reported is there, and at most one more."""
     chance = random.Random(21)
     ended = 0
     for kill in range(KILLS):
