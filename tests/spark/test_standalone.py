@@ -27,11 +27,19 @@ from amounts import LONG
 from dvcodec import UsageError
 from dvcodec.spark.java import ensure_java
 from dvcodec.spark.sources.pythons import check_python
+from dvcodec.tables import open_table
+from interop.driver import need
+from lake.buckets import fresh
+from lake.servers import VERSITYGW, versitygw
+from samples.id_tables import MAKERS, make_iceberg
+from tables.deleting.races import ids
 
 ROOT = Path(__file__).parents[2]
 CONNECT = os.environ.get("DVCODEC_SPARK") == "connect"
 # What workers need besides dvcodec, in the versions of the driver. Spark brings pyspark itself.
-PACKAGES = ("numpy", "pandas", "pyarrow", "pyroaring", "cramjam", "zstandard", "googleapis-common-protos", "grpcio")
+PACKAGES = (
+    "numpy", "pandas", "pyarrow", "pyroaring", "cramjam", "zstandard", "obstore", "googleapis-common-protos", "grpcio"
+)  # fmt: skip
 SECONDS = 120
 
 
@@ -148,7 +156,7 @@ def alive(port: int) -> int:
         return 0
 
 
-SCRIPT = """
+SESSION = """
 import json, sys
 from pyspark.sql import SparkSession
 master, archive, lake, order = sys.argv[1:]
@@ -162,7 +170,10 @@ for key, value in conf.items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
 from dvcodec.spark import jobs, register
-
+"""
+SCRIPT = (
+    SESSION
+    + """
 def look(part):
     import importlib.util, sys, time
     time.sleep(1)  # so that both workers take part
@@ -198,17 +209,43 @@ jobs.positions(df.where("c = 4")).write.parquet(lake + "/position-deletes")
 found["paths"] = jobs.build_vectors(lake + "/position-deletes").count()
 print("FOUND " + json.dumps(found))
 """
+)
+DELETES = (
+    SESSION
+    + """
+spark.addArtifacts(archive, pyfile=True)
+register(spark)
+options, found = json.loads(order), {}
+for kind in ("delta", "iceberg", "paimon"):
+    table = lake + "/" + kind
+    keys = spark.range(0, 400, 9, 2)
+    found[kind] = [
+        (done.rows, done.committed)
+        for done in (
+            jobs.delete(spark, table, storage_options=options, **what)
+            for what in (
+                {"where": "id BETWEEN 100 AND 180 OR id IN (3, 5)", "evaluated_by": "workers"},
+                {"where": "sqrt(id) > 15 AND id % 5 = 1", "evaluated_by": "spark"},
+                {"keys": keys, "on": "id"},
+            )
+        )
+    ]
+print("FOUND " + json.dumps(found))
+"""
+)
 
 
-def run(cluster: Cluster, lake: Path, order: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run(
+    cluster: Cluster, lake: Path | str, order: str, environment: dict[str, str], script: str = SCRIPT
+) -> subprocess.CompletedProcess[str]:
     unwanted = ("PYTHONPATH", "PYSPARK_PYTHON", "SPARK_CONF_DIR")
     own = {name: value for name, value in os.environ.items() if name not in unwanted}
     # The driver imports the tree that is tested; its workers do not inherit that.
-    script = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})\n{SCRIPT}"
+    script = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r})\n{script}"
     arguments = [cluster.master, str(cluster.archive), str(lake), order]
     command = [sys.executable, "-c", script]
     if order == "submit":
-        job = lake / "job.py"
+        job = Path(lake, "job.py")
         job.write_text(SCRIPT)  # the driver finds dvcodec where it was shipped
         submit = str(Path(cluster.home) / "bin" / "spark-submit")
         command = [submit, "--master", cluster.master, "--py-files", str(cluster.archive), str(job)]
@@ -238,6 +275,28 @@ def test_shipped(cluster: Cluster, tmp_path: Path, order: str) -> None:
         assert found.pop("executors") == 2
         assert (found.pop("places"), found.pop("paths")) == (2, 2)
     assert found == {"read": 2, "audit": 2, "apply": 1800}
+
+
+def test_deletes_on_s3(cluster: Cluster, tmp_path: Path) -> None:
+    """Workers read the tables with dvcodec's own client, and the driver commits there."""
+    need(VERSITYGW.is_file(), "versitygw (make interop-servers)")
+    with versitygw() as server:
+        bucket = fresh(server)
+        make_iceberg(tmp_path / "iceberg", 400, 100, f"{bucket.url}/iceberg")
+        for kind in ("delta", "paimon"):
+            MAKERS[kind](tmp_path / kind, 400, 100)
+        bucket.upload(tmp_path)
+        done = run(cluster, bucket.url, json.dumps(bucket.options), {"PYSPARK_PYTHON": str(cluster.python)}, DELETES)
+        answer = next((line for line in done.stdout.splitlines() if line.startswith("FOUND ")), None)
+        assert answer is not None, done.stderr[-4000:]
+        left, counts = set(range(400)), []
+        for gone in ([3, 5, *range(100, 181)], range(226, 400, 5), range(0, 400, 9)):
+            counts.append([len(left.intersection(gone)), True])
+            left.difference_update(gone)
+        assert json.loads(answer.removeprefix("FOUND ")) == dict.fromkeys(("delta", "iceberg", "paimon"), counts)
+        for kind in ("delta", "iceberg", "paimon"):
+            table = open_table(f"{bucket.url}/{kind}", storage_options=bucket.options)
+            assert sorted(ids(table)) == sorted(left)
 
 
 def shim(folder: Path, text: str) -> Path:
