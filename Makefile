@@ -32,7 +32,7 @@ $(LOWEST)/.installed: pyproject.toml $(LOWEST_CONSTRAINTS)
 	$(LOWEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(LOWEST)/bin/python -m pip install --quiet --no-deps --editable .
 	$(LOWEST)/bin/python -m pip install --quiet --constraint $(LOWEST_CONSTRAINTS) \
-		'dvcodec[all,spark]' 'pyspark[connect]==4.0.0' --group test --group interop
+		'dvcodec[all,spark]' --group test --group spark --group interop
 	touch $@
 
 demo: $(VENV)/.demo ## build, delete, convert, verify and apply, on real Parquet files
@@ -177,7 +177,7 @@ pins: ## select new versions for the gate to install
 	test -e $(RELEASE)/.installed || $(MAKE) --no-print-directory CONSTRAINTS=/dev/null $(RELEASE)/.installed
 	$(COMPILE) pyproject.toml --universal --extra all --extra spark --group dev --group fuzz --group release \
 		--output-file constraints/ci.txt
-	echo 'pyspark==4.0.0' | $(COMPILE) pyproject.toml --universal --extra all --extra spark --group test --group interop --constraint - \
+	echo 'pyspark==4.0.0' | $(COMPILE) pyproject.toml --universal --extra all --extra spark --group test --group spark --group interop --constraint - \
 		--output-file constraints/spark-lowest.txt
 	$(COMPILE) pyproject.toml --resolution lowest-direct --extra all --group test --constraint constraints/lowest.in \
 		--output-file constraints/lowest.txt
