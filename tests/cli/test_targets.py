@@ -335,3 +335,13 @@ def test_pipe_is_read_like_a_file(tmp_path: Path) -> None:
         assert run("stats", "--json", f"/dev/fd/{reading}").json["total"]["cardinality"] == 5
     finally:
         os.close(reading)
+
+
+@needs_posix
+@pytest.mark.parametrize("command", ["verify", "inspect", "positions", "stats"])
+def test_a_pipe_by_its_name_is_refused(tmp_path: Path, command: str) -> None:
+    """Without a writer it would block."""
+    os.mkfifo(tmp_path / "pipe")
+    done = run(command, str(tmp_path / "pipe"))
+    assert done.code == 2
+    assert f"{tmp_path / 'pipe'}: Not a regular file" in done.err

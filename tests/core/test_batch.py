@@ -281,3 +281,17 @@ def test_java_writes_the_same_bytes(own_vectors: Path) -> None:
     assert batch.encode(*flat(sets)).to_list() == frames
     data, starts, sizes = joined(frames)
     assert not batch.survey(data, starts, sizes).errors
+
+
+def test_too_little_memory_for_a_batch_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: object) -> None:
+        raise MemoryError
+
+    one = ice.encode(RowSet([1]))
+    places = np.zeros(1, np.int64), np.full(1, len(one), np.int64)
+    for module in ("decode", "load"):
+        monkeypatch.setattr(sys.modules[f"dvcodec.core.batch.{module}"], "read_small", none_left)
+    with pytest.raises(LimitExceeded, match="enough for the vectors, found a failed allocation"):
+        batch.survey(one, *places)
+    with pytest.raises(LimitExceeded, match=r"^x: memory"):
+        batch.load(Cursor(one, source="x"), *places, allowed=(Magic.PORTABLE64,))

@@ -7,7 +7,7 @@ from pyroaring import BitMap, FrozenBitMap
 from dvcodec.core import bitmap as module
 from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, BitmapView, ContainerKind, ContainerMix
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import NotCanonical
+from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.core.roaring import walk
 from samples.bitmaps import EMPTY, Container, array, bitmap, bitset, runs, u16s
 
@@ -144,20 +144,19 @@ def test_loading_and_checking_refuse_in_the_same_words(container: Container, wha
     assert checked.value.what == what
 
 
-def test_a_refusal_that_the_checks_do_not_explain_is_still_a_decode_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_valid_bitmap_that_croaring_cannot_build_wants_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refusing:
         @staticmethod
         def deserialize(_: memoryview) -> FrozenBitMap:
-            raise ValueError("for reasons of its own")
+            raise ValueError("Could not deserialize bitmap")
 
     cursor = Cursor(b"??" + bitmap(array(1, [1])), source="x.bin", base=98)
     cursor.seek(2, "the bitmap")
     view = walk(cursor)
     monkeypatch.setattr(module, "FrozenBitMap", Refusing)
-    with pytest.raises(NotCanonical) as caught:
+    with pytest.raises(LimitExceeded, match="memory: expected enough for the bitmap, found Could not") as caught:
         view.load()
-    assert caught.value.what == "roaring bitmap: for reasons of its own"
-    assert (caught.value.source, caught.value.offset) == ("x.bin", 100)
+    assert caught.value.source == "x.bin"
 
 
 def test_words_of_other_kinds_are_never_taken_for_array_values() -> None:

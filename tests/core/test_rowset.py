@@ -256,6 +256,8 @@ def test_operators_agree_with_pythons_sets(first: frozenset[int], second: frozen
                 assert getattr(a, name)(theirs) == getattr(left, name)(right)
             for name in ("issubset", "issuperset", "isdisjoint"):
                 assert getattr(a, name)(theirs) is getattr(left, name)(right)
+        assert [set(rows) for rows in (set(left) | b, set(left) & b)] == [left | right, left & right]
+        assert [set(rows) for rows in (set(left) - b, set(left) ^ b)] == [left - right, left ^ right]
         assert (a == b) is (left == right)
         assert (a != b) is (left != right)
         assert (a == set(right)) is (set(right) == a) is (left == right)
@@ -267,6 +269,9 @@ def test_methods_take_several_sets_as_those_of_python_do(first: frozenset[int], 
     rows, forms = RowSet(first), [make(other) for make, other in zip(makers, others, strict=False)]
     assert list(rows.union(*forms)) == sorted(first.union(*others))
     assert list(rows.intersection(*forms)) == sorted(first.intersection(*others))
+    assert rows.issubset(*forms) is all(first <= other for other in others)
+    assert rows.issuperset(*forms) is all(first >= other for other in others)
+    assert rows.isdisjoint(*forms) is all(first.isdisjoint(other) for other in others)
     assert list(rows.difference(*forms)) == sorted(first.difference(*others))
     odd = set(first)
     for other in others:

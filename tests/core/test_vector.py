@@ -417,3 +417,24 @@ def test_bombs_are_answered_in_little_memory(bomb: str, answer: str) -> None:
         print(found.load().cardinality, "rows")
     """
     assert answer_limited(f"bomb = {bomb}", call) == answer
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "iceberg.decode(blob)",
+        "delta.decode(blob)",
+        "paimon.decode(blob)",
+        "batch.expand(many, starts, sizes)",
+    ],
+)
+def test_a_valid_vector_for_which_memory_is_short_is_not_called_corrupt(call: str) -> None:
+    setup = """
+        from dvcodec import delta, iceberg, paimon
+        from dvcodec.core import batch
+        blob = iceberg.encode(RowSet(np.arange(0, 40_000 << 16, 1 << 14)))
+        one = iceberg.encode(RowSet(np.arange(0, 30_000, 2)))
+        many, starts = one * 1000, np.arange(1000, dtype=np.int64) * len(one)
+        sizes = np.full(1000, len(one), np.int64)
+    """
+    assert answer_limited(setup, f"[{call} for i in range(8)]", megabytes=2) == "LimitExceeded"

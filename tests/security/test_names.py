@@ -7,11 +7,12 @@ import os
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli_runner import run
-from dvcodec import LimitExceeded, NotCanonical, Unsupported, UsageError, sniff
+from dvcodec import LimitExceeded, NotCanonical, RowSet, Unsupported, UsageError, delta, iceberg, paimon, sniff
 from dvcodec.io import Storage, open_source
 from dvcodec.io.allowed_locations import check_reach, check_step
 from dvcodec.io.opening import open_mapped
@@ -29,6 +30,14 @@ def test_a_name_that_no_file_can_have(name: str) -> None:
         with pytest.raises(UsageError, match="NUL character or a lone surrogate") as caught:
             opened(name)
         assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("kind", [iceberg, delta, paimon])
+def test_a_data_file_whose_name_no_metadata_can_have(kind: Any, tmp_path: Path) -> None:
+    """Lone surrogates are how Python spells names of bytes; what Java writes for them names another file."""
+    with pytest.raises(UsageError, match=r"^'a\\udcff': a data file whose name is not UTF-8$"):
+        kind.write_deletion_vectors(tmp_path / "x", {"é": RowSet([1]), "a\udcff": RowSet([2])})
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of bytes")

@@ -31,6 +31,8 @@ _SLICE = re.compile(r"^(?P<path>.+)@(?P<offset>\d+)(?::(?P<size>\d+))?$", re.DOT
 # File names of deletion vectors in Iceberg, Delta and Lance. Paimon's index files share their names with its hash
 # indexes.
 _VECTOR_FILE = re.compile(r"(\.puffin|/deletion_vector_[0-9a-f-]{36}\.bin|/_deletions/[^/]+\.(arrow|bin))$")
+_DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""What is open already, such as ``<(...)`` of a shell; other pipes are refused, as a pipe without a writer blocks."""
 _SMALLEST = 8
 """Bytes of the smallest vector: a bare bitmap without rows."""
 _SEGMENT_FILE = re.compile(r"\.zap$")
@@ -239,16 +241,12 @@ def _open_file(target: Target) -> Iterator[Source]:
     if target.path == "-":
         with open_source(sys.stdin.buffer.read(), name="<stdin>") as source:
             yield source
-    elif _is_pipe(target.path):  # such as <(...) of a shell
+    elif target.path.startswith(_DESCRIPTORS):
         with Path(target.path).open("rb") as file, open_source(file, name=target.path) as source:
             yield source
     else:
         with open_source(target.path, storage_options=storage()) as source:
             yield source
-
-
-def _is_pipe(path: str) -> bool:
-    return not is_url(path) and Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()
 
 
 @contextmanager

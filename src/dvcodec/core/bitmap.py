@@ -15,6 +15,7 @@ from pyroaring import FrozenBitMap
 
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.limits import too_little_memory
 
 __all__ = ["ARRAY_MAX", "BITSET_BYTES", "BitmapView", "ContainerKind", "ContainerMix", "Runs", "payload_sizes"]
 
@@ -170,6 +171,7 @@ class BitmapView:
 
         Raises:
             NotCanonical: see `check`.
+            LimitExceeded: there is too little memory for it.
         """
         if not len(self.keys):
             return FrozenBitMap()
@@ -178,7 +180,8 @@ class BitmapView:
         except ValueError as err:
             self._check_arrays()
             self._check_bitsets()
-            raise NotCanonical(f"roaring bitmap: {err}", source=self.source, offset=self.base) from err
+            # The bitmap is valid, so CRoaring could not allocate it: pyroaring raises the same error for both.
+            raise too_little_memory("the bitmap", self.source, err) from None
 
     def _fail(self, container: int, what: str, offset: int | None = None, **values: object) -> NotCanonical:
         """Build an error at `offset` in the data, by default at the container's payload."""

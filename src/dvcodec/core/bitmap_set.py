@@ -188,31 +188,37 @@ class BitmapSet:
         """
         return self._of({key: reduce(xor, maps) for key, maps in self._by_key(others)})
 
-    def issubset(self, other: Positions) -> bool:
-        """Return whether every position is in `other`.
+    def issubset(self, *others: Positions) -> bool:
+        """Return whether every position is in each of `others`.
 
         Raises:
             UsageError: see `union`.
         """
-        theirs = self._as_set(other).bitmaps
+        return all(self._is_in(self._as_set(other)) for other in others)
+
+    def issuperset(self, *others: Positions) -> bool:
+        """Return whether every position of each of `others` is in this set.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        return all(self._as_set(other).issubset(self) for other in others)
+
+    def isdisjoint(self, *others: Positions) -> bool:
+        """Return whether no position of this set is in any of `others`.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        return not any(self._meets(self._as_set(other)) for other in others)
+
+    def _is_in(self, other: BitmapSet) -> bool:
+        theirs = other.bitmaps
         return all(key in theirs and bitmap.issubset(theirs[key]) for key, bitmap in self._load().items())
 
-    def issuperset(self, other: Positions) -> bool:
-        """Return whether every position of `other` is in this set.
-
-        Raises:
-            UsageError: see `union`.
-        """
-        return self._as_set(other).issubset(self)
-
-    def isdisjoint(self, other: Positions) -> bool:
-        """Return whether no position is in both.
-
-        Raises:
-            UsageError: see `union`.
-        """
-        theirs = self._as_set(other).bitmaps
-        return not any(key in theirs and bitmap.intersect(theirs[key]) for key, bitmap in self._load().items())
+    def _meets(self, other: BitmapSet) -> bool:
+        theirs = other.bitmaps
+        return any(key in theirs and bitmap.intersect(theirs[key]) for key, bitmap in self._load().items())
 
     def _of(self, bitmaps: dict[int, FrozenBitMap]) -> Self:
         """Return the set of these bitmaps, with ascending keys; empty ones are dropped."""
@@ -240,6 +246,11 @@ class BitmapSet:
 
     def __xor__(self, other: Positions) -> Self:
         return self.symmetric_difference(other)
+
+    def __rsub__(self, other: Positions) -> Self:
+        return type(self)(other).difference(self)
+
+    __ror__, __rand__, __rxor__ = __or__, __and__, __xor__
 
     def __le__(self, other: Positions) -> bool:
         return self.issubset(other)

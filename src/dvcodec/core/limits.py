@@ -12,7 +12,7 @@ from dvcodec.core.errors import LimitExceeded, UsageError
 if TYPE_CHECKING:
     from dvcodec.core.cursor import Cursor
 
-__all__ = ["DEFAULT_LIMITS", "Budget", "Limits", "enough_memory"]
+__all__ = ["DEFAULT_LIMITS", "Budget", "Limits", "enough_memory", "too_little_memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,5 +138,10 @@ def enough_memory(what: str, source: str | None) -> Iterator[None]:
     try:
         yield
     except MemoryError as err:
-        reason = " ".join(str(err).split())[:120] or "a failed allocation"
-        raise LimitExceeded("memory", source=source, expected=f"enough for {what}", actual=reason) from None
+        raise too_little_memory(what, source, err) from None
+
+
+def too_little_memory(what: str, source: str | None, reason: Exception) -> LimitExceeded:
+    """Return the error for a failed allocation."""
+    actual = " ".join(str(reason).split())[:120] or "a failed allocation"
+    return LimitExceeded("memory", source=source, expected=f"enough for {what}", actual=actual)

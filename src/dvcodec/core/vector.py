@@ -19,7 +19,7 @@ from dvcodec.core.build import Pieces
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Truncated, UsageError
 from dvcodec.core.frame import MAGIC_BYTES, Frame, Magic
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, too_little_memory
 from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, VectorView
 from dvcodec.core.rowset import RowSet
 
@@ -62,6 +62,7 @@ class Vector:
 
         Raises:
             NotCanonical: see `BitmapView.check`.
+            LimitExceeded: see `BitmapView.load`.
         """
         return RowSet.from_bitmaps(self.view.load())
 
@@ -136,18 +137,25 @@ def walk(magic: Magic, cursor: Cursor, limits: Limits, *, max_key: int = MAX_DV_
 
     Raises:
         DecodeError: see `roaring64.walk64` and `roaring.walk`; or bytes follow the vector.
+        LimitExceeded: there is too little memory for its containers.
     """
-    if magic is Magic.PORTABLE64:
-        view = roaring64.walk64(cursor, limits=limits, max_key=max_key)
-    elif magic is Magic.NATIVE64:
-        view = _walk_native(cursor, limits)
-    else:
-        start = cursor.pos
-        bitmap = roaring.walk(cursor)
-        limits.check("max_cardinality", bitmap.cardinality, cursor, start)
-        view = VectorView(bitmap.data, ((0, bitmap),) if len(bitmap.keys) else (), 0)
+    try:
+        view = _walk(magic, cursor, limits, max_key)
+    except MemoryError as err:
+        raise too_little_memory("the containers", cursor.source, err) from None
     cursor.expect_end("the bitmap")
     return view
+
+
+def _walk(magic: Magic, cursor: Cursor, limits: Limits, max_key: int) -> VectorView:
+    if magic is Magic.PORTABLE64:
+        return roaring64.walk64(cursor, limits=limits, max_key=max_key)
+    if magic is Magic.NATIVE64:
+        return _walk_native(cursor, limits)
+    start = cursor.pos
+    bitmap = roaring.walk(cursor)
+    limits.check("max_cardinality", bitmap.cardinality, cursor, start)
+    return VectorView(bitmap.data, ((0, bitmap),) if len(bitmap.keys) else (), 0)
 
 
 def _walk_native(cursor: Cursor, limits: Limits) -> VectorView:

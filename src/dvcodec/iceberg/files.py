@@ -24,7 +24,7 @@ from dvcodec.iceberg.vectors import MAGICS, encode
 from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_source, read_window, target_name
 from dvcodec.io.allowed_locations import check_reach, protocols
 from dvcodec.io.coalesce import coalesce
-from dvcodec.io.file_key import file_key, file_keys, log_united
+from dvcodec.io.file_key import check_data_file, file_key, file_keys, log_united
 from dvcodec.io.frames import read_frame
 from dvcodec.puffin import (
     CREATED_BY,
@@ -35,7 +35,6 @@ from dvcodec.puffin import (
     PuffinWriter,
     open_puffin,
 )
-from dvcodec.puffin.payload import encodable
 from dvcodec.puffin.uniform_footer import UniformBlobs
 
 __all__ = ["DEFAULT_CREATED_BY", "load", "read_deletion_vectors", "write_deletion_vectors", "write_stored_vectors"]
@@ -220,8 +219,8 @@ def write_stored_vectors(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: a frame without a data file, or two frames for one data file in any spelling (nothing is written
-            then).
+        UsageError: a frame without a data file or with one whose name is not UTF-8, or two frames for one data file in
+            any spelling (nothing is written then).
         OSError: the file cannot be written (an existing file is kept).
     """
     items = iter(vectors)
@@ -234,7 +233,8 @@ def write_stored_vectors(
         for path, cardinality, blob in chain([first], items):
             if path is None:
                 raise UsageError("a Puffin file needs the data file of every vector")
-            key = file_key(encodable(path))
+            check_data_file(path)
+            key = file_key(path)
             if key in seen:
                 other = "" if seen[key] == path else f", also spelled {seen[key]!r}"
                 raise UsageError(f"two vectors for the data file {path!r}{other}: merge them first")

@@ -22,6 +22,7 @@ __all__ = [
     "ROOTED",
     "ROOTED_SCHEMES",
     "SAME_SCHEMES",
+    "check_data_file",
     "decoded_key",
     "file_key",
     "file_keys",
@@ -55,6 +56,19 @@ _SLASHES = re.compile(r"/{2,}")
 _MALFORMED = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
 Name = TypeVar("Name", bound="str | None")
+
+
+def check_data_file(name: str | None) -> None:
+    """Check that metadata, which is UTF-8, can name a data file so.
+
+    Raises:
+        UsageError: the name has a lone surrogate.
+    """
+    if name is not None and not name.isascii():
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{name!a:.200}: a data file whose name is not UTF-8") from None
 
 
 def file_key(path: str) -> str:

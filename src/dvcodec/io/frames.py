@@ -19,6 +19,7 @@ from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated, 
 from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
+from dvcodec.io.file_key import check_data_file
 from dvcodec.io.opening import open_source
 from dvcodec.io.sink import Sink
 from dvcodec.io.source import Source, SourceTarget, read_window
@@ -172,12 +173,13 @@ def write_frames(
         For each frame: data file, cardinality (rows), offset of its length field (bytes), size (bytes).
 
     Raises:
-        UsageError: the file would be larger than 2**31 - 1 bytes.
+        UsageError: the file would be larger than 2**31 - 1 bytes, or a data file has a name that is not UTF-8.
         OSError: the file cannot be written.
     """
     out.write(bytes([VERSION]))
     written = []
     for stored in frames:
+        check_data_file(stored.data_file)
         offset = out.write(stored.data)
         if out.position > MAX_FILE_BYTES:
             raise UsageError(f"{out.name}: larger than {MAX_FILE_BYTES} bytes; write several files")

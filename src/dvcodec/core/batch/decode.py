@@ -17,7 +17,7 @@ from dvcodec.core.errors import ChecksumMismatch, DecodeError, LimitExceeded
 from dvcodec.core.frame import CRC_BYTES, FRAME_OVERHEAD, LENGTH_BYTES, UNCOUNTED, Magic
 from dvcodec.core.gather_scatter import u32
 from dvcodec.core.heads import MIN_BITMAP
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.ragged import Flags, Index, offsets_of, spread
 from dvcodec.core.roaring64 import MAX_DV_KEY
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS
@@ -115,6 +115,7 @@ def checksums(view: memoryview, starts: Index, sizes: Index) -> Flags:
     return ok
 
 
+@enough_memory("the vectors", None)
 def survey(
     data: BytesLike,
     starts: Index,
@@ -139,6 +140,7 @@ def survey(
         verify_checksum: False skips the CRCs; `crc_ok` is all True then.
 
     Raises:
+        LimitExceeded: there is too little memory for the vectors.
         UsageError: `data` is not a contiguous buffer.
     """
     window = Cursor(data)
@@ -200,6 +202,7 @@ def read_one(
     return vector.read(frame, allowed, expected, limits, verify_checksum=verify_checksum)
 
 
+@enough_memory("the positions", None)
 def expand(
     data: BytesLike,
     starts: Index,
@@ -225,7 +228,7 @@ def expand(
 
     Raises:
         DecodeError: a vector is corrupt; the error is that of the first one.
-        LimitExceeded: more than `max_rows` rows.
+        LimitExceeded: more than `max_rows` rows, or too little memory for them.
         UsageError: `data` is not a contiguous buffer.
     """
     window = Cursor(data)

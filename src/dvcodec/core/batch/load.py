@@ -10,7 +10,7 @@ from dvcodec.core.batch.decode import checksums, read_one, read_small
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.core.holders import Stored
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.ragged import Index
 from dvcodec.core.rowset import RowSet
 
@@ -50,7 +50,8 @@ def load(
     for first in range(0, len(starts), _VECTORS):
         some = slice(first, first + _VECTORS)
         expected = None if cardinalities is None else cardinalities[some]
-        rows += _load(window, starts[some], sizes[some], allowed, expected, limits, verify_checksum)
+        with enough_memory("the vectors", window.source):
+            rows += _load(window, starts[some], sizes[some], allowed, expected, limits, verify_checksum)
     return rows
 
 
