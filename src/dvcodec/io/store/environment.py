@@ -83,8 +83,7 @@ def complete(scheme: str, options: StoreOptions, values: dict[str, Any]) -> Any:
     if options.endpoint is None and any(os.environ.get(name) == "" for name in _ENDPOINTS["s3"]):
         named = next(filter(None, map(_variable, _ENDPOINTS["s3"])), None)
         region = _get(values, "region") or next(filter(None, map(_variable, _REGIONS)), "us-east-1")
-        if not {_ENDPOINT_OF_S3, "aws_endpoint"} & values.keys():
-            values[_ENDPOINT_OF_S3] = named or f"https://s3.{region}.amazonaws.com"
+        values.setdefault(_ENDPOINT_OF_S3, named or f"https://s3.{region}.amazonaws.com")
     return provider
 
 
