@@ -303,12 +303,15 @@ class TestLogins:
         with pytest.raises(MissingExtra, match=r"^boto3 is needed here .*'dvcodec\[aws\]'"):
             open_store("s3://lake/k", {"profile": "p1"})
 
-    @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN"])
+    @pytest.mark.parametrize(
+        "variables", [{}, {"AWS_ENDPOINT_URL": ""}, {"AWS_SESSION_TOKEN": ""}, OTHER], ids=["", "url", "token", "pair"]
+    )
     def test_a_profile_without_keys_and_login(
-        self, server: Recorder, credentials: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+        self, server: Recorder, credentials: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
     ) -> None:
-        """It has the endpoint alone, and its keys are those of the options."""
-        monkeypatch.setenv(variable, "")
+        """It has the endpoint alone, and its keys are those of the options, without another's token."""
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
         credentials.write_text(f"[p1]\nregion = x\nendpoint_url = {server.url}/\n")
         read(PAIR | {"profile": "p1"})
         assert server.seen == [("OPTION", None)]

@@ -242,8 +242,8 @@ def _profile(options: StoreOptions, values: dict[str, Any]) -> Any:
         keys = (f"aws_{_KEY}", f"aws_{_SECRET}", "aws_session_token")
         values |= {key: settings[key] for key in keys if key in settings}
         return _pair(values)
-    if not _LOGINS & set(settings):
-        return None
+    if not _LOGINS & set(settings):  # then keys in the options count
+        return _pair(values) if _check_halves(values) else None
     try:
         import boto3  # noqa: PLC0415  (extra "aws")
         from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415
