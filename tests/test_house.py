@@ -31,8 +31,11 @@ def project() -> dict[str, Any]:
 def pins(name: str) -> dict[str, set[str]]:
     """Versions of each package (normalised) in a file of constraints."""
     found: dict[str, set[str]] = {}
-    for line in (ROOT / "constraints" / name).read_text().splitlines():
-        if not line.startswith("#"):
+    text = re.sub(r"^#.*\n", "", (ROOT / "constraints" / name).read_text(), flags=re.MULTILINE)
+    for pin in text.replace(" \\\n", "").splitlines():
+        if pin:
+            line, *hashes = re.split(r" +--hash=sha256:(?=[0-9a-f]{64}\b)", pin)
+            assert hashes, f"{name}: {line}: pip takes any file of that name, without a hash"
             match = PIN.match(line)
             assert match, f"{name}: {line}: pip takes only an exact version here, without extras"
             found.setdefault(match[1].lower().replace("_", "-").replace(".", "-"), set()).add(match[2])

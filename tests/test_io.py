@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -26,7 +27,18 @@ from hypothesis import strategies as st
 
 from battery import name_of
 from dvcodec import MissingExtra, Truncated, UsageError
-from dvcodec.io import Source, Storage, is_url, open_sink, open_source, read_window, remove, target_name
+from dvcodec.io import (
+    RandomAccess,
+    SinkFile,
+    Source,
+    Storage,
+    is_url,
+    open_sink,
+    open_source,
+    read_window,
+    remove,
+    target_name,
+)
 
 DATA = bytes(range(256)) * 4
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions, links and devices")
@@ -830,6 +842,44 @@ with open_source({file.as_uri()!r}) as source:
 assert dvcodec.iceberg.decode(dvcodec.iceberg.encode(dvcodec.RowSet([1, 2]))) == {{1, 2}}
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# ---------------------------------------------------------------------- as files of other libraries
+
+
+def test_a_source_as_a_file(file: Path) -> None:
+    """As pyarrow and zipfile read it; closing it leaves the source open."""
+    pa = pytest.importorskip("pyarrow")
+    with open_source(file) as source:
+        opened = RandomAccess(source)
+        assert (opened.seek(10), opened.read(4), opened.tell()) == (10, DATA[10:14], 14)
+        assert (opened.seek(-4, os.SEEK_CUR), opened.seek(-4, os.SEEK_END), opened.read()) == (10, 1020, DATA[-4:])
+        assert opened.read(5) == b""
+        assert opened.read(-1) == b""
+        with pa.PythonFile(opened) as wrapped:  # the mode is what the file says of itself
+            assert (wrapped.readable(), wrapped.writable(), wrapped.seekable()) == (True, False, True)
+            assert wrapped.read_at(4, 100) == DATA[100:104]
+        assert opened.closed
+        assert bytes(source.read(0, 4)) == DATA[:4]
+        opened.flush()
+
+
+def test_a_source_as_an_archive() -> None:
+    with zipfile.ZipFile(written := io.BytesIO(), "w") as archive:
+        archive.writestr("a", DATA)
+    with open_source(written) as source, zipfile.ZipFile(cast("BinaryIO", RandomAccess(source))) as archive:
+        assert archive.read("a") == DATA
+
+
+def test_a_sink_as_a_file(tmp_path: Path) -> None:
+    """Buffered, as libraries do; closing it does not end the file."""
+    with open_sink(tmp_path / "out") as sink:
+        with io.BufferedWriter(SinkFile(sink)) as opened:
+            assert opened.writable()
+            opened.write(DATA)
+            assert opened.tell() == len(DATA)
+        sink.write(b"more")
+    assert (tmp_path / "out").read_bytes() == DATA + b"more"
 
 
 # ---------------------------------------------------------------------- one file, opened once

@@ -7,8 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from inspect import getdoc
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -20,6 +23,7 @@ from cli_runner import (
     VECTORS,
     ZAP_COMMANDS,
     A,
+    Result,
     delta_file,
     flipped,
     in_terminal,
@@ -27,7 +31,8 @@ from cli_runner import (
     run,
     spawn,
 )
-from dvcodec import RowSet, iceberg
+from dvcodec import RowSet, cli, iceberg
+from dvcodec.cli import app
 from dvcodec.cli.app import COMMANDS as TABLE
 from dvcodec.cli.app import build
 
@@ -576,3 +581,108 @@ def test_progress_bar_stays_out_of_the_output(command: str, puffin: Path, tmp_pa
 
 def test_vectors_of_the_tests_are_what_they_say(puffin: Path) -> None:
     assert iceberg.read_deletion_vectors(puffin) == VECTORS
+
+
+# ---------------------------------------------------------------------------------------------------- its own process
+
+
+class TestInProcess:
+    """What happens to the streams and signals of a process, seen from within."""
+
+    def test_an_interrupt(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupted(_: list[str]) -> int:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(cli, "_run", interrupted)
+        assert run("verify", "x") == Result(130, b"", "")
+
+    def test_an_abort_of_typer(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is the Ctrl-C that typer has seen."""
+
+        def aborted(*_: object, **__: object) -> None:
+            raise typer.Abort
+
+        monkeypatch.setattr(app, "build", lambda _: aborted)
+        assert run("verify", "x").code == 130
+
+    @pytest.mark.parametrize("error", [RuntimeError("of ours"), ImportError("x", name="numpy")], ids=repr)
+    def test_errors_of_the_program_are_not_hidden(self, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+        def fail(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(app, "build", fail)
+        with pytest.raises(type(error), match=str(error)):
+            run("verify", "x")
+
+    def test_an_exit_of_a_command(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(app, "build", lambda _: lambda *_, **__: sys.exit(7))
+        assert run("verify", "x").code == 7
+
+    @pytest.mark.parametrize("how", ["raised", "by typer"])
+    def test_a_reader_that_went_away(self, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+        """`| head` is no failure, and nothing is said of it."""
+        silenced: list[bool] = []
+
+        error: BaseException = BrokenPipeError()
+        if how == "by typer":
+            error = SystemExit(1)
+            error.__context__ = BrokenPipeError()
+
+        def fail(*_: object, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(app, "build", lambda _: fail)
+        monkeypatch.setattr(cli, "_silence", lambda: silenced.append(True))
+        assert run("verify", "x") == Result(0, b"", "")
+        assert silenced
+
+    def test_output_that_cannot_be_written(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def full() -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(cli, "_silence", lambda: None)
+        monkeypatch.setattr(cli, "_run", lambda _: 0)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", SimpleNamespace(flush=full))
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+        assert ended.value.code == 2
+        assert capsys.readouterr() == ("", "dvcodec: standard output: No space left on device\n")
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+    @pytest.mark.parametrize(("number", "ends"), [(signal.SIGINT, [130]), (signal.SIGUSR1, [])])
+    def test_a_signal_ends_it_after_a_while(
+        self, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, ends: list[int]
+    ) -> None:
+        """Ctrl-C does, although Python would wait for its threads; other signals do not."""
+        slept: list[float] = []
+        ended: list[int] = []
+        threads: list[threading.Thread] = []
+        start = threading.Thread.start
+
+        def noted(thread: threading.Thread) -> None:
+            threads.append(thread)
+            start(thread)
+
+        monkeypatch.setattr("time.sleep", slept.append)
+        monkeypatch.setattr("os._exit", ended.append)
+        monkeypatch.setattr(threading.Thread, "start", noted)
+        before = signal.signal(number, lambda *_: None)
+        try:
+            with cli._ended_by_interrupt():
+                signal.raise_signal(number)
+                if ends:
+                    threads[0].join(10)
+        finally:
+            signal.signal(number, before)
+        threads[0].join(10)
+        assert not threads[0].is_alive(), "it ends with the command"
+        assert (ended, slept) == (ends, [2.0] * len(ends))
+        assert signal.set_wakeup_fd(-1) == -1, "as it was before"
+
+    def test_other_threads_leave_signals_alone(self) -> None:
+        """A wakeup descriptor is the main thread's: whoever calls the program from another has no watch."""
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(run, "--version").result().code == 0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cli_runner import run
 from dvcodec import RowSet, lance, paimon
+from samples.lance import Seg, message, sequence_bytes
 
 ROWS = {"data-1.parquet": RowSet([1, 2, 3]), "data-2.parquet": RowSet([7])}
 
@@ -114,3 +117,97 @@ def test_version_that_is_not_there(vectors: Path) -> None:
     result = run("manifest", vectors / "lance" / "array", "--version", "9")
     assert result.code == 2
     assert "no version 9" in result.complaint
+
+
+def test_partitions_and_external_files(table: Path, tmp_path: Path) -> None:
+    """An entry that removes a file says so; a file elsewhere is shown by its path."""
+    entry, hashes = paimon.read_index_manifest(table)
+    outside, partition = str(tmp_path / "elsewhere" / entry.file_name), bytes(range(12))
+    entries = [
+        replace(entry, external_path=outside, partition=partition),
+        replace(hashes, kind="DELETE", file_name="gone", row_count=9),
+    ]
+    paimon.write_index_manifest(other := tmp_path / "manifest" / "index-manifest-2", entries)
+    shown = run("manifest", other)
+    assert shown.code == 0
+    for said in (outside, "HASH (DELETE)", partition.hex()):
+        assert said in shown.out
+
+
+def test_counts_that_disagree(table: Path) -> None:
+    entry, hashes = paimon.read_index_manifest(table)
+    paimon.write_index_manifest(table, [replace(entry, row_count=5), hashes])
+    result = run("manifest", table, "--check", "--json")
+    assert result.code == 1
+    (found,) = result.json["findings"]
+    assert (found["name"], found["expected"], found["actual"]) == ("row-count", "2 (vectors)", "5")
+
+
+def test_a_hash_index_that_is_no_multiple_of_four(table: Path) -> None:
+    (table.parents[1] / "index" / "hashes").write_bytes(b"\0\0\0\1\0\0\0\2\0")
+    (found,) = run("manifest", table, "--check", "--json").json["findings"]
+    assert (found["name"], found["subject"]) == ("index-file", "hashes")
+
+
+def test_a_manifest_without_vectors(tmp_path: Path) -> None:
+    (tmp_path / "manifest").mkdir()
+    path = tmp_path / "manifest" / "index-manifest-1"
+    paimon.write_index_manifest(path, [])
+    shown = run("manifest", path, "--check")
+    assert (shown.code, shown.err) == (0, "")
+    assert "no index files, no vectors, all valid" in shown.out
+    assert "data file" not in shown.out
+
+
+class TestLanceSequences:
+    """Of fragments that hold them in the manifest."""
+
+    VERSIONS: bytes = message(
+        "VersionSequence", runs=[message("VersionRun", span=Seg("range", 0, 4).message(), version=6)]
+    ).SerializeToString()
+
+    @staticmethod
+    def written(tmp_path: Path, **sequences: bytes) -> Path:
+        """A manifest of one fragment of four rows."""
+        (tmp_path / "_versions").mkdir()
+        fragment = message("DataFragment", id=5, physical_rows=4, **sequences)
+        flags = 2 if "row_ids" in sequences else 0
+        manifest = message("Manifest", fragments=[fragment], version=3, next_row_id=4, reader_flags=flags)
+        body = manifest.SerializeToString()
+        path = tmp_path / "_versions" / "3.manifest"
+        path.write_bytes(struct.pack("<I", len(body)) + body + struct.pack("<qhh4s", 0, 0, 2, b"LANC"))
+        return path
+
+    def test_without_any(self, tmp_path: Path) -> None:
+        result = run("manifest", self.written(tmp_path), "--check")
+        assert result.code == 0
+        assert "Lance manifest, version 3, 1 fragment, no stable row ids\n" in result.out
+        assert "1 fragment, all valid" in result.out
+        assert run("manifest", tmp_path, "--json").json["fragments"][0]["row_ids"] is None
+
+    def test_of_ids_and_versions(self, tmp_path: Path) -> None:
+        ids = sequence_bytes([Seg("range", 0, 4)])
+        path = self.written(tmp_path, row_ids=ids, created=self.VERSIONS, updated=self.VERSIONS)
+        result = run("manifest", path, "--check")
+        assert result.code == 0
+        assert "0 .. 3" in result.out
+
+    def test_of_ids_that_cannot_be_read(self, tmp_path: Path) -> None:
+        """They are shown as what is wrong with them, and the check fails."""
+        path = self.written(tmp_path, row_ids=b"\x0a\xff")
+        shown = run("manifest", path, "--json")
+        (fragment,) = shown.json["fragments"]
+        assert shown.code == 0
+        assert fragment["row_ids"].keys() == {"error"}
+        assert fragment["row_ids"]["error"] in " ".join(run("manifest", path).out.split())
+        result = run("manifest", path, "--check")
+        assert result.code == 1
+        assert "FAIL  sequence: fragment 5" in result.out
+
+    @pytest.mark.parametrize("name", ["created", "updated"])
+    def test_of_versions_that_cannot_be_read(self, tmp_path: Path, name: str) -> None:
+        """The command does not show them: only the check reads them."""
+        path = self.written(tmp_path, **{name: self.VERSIONS[:-3]})
+        assert run("manifest", path).code == 0
+        (found,) = run("manifest", path, "--check", "--json").json["findings"]
+        assert (found["name"], found["status"]) == ("sequence", "fail")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from io import BytesIO, TextIOWrapper
+from io import BytesIO, StringIO, TextIOWrapper
 
 import pytest
 
@@ -40,3 +40,11 @@ def test_streams_of_any_encoding(text: str, encoding: str, written: bytes, monke
     speak_any_encoding()
     print(text, end="", flush=True)
     assert raw.getvalue() == written
+
+
+def test_other_errors_and_streams_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that is no file is written as it is; bytes that are no text are no character to replace."""
+    monkeypatch.setattr(sys, "stdout", StringIO())
+    speak_any_encoding()
+    with pytest.raises(UnicodeDecodeError, match="invalid start byte"):
+        b"\xff".decode("utf-8", "dvcodec")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -455,6 +456,8 @@ def test_arrow_arrays_of_any_library_are_positions() -> None:
     for positions in (pa.array([5, 1], pa.uint8()), pa.chunked_array([[5], [1]]), polars.Series([5, 1])):
         assert RowSet.from_arrow(positions) == {1, 5}
     assert RowSet.from_arrow(RowSet([1, 2**40]).to_arrow()) == {1, 2**40}
+    bare = SimpleNamespace(__arrow_c_array__=pa.array([5, 1]).__arrow_c_array__)  # all that nanoarrow's have
+    assert RowSet.from_arrow(bare) == {1, 5}
     for wrong in ([5, 1], pa.array([1, None]), pa.array([-1]), pa.array(["a"]), pa.array([True])):
         with pytest.raises(UsageError):
             RowSet.from_arrow(wrong)
@@ -681,3 +684,13 @@ def test_hazard_a_megabyte_that_holds_every_32_bit_position_is_never_expanded(qu
         megabytes=50,
     )
     assert output == f"{answer!r}\n"
+
+
+def test_positions_beyond_int64_are_not_given_as_int64() -> None:
+    """They are rows of a set all the same."""
+    rows = RowSet(np.arange(2**63 - 2, 2**63 + 2, dtype=np.uint64))
+    assert (len(rows), 2**63 in rows) == (4, True)
+    for call in (lambda: list(rows.chunks()), rows.to_numpy, rows.to_arrow):
+        with pytest.raises(UsageError, match=f"position {2**63 + 1} does not fit int64"):
+            call()
+    assert [part.tolist() for part in (rows - [2**63, 2**63 + 1]).chunks()] == [[2**63 - 2, 2**63 - 1]]

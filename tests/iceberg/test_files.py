@@ -246,6 +246,13 @@ def test_stored_vectors_are_written_as_they_are() -> None:
         assert reader.footer.properties == {"created-by": "me"}
 
 
+def test_a_vector_without_its_data_file_is_not_written(tmp_path: Path) -> None:
+    blob = iceberg.encode(RowSet([1]))
+    with pytest.raises(UsageError, match="needs the data file of every vector"):
+        iceberg.write_stored_vectors(tmp_path / "x.puffin", [StoredFrame("a", 1, blob), StoredFrame(None, 1, blob)])
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(("first", "second"), [("a", "a"), ("s3://x", "s3a://x")])
 def test_two_vectors_for_one_data_file_are_not_written(first: str, second: str, tmp_path: Path) -> None:
     blob = iceberg.encode(RowSet([1]))

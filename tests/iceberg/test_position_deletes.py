@@ -95,6 +95,12 @@ def test_record_batch_and_its_slice_are_read() -> None:
     assert vectors_from_arrow(encoded.slice(1, 2)) == {"a": RowSet([1]), "b": RowSet([3])}
 
 
+def test_batches_without_rows_are_passed_over() -> None:
+    batch = columns().to_batches()[0]
+    assert vectors_from_arrow([batch.slice(0, 0), batch, batch.slice(5)]) == EXPECTED
+    assert vectors_from_arrow(batch.slice(0, 0)) == {}
+
+
 def test_dictionary_with_a_path_twice_is_read() -> None:
     paths = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.uint8()), pa.array(["a", "b", "a"]))
     assert vectors_from_arrow(columns(paths, [1, 2, 3])) == {"a": RowSet([1, 3]), "b": RowSet([2])}
@@ -134,6 +140,13 @@ def test_path_that_is_not_utf8_is_a_usage_error() -> None:
     for column in (paths, pa.DictionaryArray.from_arrays(pa.array([0]), paths)):
         with pytest.raises(UsageError, match="not valid UTF-8"):
             vectors_from_arrow(columns(column, [1]))
+
+
+def test_column_name_that_is_not_utf8_is_a_usage_error() -> None:
+    schema = pa.schema([pa.field(b"pos\xff", pa.int64()), pa.field("file_path", pa.string())])
+    batch = pa.RecordBatch.from_arrays([pa.array([1]), pa.array(["a"])], schema=schema)
+    with pytest.raises(UsageError, match="a column has a name that is not valid UTF-8"):
+        vectors_from_arrow(batch)
 
 
 @pytest.mark.parametrize("code", [1, -1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,9 +14,10 @@ import pytest
 
 import dvcodec
 from cli_runner import run
-from dvcodec.core.errors import UsageError
+from dvcodec.core.errors import MissingExtra, UsageError
 from dvcodec.io import Storage, open_sink
-from dvcodec.io.store import StoreError, open_store
+from dvcodec.io.store import StoreError, StoreOptions, open_store
+from dvcodec.io.store.environment import complete
 from lake.servers import NOWHERE
 
 pytest.importorskip("obstore")
@@ -237,3 +240,78 @@ def test_options_of_other_file_systems_keep_their_types() -> None:
     with pytest.raises((StoreError, UsageError)) as failed:
         open_store("ftp://127.0.0.1:1/x", {"timeout": 1})
     assert "Connection refused" in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "variables", "endpoint"),
+    [
+        ({}, {"AWS_ENDPOINT_URL": ""}, "https://s3.us-east-1.amazonaws.com"),
+        ({}, {"AWS_ENDPOINT_URL": "", "AWS_REGION": "eu-central-1"}, "https://s3.eu-central-1.amazonaws.com"),
+        ({"aws_region": "x"}, {"AWS_ENDPOINT": "", "AWS_REGION": "y"}, "https://s3.x.amazonaws.com"),
+        ({}, {"AWS_ENDPOINT_URL_S3": "", "AWS_ENDPOINT_URL": NOWHERE}, NOWHERE),
+        ({"endpoint": "http://given"}, {"AWS_ENDPOINT_URL": ""}, None),
+        ({}, {"AWS_ENDPOINT_URL": NOWHERE}, None),
+    ],
+)
+def test_an_empty_endpoint_is_none(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], variables: dict[str, str], endpoint: str | None
+) -> None:
+    """Amazon's own, or that of another variable; where obstore reads the variables rightly, it is left to them."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    options = StoreOptions.of(PAIR | given)
+    values = dict(options.values)
+    assert complete("s3", options, values) is None
+    assert values.get("aws_endpoint_url_s3") == endpoint
+
+
+def test_the_endpoint_of_the_other_variable(server: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    read(PAIR)
+    assert server.seen == [("OPTION", None)]
+
+
+@pytest.mark.parametrize("named", ["option", "variable"])
+def test_a_profile_that_is_nowhere(credentials: Path, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    credentials.write_text(PROFILE)
+    monkeypatch.setenv("AWS_PROFILE", "none" if named == "variable" else "p1")
+    with pytest.raises(UsageError, match=r"^AWS profile 'none' is neither in .*no-config nor in .*credentials$"):
+        open_store("s3://lake/k", {"profile": "none"} if named == "option" else {})
+
+
+class TestLogins:
+    """Profiles of which boto3 makes keys."""
+
+    def test_keys_of_a_program(self, server: Recorder, credentials: Path, tmp_path: Path) -> None:
+        pytest.importorskip("boto3")
+        made = {"Version": 1, "AccessKeyId": "MADE", "SecretAccessKey": "s", "SessionToken": "T"}
+        (tmp_path / "keys.py").write_text(f"print({json.dumps(made)!r})")
+        credentials.write_text(f"[p1]\ncredential_process = {sys.executable} {tmp_path / 'keys.py'}\n")
+        read({"profile": "p1", "endpoint": server.url, "aws_region": "x"})
+        assert server.seen == [("MADE", "T")]
+
+    def test_a_login_that_fails(self, credentials: Path) -> None:
+        pytest.importorskip("boto3")
+        credentials.write_text("[p1]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = none\n")
+        with pytest.raises(UsageError, match=r"^AWS profile 'p1': The source_profile .none. referenced in"):
+            open_store("s3://lake/k", {"profile": "p1"})
+
+    def test_without_boto3(self, credentials: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        credentials.write_text("[p1]\nsso_session = x\n")
+        monkeypatch.setitem(sys.modules, "boto3", None)
+        with pytest.raises(MissingExtra, match=r"^boto3 is needed here .*'dvcodec\[aws\]'"):
+            open_store("s3://lake/k", {"profile": "p1"})
+
+    @pytest.mark.parametrize(
+        "variables", [{}, {"AWS_ENDPOINT_URL": ""}, {"AWS_SESSION_TOKEN": ""}, OTHER], ids=["", "url", "token", "pair"]
+    )
+    def test_a_profile_without_keys_and_login(
+        self, server: Recorder, credentials: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+    ) -> None:
+        """It has the endpoint alone, and its keys are those of the options, without another's token."""
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        credentials.write_text(f"[p1]\nregion = x\nendpoint_url = {server.url}/\n")
+        read(PAIR | {"profile": "p1"})
+        assert server.seen == [("OPTION", None)]

@@ -238,6 +238,13 @@ def test_compaction_makes_sorted_forms_of_an_array_that_lost_its_descents() -> N
     assert isinstance(rechunk([masked], [2])[0].segments[0], RangeWithBitmap)
 
 
+def test_only_ranges_without_steps_may_be_of_any_length() -> None:
+    assert RowIdSequence.from_values(range(2**62)).count == 2**62
+    with pytest.raises(UsageError, match=r"range\(0, 4611686018427387904, 2\) is too long: only a range with step 1"):
+        RowIdSequence.from_values(range(0, 2**62, 2))
+    assert RowIdSequence.from_values(range(8, 0, -2)).to_numpy().tolist() == [8, 6, 4, 2]
+
+
 @pytest.mark.parametrize(("offset", "length"), [(-1, 2), (0, -1), (9, 3), (0, 11), (11, 0)])
 def test_slice_of_rows_that_are_not_there(offset: int, length: int) -> None:
     with pytest.raises(UsageError):

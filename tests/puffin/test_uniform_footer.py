@@ -113,6 +113,8 @@ def test_other_blobs_alike(
         [blob(i, properties={}) for i in range(3)],
         [blob(0), blob(1, properties={"cardinality": "1", "referenced-data-file": "x"})],
         [blob(0), blob(1, properties={"a": 'say "hello"'})],
+        [blob(0), blob(1, properties={})],
+        [blob(0, properties={"a" * 200: "b"}), blob(1, properties={"c": "b"})],
         [blob(0), blob(1, offset=-4)],
         [blob(0), blob(1, length=2**63 - 1)],
         [blob(0, properties={"a": "}}"}), blob(1, properties={"a": "}}"})],

@@ -9,7 +9,8 @@ from typing import Any
 from samples.avro import zigzag
 
 Tree = dict[int, tuple[int, Any]]
-"""Field number -> type and value of each field of a struct; a list is its items' type, and the items."""
+"""Field number -> type and value of each field of a struct; a list is its items' type, and the items; a
+map the two types, and the pairs."""
 ROW_GROUPS, COLUMNS, META_DATA, CRYPTO, STATISTICS = 4, 1, 3, 8, 12
 
 
@@ -21,6 +22,11 @@ def altered(data: bytes, change: Callable[[list[Tree]], object]) -> bytes:
     change(groups[0][COLUMNS][1][1])
     body = _write(12, footer)
     return data[: -8 - size] + body + struct.pack("<I", len(body)) + b"PAR1"
+
+
+def footer(tree: Tree) -> bytes:
+    """The bytes of a footer, without its length and magic."""
+    return _write(12, tree)
 
 
 def _varint(value: int) -> bytes:
@@ -81,7 +87,12 @@ def _write(kind: int, value: Any) -> bytes:
         return bytes(value)
     if kind == 8:
         return _varint(len(value)) + bytes(value)
-    if kind == 9:
+    if kind == 11:
+        kinds, pairs = value
+        items = [(3 if one in (1, 2) else one, item) for pair in pairs for one, item in zip(kinds, pair, strict=True)]
+        head = bytes([kinds[0] << 4 | kinds[1]]) if pairs else b""
+        return _varint(len(pairs)) + head + b"".join(_write(one, item) for one, item in items)
+    if kind in (9, 10):
         inner, items = value
         head = bytes([len(items) << 4 | inner]) if len(items) < 15 else bytes([0xF0 | inner]) + _varint(len(items))
         return head + b"".join(_write(3 if inner in (1, 2) else inner, item) for item in items)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import random
 import signal
@@ -9,6 +11,8 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,6 +21,7 @@ from pyarrow import orc
 from dvcodec import DecodeError, LimitExceeded, NotCanonical
 from dvcodec.io import open_source
 from dvcodec.tables import orc as workers
+from dvcodec.tables import orc_worker
 from dvcodec.tables.orc import open_orc
 
 TABLE = pa.table({"file_path": ["/t/b", "/t/a", None, "/t/b"], "pos": [7, 2**40, 0, 7], "more": [1.5] * 4})
@@ -134,6 +139,7 @@ FORKED = """
 import os, sys
 from dvcodec.io import open_source
 from dvcodec.tables import orc as workers
+from dvcodec.tables import orc_worker
 
 def read():
     with open_source(sys.argv[1]) as source, workers.open_orc(source) as file:
@@ -172,3 +178,128 @@ def test_damaged_files(path: Path) -> None:
             refused += 1
     assert refused > 100
     assert read(path, "pos") == TABLE.select(["pos"])
+
+
+OPEN, NEXT = {"do": "open"}, {"do": "next"}
+
+
+def message(command: dict[str, Any], file: bytes | None = None) -> bytes:
+    parts = [json.dumps(command).encode(), *([] if file is None else [file])]
+    return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+
+
+def answers_of(said: bytes) -> list[bytes]:
+    stream, found = io.BytesIO(said), []
+    while (answer := orc_worker.receive(stream)) is not None:
+        found.append(answer)
+    assert not stream.read(), "a whole number of messages"
+    return found
+
+
+def served(*messages: bytes) -> list[bytes]:
+    """The answers of a worker that is asked this, in this process."""
+    writing = io.BytesIO()
+    orc_worker.serve(io.BytesIO(b"".join(messages)), writing)
+    return answers_of(writing.getvalue())
+
+
+def read_command(rows: int, *columns: str) -> bytes:
+    return message({"do": "read", "columns": columns, "rows": rows})
+
+
+class TestProtocol:
+    """What a worker answers, without a process for it."""
+
+    def test_a_file(self, path: Path) -> None:
+        commands = message(OPEN, path.read_bytes()), read_command(3, "pos"), *[message(NEXT)] * 4
+        schema, begun, *batches, end, after = served(*commands)
+        assert (schema[:9], pa.ipc.read_schema(pa.py_buffer(schema[9:]))) == (b"S" + bytes([4, *[0] * 7]), TABLE.schema)
+        assert {begun, end, after} == {orc_worker.END}, "and nothing is left after the end"
+        assert {batch[:1] for batch in batches} == {orc_worker.BATCH}
+        tables = [pa.ipc.open_stream(batch[1:]).read_all() for batch in batches]
+        assert [table.num_rows for table in tables] == [3, 1]
+        assert pa.concat_tables(tables) == TABLE.select(["pos"])
+
+    def test_all_columns(self, path: Path) -> None:
+        _, _, batch = served(message(OPEN, path.read_bytes()), read_command(9), message(NEXT))
+        assert pa.ipc.open_stream(batch[1:]).read_all() == TABLE
+
+    def test_it_goes_on_after_a_bad_file(self, path: Path) -> None:
+        bad, good = served(message(OPEN, b"no ORC"), message(OPEN, path.read_bytes()))
+        assert bad[:1] == orc_worker.ERROR
+        assert b"ORC" in bad
+        assert b"\n" not in bad
+        assert good[:1] == orc_worker.SCHEMA
+
+    def test_a_column_that_is_not_there(self, path: Path) -> None:
+        """Its batches are made when they are asked for."""
+        _, begun, answer = served(message(OPEN, path.read_bytes()), read_command(9, "none"), message(NEXT))
+        assert (begun, answer[:1]) == (orc_worker.END, orc_worker.ERROR)
+        assert b"none" in answer
+
+    @pytest.mark.parametrize("error", [MemoryError("x"), pa.ArrowMemoryError("malloc of size 9 failed")])
+    def test_memory_that_is_not_there(self, path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+        def refuse(*_: object) -> None:
+            raise error
+
+        monkeypatch.setattr(orc, "ORCFile", refuse)
+        assert served(message(OPEN, path.read_bytes())) == [orc_worker.MEMORY]
+
+    @pytest.mark.parametrize("left_out", [1, 9, 100])
+    def test_a_message_that_breaks_off(self, left_out: int) -> None:
+        """The other end is gone: what it had said is answered."""
+        last = message(OPEN)
+        assert served(message(OPEN, b""), last[:-left_out])[1:] == []
+
+    def test_limits_of_the_process(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+    ) -> None:
+        """What libraries print is no answer; a limit that the system refuses is done without."""
+        resource = pytest.importorskip("resource")
+        wanted = [(resource.RLIMIT_AS, (12345, 12345)), (resource.RLIMIT_CORE, (0, 0))]
+        asked: list[tuple[object, ...]] = []
+
+        def limit(*arguments: object) -> None:
+            asked.append(arguments)
+            if len(asked) == len(wanted):
+                raise ValueError("not allowed")
+
+        monkeypatch.setattr(resource, "setrlimit", limit)
+        monkeypatch.setattr(sys, "path", sys.path[:])
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(message(OPEN, path.read_bytes()))))
+        orc_worker.main([*sys.path, "more"], 12345)
+        os.write(1, b"of a library")
+        said = capfdbinary.readouterr()
+        assert (asked, sys.path[-1]) == (wanted, "more")
+        assert [one[:1] for one in answers_of(said.out)] == [orc_worker.SCHEMA]
+        assert said.err == b"of a library"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_worker_that_died_unseen(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was alive when it was taken, and is gone before the file is sent: the file is told, and the next one read."""
+    read(path, "pos")
+    taken = workers._taken()
+    os.kill(taken._process.pid, signal.SIGKILL)
+    taken._process.wait()
+    monkeypatch.setattr(workers, "_taken", lambda: taken)
+    with pytest.raises(NotCanonical, match=r"a crash of the decoder \(signal 9\)"):
+        read(path, "pos")
+    monkeypatch.undo()
+    assert read(path, "pos") == TABLE.select(["pos"])
+
+
+def test_forgotten_workers_are_not_ended(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    """What a forked process does first: its parent's workers stay alive, and are not its own."""
+    read(path, "pos")
+    idle = list(workers._IDLE)
+    lock = workers._LOCK
+    monkeypatch.setattr(workers, "_OF_PARENT", [])
+    with lock:  # of a thread that the fork did not copy
+        workers._forget()
+    assert not workers._IDLE
+    assert idle == workers._OF_PARENT
+    assert read(path, "pos") == TABLE.select(["pos"])
+    assert all(worker.is_alive for worker in idle)
+    for worker in idle:
+        worker.close()

@@ -52,6 +52,20 @@ def test_rows_are_proven_by_pages(tmp_path: Path) -> None:
             list(physical_batches(file, []))
 
 
+def test_a_footer_whose_row_groups_have_fewer_rows(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    pq.write_table(pa.table({"a": range(10)}), path)
+    data = path.read_bytes()
+    size = int.from_bytes(data[-8:-4], "little")
+    footer = data[-8 - size : -8].replace(b"\x16\x14", b"\x16\x16", 1)  # 11 rows, zigzag, before the row groups
+    path.write_bytes(data[: -8 - size] + footer + data[-8:])
+    with open_parquet(str(path), Storage()) as file:
+        assert (file.metadata.num_rows, file.metadata.row_group(0).num_rows) == (11, 10)
+        for columns in (["a"], []):
+            with pytest.raises(NotCanonical, match=r"row groups: expected 11 rows \(footer\), found 10 rows"):
+                list(physical_batches(file, columns))
+
+
 def test_no_columns_at_all_prove_no_rows(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": range(10)}).select([]), tmp_path / "f")
     with open_parquet(str(tmp_path / "f"), Storage()) as file:

@@ -12,12 +12,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from dvcodec import NotCanonical
 from dvcodec.io.parquet_footer import ColumnChunk, column_chunks
 from dvcodec.tables import row_groups
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import Column
 from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.delta.rows import DeltaEvolution
+from dvcodec.tables.model import WHOLE, Part
 from dvcodec.tables.row_groups import skipped_groups
 from dvcodec.tables.schema_evolution import file_columns
 from tables.deleting.plain import PlainTable
@@ -160,6 +162,64 @@ def test_a_footer_that_lies(
     assert tuple(end and end.as_py() for end in (bounds.lower, bounds.upper)) == ends
     assert bounds.nulls is ("nulls" in changes)
     assert bounds.values
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "changes", "ends"),
+    [
+        (pa.string(), pa.string(), {"kind": 6, "low": b"a\xc3", "high": b"b"}, (None, "b")),
+        (pa.binary(), pa.binary(), {"kind": 6, "low": b"a\xc3", "high": b"b"}, (b"a\xc3", b"b")),
+        (pa.string(), pa.string(), {}, (None, None)),
+        (pa.int8(), pa.int64(), {"high": (1000).to_bytes(4, "little")}, (1, None)),
+        (pa.int32(), pa.int32(), {"low": (-5).to_bytes(4, "little", signed=True)}, (-5, 9)),
+    ],
+    ids=["cut off text", "bytes", "text of integers", "beyond the type", "negative"],
+)
+def test_bounds_that_are_no_values_are_unknown(
+    kind: Any, wanted: Any, changes: Any, ends: tuple[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_groups, "column_chunks", lambda *_: [{0: chunk(**changes)}])
+    (found,) = known(tmp_path / "f", pa.table({"a": pa.array([None], kind)}), Column("a", type=wanted))
+    assert tuple(end and end.as_py() for end in (found["a"].lower, found["a"].upper)) == ends
+
+
+@pytest.mark.parametrize("groups", ["corrupt", "none", "too many"])
+def test_a_footer_that_says_nothing_of_its_row_groups(
+    groups: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is known of them then: the rows are read, and say what is wrong."""
+
+    def chunks(*_: object) -> list[Any]:
+        if groups == "corrupt":
+            raise NotCanonical("footer")
+        return [] if groups == "none" else [{0: chunk()}] * 2
+
+    monkeypatch.setattr(row_groups, "column_chunks", chunks)
+    rows = pa.table({"a": pa.array([1], pa.int32())})
+    assert known(tmp_path / "f", rows, Column("a", type=pa.int64())) == [{}]
+
+
+def test_names_that_are_there_twice(tmp_path: Path) -> None:
+    """Columns of the footer are known by their names: beside such, nothing is known of others either."""
+    rows = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["a", "a", "b"])
+    assert known(tmp_path / "f", rows, Column("b", type=pa.int64())) == [{}]
+
+
+@pytest.mark.parametrize(("part", "skipped"), [(Part(0, 2), {3, 4, 5}), (Part(1, 2), {0, 1, 2}), (WHOLE, set())])
+def test_row_groups_of_a_part(part: Part, skipped: set[int], tmp_path: Path) -> None:
+    """Those of other parts are passed over, and no filter is asked about them."""
+    pq.write_table(pa.table({"a": range(12)}), tmp_path / "f", row_group_size=2)
+    with pq.ParquetFile(tmp_path / "f") as file:
+        evolution = DeltaEvolution("f", [Column("a", type=pa.int64())], file_columns(file.schema_arrow, "f"))
+        assert skipped_groups(file, "f", evolution, None, part) == skipped
+        asked: list[int] = []
+
+        def wanted(start: int, *_: object) -> bool:
+            asked.append(start)
+            return start != 4
+
+        assert skipped_groups(file, "f", evolution, wanted, part) == skipped | {2}
+        assert asked == [2 * number for number in range(6) if number not in skipped]
 
 
 def test_chunks_of_a_footer(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,31 @@ def test_many_terms_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("dvcodec.zap.lookup._TERMS_AT_ONCE", 3)
     with Segment.open(written(15, [Document(b"%d" % i) for i in range(10)])) as segment:
         assert list(segment.terms("_id")) == [(b"%d" % i, 1) for i in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("asked", "numbers"),
+    [
+        ({"prefix": b"a"}, range(10)),
+        ({"prefix": b"a", "start": b"a3"}, range(3, 10)),
+        ({"prefix": b"a", "stop": b"a3"}, range(3)),
+        ({"prefix": b"a7"}, [7]),
+        ({"prefix": b"a", "start": b"a2", "stop": b"a5"}, range(2, 5)),
+        ({"start": b"a4"}, range(4, 20)),
+        ({"stop": b"a4"}, range(4)),
+        ({"start": b"a4", "stop": b"b6"}, range(4, 16)),
+        ({"start": b"a40", "stop": b"a5"}, []),
+        ({"start": b"b", "stop": b"a"}, []),
+        ({"prefix": b"c"}, []),
+        ({"stop": b""}, []),
+    ],
+)
+def test_a_range_of_the_terms(asked: dict[str, bytes], numbers: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end is not in it; few are read at a time."""
+    monkeypatch.setattr("dvcodec.zap.lookup._FEW_TERMS", 3)
+    names = [b"a%d" % i for i in range(10)] + [b"b%d" % i for i in range(10)]
+    with Segment.open(written(15, [Document(name) for name in names])) as segment:
+        assert list(segment.terms("_id", **asked)) == [(names[i], 1) for i in numbers]
 
 
 def test_one_hits_are_lists_like_others() -> None:

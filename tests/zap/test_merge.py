@@ -411,7 +411,7 @@ def test_fields_that_another_writer_put_in_another_order(version: int) -> None:
 # ------------------------------------------------------------------ what is refused
 
 
-def test_invalid_merges_are_refused(tmp_path: Path) -> None:
+def test_invalid_merges_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.zap"
     segment = Segment.open(written(15, [document(b"a", b"x")]))
     for segments, drops, version, message in (
@@ -426,6 +426,9 @@ def test_invalid_merges_are_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=message):
             merge_segments(path, segments, drops, version)
         assert not path.exists()
+    monkeypatch.setattr("dvcodec.zap.merge._MAX_DOCS", 1)
+    with pytest.raises(UsageError, match="at most 1 documents, not 2"):
+        merge_segments(path, [segment, segment])
     for version, mode in ((15, 0), (12, 1026), (15, 1027)):
         with pytest.raises(UsageError, match="chunk mode"):
             merge_segments(path, [segment], None, version, chunk_mode=mode)

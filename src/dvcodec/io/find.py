@@ -85,10 +85,12 @@ def find_remote(url: str, storage: Storage) -> FoundFiles | None:
 def _matching(url: str, storage: Storage) -> FoundFiles | None:
     """Return the files in the folder of that exact name, else those that match: one listing of the prefix has both."""
     inner, chain, outer = url.partition("::")
-    before = _MAGIC.split(inner, maxsplit=1)[0].rpartition("/")[0]
+    before = "".join(_MAGIC.split(inner, maxsplit=1)[0].rpartition("/")[:2])
+    if not before.rstrip("/").endswith(":"):  # not the root of zip:// or hdfs:///
+        before = before[:-1]
     base = before + chain + outer
     matches = pattern_regex(inner[len(before) :].strip("/"))
-    start = len(join(base, "")) - len(chain + outer) if chain else len(base) + 1
+    start = len(join(before, ""))
     inside: list[Listed] = []
     files: list[Listed] = []
     for file in _without_markers(list(storage.walk(base))):

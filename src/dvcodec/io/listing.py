@@ -54,23 +54,30 @@ class Listing:
     def _children(self) -> dict[str, list[str]]:
         """Folder -> names in it."""
         found: dict[str, dict[str, None]] = {}
+        root, chain, outer = self.root.partition("::")
+        root = root.rstrip("/")
         for file in self._files:
-            folder, _, name = file.location.rpartition("/")
+            folder, name = _split(file.location.removesuffix(chain + outer))
             while name not in (names := found.setdefault(folder, {})):
                 names[name] = None
-                if folder == self.root:
+                if folder == root:
                     break
-                folder, _, name = folder.rpartition("/")
+                folder, name = _split(folder)
         return {folder: list(names) for folder, names in found.items()}
 
     def names(self, folder: str) -> list[str]:
         """Return the names in the root, or in a folder below it."""
-        return self._children.get(folder.rstrip("/"), [])
+        return self._children.get(folder.partition("::")[0].rstrip("/"), [])
 
     def below(self, folder: str) -> list[Listed]:
         """Return the files below the root, or below one of its folders."""
         root = folder.rstrip("/")
         return self._files if root == self.root else [one for one in self._files if one.location.startswith(f"{root}/")]
+
+
+def _split(location: str) -> tuple[str, str]:
+    folder, _, name = location.rpartition("/")
+    return folder.rstrip("/"), name
 
 
 def location_key(location: str) -> str:

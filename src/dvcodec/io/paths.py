@@ -22,6 +22,8 @@ def join(folder: str, name: str) -> str:
         return f"{join(inner, name)}::{outer}"
     if is_url(folder) and local_path(folder) is not None:
         name = quote(name)
+    elif folder.rstrip("/").endswith(":") and is_url(folder):  # the root of zip:// or hdfs:///
+        return folder + name
     return f"{folder.rstrip('/')}/{name}"
 
 

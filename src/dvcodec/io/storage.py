@@ -128,7 +128,8 @@ class Storage:
         if known is not None:
             return known.names(folder)
         folders, files = store.list_folder(key)
-        return [*folders, *(file.location.rpartition("/")[2] for file in self._listed(folder, key, files))]
+        self._listed(folder, key, files)
+        return [*folders, *(one.key.rpartition("/")[2] for one in files)]
 
     def stat(self, location: str) -> Listed:
         """Return the size of a file: as listed, if its folder was, else by a request.

@@ -184,10 +184,9 @@ class _Worker:
 
     def close(self) -> None:
         """End the process."""
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
+        for stream in filter(None, (self._process.stdin, self._process.stdout)):
+            with suppress(OSError):
+                stream.close()
         if not self._timed_out:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(1)

@@ -89,4 +89,5 @@ def main(path: list[str], memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     except (ImportError, OSError, ValueError):  # not on this system: the timer is left
         pass
-    serve(reading, writing)
+    with writing:
+        serve(reading, writing)

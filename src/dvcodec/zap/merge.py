@@ -275,10 +275,7 @@ class _Merge:
     def _thesaurus(self, name: str) -> Thesaurus | None:
         parts = []
         for place, one in enumerate(self.inputs):
-            info = self.infos[place].get(name)
-            if info is None or info.synonyms is None:
-                continue
-            thesaurus = one.segment.thesaurus(name)
+            thesaurus = one.segment.thesaurus(name) if name in self.infos[place] else None
             if thesaurus is not None:
                 parts.append((thesaurus, one.numbers))
         return merge_thesauri(parts) if parts else None

@@ -62,9 +62,9 @@ class Store(ABC):
     excludes: bool = True
     lists_by_page: bool = False
 
+    @abstractmethod
     def url(self, key: str) -> str:
         """Return the URL of a key, as users spell it."""
-        return f"{self.root}/{key}"
 
     @abstractmethod
     def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:

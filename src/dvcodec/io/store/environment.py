@@ -83,8 +83,7 @@ def complete(scheme: str, options: StoreOptions, values: dict[str, Any]) -> Any:
     if options.endpoint is None and any(os.environ.get(name) == "" for name in _ENDPOINTS["s3"]):
         named = next(filter(None, map(_variable, _ENDPOINTS["s3"])), None)
         region = _get(values, "region") or next(filter(None, map(_variable, _REGIONS)), "us-east-1")
-        if not {_ENDPOINT_OF_S3, "aws_endpoint"} & values.keys():
-            values[_ENDPOINT_OF_S3] = named or f"https://s3.{region}.amazonaws.com"
+        values.setdefault(_ENDPOINT_OF_S3, named or f"https://s3.{region}.amazonaws.com")
     return provider
 
 
@@ -243,8 +242,8 @@ def _profile(options: StoreOptions, values: dict[str, Any]) -> Any:
         keys = (f"aws_{_KEY}", f"aws_{_SECRET}", "aws_session_token")
         values |= {key: settings[key] for key in keys if key in settings}
         return _pair(values)
-    if not _LOGINS & set(settings):
-        return None
+    if not _LOGINS & set(settings):  # then keys in the options count
+        return _pair(values) if _check_halves(values) else None
     try:
         import boto3  # noqa: PLC0415  (extra "aws")
         from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415

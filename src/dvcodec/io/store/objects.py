@@ -273,6 +273,8 @@ class ObjectStore(Store):
             except FileNotFoundError:
                 if not attempt:  # on a retry: the attempt whose response was lost succeeded
                     raise
+            except TypeError:  # obstore's for a path that it cannot parse
+                raise UsageError(f"{self.url(key)}: not a valid key") from None
 
         self._make("delete", key, "delete", work, lambda _: 0)
 

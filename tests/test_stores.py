@@ -1,0 +1,214 @@
+"""Local files and fsspec's file systems behind the interface of stores; errors of stores, and their options."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dvcodec import UsageError
+from dvcodec.io.store import LocalStore, ObjectNotFound, Reason, Store, StoreError, StoreOptions, open_store
+from dvcodec.io.store.errors import store_error
+
+DATA = bytes(range(100))
+
+
+@pytest.fixture(params=["local", "memory"])
+def held(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Store, str]]:
+    """A store, and the key of an empty folder in it."""
+    if request.param == "local":
+        yield LocalStore(), str(tmp_path)
+        return
+    files = pytest.importorskip("fsspec").filesystem("memory")
+    files.makedirs("/dvcodec-stores")
+    yield open_store("memory://dvcodec-stores")
+    files.rm("/dvcodec-stores", recursive=True)
+
+
+class TestEveryStore:
+    @pytest.mark.parametrize(
+        ("start", "stop", "found"),
+        [(None, None, DATA), (10, 20, DATA[10:20]), (10, None, DATA[10:]), (90, 200, DATA[90:]), (0, 0, b"")],
+    )
+    def test_get(self, held: tuple[Store, str], start: int | None, stop: int | None, found: bytes) -> None:
+        store, folder = held
+        store.put(f"{folder}/a", DATA)
+        got = store.get(f"{folder}/a", start, stop, etag="any")
+        assert (bytes(got.data), got.start, got.found.key) == (found, start or 0, f"{folder}/a")
+        assert got.found.size == (len(DATA) if start is None or store.reports_size else None)
+
+    def test_put_move_delete(self, held: tuple[Store, str]) -> None:
+        store, folder = held
+        store.put(f"{folder}/a", b"old")
+        store.put(f"{folder}/a", DATA)
+        store.move(f"{folder}/a", f"{folder}/b")
+        assert (store.head(f"{folder}/b").size, bytes(store.get(f"{folder}/b").data)) == (len(DATA), DATA)
+        assert [one.key for one in store.list_all(folder)] == [f"{folder}/b"]
+        store.delete(f"{folder}/b")
+        assert list(store.list_all(folder)) == []
+        for call in (store.head, store.get):
+            with pytest.raises(FileNotFoundError):
+                call(f"{folder}/b")
+
+    def test_lists(self, held: tuple[Store, str], tmp_path: Path) -> None:
+        store, folder = held
+        for name in ("a", "b", "x/c", "x/y/d", "z/e"):
+            if isinstance(store, LocalStore):
+                (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            store.put(f"{folder}/{name}", name.encode())
+        folders, files = store.list_folder(folder)
+        assert sorted(folders) == ["x", "z"]
+        assert sorted((one.key, one.size) for one in files) == [(f"{folder}/a", 1), (f"{folder}/b", 1)]
+        assert all(one.modified_ms for one in files)
+        below = sorted(one.key.removeprefix(f"{folder}/") for one in store.list_all(folder))
+        assert below == ["a", "b", "x/c", "x/y/d", "z/e"]
+
+
+class TestLocalFiles:
+    def test_a_range_beyond_the_end_is_empty(self, tmp_path: Path) -> None:
+        (tmp_path / "a").write_bytes(DATA)
+        got = LocalStore().get(str(tmp_path / "a"), 500, 600)
+        assert (bytes(got.data), got.start, got.found.size) == (b"", len(DATA), len(DATA))
+
+    def test_what_is_there_stays(self, tmp_path: Path) -> None:
+        store, key = LocalStore(), str(tmp_path / "a")
+        store.check_exclusive(key)  # nothing to find out
+        assert not list(tmp_path.iterdir())
+        store.put_if_absent(key, b"first")
+        with pytest.raises(FileExistsError) as failed:
+            store.put_if_absent(key, b"second")
+        assert failed.value.filename == store.url(key) == key
+        assert (tmp_path / "a").read_bytes() == b"first"
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="links")
+    def test_links(self, tmp_path: Path) -> None:
+        """Those that lead nowhere are names alone, and those to folders are not followed."""
+        (tmp_path / "t" / "real").mkdir(parents=True)
+        (tmp_path / "t" / "real" / "a").write_bytes(DATA)
+        (tmp_path / "t" / "again").symlink_to("real")
+        (tmp_path / "t" / "nowhere").symlink_to("none")
+        store, folder = LocalStore(), str(tmp_path / "t")
+        assert sorted(store.names(folder)) == ["again", "nowhere", "real"]
+        folders, files = store.list_folder(folder)
+        assert (sorted(folders), files) == (["again", "real"], [])
+        assert [one.key for one in store.list_all(folder)] == [f"{folder}/real/a"]
+
+    def test_the_folder_that_one_is_in(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "a").write_bytes(DATA)
+        monkeypatch.chdir(tmp_path)
+        store = LocalStore()
+        assert store.names("") == ["a"]
+        assert [os.path.normpath(one.key) for one in (*store.list_all(), *store.list_folder()[1])] == ["a"] * 2
+
+
+class TestFileSystems:
+    """Of fsspec, whose answers differ."""
+
+    @pytest.fixture(autouse=True)
+    def _needs_fsspec(self) -> None:
+        pytest.importorskip("fsspec")
+
+    def test_a_file_that_must_not_exist(self) -> None:
+        """Refused, also where nothing has to be written yet."""
+        store, key = open_store("memory://dvcodec-stores/a")
+        for call in (store.check_exclusive, lambda key: store.put_if_absent(key, b"")):
+            with pytest.raises(UsageError, match=r"^memory://dvcodec-stores/a: this store does not support writing"):
+                call(key)
+        with pytest.raises(ObjectNotFound):
+            store.head(key)
+
+    def test_a_folder_is_no_file(self) -> None:
+        store, key = open_store("memory://dvcodec-stores/folder/a")
+        store.put(key, DATA)
+        folder = key.rpartition("/")[0]
+        with pytest.raises(ObjectNotFound, match=r"stores/folder: cannot read: no such object: a folder, not a file"):
+            store.head(folder)
+        assert store.list_folder(key) == ([], []), "a file lists itself"
+        assert store.list_folder(f"{folder}/none") == ([], [])
+        store.delete(key)
+
+    def test_files_of_the_root(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """They are in no folder that could be made."""
+        from fsspec.implementations.memory import MemoryFileSystem
+
+        def fail(*_: object, **__: object) -> None:
+            raise AssertionError
+
+        store, key = open_store("memory://dvcodec-root")
+        monkeypatch.setattr(MemoryFileSystem, "_parent", lambda *_: "")
+        monkeypatch.setattr(MemoryFileSystem, "makedirs", fail)
+        store.put(key, DATA)
+        store.move(key, f"{key}-moved")
+        assert bytes(store.get(f"{key}-moved").data) == DATA
+        store.delete(f"{key}-moved")
+
+    @pytest.mark.parametrize(
+        ("info", "etag", "modified"),
+        [
+            ({"LastModified": datetime(2020, 1, 1, tzinfo=timezone.utc), "ETag": '"e"'}, '"e"', 1_577_836_800_000),
+            ({"mtime": 12.5, "created": 1}, None, 12_500),
+            ({"mtime": "yesterday", "created": 3}, None, 3_000),
+            ({"last_modified": "yesterday", "etag": 5}, "5", None),
+        ],
+    )
+    def test_what_they_say_of_a_file(
+        self, info: dict[str, Any], etag: str | None, modified: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from fsspec.implementations.memory import MemoryFileSystem
+
+        monkeypatch.setattr(MemoryFileSystem, "info", lambda *_: {"name": "/a", "size": "7", "type": "file"} | info)
+        store, key = open_store("memory://a")
+        found = store.head(key)
+        assert (found.size, found.etag, found.modified_ms) == (7, etag, modified)
+
+    def test_an_error_on_the_way_to_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No secret of the URL is in it; the option for the endpoint is the protocol's own."""
+        import fsspec
+
+        given: dict[str, object] = {}
+
+        def fail(url: str, **options: object) -> None:
+            given.update(options)
+            raise ConnectionRefusedError("by all")
+
+        monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
+        with pytest.raises(StoreError, match=r"^hdfs://\.\.@h/x: cannot open: endpoint not reachable: by all$"):
+            open_store("hdfs://joe:geheim@h/x", {"endpoint_url": "http://e", "Depth": 3})
+        assert given == {"endpoint": "http://e", "Depth": 3}
+
+
+class TestErrors:
+    @pytest.mark.parametrize("reason", Reason)
+    def test_they_are_pickled_whole(self, reason: Reason) -> None:
+        """As workers of other processes hand them over."""
+        error = store_error("s3://b/k", "read", "so it said", reason)
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is type(error)
+        assert (str(again), again.errno, again.reason) == (str(error), error.errno, reason)
+        assert again.__dict__ == error.__dict__
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("given", "options"),
+        [
+            ({"aws_region": None, "AWS_Region": "x"}, {"aws_region": "x"}),
+            ({"aws_s3_allow_unsafe_rename": "true", "delta_dynamo_table_name": "t"}, {}),
+            ({"allow_http": True}, {"allow_http": "true"}),
+            ({"timeout": "2 min", "connect_timeout": 1.5}, {"timeout": "120000ms", "connect_timeout": "1500ms"}),
+            (
+                {"anon": "YES", "aws_endpoint": "http://e", "max_retries": 3},
+                {"endpoint": "http://e", "skip_signature": "true"},
+            ),
+            ({"anonymous": "no", "azure_storage_endpoint": "http://e"}, {"endpoint": "http://e"}),
+        ],
+    )
+    def test_those_for_another_library(self, given: dict[str, object], options: dict[str, str]) -> None:
+        """In Rust's spelling; retries are dvcodec's own."""
+        assert StoreOptions.of(given).for_rust() == options
