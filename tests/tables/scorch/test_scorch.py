@@ -14,6 +14,7 @@ from pyroaring import BitMap
 
 from dvcodec import BadMagic, DecodeError, MissingExtra, NotCanonical, Unsupported, UsageError, tables
 from dvcodec.tables import TableKind, open_table
+from dvcodec.tables.model import Part
 from dvcodec.tables.scorch import ScorchTable, SegmentRecord
 from dvcodec.tables.scorch import open as open_index
 from samples.bolt import Bolt, Inline
@@ -214,6 +215,18 @@ def test_documents_are_deleted_by_their_own_library(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=f"^{re.escape(table.location)}: .* deleted by its own library"):
             act()
+
+
+def test_a_segment_is_read_in_one_part(indexes: Path) -> None:
+    """By the first of several readers."""
+    snapshot = open_table(indexes / NAMES[0]).snapshot()
+    file = snapshot.data_files[0]
+    counts = [
+        sum(rows.batch.num_rows for rows in snapshot.row_reader(file)(100, Part(number, 3), None))
+        for number in range(3)
+    ]
+    assert counts == [file.physical_rows, 0, 0]
+    assert [snapshot.unknown_files(vector) for vector in snapshot.vectors] == [()] * len(snapshot.vectors)
 
 
 def test_an_index_without_snapshots(tmp_path: Path) -> None:
