@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from dvcodec import RowSet
@@ -56,10 +55,9 @@ def test_a_file_that_a_checkpoint_has_live_and_removed(table: DeltaBuilder, form
     """Its actions are in no order that would tell which of them holds."""
     live = next(add for add in table.live.values())
     table.tombstones.append({"path": live["path"], "deletionVector": live.get("deletionVector"), "dataChange": True})
-    (file, *_) = table.checkpoint("classic" if form == "removed first" else form)
+    (file, *_) = table.checkpoint("json alone" if form == "removed first" else form)
     if form == "removed first":
-        rows = pq.read_table(file)
-        pq.write_table(rows.take(list(reversed(range(rows.num_rows)))), file)
+        file.write_text("\n".join(reversed(file.read_text().splitlines())))
     with pytest.raises(NotCanonical, match=r"path: expected a file that is either live or removed, found both of"):
         state_of(table, 4)
 
