@@ -27,6 +27,15 @@ from dvcodec import (
 VECTORS = {"s3://b/one.parquet": RowSet([1, 5]), "s3://b/two.parquet": RowSet(range(100, 9000)), "none": RowSet()}
 
 
+def test_names_of_tables_are_listed_and_loaded_when_they_are_used() -> None:
+    from dvcodec import tables
+
+    assert dir(tables) == sorted(tables.__all__)
+    assert all(getattr(tables, name) is getattr(tables, name) for name in dir(tables))
+    with pytest.raises(AttributeError, match=r"module 'dvcodec\.tables' has no attribute 'nope'"):
+        tables.nope  # noqa: B018
+
+
 DOORS = {
     "decode": (["buf"], ["limits", "source", "base", "cardinality", "verify_checksum"], "RowSet"),
     "encode": (["rows"], ["run_optimize"], "bytes"),

@@ -8,16 +8,17 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dvcodec import RowSet, UsageError
-from dvcodec.core.errors import NotCanonical
+from dvcodec.core.errors import LimitExceeded, MissingExtra, NotCanonical, Unsupported
 from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
 from dvcodec.tables import Folder, StoredFile
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.findings import Severity
-from samples.memory_table import ROWS, FakeTable, changed, flip, make_table, write_vectors
+from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
 def checks(found: Audit) -> list[str]:
@@ -311,6 +312,51 @@ def test_orphans_that_cannot_be_determined(tmp_path: Path) -> None:
     (finding,) = audit(Unreferenced(str(tmp_path), made.states)).findings
     assert (finding.check, finding.severity) == ("references", Severity.WARNING)
     assert "m.avro" in finding.message
+
+
+@pytest.mark.parametrize("where", ["referenced", "check_container", "stored_rows"])
+def test_a_missing_package_is_no_damage(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> Any:
+        raise MissingExtra("pyarrow", "arrow")
+
+    table = make_table(tmp_path)
+    monkeypatch.setattr(FakeSnapshot if where == "stored_rows" else FakeTable, where, missing)
+    with pytest.raises(MissingExtra, match=r"dvcodec\[arrow\]"):
+        audit(table, deep=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "check"),
+    [
+        (FileNotFoundError("vectors"), "missing-file"),
+        (PermissionError("vectors"), "unreadable-file"),
+        (LimitExceeded("vectors", expected="1 byte", actual="2"), "container"),
+    ],
+)
+def test_a_file_of_vectors_that_goes_while_it_is_checked(
+    error: Exception, check: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> Any:
+        raise error
+
+    table = make_table(tmp_path)
+    monkeypatch.setattr(FakeTable, "check_container", gone)
+    (finding,) = audit(table).findings
+    assert (finding.check, len(finding.vectors)) == (check, 3)
+    assert finding.path == table.snapshot().vectors[0].location
+    assert "vectors" in finding.message
+
+
+def test_footers_of_an_unknown_format_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object) -> Any:
+        raise Unsupported("file version", expected="2.1", actual="9.0")
+
+    table = make_table(tmp_path)
+    monkeypatch.setattr(FakeSnapshot, "stored_rows", unknown)
+    found = audit(table, deep=True)
+    assert found.findings == ()
+    (note,) = (note for note in found.notes if note.check == "rows-not-counted")
+    assert note.message.endswith("a.parquet and 3 more were not counted: the format of the footer is not supported")
 
 
 def test_broken_metadata_is_an_error(tmp_path: Path) -> None:

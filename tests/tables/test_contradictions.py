@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from dvcodec import DecodeError, RowSet, UsageError
-from dvcodec.tables import SnapshotInfo, open_table
+from dvcodec.tables import SnapshotInfo, Table, open_table
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.changes import history
 from dvcodec.tables.findings import Severity
 from dvcodec.tables.live import live_batches
 from dvcodec.tables.repair import repair_plan
 from dvcodec.tables.stats import totals
-from samples import contradictions, paimon_table
+from samples import contradictions, delta_log, paimon_table
 from samples.delta_table import DeltaBuilder, rows_from
 from samples.iceberg_table import Commit, build_iceberg
 from samples.memory_table import ROWS, changed, flip, make_table, write_vectors
@@ -72,6 +72,52 @@ def test_delta_severities(tmp_path: Path) -> None:
         assert finding.severity is severity
         without = [one.check for one in audit(table, 0, orphans=False).findings]
         assert without == (["delta-feature"] if name == "no feature" else [])
+
+
+def test_delta_column_mapping_in_an_old_protocol(tmp_path: Path) -> None:
+    """Of a table without vectors yet: it is readable without the feature, from reader version 2 on."""
+    made = contradictions.both(
+        contradictions.mapped_columns(contradictions.column("id", "long", MAPPED_COLUMN)),
+        contradictions.edit("protocol", lambda found: found.update(OLD_PROTOCOL)),
+    )
+    (finding,) = audit(edited(tmp_path / "t", made)).findings
+    assert (finding.check, finding.actual) == ("delta-column-mapping", "reader version 1, writer version 2")
+
+
+def test_delta_column_mapping_that_is_not_known(tmp_path: Path) -> None:
+    """Of its columns nothing is said: rules of a newer mode may be others."""
+    mode = contradictions.edit(
+        "metaData", lambda found: found["configuration"].update({"delta.columnMapping.mode": "place"})
+    )
+    mapped = contradictions.mapped_columns(contradictions.column("id", "long"))
+    assert audit(edited(tmp_path / "t", contradictions.both(mapped, mode))).findings == ()
+
+
+def test_delta_columns_without_metadata(tmp_path: Path) -> None:
+    bare = contradictions.column("id", "long") | {"metadata": None}
+    (finding,) = audit(edited(tmp_path / "t", contradictions.mapped_columns(bare))).findings
+    assert (finding.check, finding.actual) == ("delta-schema", "not both of 'id'")
+
+
+@pytest.mark.parametrize("hint", ["", "{", "[]", "7", "{}", '{"version": "1"}', "[" * 50_000])
+def test_delta_hints_that_say_nothing_are_ignored(hint: str, tmp_path: Path) -> None:
+    edited(tmp_path / "t", lambda *_: None)
+    (tmp_path / "t" / "_delta_log" / "_last_checkpoint").write_text(hint)
+    assert audit(open_table(str(tmp_path / "t"))).findings == ()
+
+
+MAPPED_COLUMN = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1"}
+OLD_PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2, "readerFeatures": None, "writerFeatures": None}
+
+
+def edited(folder: Path, edit: contradictions.Edit) -> Table:
+    """A Delta table of no data file, whose only commit is edited."""
+    delta_log.empty_table(folder)
+    log = folder / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    edit(actions, log.parent)
+    log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    return open_table(str(folder))
 
 
 def test_delta_protocol_of_a_checkpoint(tmp_path: Path) -> None:

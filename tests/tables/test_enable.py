@@ -226,6 +226,9 @@ def test_a_conflict_is_repeated_upon_the_newest_version(tmp_path: Path, monkeypa
     assert enable(open_table(folder)).path == str(folder / "_delta_log" / f"{3:020}.json")
     assert read(folder, 3)["metaData"]["name"] == "renamed"
     assert read(folder, 3)["commitInfo"]["readVersion"] == 2
+    last = make(tmp_path / "last")
+    rival(monkeypatch, 9, lambda turn: commit(last, turn, {"commitInfo": {}}))
+    assert enable(open_table(last)).path == str(last / "_delta_log" / f"{10:020}.json")
     other = make(tmp_path / "u")
     seen = rival(monkeypatch, 100, lambda turn: commit(other, turn, {"commitInfo": {}}))
     with pytest.raises(CommitConflict, match="another writer"):

@@ -18,6 +18,17 @@ from dvcodec.tables import Folder, StoredFile
 from dvcodec.tables import folder as module
 
 
+def test_a_recorded_path_of_another_host_is_the_metadatas_fault() -> None:
+    for folder, path in (
+        (Folder("/wh/t"), "file://elsewhere/x"),
+        (Folder("/wh/t", recorded="file:/t"), "file://a/t/x"),
+    ):
+        with pytest.raises(
+            NotCanonical, match=r"^/wh/t: path: expected a path, found .*a file URL must not name a host"
+        ):
+            folder.locate(path)
+
+
 @pytest.fixture
 def remote() -> Iterator[str]:
     """The URL of an empty remote folder."""

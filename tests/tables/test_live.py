@@ -46,6 +46,17 @@ def test_deleted_rows_and_one_file(tmp_path: Path) -> None:
     assert sorted(ids(live_batches(table)) + ids(live_batches(table, deleted=True))) == list(range(4 * ROWS))
 
 
+def test_small_batches_are_written_as_few_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dvcodec.tables.live._GROUP_ROWS", 1000)
+    table, sink = make_table(tmp_path), beside(tmp_path) / "live.parquet"
+    assert export_live(table, str(sink), batch_rows=90) == len(LIVE)
+    groups = pq.ParquetFile(sink).metadata
+    rows = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
+    assert all(1000 <= count < 1090 for count in rows[:-1])
+    assert len(rows) == 3
+    assert pq.read_table(sink)["id"].to_pylist() == LIVE
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
 @given(rows=st.sets(st.integers(0, ROWS - 1)), batch_rows=st.integers(1, 400))
 def test_live_and_deleted_are_the_file(

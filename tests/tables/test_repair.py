@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dvcodec import RowSet, UsageError, iceberg, paimon
-from dvcodec.core.errors import ChecksumMismatch, DecodeError, NotCanonical
+from dvcodec.core.errors import ChecksumMismatch, DecodeError, MissingExtra, NotCanonical
 from dvcodec.core.location import DvLocation
 from dvcodec.puffin import rewrite_paths
 from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, SnapshotInfo, TableKind, open_table
@@ -155,6 +155,86 @@ def test_lost_rows_are_reported(tmp_path: Path) -> None:
     assert (action.snapshot, action.cardinality, action.reads) == (2, 3, table.states[1].vectors[:1])
     assert action.details == {"recorded_cardinality": 5, "lossless": False}
     assert "at least 2 rows that were deleted since become live again" in action.message
+
+
+def test_older_snapshots_are_read_once_for_all_vectors(tmp_path: Path) -> None:
+    """Of ``c``, all older ones are read in vain: of an only vector, which is the broken one."""
+
+    class Counting(FakeTable):
+        read_again: list[int]
+
+        def snapshot(self, id: int | None = None) -> FakeSnapshot:  # noqa: A002
+            if id is not None:
+                self.read_again.append(id)
+            return super().snapshot(id)
+
+    made = make_table(tmp_path)
+    broken(made, tmp_path)
+    last = made.states[-1]
+    (new,) = write_vectors(tmp_path, "fourth", {last.data_files[1].path: RowSet(range(9))})
+    flip(new.location, (new.offset or 0) + 20)
+    a, b, c = last.vectors
+    flip(c.location, (c.offset or 0) + 20)
+    made.states[-1] = replace(last, vectors=(a, new, c))
+    made.states.pop(0)
+    table = Counting(str(tmp_path), made.states)
+    table.read_again = []
+    found = audit(table, orphans=False)
+    table.read_again.clear()
+    plan = repair_plan(found, table)
+    assert [(action.data_file, action.reads) for action in plan.actions] == [
+        (a.data_file, (made.states[0].vectors[0],))
+    ]
+    assert [finding.data_file for finding in plan.unmended] == [b.data_file, c.data_file]
+    assert table.read_again == [3, 2]
+
+
+def test_broken_vectors_of_files_that_are_gone_are_dropped(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    (vector,) = write_vectors(tmp_path, "more", {"/other/z.parquet": RowSet([1])})
+    changed(table, vector)
+    flip(vector.location, (vector.offset or 0) + 20)
+    plan = repair_plan(audit(table), table)
+    assert [(action.action, action.replaces) for action in plan.actions] == [("drop-vectors", (vector,))]
+    assert [finding.check for finding in plan.unmended] == ["crc"]
+
+
+@pytest.mark.parametrize(
+    ("check", "actual"), [("cardinality", None), ("cardinality", "several"), ("file-size", None), ("file-size", "77")]
+)
+def test_values_that_say_too_little_are_not_committed(check: str, actual: str | None, tmp_path: Path) -> None:
+    """Nor is the size of a file of which a vector is lost."""
+    table = make_table(tmp_path)
+    vector = table.snapshot().vectors[0]
+    found = audit(table)
+    finding = Finding.of_vector(check, vector, check, 5, actual)
+    lost = ((vector, "gone"),) if actual == "77" else ()
+    plan = repair_plan(replace(found, findings=(finding,), scan=replace(found.scan, lost=lost)), table)
+    assert (plan.actions, plan.unmended) == ((), (finding,))
+
+
+@pytest.mark.parametrize("where", ["snapshot", "read"])
+def test_a_missing_package_is_no_damage(where: str, tmp_path: Path) -> None:
+    """Older vectors that another package would read are not passed over."""
+    made = make_table(tmp_path)
+    broken(made, tmp_path)
+    old = made.states[1].vectors[0]
+
+    class Bare(FakeTable):
+        def snapshot(self, id: int | None = None) -> FakeSnapshot:  # noqa: A002
+            if where == "snapshot" and id == 2:
+                raise MissingExtra("fastavro", "tables")
+            return super().snapshot(id)
+
+        def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:
+            if where == "read" and vector == old:
+                raise MissingExtra("fastavro", "tables")
+            return super().read(vector, snapshot)
+
+    table = Bare(str(tmp_path), made.states)
+    found = audit(table, orphans=False)
+    with pytest.raises(MissingExtra, match=r"dvcodec\[tables\]"):
+        repair_plan(found, table)
 
 
 def test_older_vectors_that_do_not_help(tmp_path: Path) -> None:

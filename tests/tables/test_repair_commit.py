@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,10 @@ import pyarrow.compute as pc
 import pytest
 
 from cli_runner import run
-from dvcodec import CommitConflict, RowSet, UsageError, delta, iceberg, paimon
+from dvcodec import CommitConflict, MissingExtra, RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.tables import audit, commit_repair, enable, open_table, repair_plan
 from dvcodec.tables.iceberg import open as open_iceberg
+from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from samples.contradictions import make_iceberg
 from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg
 from samples.paimon_table import PaimonFile, build_paimon
@@ -143,6 +145,38 @@ def test_only_the_audited_snapshot_is_repaired(tmp_path: Path) -> None:
         commit_repair(plan, table)
     with pytest.raises(UsageError, match="the plan is of"):
         commit_repair(replace(plan, table="elsewhere"), table)
+
+
+def test_what_is_damaged_after_the_plan_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "t"
+    rows = {"a": RowSet([1, 2]), "b": RowSet([3])}
+    wrong = altered({"file_size_in_bytes": 9999}, content=1)
+    build_iceberg(folder, Commit(data={"a": ROWS, "b": ROWS}, vectors=rows), tweak_entry=wrong, per_puffin=1)
+    table = open_table(folder)
+    plan = repair_plan(audit(table), table)
+    assert [action.action for action in plan.actions] == ["correct-file-size"] * 2
+    with monkeypatch.context() as patch:
+        patch.setattr(IcebergSnapshot, "read", missing)
+        with pytest.raises(MissingExtra, match="fastavro"):
+            commit_repair(plan, table)
+    path = folder / "data" / "vectors-1-0.puffin"
+    data = bytearray(path.read_bytes())
+    data[30] ^= 1
+    path.write_bytes(data)
+    done = commit_repair(plan, table)
+    assert (done.committed, done.files) == (True, 1)
+    assert [action.path for action in done.actions] == [str(folder / "data" / "vectors-1-1.puffin")]
+    ((action, why),) = done.left
+    assert action.path == str(path)
+    assert re.search(r"vectors-1-0\.puffin", why)
+    assert "\n" not in why
+    snapshot = open_table(folder).snapshot()
+    read = {one.data_file: one.rows for v in snapshot.vectors if v.path != str(path) for one in snapshot.read(v)}
+    assert read == {f"{folder}/data/b": RowSet([3])}
+
+
+def missing(*_: object) -> Any:
+    raise MissingExtra("fastavro", "tables")
 
 
 def test_options_go_together(tmp_path: Path) -> None:

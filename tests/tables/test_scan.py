@@ -146,6 +146,20 @@ def test_position_deletes_of_partitions(first: bool, tmp_path: Path) -> None:
     assert found.files[3].containers == ContainerMix()
 
 
+def test_a_broken_vector_of_a_file_that_is_gone(tmp_path: Path) -> None:
+    """It is lost once, and no data file of the snapshot is in doubt for it, whatever comes after it."""
+    made = make_table(tmp_path)
+    (broken,) = write_vectors(tmp_path, "more", {"/old/e.parquet": RowSet([2])})
+    flip(broken.location, (broken.offset or 0) + 20)
+    last = made.states[-1]
+    wide = DeletionVector("position-deletes", None, "w", "w", None, 300, 3)
+    table = Wide(str(tmp_path), [replace(last, vectors=(*last.vectors, broken, wide))])
+    found = scan(table)
+    assert [check.check for check in found.findings] == ["crc", "gone-data-file"]
+    assert [vector for vector, _ in found.lost] == [broken]
+    assert [(file.deleted, file.errors) for file in found.files] == [(4, ()), (1000, ()), (4, ()), (0, ())]
+
+
 def test_files_whose_numbers_are_in_doubt(tmp_path: Path) -> None:
     """As many deleted rows as rows, but not these; or the union of two vectors of which one holds."""
     table = make_table(tmp_path, {"a": RowSet([*range(999), 5000]), "b": RowSet(range(1000)), "c": RowSet(range(500))})

@@ -84,10 +84,7 @@ class Folder:
             NotCanonical: it leaves the folder, or is not a location.
             Unsupported: metadata must not reference it; see `check_reach`.
         """
-        try:
-            below = self.below(path)
-        except UsageError as err:  # a file URL of another host, here or in `recorded`
-            raise NotCanonical("path", source=self.location, expected="a path", actual=f"{err!s:.200}") from None
+        below = self.below(path)
         if below is not None:
             return self.join(below)
         check_reach(path, self.location, self.allow)

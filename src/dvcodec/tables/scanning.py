@@ -209,10 +209,7 @@ class _Collector:
         return replace(found, errors=(*found.errors, *wide)) if wide else found
 
     def _finish(self, path: str) -> None:
-        file = self._snapshot.files.get(path)
-        if file is None:
-            self._errors.pop(path, None)
-            return
+        file = self._snapshot.files[path]  # of files that are gone, none is finished
         parts, errors = self._parts.pop(path, []), self._errors.pop(path, [])
         unread = self._unread.pop(path, [])
         wide = tuple(part.vector for part in parts if part.vector.data_file is None)

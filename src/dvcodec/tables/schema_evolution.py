@@ -6,6 +6,7 @@ A format passes the file's columns with their ids, and subclasses `Evolution` fo
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -89,7 +90,7 @@ def check_related(
         raise unrelated(source, names, [column.name for column in stored])
 
 
-class Evolution:
+class Evolution(ABC):
     """Converts the columns of one data file to columns of the table.
 
     Attributes:
@@ -143,9 +144,9 @@ class Evolution:
         """Columns of the table that are read from the file, each with its column there."""
         return [(column, self._stored[column.name]) for column in self._columns if column.name in self._stored]
 
+    @abstractmethod
     def promotes(self, found: pa.DataType, column: Column) -> bool:
         """Whether values of another type are read as those of a column. Called for types without children."""
-        raise NotImplementedError
 
     def missing(self, column: Column, rows: int) -> pa.Array:
         """Return the values of a column that the file, or a struct in it, does not have."""

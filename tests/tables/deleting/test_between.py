@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dvcodec import CommitConflict, RowSet
+from dvcodec import CommitConflict, RowSet, UsageError
 from dvcodec.io.store import LocalStore
 from dvcodec.tables import DataFile, Snapshot, audit, open_table
 from dvcodec.tables.deleting import committer
-from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
+from dvcodec.tables.deleting.committer import Committer, FileDelete, StreamBatch, Written
 from dvcodec.tables.deleting.finder import Found
 from dvcodec.tables.deleting.positions import positions_finder
+from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.deleting.run import Deletion, run
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.folder_place import FolderPlace
@@ -77,6 +81,85 @@ def folder(kind: str, tmp_path: Path) -> Path:
     MAKERS[kind](folder, ROWS, SIZE)
     delete(folder, 1, 100)
     return folder
+
+
+# ---------------------------------------------------------------------- interruptions, and what is missing
+
+
+def delta_folder(tmp_path: Path) -> Path:
+    return delta_log.restored_table(tmp_path / "delta")
+
+
+def test_an_interrupt_waits_until_the_commit_is_settled(tmp_path: Path) -> None:
+    folder = delta_folder(tmp_path)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        delete(folder, 200, between=lambda: signal.raise_signal(signal.SIGINT))
+    assert 200 not in ids(open_table(folder))
+    assert audit(open_table(folder)).findings == ()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_interrupt_ends_the_commit(tmp_path: Path) -> None:
+    """It may be in: the new files stay, and here they are orphans."""
+
+    def twice() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    folder = delta_folder(tmp_path)
+    files = set(folder.rglob("*"))
+    with pytest.raises(KeyboardInterrupt):
+        delete(folder, 200, between=twice)
+    assert 200 in ids(open_table(folder))
+    assert [path.suffix for path in set(folder.rglob("*")) - files] == [".bin"]
+
+
+def test_a_delete_in_a_thread_leaves_interrupts_alone(tmp_path: Path) -> None:
+    folder = delta_folder(tmp_path)
+    seen: list[Any] = []
+
+    def look() -> None:
+        seen.append(signal.getsignal(signal.SIGINT))
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(delete, folder, 200, between=look).result().rows == 1
+    assert seen == [signal.getsignal(signal.SIGINT)]
+    assert 200 not in ids(open_table(folder))
+
+
+def test_a_file_that_is_missing_though_nobody_committed_is_an_error(tmp_path: Path) -> None:
+    def gone() -> None:
+        raise FileNotFoundError("some file of the base")
+
+    folder = delta_folder(tmp_path)
+    files = set(folder.rglob("*"))
+    with pytest.raises(FileNotFoundError, match="some file of the base"):
+        delete(folder, 200, between=gone)
+    assert set(folder.rglob("*")) == files
+
+
+def test_serializable_goes_on_if_what_is_added_cannot_match(tmp_path: Path) -> None:
+    """Its bounds say so; the same file would be a conflict without them."""
+    for number, bounds in enumerate(({"minValues": {"id": 300}, "maxValues": {"id": 427}}, {})):
+        folder = delta_log.restored_table(tmp_path / f"delta-{number}")
+        add = delta_log.data_file(folder, "c.parquet", 300)
+        add["stats"] = json.dumps({"numRecords": delta_log.ROWS, "nullCount": {"id": 0}, **bounds})
+        append = partial(delta_log.commit, folder, 3, "WRITE", {"add": add})
+        late = Between(committer(open_table(folder)), append)
+        if bounds:
+            done = run(late, where_finder("id = 200"), isolation="serializable")
+            assert (done.rows, done.retries) == (1, 1)
+            assert {300, 427} <= set(ids(open_table(folder)))
+        else:
+            with pytest.raises(CommitConflict, match=r"c\.parquet was added meanwhile and may have rows to delete"):
+                run(late, where_finder("id = 200"), isolation="serializable")
+
+
+def test_a_format_that_does_not_record_batches(tmp_path: Path) -> None:
+    late = Between(committer(open_table(delta_folder(tmp_path))), lambda: None)
+    with pytest.raises(UsageError, match="commits of delta do not record batches of q"):
+        run(late, Where("id", (200).__eq__), batch=StreamBatch("q", 1))
 
 
 # ---------------------------------------------------------------------- another table in the same place

@@ -157,6 +157,16 @@ def test_lossy_types(kind: Any, of_keys: Any, keys: list[Any], where: str, tmp_p
     assert "\n" not in str(caught.value)
 
 
+def test_durations(where: str, tmp_path: Path) -> None:
+    table = PlainTable(tmp_path, column(pa.duration("s"), 1, 2, None))
+    keys = column(pa.duration("ms"), 2000)
+    if where == "memory":
+        assert found(table, keys, ["k"]) == [{1}]
+    else:
+        with pytest.raises(UsageError, match="too many for memory, and durations are not kept on disk"):
+            found(table, keys, ["k"])
+
+
 def test_wrong_arguments(tmp_path: Path) -> None:
     table = PlainTable(tmp_path, pa.table({"a": [1], "b": [2]}))
     for on in ([], ["a", "a"]):
@@ -189,6 +199,7 @@ def test_files_without_keys_are_not_opened(where: str, tmp_path: Path) -> None:
     assert table.opened == [] or where == "disk"
     table.opened.clear()
     found(table, pa.table({"a": [1000, 1500]}), ["a"])
+    found(table, pa.table({"a": [-5, -1]}), ["a"])
     found(table, pa.table({"b": ["y", "z"]}), ["b"])
     found(table, pa.table({"a": pa.array([], pa.int64())}), ["a"])
     assert table.opened == []
@@ -204,6 +215,22 @@ def test_what_a_reader_raises(where: str, tmp_path: Path) -> None:
     reader = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), batches())
     with pytest.raises(OSError, match="the network is gone"):
         found(PlainTable(tmp_path, pa.table({"a": [1]})), reader, ["a"])
+
+
+@pytest.mark.parametrize("error", [OSError("the network is gone"), NotCanonical("keys"), UsageError("wrong keys")])
+def test_errors_on_their_way_through_duckdb_are_noted(error: Exception) -> None:
+    """A thread of DuckDB's asks for the keys, and makes text of their error."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield batch
+        raise error
+
+    batch, failed = pa.RecordBatch.from_pydict({"a": [1]}), list[Exception]()
+    noted = key_store._noting(batches(), failed)
+    assert next(noted) is batch
+    with pytest.raises(type(error)) as caught:
+        next(noted)
+    assert [caught.value] == failed == [error]
 
 
 def test_keys_on_disk_go_with_the_finder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,6 +268,19 @@ def test_a_column_that_is_promoted_meanwhile(tmp_path: Path) -> None:
         finder.prepare(table.now)
         assert isinstance(finder._stored, MemoryKeys)
         assert list(finder.find(table.now, table.now.data_files[0]).rows) == [1]
+
+
+def test_a_column_that_is_promoted_meanwhile_with_keys_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not read again: the reader that they came from may be at its end."""
+    pytest.importorskip("duckdb", "2.0")
+    monkeypatch.setattr(key_store, "IN_MEMORY", -1)
+    (tmp_path / "1").mkdir()
+    (tmp_path / "2").mkdir()
+    finder: Any = keys_finder(pa.table({"a": [2]}), ["a"])
+    finder.prepare(PlainTable(tmp_path / "1", pa.table({"a": pa.array([1, 2], pa.int32())})).now)
+    wide = PlainTable(tmp_path / "2", pa.table({"a": pa.array([1, 2**40], pa.int64())}))
+    with pytest.raises(UsageError, match=r"keys: the type of a column changed meanwhile \(a\): delete again"):
+        finder.prepare(wide.now)
 
 
 def test_names_of_columns(where: str, tmp_path: Path) -> None:

@@ -15,11 +15,15 @@ import pyarrow.compute
 import pytest
 
 from amounts import STATEMENTS
-from dvcodec import UsageError
-from dvcodec.core.errors import NotCanonical
-from dvcodec.tables import PhysicalRows
+from dvcodec import RowSet, UsageError
+from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.tables import DataFile, PhysicalRows, Snapshot, delete, open_table
 from dvcodec.tables.bounds import ColumnBounds
+from dvcodec.tables.deleting.finder import Found
+from dvcodec.tables.deleting.plan import plan_deletes
 from dvcodec.tables.deleting.predicate import where_finder
+from samples import delta_log
+from tables.deleting.finders import Where
 from tables.deleting.plain import PlainSnapshot, PlainTable
 from tables.deleting.statements import Statement, matching, random_rows, random_statement, to_sqlite
 
@@ -145,6 +149,67 @@ def test_partition_values_alone_answer(kind: str, tmp_path: Path) -> None:
     where = "a = 1 AND b = 'x'" if kind == "sql" else (A == 1) & (pc.field("b") == "x")
     assert found(table, where) == ([{0}, set(), set()], 2, 0)
     assert len(table.opened) == 1
+
+
+def test_partition_values_do_not_answer_for_files_whose_rows_are_not_counted(tmp_path: Path) -> None:
+    """All of them match, and nobody knows how many that are until the file is opened."""
+    table = PlainTable(tmp_path, pa.table({"a": pa.array([1] * 3, pa.int64())}), bounds=constant_a)
+    finder = where_finder(A == 1)
+    finder.prepare(table.now)
+    file = replace(table.now.data_files[0], physical_rows=None)
+    assert table.opened == []
+    assert list(finder.find(table.now, file).rows) == [0, 1, 2]
+    assert table.opened == [file.path]
+
+
+def test_many_rows_of_a_file_are_gathered_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dvcodec.tables.deleting.matching._POSITIONS", 10)
+    table = PlainTable(tmp_path, pa.table({"a": range(1000)}))
+    table.batch_rows = 7
+    assert found(table, (A < 50) | (A > 900))[0] == [{*range(50), *range(901, 1000)}]
+
+
+def test_columns_that_an_expression_cannot_be_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow has no type of one of them; SQL asks for those that it names."""
+
+    def schema(self: PlainSnapshot, columns: Any = None) -> pa.Schema:
+        if columns is None:
+            raise Unsupported("column v", source="t", expected="a known type", actual="variant")
+        return whole(self, columns)
+
+    whole = PlainSnapshot.schema
+    monkeypatch.setattr(PlainSnapshot, "schema", schema)
+    table = PlainTable(tmp_path, SOME)
+    with pytest.raises(Unsupported, match="t: column v: expected a known type, or SQL text in place of an expression"):
+        found(table, A == 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "expected one of where, keys and positions, found none"),
+        ({"where": "a = 1", "positions": {}}, "expected one of where, keys and positions, found where and positions"),
+        ({"where": "a = 1", "on": ["a"]}, "keys and on go together: on names the columns of the key"),
+        ({"keys": SOME}, "keys and on go together: on names the columns of the key"),
+    ],
+)
+def test_one_question_at_a_time(given: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"^{message}$"):
+        delete(open_table(delta_log.restored_table(tmp_path / "t")), **given)
+
+
+def test_rows_behind_the_end_of_a_file_are_refused(tmp_path: Path) -> None:
+    """What a finder says is checked; positions are, before it is asked."""
+
+    class Far(Where):
+        def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: ARG002
+            return Found(RowSet([5, delta_log.ROWS]))
+
+    table = open_table(delta_log.restored_table(tmp_path / "t"))
+    with pytest.raises(
+        UsageError, match=r"[ab]\.parquet: row position 128, expected below 128, the rows of the data file"
+    ):
+        plan_deletes(table.snapshot(), Far("id", bool))
 
 
 def test_records_that_are_not_rows(tmp_path: Path) -> None:

@@ -272,6 +272,8 @@ def test_what_follows_from_a_predicate(seed: int) -> None:
         ("s = 'A' COLLATE NOCASE", None),
         ("s BETWEEN 'A' COLLATE NOCASE AND 'A'", None),
         ("s IN ('A' COLLATE NOCASE) AND i = 1", None),
+        ("i NOT IN (1, 2)", None),
+        ("coalesce(flag, true)", None),
     ],
 )
 def test_weaker(text: str, weaker: str | None) -> None:

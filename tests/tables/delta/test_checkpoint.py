@@ -81,6 +81,14 @@ def test_a_sidecar_elsewhere(table: DeltaBuilder, path: str) -> None:
         actions_of(table, [top])
 
 
+def test_a_sidecar_that_is_named_twice(table: DeltaBuilder) -> None:
+    """Its files would be there twice."""
+    top, first, second = table.checkpoint("json")
+    top.write_text(top.read_text().replace(second.name, first.name))
+    with pytest.raises(NotCanonical, match=rf"sidecar\.path: expected each sidecar once, found '{first.name}' twice"):
+        actions_of(table, [top])
+
+
 def test_a_sidecar_that_is_gone(table: DeltaBuilder) -> None:
     top, gone, _ = table.checkpoint("parquet")
     gone.unlink()

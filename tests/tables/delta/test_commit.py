@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageError
+from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageError, delta
 from dvcodec.tables import audit, live_batches, open_table
 from dvcodec.tables.deleting.run import Deletion, run
 from dvcodec.tables.delta.commit import DeltaCommitter, committer
@@ -19,6 +19,7 @@ from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.folder import Folder
 from samples import delta_log
 from tables.deleting.finders import Where
+from tables.iceberg.deleting import delete as delete_positions
 
 
 def ids(folder: Path) -> list[int]:
@@ -74,6 +75,46 @@ def test_the_add_is_repeated(folder: Path) -> None:
     assert kept.items() <= remove["remove"].items()
     assert remove["remove"]["defaultRowCommitVersion"] == 3
     assert "deletionVector" not in remove["remove"]
+
+
+def test_rows_that_the_log_does_not_count_are_counted_in_the_file(folder: Path) -> None:
+    add = delta_log.data_file(folder, "c.parquet", 1000)
+    del add["stats"]
+    delta_log.commit(folder, 3, "WRITE", {"add": add})
+    delete(folder, lambda number: number == 1001)
+    added = actions(folder, 4)[2]["add"]
+    assert json.loads(added["stats"]) == {"numRecords": delta_log.ROWS, "tightBounds": False}
+    assert 1001 not in ids(folder)
+    assert {1000, 1127} <= set(ids(folder))
+
+
+def test_rows_of_another_format_that_the_log_does_not_count_are_refused(folder: Path) -> None:
+    """A vector requires ``numRecords``; positions are not taken unchecked either."""
+    first = actions(folder, 0)
+    first[2]["metaData"]["format"]["provider"] = "orc"
+    del first[4]["add"]["stats"]
+    path = folder / "_delta_log" / f"{0:020}.json"
+    path.write_text("".join(f"{json.dumps(action)}\n" for action in first))
+    files = set(folder.rglob("*"))
+    table = open_table(folder)
+    assert isinstance(table, DeltaTable)
+    with pytest.raises(UsageError, match=r"b\.parquet: its number of rows is not known"):
+        table.delete(positions={"b.parquet": RowSet([3])})
+    with pytest.raises(UsageError, match=r"b\.parquet: its rows are not known, and a vector requires numRecords"):
+        delete_positions(committer(table), {"b.parquet": RowSet([3])})
+    assert set(folder.rglob("*")) == files
+
+
+def test_vectors_that_read_back_otherwise_are_not_committed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(path: str, rows: dict[str, RowSet], **options: Any) -> Any:
+        return write(path, {name: RowSet([row + 1 for row in some]) for name, some in rows.items()}, **options)
+
+    write = delta.write_deletion_vectors
+    monkeypatch.setattr("dvcodec.tables.delta.commit.write_deletion_vectors", wrong)
+    files = set(folder.rglob("*"))
+    with pytest.raises(NotCanonical, match=r"\.bin: vectors: expected the rows that were written, found others"):
+        delete(folder, lambda number: number == 200)
+    assert set(folder.rglob("*")) == files
 
 
 def test_the_old_vector_is_taken_in(folder: Path) -> None:

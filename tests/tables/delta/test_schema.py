@@ -77,9 +77,13 @@ def test_column_mapping() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["variant", "geometry(OGC:CRS84)", "decimal(39,0)", "decimal(5,6)", "decimal(0,0)", "LONG"]
+    "name",
+    [
+        *("variant", "geometry(OGC:CRS84)", "decimal(39,0)", "decimal(5,6)", "decimal(0,0)", "LONG"),
+        {"type": "udt", "sqlType": "long"},
+    ],
 )
-def test_unknown_types_are_named_and_stop_only_their_column(name: str) -> None:
+def test_unknown_types_are_named_and_stop_only_their_column(name: Any) -> None:
     schema = parse(field("long", "fine"), field(name))
     assert schema.select(["fine"]) == pa.schema([("fine", pa.int64())])
     with pytest.raises(Unsupported, match=r"column a \(schemaString\.fields\[1\]\.type\).*leave this one out"):

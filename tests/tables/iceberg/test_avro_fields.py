@@ -148,6 +148,15 @@ def test_made_up_schemas(tmp_path: Path, schema: Any, error: type[DecodeError], 
         pass
 
 
+@pytest.mark.parametrize(("schema", "found"), [("long", "long"), ({"type": "array", "items": "int"}, "array")])
+def test_files_of_no_records(tmp_path: Path, schema: Any, found: str) -> None:
+    with (
+        open_avro(forged(tmp_path, schema), Storage()) as (file, cursor),
+        pytest.raises(NotCanonical, match=f"x.avro at byte 0: entry: expected a record, found {found}"),
+    ):
+        select(file.schema, COLUMNS, "entry", cursor)
+
+
 def test_partitions_that_are_none(tmp_path: Path) -> None:
     for field in (of("int"), of({"type": "array", "items": "int"}, **{"field-id": 1000})):
         with (

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dvcodec import RowSet
+from dvcodec import RowSet, tables
 from dvcodec.core.errors import CommitConflict, CommitUnknown, UsageError
 from dvcodec.tables import audit, enable
-from dvcodec.tables.iceberg.catalogs import from_catalog, from_pyiceberg
+from dvcodec.tables.iceberg.catalogs import from_catalog, from_pyiceberg, load
 from dvcodec.tables.iceberg.commit import committer
 from samples.iceberg_table import Commit, IcebergFiles, build_iceberg
 from tables.iceberg.deleting import delete
@@ -22,6 +22,7 @@ from tables.iceberg.deleting import delete
 sqlalchemy = pytest.importorskip("sqlalchemy")
 orm = pytest.importorskip("sqlalchemy.orm")
 sql = pytest.importorskip("pyiceberg.catalog.sql")
+exceptions = pytest.importorskip("pyiceberg.exceptions")
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_the_row_is_compared_and_swapped(catalog: Any, crafted: IcebergFiles, mo
 def test_properties_that_others_set_meanwhile_stay(catalog: Any, crafted: IcebergFiles) -> None:
     writer = committer(from_catalog(catalog, "db.t"))
     base = writer.current()
-    set_property(catalog, crafted)
+    by_hand(catalog, crafted, lambda metadata: metadata["properties"].update(owner="ann"))
     delete(writer, {crafted.paths["a"]: RowSet([6])}, base=base)
     assert catalog.load_table("db.t").properties["owner"] == "ann"
     assert live(catalog) == 45 - 4
@@ -122,18 +123,198 @@ def test_an_unanswered_commit_is_settled(catalog: Any, crafted: IcebergFiles, mo
         delete(writer, {crafted.paths["a"]: RowSet([7])})
 
 
+def test_an_unanswered_commit_of_another_writer_is_a_conflict(
+    catalog: Any, crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(self: Any, *arguments: Any) -> Any:
+        monkeypatch.undo()
+        delete(committer(from_catalog(catalog, "db.t")), {crafted.paths["b"]: RowSet([9])})
+        raise ConnectionError("lost")
+
+    monkeypatch.setattr(sql.SqlCatalog, "commit_table", lost)
+    with pytest.raises(CommitConflict, match=r"db\.t: another writer committed first"):
+        delete(committer(from_catalog(catalog, "db.t")), {crafted.paths["a"]: RowSet([6])})
+    assert live(catalog) == 45 - 4
+
+
+def test_an_unanswered_upgrade_is_settled(catalog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = build_iceberg(tmp_path / "old", Commit(data={"a": 20}), version=2)
+    catalog.register_table("db.old", str(old.metadata))
+    answers(monkeypatch, ConnectionError("lost"), done=True)
+    assert enable(from_catalog(catalog, "db.old")).changes
+    assert catalog.load_table("db.old").metadata.format_version == 3
+
+
+# ---------------------------------------------------------------------- refusals
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, error: Exception, *, done: bool) -> None:
+    """Let the catalog answer commits by an error, after it has done them or not."""
+    commit = sql.SqlCatalog.commit_table
+
+    def answer(self: Any, *arguments: Any) -> Any:
+        if done:
+            commit(self, *arguments)
+        raise error
+
+    monkeypatch.setattr(sql.SqlCatalog, "commit_table", answer)
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "message"),
+    [
+        (exceptions.CommitFailedException("stale"), CommitConflict, r"^db\.t: stale"),
+        (exceptions.ForbiddenError("not you"), OSError, r"^db\.t: the catalog refused the commit: not you"),
+        (ValueError("no such field"), OSError, r"^db\.t: the catalog refused the commit: no such field"),
+    ],
+)
+def test_a_refusal_leaves_nothing(
+    error: Exception,
+    raised: type[Exception],
+    message: str,
+    catalog: Any,
+    crafted: IcebergFiles,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = set(crafted.folder.rglob("*"))
+    answers(monkeypatch, error, done=False)
+    writer = committer(from_catalog(catalog, "db.t"))
+    with pytest.raises(raised, match=message):
+        delete(writer, {crafted.paths["a"]: RowSet([6])})
+    assert set(crafted.folder.rglob("*")) - files <= {crafted.folder / "data"}
+    assert live(catalog) == 45 - 3
+
+
+def test_a_refusal_of_the_second_try_is_a_success(
+    catalog: Any, crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyiceberg tries again where no answer came, and then finds its own first commit."""
+    answers(monkeypatch, exceptions.CommitFailedException("stale"), done=True)
+    writer = committer(from_catalog(catalog, "db.t"))
+    assert delete(writer, {crafted.paths["a"]: RowSet([6])}) == writer.current().info.id
+    assert live(catalog) == 45 - 4
+
+
+def test_a_refusal_that_cannot_be_looked_into_is_unknown(
+    catalog: Any, crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit may be in, so that its files stay."""
+
+    def refuse(self: Any, *arguments: Any) -> Any:
+        commit(self, *arguments)
+        monkeypatch.setattr(sql.SqlCatalog, "load_table", gone)
+        raise exceptions.CommitFailedException("stale")
+
+    def gone(*_: object) -> Any:
+        raise ConnectionError("gone")
+
+    commit = sql.SqlCatalog.commit_table
+    monkeypatch.setattr(sql.SqlCatalog, "commit_table", refuse)
+    with pytest.raises(CommitUnknown, match=r"db\.t: stale; then it could not be read: gone"):
+        tables.delete(from_catalog(catalog, "db.t"), positions={crafted.paths["a"]: RowSet([6])})
+    monkeypatch.undo()
+    assert live(catalog) == 45 - 4
+
+
+def test_a_disk_without_space_for_the_metadata(
+    catalog: Any, crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> Any:
+        raise OSError(28, "No space left on device")
+
+    writer = committer(from_catalog(catalog, "db.t"))
+    files = set(crafted.folder.rglob("*"))
+    monkeypatch.setattr("dvcodec.tables.iceberg.catalogs.open_sink", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        delete(writer, {crafted.paths["a"]: RowSet([6])})
+    assert set(crafted.folder.rglob("*")) == files
+    assert live(catalog) == 45 - 3
+
+
+@pytest.mark.parametrize("member", ["last-sequence-number", "next-row-id"])
+def test_a_commit_to_another_branch_is_a_conflict(member: str, catalog: Any, crafted: IcebergFiles) -> None:
+    """It takes the sequence number or the row ids that the new snapshot would have."""
+    writer = committer(from_catalog(catalog, "db.t"))
+    base = writer.current()
+    by_hand(catalog, crafted, lambda metadata: metadata.update({member: metadata[member] + 1}))
+    files = set(crafted.folder.rglob("*"))
+    with pytest.raises(CommitConflict, match=r"^db\.t: "):
+        delete(writer, {crafted.paths["a"]: RowSet([6])}, base=base)
+    assert set(crafted.folder.rglob("*")) == files
+    delete(writer, {crafted.paths["a"]: RowSet([6])})
+    assert live(catalog) == 45 - 4
+
+
 def test_tables_without_a_catalog_of_theirs_are_refused(crafted: IcebergFiles) -> None:
     static = pytest.importorskip("pyiceberg.table").StaticTable
-    writer = committer(from_pyiceberg(static.from_metadata(str(crafted.metadata))))
-    with pytest.raises((UsageError, OSError)):
-        writer.current()
+    table = from_pyiceberg(static.from_metadata(str(crafted.metadata)))
+    with pytest.raises(OSError, match="the catalog cannot be asked"):
+        committer(table).current()
+    with pytest.raises(
+        UsageError, match="pyiceberg does not commit to a NoopCatalog; it does to catalogs of REST, SQL"
+    ):
+        committer(table).check(table.snapshot())
 
 
-def set_property(catalog: Any, crafted: IcebergFiles) -> None:
-    """Let another writer set a property: by hand, as pyiceberg cannot write this version."""
+def test_a_catalog_that_names_a_missing_file(catalog: Any, crafted: IcebergFiles) -> None:
+    crafted.metadata.unlink()
+    with pytest.raises(FileNotFoundError, match=r"v1\.metadata\.json"):
+        from_catalog(catalog, "db.t")
+
+
+@pytest.mark.parametrize(
+    ("settings", "raised", "message"),
+    [
+        ({"type": "sql", "uri": "sqlite:////nowhere/at/all.db"}, OSError, "catalog prod: it cannot be asked: .*unable"),
+        ({"type": "rest", "uri": "http://127.0.0.1:1"}, OSError, "127.0.0.1"),
+        ({"type": "flat"}, UsageError, "catalog prod: .*flat"),
+        ({}, UsageError, "catalog prod: "),
+    ],
+)
+def test_catalogs_that_cannot_be_loaded(
+    settings: dict[str, str], raised: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG.config", {"catalog": {"prod": settings}})
+    with pytest.raises(raised, match=message):
+        load("prod")
+
+
+def test_what_a_rest_catalog_is_sent(catalog: Any, crafted: IcebergFiles) -> None:
+    """It writes the metadata itself: it gets the snapshot, and what must still hold."""
+    sent: list[Any] = []
+
+    class Rest(pytest.importorskip("pyiceberg.catalog.rest").RestCatalog):  # type: ignore[misc]
+        def __init__(self) -> None:
+            pass
+
+        def load_table(self, identifier: Any) -> Any:
+            found = catalog.load_table(identifier)
+            found.catalog = self
+            return found
+
+        def commit_table(self, table: Any, requirements: Any, updates: Any) -> None:
+            assert table.name() == ("db", "t")
+            sent.extend(json.loads(one.model_dump_json(by_alias=True, exclude_none=True)) for one in updates)
+            sent.extend(json.loads(one.model_dump_json(by_alias=True, exclude_none=True)) for one in requirements)
+
+    writer = committer(from_catalog(Rest(), "db.t"))
+    base = writer.current()
+    metadata = set(crafted.folder.glob("metadata/*.json"))
+    number = delete(writer, {crafted.paths["a"]: RowSet([6])}, base=base)
+    added, reference, same_table, same_branch = sent
+    assert added["action"] == "add-snapshot"
+    assert (added["snapshot"]["snapshot-id"], added["snapshot"]["parent-snapshot-id"]) == (number, base.info.id)
+    assert reference == {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": number}
+    assert same_table["type"] == "assert-table-uuid"
+    assert same_branch == {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": base.info.id}
+    assert set(crafted.folder.glob("metadata/*.json")) == metadata
+
+
+def by_hand(catalog: Any, crafted: IcebergFiles, tweak: Callable[[dict[str, Any]], object]) -> None:
+    """Let another writer change the metadata: by hand, as pyiceberg cannot write this version."""
     loaded = catalog.load_table("db.t")
     metadata = json.loads(Path(loaded.metadata_location).read_bytes())
-    metadata["properties"]["owner"] = "ann"
+    tweak(metadata)
     other = crafted.folder / "metadata" / "00007-other.metadata.json"
     other.write_text(json.dumps(metadata))
     with orm.Session(catalog.engine) as session:

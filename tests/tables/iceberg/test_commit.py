@@ -6,20 +6,22 @@ import itertools
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import fastavro
 import pytest
 
-from dvcodec import RowSet
-from dvcodec.core.errors import CommitConflict, CommitUnknown, Unsupported, UsageError
+from dvcodec import RowSet, iceberg
+from dvcodec.core.errors import CommitConflict, CommitUnknown, NotCanonical, Unsupported, UsageError
 from dvcodec.io.store import Reason, StoreError
 from dvcodec.tables import audit, enable, open_table
 from dvcodec.tables.deleting.committer import Written
 from dvcodec.tables.deleting.retries import Retries
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
+from dvcodec.tables.iceberg.snapshot_writer import SnapshotWriter
 from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg
 from tables.iceberg.deleting import delete, file_deletes
 
@@ -66,6 +68,26 @@ def records_of(path: str) -> list[Any]:
     """Records of an Avro file."""
     with Path(path).open("rb") as file:
         return list(fastavro.reader(file))
+
+
+def rewrite(
+    path: Path,
+    *,
+    schema: Callable[[dict[str, Any]], object] = lambda _: None,
+    record: Callable[[dict[str, Any]], object] = lambda _: None,
+) -> None:
+    """Change schema and records of an Avro file."""
+    with path.open("rb") as file:
+        reader: Any = fastavro.reader(file)
+        stored, header, records = reader.writer_schema, reader.metadata, list(reader)
+    stored = {name: value for name, value in stored.items() if not name.startswith("__")}
+    schema(stored)
+    for one in records:
+        record(one)
+    with path.open("wb") as file:
+        fastavro.writer(
+            file, stored, records, metadata={name: text for name, text in header.items() if not name.startswith("avro")}
+        )
 
 
 def manifests_of(crafted: IcebergFiles) -> list[Any]:
@@ -282,6 +304,11 @@ def test_a_vector_that_was_not_taken_in_is_refused(crafted: IcebergFiles) -> Non
         ({"encryption-keys": [{"key-id": "k"}]}, Unsupported, "encryption-keys"),
         ({"location": "s3://lake/t"}, UsageError, "moved"),
         ({"next-row-id": None}, Exception, "next-row-id"),
+        (
+            {"refs": {"main": {"snapshot-id": 103, "type": "tag"}}},
+            Unsupported,
+            "refs.main: expected a branch, found tag",
+        ),
     ],
 )
 def test_refused(crafted: IcebergFiles, tweak: dict[str, Any], error: type[Exception], match: str) -> None:
@@ -298,17 +325,178 @@ def test_tables_of_other_formats_are_refused(crafted: IcebergFiles) -> None:
         writer.check(writer.current())
 
 
+def test_metadata_beside_that_may_be_newer_is_refused(crafted: IcebergFiles) -> None:
+    (crafted.folder / "metadata" / "vfinal.metadata.json").write_bytes(crafted.metadata.read_bytes())
+    writer = writer_of(crafted)
+    with pytest.raises(UsageError, match=r"vfinal\.metadata\.json beside it may be newer: its name says no version"):
+        writer.check(writer.current())
+
+
+def test_metadata_that_is_removed_before_it_is_read(crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer committed meanwhile, and removed what it replaced."""
+    writer = writer_of(crafted)
+    seen = []
+
+    def late(folder: Any) -> Any:
+        monkeypatch.undo()
+        seen.append(delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])}))
+        raise FileNotFoundError(folder.location)
+
+    monkeypatch.setattr("dvcodec.tables.iceberg.folder_place.open_iceberg", late)
+    assert [writer.current().info.id] == seen
+
+
+OTHER_TABLE = {
+    "table-uuid": "0c12d441-03fe-4693-9a96-a0705ddf69c1",
+    "snapshots": [],
+    "current-snapshot-id": -1,
+    "refs": {},
+}
+
+
+@pytest.mark.parametrize("late", [True, False])
+@pytest.mark.parametrize("another", [True, False])
+def test_a_table_that_was_dropped_gets_no_commit(
+    another: bool, late: bool, crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one was created in its folder, or not yet: while rows were looked for, or at the very end."""
+
+    def drop() -> None:
+        if another:
+            tweaked(crafted, lambda metadata: metadata.update(OTHER_TABLE))
+        else:
+            crafted.metadata.unlink()
+
+    def write_then_drop(self: Any, replacement: Any) -> Any:
+        change = write(self, replacement)
+        drop()
+        return change
+
+    write = SnapshotWriter.write
+    writer = writer_of(crafted)
+    base = writer.current()
+    writer.check(base)
+    deletes = file_deletes(base, {crafted.paths["a"]: RowSet([5])})
+    written = writer.write(base, deletes, [])
+    if late:
+        monkeypatch.setattr(SnapshotWriter, "write", write_then_drop)
+    else:
+        drop()
+    with pytest.raises(CommitConflict if another or late else FileNotFoundError, match=r"dropped|v1\.metadata\.json"):
+        writer.commit(base, deletes, written, [])
+    assert [path.name for path in (crafted.folder / "metadata").glob("v*.json")] == ["v1.metadata.json"] * another
+
+
+def test_a_version_hint_that_cannot_be_written_is_a_warning(
+    crafted: IcebergFiles, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit is done: readers go on from the old hint."""
+
+    def full(*_: object, **__: object) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("dvcodec.tables.iceberg.folder_place.open_sink", full)
+    writer = writer_of(crafted)
+    number = delete(writer, {crafted.paths["a"]: RowSet([5])})
+    assert (crafted.folder / "metadata" / "version-hint.text").read_text() == "1"
+    assert open_table(crafted.folder).snapshot().info.id == number
+    assert [one.getMessage() for one in caplog.records] == [
+        f"{crafted.folder}/metadata/version-hint.text: not written: [Errno 28] No space left on device"
+    ]
+
+
+def test_vectors_that_read_back_otherwise_are_not_committed(
+    crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = iceberg.write_deletion_vectors
+
+    def wrong(path: Any, vectors: Any, **options: Any) -> Any:
+        return write(path, {name: RowSet([row + 1 for row in rows]) for name, rows in vectors.items()}, **options)
+
+    monkeypatch.setattr(iceberg, "write_deletion_vectors", wrong)
+    files = set(crafted.folder.rglob("*"))
+    with pytest.raises(NotCanonical, match=r"deletes\.puffin at byte 4: vector as read back: expected its rows"):
+        delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
+    assert set(crafted.folder.rglob("*")) == files
+
+
+def test_encrypted_files_are_refused(tmp_path: Path) -> None:
+    """A vector of an encrypted data file would be readable by all; nor is an encrypted manifest carried over."""
+    files = build_iceberg(tmp_path / "files", FIRST, tweak_entry=altered({"key_metadata": b"k"}, content=0))
+    with pytest.raises(Unsupported, match="data/a: data file: expected no encryption, found key_metadata"):
+        delete(writer_of(files), {files.paths["a"]: RowSet([5])})
+    crafted = build_iceberg(tmp_path / "manifests", FIRST)
+    writer = writer_of(crafted)
+    base = writer.current()
+    deletes = file_deletes(base, {crafted.paths["a"]: RowSet([5])})
+    rewrite(crafted.folder / "metadata" / "snap-101.avro", record=lambda one: one.update(key_metadata=b"k"))
+    with pytest.raises(Unsupported, match=r"snap-101\.avro: manifest: expected no encryption"):
+        writer.commit(base, deletes, writer.write(base, deletes, []), [])
+
+
+def test_counts_that_a_manifest_list_lacks_are_filled_in(tmp_path: Path) -> None:
+    """They are optional in lists of version 1."""
+    crafted = build_iceberg(tmp_path / "t", FIRST, Commit(data={"d": 7}))
+
+    def optional(schema: dict[str, Any]) -> None:
+        for field in schema["fields"]:
+            if field["name"].endswith("_count"):
+                field.update(type=["null", field["type"]], default=None)
+
+    def without(record: dict[str, Any]) -> None:
+        record.update({name: None for name in record if name.endswith("_count")})
+
+    rewrite(crafted.folder / "metadata" / "snap-102.avro", schema=optional, record=without)
+    delete(writer_of(crafted), {crafted.paths["b"]: RowSet([5])})
+    (data,) = (one for one in manifests_of(crafted) if one["content"] == 0)
+    assert {name: count for name, count in data.items() if name.endswith("_count")} == {
+        "added_files_count": 1,
+        "existing_files_count": 3,
+        "deleted_files_count": 0,
+        "added_rows_count": 7,
+        "existing_rows_count": 45,
+        "deleted_rows_count": 0,
+    }
+    assert audit(open_table(crafted.folder)).ok
+
+
+def test_sequence_numbers_that_an_added_file_names_stay(tmp_path: Path) -> None:
+    crafted = build_iceberg(tmp_path / "t", FIRST)
+    named = {"sequence_number": 1, "file_sequence_number": 1, "snapshot_id": 101}
+    rewrite(crafted.folder / "metadata" / "manifest-1-0.avro", record=lambda entry: entry.update(named))
+    delete(writer_of(crafted), {crafted.paths["c"]: RowSet.from_ranges([(0, 5)])})
+    entries = entries_of(crafted, 0)
+    assert sorted(entry["status"] for entry in entries) == [0, 0, 2]
+    assert {entry["file_sequence_number"] for entry in entries} == {1}
+
+
+def test_a_snapshot_without_a_manifest_list(tmp_path: Path) -> None:
+    """Version 1 may list manifests in the metadata; such a snapshot is not committed upon."""
+    crafted = build_iceberg(tmp_path / "t", FIRST)
+    writer = writer_of(crafted)
+    base = writer.current()
+    deletes = file_deletes(base, {crafted.paths["a"]: RowSet([5])})
+    written = writer.write(base, deletes, [])
+    number = base.info.id
+    base.metadata.snapshots[number] = replace(base.metadata.snapshots[number], manifest_list=None)
+    with pytest.raises(NotCanonical, match=r"v1\.metadata\.json: snapshot: expected a manifest-list"):
+        writer.commit(base, deletes, written, [])
+
+
+def test_a_snapshot_id_that_is_taken_is_drawn_again(crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter([101, 0, 103, 7])
+    monkeypatch.setattr("dvcodec.tables.iceberg.snapshot_writer.secrets.randbits", lambda _: next(drawn))
+    assert delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])}) == 7
+
+
 def test_unknown_fields_of_manifests_are_refused_by_name(tmp_path: Path) -> None:
     crafted = build_iceberg(tmp_path / "t", FIRST)
-    manifest = crafted.folder / "metadata" / "manifest-1-1.avro"
-    with manifest.open("rb") as file:
-        reader: Any = fastavro.reader(file)
-        schema, header, records = reader.writer_schema, reader.metadata, list(reader)
-    fields = next(one for one in schema["fields"] if one["name"] == "data_file")["type"]["fields"]
-    fields.append({"name": "novelty", "type": ["null", "int"], "default": None, "field-id": 199})
-    schema = {name: value for name, value in schema.items() if not name.startswith("__")}
-    with manifest.open("wb") as file:
-        fastavro.writer(file, schema, records, metadata={"format-version": header["format-version"]})
+
+    def add(schema: dict[str, Any]) -> None:
+        fields = next(one for one in schema["fields"] if one["name"] == "data_file")["type"]["fields"]
+        fields.append({"name": "novelty", "type": ["null", "int"], "default": None, "field-id": 199})
+
+    rewrite(crafted.folder / "metadata" / "manifest-1-1.avro", schema=add)
     with pytest.raises(Unsupported, match="novelty"):
         delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
 
@@ -332,6 +520,15 @@ def test_logs_are_bounded_and_old_metadata_is_removed(crafted: IcebergFiles) -> 
     assert audit(open_table(crafted.folder)).ok
 
 
+def test_a_bound_of_logs_that_is_not_a_number_is_the_usual_one(crafted: IcebergFiles) -> None:
+    properties = {"write.metadata.previous-versions-max": "few", "write.metadata.delete-after-commit.enabled": "true"}
+    writer = writer_of(tweaked(crafted, lambda metadata: metadata["properties"].update(properties)))
+    for row in range(5, 8):
+        delete(writer, {crafted.paths["a"]: RowSet([row])})
+    assert len(metadata_of(crafted)["metadata-log"]) == 3
+    assert crafted.metadata.exists()
+
+
 def test_equality_deletes_stay(tmp_path: Path) -> None:
     crafted = build_iceberg(tmp_path / "t", FIRST, Commit(equality=True))
     writer = writer_of(crafted)
@@ -348,16 +545,20 @@ def test_many_commits_keep_few_manifests(crafted: IcebergFiles) -> None:
     assert len(manifests_of(crafted)) <= 4
 
 
-def test_many_manifests_of_deletes_are_merged(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [({}, [1, 2, 3, 4, 5, 1, 2, 3, 4]), ({"commit.manifest-merge.enabled": "false"}, [1, 2, 3, 4, 5, 6, 7, 8, 9])],
+)
+def test_many_manifests_of_deletes_are_merged(tmp_path: Path, properties: dict[str, str], expected: list[int]) -> None:
     names = [f"f{number}" for number in range(9)]
-    properties = {"commit.manifest.min-count-to-merge": "5"}
+    properties = {"commit.manifest.min-count-to-merge": "5", **properties}
     crafted = build_iceberg(tmp_path / "t", Commit(data=dict.fromkeys(names, 9)), properties=properties)
     writer = writer_of(crafted)
     counts = []
     for name in names:
         delete(writer, {crafted.paths[name]: RowSet([3])})
         counts.append(sum(one["content"] == 1 for one in manifests_of(crafted)))
-    assert counts == [1, 2, 3, 4, 5, 1, 2, 3, 4]
+    assert counts == expected
     assert deleted_of(crafted) == dict.fromkeys(names, RowSet([3]))
     assert audit(open_table(crafted.folder)).ok
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,61 @@ def test_a_second_vector_of_a_data_file_that_no_record_names(tmp_path: Path) -> 
             )
     first = DeletionVector("iceberg", "/t/data/a.parquet", path, path, blobs[0].offset, blobs[0].length, 2)
     assert failed(path, [first]) == [("one-vector-per-file", "None")]
+
+
+def described(path: str, kind: str = "deletion-vector-v1", number: int = -1, **properties: str) -> DeletionVector:
+    """Write one vector of two rows of a, with a footer that describes it so."""
+    with PuffinWriter(path) as writer:
+        given = {name.replace("_", "-"): value for name, value in properties.items()}
+        data = iceberg.encode(RowSet([1, 2]))
+        blob = writer.add(kind, data, fields=[], snapshot_id=number, sequence_number=number, properties=given)
+    return DeletionVector("iceberg", "/t/data/a.parquet", path, path, blob.offset, blob.length, 2)
+
+
+A, TWO = {"referenced_data_file": "/t/data/a.parquet"}, {"cardinality": "2"}
+
+
+@pytest.mark.parametrize(
+    ("footer", "found"),
+    [
+        ({**A, **TWO}, []),
+        ({"kind": "delete-vector-v1", **A, **TWO}, [("blob-type", "deletion-vector-v1", "delete-vector-v1")]),
+        ({"kind": "statistics", **A, **TWO}, [("blob-type", "deletion-vector-v1", "statistics")]),
+        ({"number": 7, **A, **TWO}, [("blob-ids", "-1, -1", "7, 7")]),
+        (TWO, [("blob-properties", "referenced-data-file and cardinality", "no referenced-data-file")]),
+        (A, [("blob-properties", "referenced-data-file and cardinality", "no cardinality")]),
+        ({**A, "cardinality": "two"}, [("blob-properties", "a decimal number", "'two'")]),
+        ({**A, "cardinality": "3"}, [("blob-cardinality", "2", "3")]),
+    ],
+)
+def test_what_the_footer_says_of_a_vector(
+    footer: dict[str, Any], found: list[tuple[str, str, str]], tmp_path: Path
+) -> None:
+    path = str(tmp_path / "v.puffin")
+    vector = described(path, **footer)
+    findings = check(path, [vector])
+    assert [(one.check, one.expected, one.actual) for one in findings] == found
+    assert all((one.vectors, one.data_file) == ((vector,), "/t/data/a.parquet") for one in findings)
+
+
+def test_two_records_of_one_data_file_are_for_the_snapshot_to_report(tmp_path: Path) -> None:
+    path = str(tmp_path / "v.puffin")
+    properties = {"referenced-data-file": "/t/data/a.parquet", "cardinality": "2"}
+    with PuffinWriter(path) as writer:
+        blobs = [
+            writer.add(
+                "deletion-vector-v1",
+                iceberg.encode(rows),
+                fields=[],
+                snapshot_id=-1,
+                sequence_number=-1,
+                properties=properties,
+            )
+            for rows in (RowSet([1, 2]), RowSet([3, 4]))
+        ]
+    vectors = [DeletionVector("iceberg", "/t/data/a.parquet", path, path, one.offset, one.length, 2) for one in blobs]
+    assert check(path, vectors) == []
+    assert failed(path, vectors[1:]) == [("one-vector-per-file", "/t/data/a.parquet")]
 
 
 def test_swapped_records(made: tuple[str, list[DeletionVector]]) -> None:

@@ -49,3 +49,11 @@ def test_manifest_lists(tmp_path: Path) -> None:
 def test_wrong_lists(tmp_path: Path, change: dict[str, Any], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=rf"l.avro at byte 0: {match}"):
         listed(tmp_path, 2, LISTED | change)
+
+
+def test_a_spec_id_that_is_null(tmp_path: Path) -> None:
+    schema = list_schema(2)
+    schema["fields"][2]["type"] = ["null", "int"]
+    write_avro(tmp_path / "l.avro", schema, [LISTED | {"partition_spec_id": None}], "null")
+    with pytest.raises(NotCanonical, match="partition_spec_id of manifest 0: expected a number, found nothing"):
+        read_list(str(tmp_path / "l.avro"), moved, Storage())

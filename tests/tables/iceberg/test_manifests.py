@@ -98,6 +98,18 @@ def test_what_is_in_the_wrong_manifest(tmp_path: Path) -> None:
             read(tmp_path, entry(1, {"content": own}), content=content)
 
 
+@pytest.mark.parametrize("name", ["file_format", "partition", "record_count", "file_size_in_bytes"])
+def test_required_values_that_are_null(tmp_path: Path, name: str) -> None:
+    """A schema may allow it."""
+    schema = entry_schema(3, (), {})
+    (field,) = (one for one in schema["fields"][-1]["type"]["fields"] if one["name"] == name)
+    field["type"] = ["null", field["type"]]
+    write_avro(tmp_path / "m.avro", schema, [entry(1, {name: None})], "null")
+    manifest = Manifest("m", str(tmp_path / "m.avro"), 0, DATA, 1, 1, encrypted=False)
+    with pytest.raises(NotCanonical, match=rf"m.avro .*{name} of s3://t/a.parquet: expected a value, found nothing"):
+        read_manifest(manifest, (), moved, Storage())
+
+
 def test_encrypted_manifests(tmp_path: Path) -> None:
     manifest = Manifest("m", str(tmp_path / "m"), 0, DATA, 1, 1, encrypted=True)
     with pytest.raises(Unsupported, match="manifest: expected no encryption"):

@@ -281,6 +281,13 @@ def test_an_id_that_is_not_a_number(tmp_path: Path, number: str) -> None:
         read(tmp_path, table, column(1, "a", "long"))
 
 
+def test_one_name_twice(tmp_path: Path) -> None:
+    """Columns of a file are asked for by name."""
+    table = table_of((stored("a", pa.int64(), 1), [1]), (stored("a", pa.int64(), 2), [2]))
+    with pytest.raises(NotCanonical, match=r"f.parquet: column b: expected one column of a name or id, found several"):
+        read(tmp_path, table, column(2, "b", "long"))
+
+
 def test_one_id_twice(tmp_path: Path) -> None:
     table = table_of((stored("a", pa.int64(), 1), [1]), (stored("b", pa.int64(), 1), [1]))
     with pytest.raises(NotCanonical, match="column a: expected one column of a name or id, found 2"):
@@ -554,6 +561,7 @@ def test_wrong_name_mappings(text: str) -> None:
         ("timestamptz", "long", 1, datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=timezone.utc)),
         ("decimal(20,2)", "bytes", b"\x85", Decimal("-1.23")),
         ("uuid", {"type": "fixed", "name": "u", "size": 16}, bytes(range(16)), bytes(range(16))),
+        ("uuid", "string", "00010203-0405-0607-0809-0a0b0c0d0e0f", bytes(range(16))),
         ("binary", "bytes", b"\x00\xff", b"\x00\xff"),
         ("string", "string", None, None),
     ],
@@ -576,6 +584,30 @@ def test_identity_partitions_of_files_without_the_column(
     snapshot = table.snapshot()
     (part,) = snapshot.rows(snapshot.data_files[0])
     assert part.batch.to_pydict() == {"id": [1, 2], "part": [expected] * 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "avro", "value", "found"),
+    [
+        ("decimal(38,2)", "bytes", b"\x7f" * 17, "more than 38 digits"),
+        ("decimal(4,2)", "bytes", b"\x7f" * 8, "precision"),
+        ("uuid", "string", "nobody", "badly formed|nobody"),
+    ],
+)
+def test_partition_values_that_a_column_does_not_hold(
+    tmp_path: Path, kind: str, avro: Any, value: Any, found: str
+) -> None:
+    made = build_iceberg(
+        tmp_path,
+        Commit(data={"a": table_of((stored("id", pa.int64(), 1), [1]))}),
+        fields=[column(1, "id", "long"), column(2, "part", kind)],
+        spec=[{"name": "p", "transform": "identity", "source-id": 2, "field-id": 1000}],
+        partition_types={"p": avro},
+        partition=lambda _: {"p": value},
+    )
+    snapshot = open_iceberg(made.folder).snapshot()
+    with pytest.raises(NotCanonical, match=rf"data/a: partition value of column part: expected .*(?:{found})"):
+        list(snapshot.rows(snapshot.data_files[0]))
 
 
 def test_partitions_of_other_transforms_are_no_values(tmp_path: Path) -> None:

@@ -361,8 +361,11 @@ def test_position_deletes_do_not_hold_for_newer_data_files(tmp_path: Path) -> No
         Commit(remove=["a"]),
         Commit(data={"a": 20}),
     )
-    table = open_iceberg(build_iceberg(tmp_path, *commits, version=2).folder)
+    made = build_iceberg(tmp_path, *commits, version=2)
+    table = open_iceberg(made.folder)
     assert deleted(table, table.snapshot(102)) == {"a": RowSet([1]), "b": RowSet([2])}
+    unknown = [table.snapshot(number).unknown_files(table.snapshot(number).vectors[0]) for number in (102, 103)]
+    assert unknown == [(), (made.paths["a"],)]
     assert deleted(table, table.snapshot(103)) == {"b": RowSet([2])}
     assert deleted(table, table.snapshot(104)) == {"b": RowSet([2])}
     with pytest.raises(UsageError, match=r"deletes-2-0.parquet: no vector of snapshot 101"):
@@ -488,6 +491,29 @@ def test_encrypted_data_files_are_listed_not_read(tmp_path: Path) -> None:
     snapshot = table.snapshot()
     with pytest.raises(Unsupported, match="data/a: file: expected no encryption"):
         snapshot.rows(snapshot.data_files[0])
+
+
+def test_rows_are_counted_in_footers_of_parquet_files(tmp_path: Path) -> None:
+    for name, change, rows in (
+        ("parquet", {"record_count": 21}, 20),
+        ("orc", {"file_format": "orc"}, None),
+        ("encrypted", {"key_metadata": b"k"}, None),
+    ):
+        crafted = build_iceberg(tmp_path / name, VECTOR, tweak_entry=altered(change, content=0))
+        snapshot = open_iceberg(crafted.folder).snapshot()
+        assert snapshot.stored_rows(snapshot.data_files[0]) == rows
+
+
+def test_a_schema_that_a_snapshot_does_not_have(tmp_path: Path) -> None:
+    def tweak(metadata: dict[str, Any]) -> dict[str, Any]:
+        metadata["snapshots"][0]["schema-id"] = 7
+        return metadata
+
+    crafted = build_iceberg(tmp_path, VECTOR, Commit(data={"b": 1}), tweak=tweak)
+    snapshot = open_iceberg(crafted.folder).snapshot(101)
+    with pytest.raises(NotCanonical, match=r"schema-id of snapshot 101: expected one of schemas, found 7"):
+        snapshot.schema()
+    assert {file.path for file in snapshot.data_files} == {crafted.paths["a"]}
 
 
 def test_rows_are_held_against_the_manifest(tmp_path: Path) -> None:

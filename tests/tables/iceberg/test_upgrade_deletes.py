@@ -95,6 +95,39 @@ def test_position_deletes_held_for_the_vector_stay_out(tmp_path: Path) -> None:
     assert 9 in live_ids(crafted)
 
 
+def test_equality_deletes_without_a_row_delete_none(tmp_path: Path) -> None:
+    crafted = craft_equality(tmp_path / "t", {4: by_id()})
+    gone = {1, 2, STEP + 3, STEP + 4, STEP + 5}
+    rows = zip(range(4), (20, 20, 5, 10), strict=True)
+    expected = [file * STEP + row for file, count in rows for row in range(count) if file * STEP + row not in gone]
+    assert upgrade_deletes(open_table(crafted.folder)).equality_deletes == 1
+    assert live_ids(crafted) == expected == pyiceberg_ids(crafted)
+
+
+def test_keys_of_a_column_that_was_dropped_since(tmp_path: Path) -> None:
+    """It is in an older schema, and in the data files."""
+
+    def drop(metadata: dict[str, Any]) -> dict[str, Any]:
+        (schema,) = metadata["schemas"]
+        newer = schema | {"schema-id": 1, "fields": schema["fields"][1:]}
+        return metadata | {"schemas": [schema, newer], "current-schema-id": 1}
+
+    crafted = craft_equality(tmp_path / "t", {4: by_id(0, 2 * STEP)}, tweak=drop)
+    upgrade_deletes(open_table(crafted.folder))
+    snapshot = open_iceberg(crafted.folder).snapshot()
+    found = {vector.data_file: snapshot.read(vector)[0].rows for vector in snapshot.vectors}
+    assert found[crafted.paths["a"]] == RowSet([0, 1, 2])
+    assert found[crafted.paths["c"]] == RowSet([0])
+
+
+def test_keys_of_what_is_not_a_column_are_refused(tmp_path: Path) -> None:
+    crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, ids=(9,))
+    files = set(crafted.folder.rglob("*"))
+    with pytest.raises(Unsupported, match="equality deletes: expected columns, found field 9, which is not a column"):
+        upgrade_deletes(open_table(crafted.folder))
+    assert set(crafted.folder.rglob("*")) == files
+
+
 def test_null_is_a_key_like_another(tmp_path: Path) -> None:
     ids = [0, 1, None, 3]
     names = ["x", None, None, "x"]

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dvcodec import CommitConflict, CommitUnknown, Unsupported, UsageError, paimon
+from dvcodec import CommitConflict, CommitUnknown, NotCanonical, RowSet, Unsupported, UsageError, paimon
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.io.sink import open_local_sink
@@ -18,6 +18,7 @@ from dvcodec.io.store import Reason, StoreError
 from dvcodec.tables import audit
 from dvcodec.tables.deleting.committer import Written
 from dvcodec.tables.paimon import PaimonTable, commit
+from dvcodec.tables.paimon.metadata import read_snapshot
 from dvcodec.tables.paimon.writable import index_target_size
 from samples.paimon_table import MANIFEST_SCHEMA, PaimonFile, Value, build_paimon, rewrite_avro, rewrite_json
 from tables.paimon.deleting import assert_clean, delete, deletes, live, open_committer
@@ -210,6 +211,36 @@ def test_entries_of_removed_files_have_all_fields_of_those_that_added_them(tmp_p
     assert [file.path for file in PaimonTable(str(root)).snapshot().data_files] == ["part=b/bucket-0/f3.parquet"]
 
 
+def test_a_data_file_that_no_manifest_has_is_not_removed(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0), file(1)])
+    to = open_committer(root)
+    base = to.current()
+    rewrite_avro(root / "manifest/manifest-1-0", lambda record: record["_FILE"].update(_FILE_NAME="other.parquet"))
+    with pytest.raises(NotCanonical, match=r"t: manifests: expected 1 data files, found 0 entries"):
+        to.commit(base, deletes(base, {"f0.parquet": range(ROWS)}), Written({}, 0), [])
+    assert not (root / "snapshot/snapshot-2").exists()
+
+
+@pytest.mark.parametrize("more", [("base",), ("delta",), ("base", "delta")])
+def test_lists_of_manifests_by_writers_of_several_versions(tmp_path: Path, more: tuple[str, ...]) -> None:
+    """The new lists have all fields of both; where neither has those of the other, which ones is not known."""
+    root = craft(tmp_path, [file(0)], [file(0), file(1)])
+    for kind in more:
+        path = root / "manifest" / snapshot_of(root, 2)[f"{kind}ManifestList"]
+        schema: dict[str, Any] = dict(avro.decode(Cursor(path.read_bytes())).schema)
+        schema["fields"] = [*schema["fields"], {"name": f"_OF_{kind}", "type": ["null", "int"], "default": None}]
+        rewrite_avro(path, lambda record, kind=kind: record.update({f"_OF_{kind}": 7}), schema)  # type: ignore[misc]
+    if len(more) == 2:
+        with pytest.raises(
+            Unsupported, match=r'fields of both lists in one of them, found \["._OF_base", "._OF_delta"\]'
+        ):
+            delete(root, {"f0.parquet": [1]})
+        return
+    assert delete(root, {"f0.parquet": [1]}) == 3
+    listed = records(root / "manifest" / snapshot_of(root, 3)["baseManifestList"])
+    assert sorted(record[f"_OF_{more[0]}"] or 0 for record in listed) == [0, 7]
+
+
 # ---------------------------------------------------------------------- the snapshot
 
 
@@ -309,6 +340,52 @@ def test_any_other_commit_is_a_conflict(tmp_path: Path, other: Callable[[Path], 
     before = files_of(root)
     with pytest.raises(CommitConflict):
         delete(root, {"f0.parquet": [1], "f1.parquet": range(ROWS)}, base)
+    assert files_of(root) == before
+
+
+def test_a_snapshot_that_goes_while_it_is_looked_at_is_a_conflict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = craft(tmp_path, [file(0)], [file(0), file(1)])
+
+    def late(*given: Any) -> Any:
+        roll_back(root)
+        return read_snapshot(*given)
+
+    monkeypatch.setattr("dvcodec.tables.paimon.commit.read_snapshot", late)
+    with pytest.raises(CommitConflict, match="snapshot 2 is not the one that was read"):
+        delete(root, {"f0.parquet": [1]})
+    assert [path.name for path in (root / "snapshot").glob("snapshot-*")] == ["snapshot-1"]
+
+
+def test_a_list_that_is_missing_is_not_a_conflict(tmp_path: Path) -> None:
+    """Nobody else has committed: to try again would not help."""
+    root = craft(tmp_path, [file(0)])
+    base = open_committer(root).current()
+    (root / "manifest" / snapshot_of(root, 1)["deltaManifestList"]).unlink()
+    before = files_of(root)
+    with pytest.raises(FileNotFoundError, match="manifest-list"):
+        delete(root, {"f0.parquet": [1]}, base)
+    assert files_of(root) == before
+
+
+def test_a_table_without_a_snapshot_has_nothing_to_delete(tmp_path: Path) -> None:
+    root = craft(tmp_path)
+    to = open_committer(root)
+    base = to.current()
+    to.check(base)
+    with pytest.raises(UsageError, match="t: there is no snapshot to delete from"):
+        to.commit(base, [], Written({}, 0), [])
+    assert PaimonTable(str(root)).delete(positions={}).committed is False
+
+
+def test_vectors_that_read_back_otherwise_are_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = craft(tmp_path, [file(0, [1])])
+    before = files_of(root)
+    encode = paimon.encode
+    monkeypatch.setattr(paimon, "encode", lambda rows, **more: encode(RowSet([row + 1 for row in rows]), **more))
+    with pytest.raises(NotCanonical, match=r"index-.*: vectors: expected the rows that were written"):
+        delete(root, {"f0.parquet": [5]})
     assert files_of(root) == before
 
 

@@ -128,6 +128,7 @@ def test_state_of_an_expired_snapshot_is_that_of_its_tag(table: PaimonTable) -> 
     rewrite_json(folder / "tag/tag-second", tagCreateTime=1)
     later = json.loads((folder / "snapshot/snapshot-2").read_text()) | {"id": 9}
     (folder / "tag/tag-later").write_text(json.dumps(later))
+    (folder / "tag/.tag-half.tmp").write_text("{")
     (folder / "snapshot/EARLIEST").write_text("7")
     (folder / "snapshot/LATEST").unlink()
     assert [info.id for info in table.snapshots()] == [1, 2, 3]

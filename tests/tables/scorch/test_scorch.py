@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 from pyroaring import BitMap
 
-from dvcodec import BadMagic, DecodeError, MissingExtra, NotCanonical, Unsupported, UsageError
+from dvcodec import BadMagic, DecodeError, MissingExtra, NotCanonical, Unsupported, UsageError, tables
 from dvcodec.tables import TableKind, open_table
+from dvcodec.tables.model import Part
 from dvcodec.tables.scorch import ScorchTable, SegmentRecord
 from dvcodec.tables.scorch import open as open_index
 from samples.bolt import Bolt, Inline
@@ -202,6 +204,29 @@ def epoch(meta: dict[bytes, bytes] | None = None, **segments: Any) -> dict[bytes
     return {b"m": Inline(whole), b"i": Inline()} | {
         bytes([136 + int(name[1:])]): Inline(entries) for name, entries in segments.items()
     }
+
+
+def test_documents_are_deleted_by_their_own_library(tmp_path: Path) -> None:
+    table = index(tmp_path, {})
+    for act in (
+        lambda: table.delete(where="a = 1"),
+        lambda: tables.delete(table, where="a = 1"),
+        lambda: tables.enable(table),
+    ):
+        with pytest.raises(UsageError, match=f"^{re.escape(table.location)}: .* deleted by its own library"):
+            act()
+
+
+def test_a_segment_is_read_in_one_part(indexes: Path) -> None:
+    """By the first of several readers."""
+    snapshot = open_table(indexes / NAMES[0]).snapshot()
+    file = snapshot.data_files[0]
+    counts = [
+        sum(rows.batch.num_rows for rows in snapshot.row_reader(file)(100, Part(number, 3), None))
+        for number in range(3)
+    ]
+    assert counts == [file.physical_rows, 0, 0]
+    assert [snapshot.unknown_files(vector) for vector in snapshot.vectors] == [()] * len(snapshot.vectors)
 
 
 def test_an_index_without_snapshots(tmp_path: Path) -> None:

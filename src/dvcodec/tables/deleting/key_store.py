@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import DvcodecError
+from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.deleting.engine import Engine
 
@@ -40,6 +40,7 @@ def store_keys(batches: Iterator[pa.RecordBatch], kinds: Sequence[pa.DataType]) 
         kinds: types of their columns.
 
     Raises:
+        UsageError: there are too many for memory, and a column of durations.
         MissingExtra: there are too many for memory, and DuckDB is not installed.
         OSError: the disk is full.
     """
@@ -53,6 +54,8 @@ def store_keys(batches: Iterator[pa.RecordBatch], kinds: Sequence[pa.DataType]) 
         kept.append(batch)
         size += batch.nbytes
         if size > IN_MEMORY:
+            if any(map(pa.types.is_duration, kinds)):  # DuckDB's intervals are of microseconds
+                raise UsageError("keys: too many for memory, and durations are not kept on disk: delete some at a time")
             return DiskKeys(schema, chain(kept, keys))
     return MemoryKeys(pa.Table.from_batches(kept, schema))
 

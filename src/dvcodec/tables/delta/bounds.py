@@ -90,8 +90,6 @@ def _decimal(value: int | Decimal, kind: pa.DataType, *, up: bool) -> pa.Scalar[
     import pyarrow as pa  # noqa: PLC0415
 
     number = Decimal(value)
-    if not number.is_finite():
-        return None
     if kind.precision > _FLOAT_DIGITS:
         more = _WIDE.multiply(abs(number), _FLOAT_ERROR)
         number = _WIDE.add(number, more if up else -more)

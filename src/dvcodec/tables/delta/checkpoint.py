@@ -62,7 +62,7 @@ def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Ite
             if action.where == "sidecar":
                 location = _sidecar(folder, action)
                 if location in sidecars:
-                    action.fail("path", "each sidecar once", f"{location!r:.80} twice")
+                    action.fail("path", "each sidecar once", f"{action.text('path')!r:.80} twice")
                 sidecars.add(location)
                 yield from _actions(folder, location, ("add", "remove"))
             elif action.where == "checkpointMetadata" and action.integer("version") != version:

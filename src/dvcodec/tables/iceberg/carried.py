@@ -14,7 +14,7 @@ from typing import Any
 
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.errors import Unsupported
 from dvcodec.io import Storage, read_within
 from dvcodec.tables.iceberg.avro_fields import AvroColumn, fields_of, not_null, open_avro, select
 from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, LIST_COLUMNS, OBSOLETE, PARTITION
@@ -149,7 +149,5 @@ def _partition_type(location: str, storage: Storage) -> Mapping[str, Any]:
     fields = {field.get("field-id", field["name"]): field["type"] for field in schema["fields"]}
     files = not_null(fields.get(2, fields.get("data_file")))
     columns = {field.get("field-id", field["name"]): field["type"] for field in files["fields"]}
-    partition = not_null(columns.get(102, columns.get(PARTITION)))
-    if not isinstance(partition, dict):
-        raise NotCanonical("partition of data_file", source=location, expected="a record", actual=f"{partition!r:.60}")
-    return partition | {"name": "r102"}
+    partition: Mapping[str, Any] = not_null(columns.get(102, columns.get(PARTITION)))
+    return {**partition, "name": "r102"}

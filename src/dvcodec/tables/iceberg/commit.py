@@ -70,13 +70,16 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
             CommitConflict: it is another table than before.
         """
         table, members = base.iceberg_table, _members(base)
-        found = members.text_or_none("table-uuid")
-        if self._uuid not in (None, found):
-            raise CommitConflict(f"{table.metadata.source}: the table was dropped, and another one created")
-        self._uuid = found
+        self._uuid = self._checked_uuid(members)
         refuse_unknown(table, members)
         self._place.check(table, members)
         refuse_without_vectors(base, members)
+
+    def _checked_uuid(self, members: JsonFields) -> str | None:
+        found = members.text_or_none("table-uuid")
+        if self._uuid not in (None, found):
+            raise CommitConflict(f"{members.source}: the table was dropped, and another one created")
+        return found
 
     def retries(self, base: IcebergSnapshot) -> Retries:
         """Return what the table's properties ``commit.retry.*`` say; where they say nothing, the default."""
@@ -165,6 +168,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
             CommitConflict, CommitUnknown, OSError: see `Committer.commit`.
         """
         members = _members(base)
+        self._checked_uuid(members)  # reading the rows may have taken long
         change = SnapshotWriter(base, members, files).write(replacement)
         self._place.put(base.iceberg_table, members, change)
         return change.snapshot_id

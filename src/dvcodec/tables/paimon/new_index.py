@@ -178,10 +178,5 @@ def _files(deletes: Iterable[FileDelete], written: Written) -> list[list[DvLocat
     return [sorted(file, key=lambda at: at.offset) for file in files.values()]
 
 
-def _data_file(vector: DeletionVector) -> str:
-    """Return the bare name of a vector's data file."""
-    return IndexedVector.of(vector).meta.data_file
-
-
 def _name(data_file: DataFile) -> str:
     return DataFileMeta.of(data_file).file_name

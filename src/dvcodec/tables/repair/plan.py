@@ -66,11 +66,11 @@ class _Planner:
     def finish(self) -> None:
         """Plan the new paths, for all vectors of a container at once."""
         for location, findings in self._stale.items():
-            mapping = {}
-            for finding in findings:
-                old, new = finding.actual, finding.expected
-                if old is not None and new is not None:
-                    mapping[old] = new
+            mapping = {
+                finding.actual: finding.expected
+                for finding in findings
+                if finding.actual is not None and finding.expected is not None
+            }
             self.actions.append(
                 RepairAction(
                     "rewrite-paths",

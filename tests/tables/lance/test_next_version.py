@@ -1,0 +1,141 @@
+"""The namespace client that Lance's library calls to commit, called as the library does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from dvcodec import CommitConflict, LimitExceeded, Limits
+from dvcodec.io import Storage
+from dvcodec.lance.manifest import manifest_name
+from dvcodec.tables import Folder
+from dvcodec.tables.lance.next_version import NextVersion
+
+BASE = 6
+
+
+def client(path: Path, scheme: Literal["V1", "V2"] = "V2") -> NextVersion:
+    return NextVersion(Folder(str(path)), BASE, manifest_name(BASE, scheme))
+
+
+def written(path: Path, data: bytes = b"the manifest") -> dict[str, object]:
+    """Write a manifest under a temporary name; return the library's request to publish it."""
+    file = path / "_versions" / f"{manifest_name(BASE + 1)}-1234"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+    return {"version": BASE + 1, "manifest_path": str(file).lstrip("/"), "id": ["t"]}
+
+
+def stored(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in (path / "_versions").iterdir()}
+
+
+@pytest.mark.parametrize("scheme", ["V1", "V2"])
+def test_the_library_is_told_of_the_base_and_of_the_next_version_only(
+    scheme: Literal["V1", "V2"], tmp_path: Path
+) -> None:
+    found = client(tmp_path, scheme)
+    versions = str(tmp_path / "_versions").lstrip("/")
+    names = ("6.manifest", "7.manifest") if scheme == "V1" else (manifest_name(6), manifest_name(7))
+    base, following = ({"version": 6 + i, "manifest_path": f"{versions}/{name}"} for i, name in enumerate(names))
+    assert found.namespace_id() == "dvcodec"
+    assert found.list_table_versions({"id": ["t"], "descending": True, "limit": 1}) == {"versions": [base]}
+    assert found.describe_table_version({"id": ["t"]}) == {"version": base}
+    assert found.describe_table_version({"version": 6}) == {"version": base}
+    assert found.describe_table_version({"version": 7}) == {"version": following}
+    assert found.settle() is False
+
+
+def test_a_relative_folder_and_a_link_are_told_as_the_path_from_the_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "link").symlink_to("t")
+    monkeypatch.chdir(tmp_path)
+    for name in ("t", "link"):
+        (answer,) = NextVersion(Folder(name), BASE, "6.manifest").list_table_versions({})["versions"]
+        assert answer["manifest_path"] == f"{tmp_path}/{name}/_versions/6.manifest".lstrip("/")
+
+
+def test_keys_of_a_bucket_are_told_without_it() -> None:
+    found = NextVersion(Folder("s3://bucket/t"), BASE, "6.manifest")
+    answer = found.describe_table_version({"version": BASE})
+    assert answer == {"version": {"version": 6, "manifest_path": "t/_versions/6.manifest"}}
+
+
+@pytest.mark.parametrize("scheme", ["V1", "V2"])
+def test_the_written_manifest_is_published_once(scheme: Literal["V1", "V2"], tmp_path: Path) -> None:
+    found = client(tmp_path, scheme)
+    answer = found.create_table_version(written(tmp_path))
+    name = "7.manifest" if scheme == "V1" else manifest_name(7)
+    assert answer == found.describe_table_version({"version": 7})
+    assert answer["version"]["manifest_path"] == str(tmp_path / "_versions" / name).lstrip("/")
+    assert stored(tmp_path) == {name: b"the manifest"}
+    with pytest.raises(RuntimeError, match="one version only"):
+        found.create_table_version(written(tmp_path, b"another"))
+    assert found.settle() is True
+    assert stored(tmp_path)[name] == b"the manifest"
+
+
+def test_a_later_version_is_a_conflict(tmp_path: Path) -> None:
+    """The library goes on to it by itself, where another writer has committed the next one."""
+    found = client(tmp_path)
+    request = written(tmp_path) | {"version": 8}
+    before = stored(tmp_path)
+    with pytest.raises(CommitConflict, match="version 7 is by another writer"):
+        found.create_table_version(request)
+    assert stored(tmp_path) == before
+    with pytest.raises(CommitConflict, match="version 7 is by another writer"):
+        found.settle()
+
+
+def test_a_manifest_by_another_writer_stays(tmp_path: Path) -> None:
+    found, request = client(tmp_path), written(tmp_path)
+    (tmp_path / "_versions" / manifest_name(7)).write_bytes(b"another writer's")
+    with pytest.raises(CommitConflict, match="another writer committed it first"):
+        found.create_table_version(request)
+    assert stored(tmp_path)[manifest_name(7)] == b"another writer's"
+    with pytest.raises(CommitConflict, match="another writer committed it first"):
+        found.settle()
+
+
+def test_after_settling_nothing_is_published(tmp_path: Path) -> None:
+    """A thread of the library that comes late must not commit what was reported as not committed."""
+    found = client(tmp_path)
+    assert found.settle() is False
+    with pytest.raises(RuntimeError, match="one version only"):
+        found.create_table_version(written(tmp_path))
+    assert manifest_name(7) not in stored(tmp_path)
+    assert found.settle() is False
+
+
+def test_a_manifest_that_cannot_be_read_is_the_error(tmp_path: Path) -> None:
+    found, request = client(tmp_path), written(tmp_path)
+    (tmp_path / "_versions" / str(request["manifest_path"]).rpartition("/")[2]).unlink()
+    with pytest.raises(FileNotFoundError):
+        found.create_table_version(request)
+    with pytest.raises(FileNotFoundError):
+        found.settle()
+
+
+def test_a_huge_manifest_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dvcodec.tables.lance.next_version.DEFAULT_LIMITS", Limits(max_manifest_bytes=5))
+    found = client(tmp_path)
+    with pytest.raises(LimitExceeded, match="max_manifest_bytes"):
+        found.create_table_version(written(tmp_path))
+    assert manifest_name(7) not in stored(tmp_path)
+
+
+def test_the_temporary_manifest_may_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version is committed, whatever becomes of the file that it was copied from."""
+
+    def denied(*_: object) -> None:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(Storage, "remove", denied)
+    found = client(tmp_path)
+    found.create_table_version(written(tmp_path))
+    assert found.settle() is True
+    assert stored(tmp_path)[manifest_name(7)] == b"the manifest"
