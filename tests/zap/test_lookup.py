@@ -41,6 +41,26 @@ def test_many_terms_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
         assert list(segment.terms("_id")) == [(b"%d" % i, 1) for i in range(10)]
 
 
+@pytest.mark.parametrize(
+    ("prefix", "start", "stop", "expected"),
+    [
+        (b"b", b"", None, [b"b", b"ba", b"bb", b"bc"]),
+        (b"b", b"ba", None, [b"ba", b"bb", b"bc"]),
+        (b"b", b"", b"bb", [b"b", b"ba"]),
+        (b"b", b"ba", b"bc", [b"ba", b"bb"]),
+        (b"b", b"a", b"c", [b"b", b"ba", b"bb", b"bc"]),
+        (b"b", b"c", None, []),
+        (b"", b"b", b"ba", [b"b"]),
+    ],
+)
+def test_the_terms_of_a_range_with_a_prefix(
+    prefix: bytes, start: bytes, stop: bytes | None, expected: list[bytes]
+) -> None:
+    names = (b"a", b"b", b"ba", b"bb", b"bc", b"c")
+    with Segment.open(written(15, [Document(name) for name in names])) as segment:
+        assert [term for term, _ in segment.terms("_id", prefix=prefix, start=start, stop=stop)] == expected
+
+
 def test_one_hits_are_lists_like_others() -> None:
     craft = minimal(15)
     hit = 2 << 62 | 4 << 31 | 1
