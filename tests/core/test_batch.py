@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dvcodec import CardinalityMismatch, ChecksumMismatch, DecodeError, LimitExceeded, Limits, RowSet, delta, paimon
 from dvcodec import iceberg as ice
 from dvcodec.core import batch, vector
+from dvcodec.core.batch.decode import read_small
 from dvcodec.core.checksum import crc32
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.frame import Magic
@@ -98,6 +99,13 @@ def encode_as(i: int, rows: RowSet) -> bytes:
     if i % 3 == 2 and (rows.max or 0) < 2**31:
         return paimon.encode(rows)
     return ice.encode(rows)
+
+
+def test_small_vectors_of_one_bitmap_are_read_together() -> None:
+    """All but those of two bitmaps, which are read one at a time."""
+    data, starts, sizes = joined([encode_as(i, rows) for rows in VALID for i in (0, 2)])
+    found = read_small(np.frombuffer(data, np.uint8), starts, sizes, tuple(Magic), None)
+    assert found.others == [0, *range(2 * len(VALID) - 2, 2 * len(VALID))]
 
 
 def test_none_at_all() -> None:
