@@ -60,6 +60,7 @@ def test_slice_and_mask_take_the_writers_form(kind: str, width: int, data: st.Da
     segment, model = spec.ours(), spec.values()
     lo = data.draw(st.integers(0, len(model)))
     hi = data.draw(st.integers(lo, len(model)))
+    assert segment.slice(lo, 0).count == 0
     if hi > lo:
         part = segment.slice(lo, hi - lo)
         # A piece of an array that repeats a value is beyond the writer; it stays an array.
