@@ -108,6 +108,13 @@ def test_small_vectors_of_one_bitmap_are_read_together() -> None:
     assert found.others == [0, *range(2 * len(VALID) - 2, 2 * len(VALID))]
 
 
+def test_runs_between_arrays_are_not_taken_for_an_array() -> None:
+    rows = RowSet(range(0, 200, 2)) | RowSet.from_ranges([(125_000, 125_100)]) | RowSet(range(1 << 17, 131_300, 2))
+    data, starts, sizes = joined([ice.encode(rows)])
+    assert rows.containers == (2, 0, 1)
+    assert read_small(np.frombuffer(data, np.uint8), starts, sizes, tuple(Magic), None).others == []
+
+
 def test_none_at_all() -> None:
     none = np.zeros(0, np.int64)
     assert batch.encode(none, none).to_list() == []
