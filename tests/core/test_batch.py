@@ -62,6 +62,19 @@ def test_encode_gives_the_bytes_of_one_by_one(sets: list[RowSet]) -> None:
     assert batch.encode(*flat(sets)).to_list() == [ice.encode(rows) for rows in sets]
 
 
+def test_small_row_sets_of_one_bitmap_are_encoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    sets = [RowSet(rows) for rows in ([], [1], range(2048), range(2049), [2**32 - 1], [2**32])]
+    alone: list[RowSet] = []
+
+    def watched(positions: NDArray[np.int64]) -> bytes:
+        alone.append(RowSet(positions))
+        return ice.encode(alone[-1])
+
+    monkeypatch.setattr(sys.modules["dvcodec.core.batch.encode"], "_encode_one", watched)
+    assert batch.encode(*flat(sets)).to_list() == [ice.encode(rows) for rows in sets]
+    assert alone == [sets[0], sets[3], sets[5]]
+
+
 @given(row_sets, st.sampled_from([b"", b"x", b"xy"]))
 def test_expand_and_survey_say_what_is_in_them(sets: list[RowSet], gap: bytes) -> None:
     frames = [encode_as(i, rows) for i, rows in enumerate(sets)]
