@@ -190,9 +190,8 @@ def main(arguments: list[str] | None = None) -> int:
         for room, mutant in chosen(given.rooms, given.count, given.seed):
             name = f"{mutant.path}:{mutant.line}: {mutant.before}  ->  {mutant.after}"
             if name not in known:
-                known[name] = (
-                    "same" if mutant.after in same else "survived" if survives(room, mutant, folder) else "killed"
-                )
+                is_same = mutant.after.partition("  # ")[0] in same
+                known[name] = "same" if is_same else "survived" if survives(room, mutant, folder) else "killed"
             print(f"{known[name]:9} {name}", flush=True)
             if given.record is not None:
                 given.record.write_text(json.dumps(known, indent=1) + "\n")

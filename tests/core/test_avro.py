@@ -370,6 +370,27 @@ def test_array_without_an_end_is_refused() -> None:
             decoded(header(SCHEMA) + block(1, b"\x02\x00\x02" + zigzag(count) + size + bytes(50)))
 
 
+def test_records_have_a_limit_of_their_own() -> None:
+    """A record of megabytes is not read, wherever it is in its block."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "array", "items": "int"}}]}
+    little = zigzag(1) + zigzag(5) + zigzag(0)
+    large = zigzag(500) + zigzag(5) * 500 + zigzag(0)
+    limits = Limits(max_record_bytes=100)
+
+    def read(*records: bytes, bound: Limits = limits) -> list[Any]:
+        data = header(schema) + block(len(records), b"".join(records))
+        return [record["a"] for record in decoded(data, bound)]
+
+    assert read(*[little] * 300) == [[5]] * 300
+    assert read(*[little] * 300, large, bound=Limits())[-1] == [5] * 500
+    assert read(*[little] * 299, large, bound=Limits(max_record_bytes=503))[-1] == [5] * 500
+    for before in (0, 1, 30, 60):
+        with pytest.raises(LimitExceeded, match=r"max_record_bytes: expected at most 100 bytes"):
+            read(*[little] * before, large)
+    with pytest.raises(NotCanonical, match="Avro record: expected record 300 of 301"):
+        read(*[little] * 300, zigzag(9))
+
+
 # ---------------------------------------------------------------------- compressed blocks
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dvcodec import CardinalityMismatch, ChecksumMismatch, DecodeError, LimitExceeded, Limits, RowSet, delta, paimon
 from dvcodec import iceberg as ice
 from dvcodec.core import batch, vector
+from dvcodec.core.batch.decode import read_small
 from dvcodec.core.checksum import crc32
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.frame import Magic
@@ -61,6 +62,19 @@ def test_encode_gives_the_bytes_of_one_by_one(sets: list[RowSet]) -> None:
     assert batch.encode(*flat(sets)).to_list() == [ice.encode(rows) for rows in sets]
 
 
+def test_small_row_sets_of_one_bitmap_are_encoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    sets = [RowSet(rows) for rows in ([], [1], range(2048), range(2049), [2**32 - 1], [2**32])]
+    alone: list[RowSet] = []
+
+    def watched(positions: NDArray[np.int64]) -> bytes:
+        alone.append(RowSet(positions))
+        return ice.encode(alone[-1])
+
+    monkeypatch.setattr(sys.modules["dvcodec.core.batch.encode"], "_encode_one", watched)
+    assert batch.encode(*flat(sets)).to_list() == [ice.encode(rows) for rows in sets]
+    assert alone == [sets[0], sets[3], sets[5]]
+
+
 @given(row_sets, st.sampled_from([b"", b"x", b"xy"]))
 def test_expand_and_survey_say_what_is_in_them(sets: list[RowSet], gap: bytes) -> None:
     frames = [encode_as(i, rows) for i, rows in enumerate(sets)]
@@ -98,6 +112,20 @@ def encode_as(i: int, rows: RowSet) -> bytes:
     if i % 3 == 2 and (rows.max or 0) < 2**31:
         return paimon.encode(rows)
     return ice.encode(rows)
+
+
+def test_small_vectors_of_one_bitmap_are_read_together() -> None:
+    """All but those of two bitmaps, which are read one at a time."""
+    data, starts, sizes = joined([encode_as(i, rows) for rows in VALID for i in (0, 2)])
+    found = read_small(np.frombuffer(data, np.uint8), starts, sizes, tuple(Magic), None)
+    assert found.others == [0, *range(2 * len(VALID) - 2, 2 * len(VALID))]
+
+
+def test_runs_between_arrays_are_not_taken_for_an_array() -> None:
+    rows = RowSet(range(0, 200, 2)) | RowSet.from_ranges([(125_000, 125_100)]) | RowSet(range(1 << 17, 131_300, 2))
+    data, starts, sizes = joined([ice.encode(rows)])
+    assert rows.containers == (2, 0, 1)
+    assert read_small(np.frombuffer(data, np.uint8), starts, sizes, tuple(Magic), None).others == []
 
 
 def test_none_at_all() -> None:

@@ -72,7 +72,7 @@ def test_hazard_count_above_2_to_the_32(count: int) -> None:
     assert (error.what, error.expected, error.actual) == ("bitmap count", f"at most {2**32 - 1}", count)
 
 
-@pytest.mark.parametrize("count", [3, 1000, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("count", [3, 4, 1000, 2**31, 2**32 - 1])
 def test_hazard_count_larger_than_the_bytes_can_hold(count: int) -> None:
     data = vector64((0, SOME), (1, EMPTY), count=count)
     error = refusal(data, 0) if count > 3 else refusal(data, len(data))

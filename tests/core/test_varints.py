@@ -88,6 +88,12 @@ def test_reading_at_places_is_reading_one_by_one(data: bytes, places: list[int])
         assert list(zip(found.tolist(), behind.tolist(), strict=True)) == singly
 
 
+@pytest.mark.parametrize(("at", "left"), [(1, 2), (2, 1), (3, 0), (5, 0)])
+def test_a_cut_varint_says_what_is_left(at: int, left: int) -> None:
+    with pytest.raises(Truncated, match=f"at byte {100 + at}: x: expected a varint, found {left} bytes left"):
+        varints.read_at(Cursor(b"\x01\x80\x80", base=100), np.array([0, at]), "x")
+
+
 @settings(max_examples=300)
 @given(noise)
 def test_decoding_a_window_is_reading_one_by_one(data: bytes) -> None:

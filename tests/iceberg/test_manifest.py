@@ -193,6 +193,15 @@ def test_colliding_names_double_a_small_table(count: int) -> None:
     assert [path for path in java_blob_order(deletes) if path in colliding] == colliding[::-1]
 
 
+def test_colliding_names_do_not_double_a_table_of_64() -> None:
+    """There the bucket becomes a tree; the other files stand where they stood."""
+    colliding = ["".join("Aa" if i >> bit & 1 else "BB" for bit in range(4)) for i in range(10)]
+    others = [f"other-{i}" for i in range(20)]
+    before = dict.fromkeys([*colliding[:-1], *others], 1)
+    found = java_blob_order(dict.fromkeys([*colliding, *others], 1))
+    assert [path for path in found if path in others] == [path for path in replayed(before) if path in others]
+
+
 def test_random_names_and_counts() -> None:
     chosen = random.Random(3)
     for _ in range(200):

@@ -103,6 +103,12 @@ def test_refused_with_what(data: bytes, kind: type[DecodeError], what: str) -> N
     assert caught.value.what == what
 
 
+def test_metadata_may_point_to_byte_0() -> None:
+    """The vtable of this footer begins with the magic; it says that the dictionaries are an empty vector."""
+    footer = struct.pack("<IiII", 4, 12, 4, 0)
+    assert lengths(b"ARROW1\0\0" + footer + struct.pack("<i", len(footer)) + b"ARROW1") == []
+
+
 def test_every_cut_is_refused(vectors: Path) -> None:
     for data in (arrow(rows(3)), (vectors / "lance" / "deletions" / "few.arrow").read_bytes()):
         for size in range(len(data)):

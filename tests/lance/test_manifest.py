@@ -253,7 +253,7 @@ def test_spilled_sequences_are_named() -> None:
     marker = message("Marker")
     columns = {"row_ids_column": marker, "updated_column": marker, "created_column": marker}
     (entry,) = read(manifest(fragment(files=files, **columns), reader_flags=2050)).fragments
-    assert entry.row_ids == Stored(elsewhere="spilled to the column _rowid (field id -3) of data/b.lance")
+    assert entry.row_ids == Stored(None, 0, "spilled to the column _rowid (field id -3) of data/b.lance")
     with pytest.raises(Unsupported, match=r"row ids of fragment 5: expected in the manifest, found .*data/b\.lance"):
         entry.row_id_sequence()
     with pytest.raises(Unsupported, match=r"_row_created_at_version \(field id -4\) of data/c\.lance"):
@@ -350,6 +350,13 @@ def test_refused_with_what_and_where(
         assert what in caught.value.what
         assert caught.value.offset == offset
     assert caught.value.source == str(path)
+
+
+def test_a_position_is_in_front_of_the_footer() -> None:
+    with pytest.raises(Truncated, match=f"expected at most {SIZE - 20}, found {SIZE - 19}"):
+        lance.read_manifest(with_position(SIZE - 19))
+    with pytest.raises(NotCanonical, match="size of the manifest: expected 0"):
+        lance.read_manifest(with_position(SIZE - 20))
 
 
 def test_size_is_limited() -> None:

@@ -60,6 +60,7 @@ def test_slice_and_mask_take_the_writers_form(kind: str, width: int, data: st.Da
     segment, model = spec.ours(), spec.values()
     lo = data.draw(st.integers(0, len(model)))
     hi = data.draw(st.integers(lo, len(model)))
+    assert segment.slice(lo, 0).count == 0
     if hi > lo:
         part = segment.slice(lo, hi - lo)
         # A piece of an array that repeats a value is beyond the writer; it stays an array.
@@ -192,6 +193,14 @@ def test_huge_range_with_few_holes_is_never_expanded(start: int) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("hole", [1, 16_383, 16_384, 16_385, 32_769, 39_999])
+def test_a_hole_is_found_once_wherever_it_is(hole: int) -> None:
+    """The values are looked at in blocks of 2**14."""
+    values = np.arange(40_000, dtype=np.uint64)
+    values[hole:] += np.uint64(1)
+    assert from_values(values) == RangeWithHoles(0, 40_001, EncodedArray.from_values(as_array([hole])))
 
 
 @pytest.mark.parametrize("start", [0, 5, 2**63, TOP - MANY])

@@ -19,8 +19,6 @@ import pytest
 
 from battery import lowered
 from dvcodec import LimitExceeded, Limits, NotCanonical, RowSet, delta, iceberg, paimon, puffin
-from dvcodec.core.avro import decode as decode_avro
-from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import Budget
 from dvcodec.iceberg import read_position_deletes
 from dvcodec.io import Storage, open_source
@@ -293,27 +291,6 @@ def test_a_bomb_is_refused_before_anything_is_made_of_it(name: str, tmp_path: Pa
             tracemalloc.stop()
     # The content may be there, at most four times; not a record of it.
     assert max(peaks) <= 4 * 17 * 40
-
-
-def test_records_have_a_limit_of_their_own() -> None:
-    """A record of megabytes is not read, wherever it is in its block."""
-    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "array", "items": "int"}}]}
-    little = avro.zigzag(1) + avro.zigzag(5) + avro.zigzag(0)
-    large = avro.zigzag(500) + avro.zigzag(5) * 500 + avro.zigzag(0)
-    limits = Limits(max_record_bytes=100)
-
-    def read(*records: bytes, bound: Limits = limits) -> list[Any]:
-        data = avro.header(schema) + avro.block(len(records), b"".join(records))
-        return [record["a"] for record in decode_avro(Cursor(data), limits=bound).records()]
-
-    assert read(*[little] * 300) == [[5]] * 300
-    assert read(*[little] * 300, large, bound=Limits())[-1] == [5] * 500
-    assert read(*[little] * 299, large, bound=Limits(max_record_bytes=503))[-1] == [5] * 500
-    for before in (0, 1, 30, 60):
-        with pytest.raises(LimitExceeded, match=r"max_record_bytes: expected at most 100 bytes"):
-            read(*[little] * before, large)
-    with pytest.raises(NotCanonical, match="Avro record: expected record 300 of 301"):
-        read(*[little] * 300, avro.zigzag(9))
 
 
 def test_a_table_of_a_million_files_is_within_the_budget() -> None:

@@ -262,6 +262,10 @@ def test_valid_frames_are_found(name: str) -> None:
         for some in wrong[:2]:
             assert list(survey_vectors(source, some)) == [(ref, None) for ref in some]
         assert [ref for ref, _ in survey_vectors(source, wrong[2])] == wrong[2]
+    recorder = Recorder(sample.data + bytes(1 << 24))
+    beyond = [*refs, replace(refs[-1], offset=recorder.size - 9, size=10)]
+    assert list(survey_vectors(recorder, beyond)) == [(ref, None) for ref in beyond]
+    assert recorder.reads == []
     assert [ref for ref, _ in found] == list(refs)
     if len(refs) == 1:  # together with nothing
         assert found == [(refs[0], None)]

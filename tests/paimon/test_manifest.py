@@ -543,7 +543,7 @@ GLOBAL = {"_ROW_RANGE_START": 0, "_ROW_RANGE_END": 9, "_INDEX_FIELD_ID": 1}
 )
 def test_numbers_of_64_bits_where_the_schema_has_32(record: dict[str, Any], what: str) -> None:
     longs = json.loads(json.dumps(SCHEMA).replace('"int"', '"long"'))
-    with pytest.raises(NotCanonical, match=f"{what}: expected 32 bits"):
+    with pytest.raises(NotCanonical, match=f"at byte 0: {what}: expected 32 bits"):
         read_index_manifest(header(SCHEMA) + block(1, records(longs, record)))
 
 

@@ -318,6 +318,17 @@ def test_paths_change_and_blobs_do_not(
     assert (out.getvalue() == data) == (count == 0)
 
 
+def test_other_spellings_of_a_path_change_beside_blobs_without_one() -> None:
+    blobs = [
+        BlobMetadata("t", (), 1, 1, 4, 0, None, {} if path is None else {"referenced-data-file": path})
+        for path in (None, F0, F1.replace("s3:", "s3n:"))
+    ]
+    out = io.BytesIO()
+    mapping = {F0.replace("s3:", "s3a:"): "x", F1.replace("s3:", "s3a:"): "y"}
+    assert rewrite_paths(b"PFA1" + encode_footer(Footer(tuple(blobs))), out, mapping) == 2
+    assert paths_of(out.getvalue()) == [None, "x", "y"]
+
+
 def test_paths_change_in_place(vectors: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.puffin"
     data = (vectors / "iceberg/java-main/one-small.puffin").read_bytes()

@@ -12,7 +12,7 @@ from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.doc_value_chunks import split_terms
 from dvcodec.zap.doc_values import encode_doc_values
 from dvcodec.zap.documents import FieldOptions
-from samples.zap.doc_values import BOTH, NONE, RAW, SINGLE, chunk, close, decode, fields, values_of, write
+from samples.zap.doc_values import BOTH, FRONT, NONE, RAW, SINGLE, close, decode, fields, values_of, write
 from samples.zap.parts import pack, plain
 from samples.zap.segments import uv
 
@@ -70,14 +70,12 @@ def test_single_documents_refused(
         decode(close(chunks), 2, options)
 
 
-@pytest.mark.parametrize("head", [b"\x80", uv(1, 0) + b"\x80"])
-def test_heads_that_reach_into_the_next_chunk(head: bytes) -> None:
-    """A varint may not end there: it would be read, of bytes that are another chunk's."""
-    whole = close([chunk({0: b"a\xff"}), chunk({1: b"b\xff"})])
-    assert decode(whole, 2, version=11, size=1).values.to_list() == [b"a\xff", b"b\xff"]
-    said = f"documents of a doc value chunk: expected a varint, found {len(head)} bytes left"
-    with pytest.raises(Truncated, match=said):
-        decode(close([head, chunk({1: b"b\xff"})]), 2, version=11, size=1)
+@pytest.mark.parametrize(("cut", "left"), [(b"\x80", 1), (uv(1, 1024) + b"\x80", 4)])
+def test_a_list_of_documents_that_extends_into_the_next_chunk(cut: bytes, left: int) -> None:
+    first, third = uv(1, 0, 2) + pack(b"a\xff"), uv(1, 2048, 2) + pack(b"a\xff")
+    what = f"at byte {len(FRONT + first)}: documents of a doc value chunk: expected a varint, found {left} bytes left"
+    with pytest.raises(Truncated, match=what):
+        decode(close([first, cut, third]), 2049)
 
 
 def test_limits() -> None:

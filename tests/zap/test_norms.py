@@ -50,7 +50,17 @@ def test_norms_of_one_kind_stay_as_they_are(source: int, target: int) -> None:
     assert convert_norms(norms, source, target) is norms
 
 
-@pytest.mark.parametrize("bits", [0, 0x7F800000, 0x7FC00000, 0xBF800000, 1])
-def test_a_float_that_no_length_has_becomes_no_length_or_one_below_2_to_the_32(bits: int) -> None:
-    (found,) = convert_norms(np.array([bits], np.uint64), 11, 15).tolist()
-    assert 0 <= found < 2**32
+@pytest.mark.parametrize(
+    ("bits", "length"),
+    [
+        (0, 0),
+        (1, 0),
+        (0x37800000, 0),  # 2**-16, of 2**32 tokens
+        (0x37800001, 2**32 - 1024),
+        (0x7F800000, 0),
+        (0x7FC00000, 0),
+        (0xBF800000, 1),
+    ],
+)
+def test_a_float_that_no_length_has_becomes_no_length_or_one_below_2_to_the_32(bits: int, length: int) -> None:
+    assert convert_norms(np.array([bits], np.uint64), 11, 15).tolist() == [length]

@@ -9,6 +9,9 @@ import pytest
 from pyroaring import BitMap
 
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated
+from dvcodec.core.bitmap import BitmapView
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.roaring import walk
 from dvcodec.zap.synonyms import encode_thesaurus
 from dvcodec.zap.vellum import build
 from samples.zap.parts import plain
@@ -61,7 +64,14 @@ def test_a_cookie_where_none_is() -> None:
     assert plain(decode(raw, at)) == plain(expected)
 
 
-def test_many_uneven_bitmaps() -> None:
+def test_many_uneven_bitmaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[int] = []
+
+    def watched(cursor: Cursor) -> BitmapView:
+        walked.append(cursor.pos)
+        return walk(cursor)
+
+    monkeypatch.setattr("dvcodec.zap.synonym_lists.walk", watched)
     dice = np.random.default_rng(1)
     book: Book = {
         b"term %d" % term: {
@@ -74,10 +84,12 @@ def test_many_uneven_bitmaps() -> None:
     expected = thesaurus_of(book, names)
     raw, at = write(17, book, names)
     assert plain(decode(raw, at)) == plain(expected)
-    # One with runs among them goes another way.
+    assert not walked
+    # One with runs among them is read one at a time.
     book[b"term 7"][5] = list(range(5000))
     lists = {term: roaring64(found, optimized if term == b"term 7" else arrays) for term, found in book.items()}
     assert plain(decode(*lay(17, lists, names_of(17, names)))) == plain(thesaurus_of(book, names))
+    assert len(walked) == len(book[b"term 7"])
 
 
 def test_a_full_container_is_a_run() -> None:

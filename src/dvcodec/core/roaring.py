@@ -182,5 +182,5 @@ def _tied_runs(data: BytesLike) -> NDArray[np.uint16]:
     """
     view = walk(Cursor(data))
     counts = (view.sizes - 2) >> 2
-    tied = (view.kinds == ContainerKind.RUN) & (view.cards <= ARRAY_MAX) & (view.cards <= 2 * counts + 1)
+    tied = (view.kinds == ContainerKind.RUN) & (view.cards <= 2 * counts + 1)
     return np.asarray(view.keys[tied])

@@ -111,17 +111,17 @@ def sized(
     counts = stops - starts
     ends = offsets_of(counts)
     place = spread(starts, counts)
-    behind = byte_ends[place].astype(np.int64, copy=False) + 1
+    edges = byte_ends[place].astype(np.int64, copy=False)
     if not len(place):
         return place, place, -1
-    last = np.append(behind, 0)[ends[1:] - 1]  # arbitrary for empty spans
+    last = np.append(edges, 0)[ends[1:] - 1]  # arbitrary for empty spans
     size = values[place]
-    inside = np.flatnonzero(size <= (np.repeat(last, counts) - behind).astype(np.uint64))
-    target = behind[inside] + size[inside].astype(np.int64)
+    inside = np.flatnonzero(size <= (np.repeat(last, counts) - edges).astype(np.uint64))
+    target = edges[inside] + size[inside].astype(np.int64)
     # The last varint of the entry; in an empty entry its size.
-    ending = np.full(int(behind[-1] - behind[0]) + 1, -1, np.int64)
-    ending[behind - behind[0]] = np.arange(len(place))
-    local = ending[target - behind[0]]
+    ending = np.full(int(edges[-1] - edges[0]) + 1, -1, np.int64)
+    ending[edges - edges[0]] = np.arange(len(place))
+    local = ending[target - edges[0]]
     hit = local >= 0
     step = np.zeros(len(place), np.int64)
     step[inside[hit]] = local[hit] + 1 - inside[hit]

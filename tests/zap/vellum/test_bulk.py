@@ -50,6 +50,16 @@ def test_long_keys_go_one_by_one(room: int, items: dict[bytes, int], deep: int) 
         assert items_of(opened(naive_build(items))) == sorted(items.items())
 
 
+def test_a_block_ends_with_the_first_key_that_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "_ROOM", 3 * 17)
+    fst = opened(naive_build({b"%d" % i: i for i in range(10)}))
+    assert [block.keys.to_list() for block in fst.blocks()] == [
+        [b"0", b"1", b"2", b"3"],
+        [b"4", b"5", b"6", b"7"],
+        [b"8", b"9"],
+    ]
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(st.integers(0, 2**32 - 1))
 def test_larger_dictionaries(room: int, seed: int) -> None:
