@@ -89,7 +89,7 @@ def test_all_kinds_of_deletes_become_vectors(tmp_path: Path) -> None:
 
 
 def test_position_deletes_held_for_the_vector_stay_out(tmp_path: Path) -> None:
-    """`a` has a vector: row 9, of position deletes that readers pass over, lives."""
+    """`a` has a vector: row 9, of position deletes that readers skip, lives."""
     crafted = craft_equality(tmp_path / "t", {})
     upgrade_deletes(open_table(crafted.folder))
     assert 9 in live_ids(crafted)
