@@ -335,7 +335,7 @@ def test_position_deletes_of_one_data_file(tmp_path: Path, scope: str) -> None:
 
 
 def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
-    """They hold for data files of the partition that are not newer and have no vector, whatever paths they name."""
+    """They apply to data files of the partition that are not newer and have no vector, whatever paths they name."""
     made = build_iceberg(
         tmp_path,
         Commit(data={"a1": 20, "a2": 20, "b1": 20}),
