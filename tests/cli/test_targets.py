@@ -231,7 +231,7 @@ def test_part_is_bounded() -> None:
                 part.read(offset, size)
 
 
-def test_file_of_a_folder_without_vectors_is_passed_over(tmp_path: Path) -> None:
+def test_file_of_a_folder_without_vectors_is_skipped(tmp_path: Path) -> None:
     other = tmp_path / "notes.txt"
     other.write_text("rows are rows")
     with open_target(Target(str(other), found=True)) as found:
@@ -257,7 +257,7 @@ def test_folder_with_other_files(tmp_path: Path) -> None:
     assert iceberg.read_deletion_vectors(tmp_path / "out") == VECTORS
 
 
-def test_damaged_file_of_a_folder_is_not_passed_over(tmp_path: Path) -> None:
+def test_damaged_file_of_a_folder_is_not_skipped(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     lake.mkdir()
     good = puffin_file(lake / "deletes.puffin")

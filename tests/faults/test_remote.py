@@ -93,7 +93,7 @@ def converted(folder: Path) -> object:
     return convert_table(open_table(str(delta_log.restored_table(folder / "t"))), "paimon64", URL)
 
 
-def mended(folder: Path) -> object:
+def repaired(folder: Path) -> object:
     """Two files for the two data files of a table are more than a small one needs: one, and then the writing fails."""
     root = delta_log.restored_table(folder / "t")
     flipped(root / delta_log.NEW, 20, to=root / delta_log.NEW)
@@ -103,7 +103,7 @@ def mended(folder: Path) -> object:
 
 @pytest.mark.parametrize("torn", [False, True])
 @pytest.mark.parametrize(
-    ("write_several", "objects"), [(index_files, 3), (converted, 2), (mended, 1)], ids=["paimon", "convert", "repair"]
+    ("write_several", "objects"), [(index_files, 3), (converted, 2), (repaired, 1)], ids=["paimon", "convert", "repair"]
 )
 def test_several_objects(
     write_several: Callable[[Path], object], objects: int, torn: bool, tmp_path: Path, store: type[Vanishing]

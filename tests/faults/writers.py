@@ -193,7 +193,7 @@ def convert_all(to: TableTarget) -> Callable[[Path, Path], object]:
     return write
 
 
-def mend(folder: Path, out: Path) -> None:
+def write_repairs(folder: Path, out: Path) -> None:
     table = open_table(str(folder / "t"))
     assert write_repair(repair_plan(audit(table), table), table, str(out / "new"))
 
@@ -267,7 +267,7 @@ WRITERS = (
     Writer("convert-paimon32", vectors_in, convert_to("paimon32", "index-1"), "index-1", check_vectors),
     Writer("convert-table-iceberg", table_in, convert_all("iceberg"), None, check_any),
     Writer("convert-table-paimon", table_in, convert_all("paimon32"), None, check_any),
-    Writer("repair", damaged_in, mend, None, check_any),
+    Writer("repair", damaged_in, write_repairs, None, check_any),
     Writer("report", table_in, write_report, "x.html", check_page),
     Writer("export-live", table_in, export, "x.parquet", pq.read_table),
     # The same by the command line: every command that writes.

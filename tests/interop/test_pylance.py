@@ -355,8 +355,8 @@ def test_compaction_is_predicted_to_the_byte(seed: int, tmp_path: Path) -> None:
         made = [fragment for fragment in after.fragments if fragment.id not in old]
         assert gone
         kept = [fragment.row_id_sequence().mask(fragment.deleted_rows(life.path)) for fragment in gone]
-        foretold = lance.rechunk(kept, [fragment.physical_rows for fragment in made])
-        for sequence, fragment in zip(foretold, made, strict=True):
+        expected = lance.rechunk(kept, [fragment.physical_rows for fragment in made])
+        for sequence, fragment in zip(expected, made, strict=True):
             assert fragment.row_ids is not None
             assert lance.encode_row_ids(sequence) == fragment.row_ids.inline
 

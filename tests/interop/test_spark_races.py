@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
 DELETES = 24
 ROWS = 1000
 CONFLICTS = ("Concurrent", "CONCURRENT", "ValidationException", "CommitFailedException", "Cannot commit")
-"""What Spark's errors say where another writer was faster."""
+"""What Spark's errors say where another writer committed first."""
 
 
 def statements(table: str) -> Iterator[tuple[str, set[int], set[int]]]:

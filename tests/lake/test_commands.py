@@ -256,7 +256,7 @@ def test_two_processes_convert_into_one_folder(lake: Lake) -> None:
 
 
 def test_a_repair_plan_is_written(lake: Lake) -> None:
-    """A vector with a flipped bit cannot be mended; one that deletes all rows of a file needs no file of vectors."""
+    """A vector with a flipped bit cannot be repaired; one that deletes all rows of a file needs no file of vectors."""
     command = "audit {}/d --repair-plan --write {}/plan"
     expected, found = lake.local(command), lake.remote(command)
     assert (found.code, found.err, found.json) == (expected.code, expected.err, expected.json)

@@ -64,7 +64,7 @@ def test_pylance_reads_the_rest_and_writes_on(bucket: Bucket) -> None:
     assert not [name for name in names(bucket) if ".manifest-" in name]
 
 
-def test_a_rival_between_is_united_with(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rival_between_is_merged_with(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     put = Storage.put_if_absent
     turns = [0]
 

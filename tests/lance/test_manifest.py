@@ -194,7 +194,7 @@ def test_nothing_at_all() -> None:
     assert read(b"") == Manifest(0, (), 0, 0, 0, "")
 
 
-def test_what_stands_before_the_manifest_is_passed_over() -> None:
+def test_what_stands_before_the_manifest_is_skipped() -> None:
     content = manifest(fragment(row_ids=IDS))
     assert lance.read_manifest(file_of(content, before=bytes(77))).fragments[0].row_id_sequence().count == 4
     assert lance.read_manifest(file_of(content, version=(7, 9))).version == 3

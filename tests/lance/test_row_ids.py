@@ -527,7 +527,7 @@ def test_hazard_what_no_memory_holds_is_over_a_limit(setup: str, expression: str
 
 
 @pytest.mark.parametrize("depth", [1, 50, 90])
-def test_hazard_groups_are_passed_over(depth: int) -> None:
+def test_hazard_groups_are_skipped(depth: int) -> None:
     groups = b"\x7b" * depth + b"\x7c" * depth
     assert decode_row_ids(segment(1, span(0, 2), groups)).to_numpy().tolist() == [0, 1]
 

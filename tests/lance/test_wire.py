@@ -135,7 +135,7 @@ def test_largest_field_number() -> None:
     assert read(b"\xf8\xff\xff\xff\x0f\x05") == [(2**29 - 1, 5)]
 
 
-def test_other_kinds_of_fields_are_passed_over() -> None:
+def test_other_kinds_of_fields_are_skipped() -> None:
     data = b"\x09" + bytes(8) + b"\x15" + bytes(4) + b"\x1b\x08\x01\x12\x01a\x19" + bytes(8) + b"\x1d" + bytes(4)
     assert read(data + b"\x23\x24\x1c\x20\x07") == [(1, None), (2, None), (3, None), (4, 7)]
 

@@ -141,7 +141,7 @@ def test_no_footer_has_pyarrow_allocate_what_it_claims(tmp_path: Path) -> None:
 
 
 def test_pyarrow_does_end_it(tmp_path: Path) -> None:
-    """What the test above holds off is there; where this fails, pyarrow is mended, and says so in SECURITY.md."""
+    """What the test above holds off is there; where this fails, pyarrow is fixed, and SECURITY.md has to say so."""
     path = tmp_path / "a.parquet"
     path.write_bytes(altered(a_file(), more))
     code = "import sys, pyarrow.parquet as pq; pq.read_metadata(sys.argv[1]).row_group(0).column(2)"

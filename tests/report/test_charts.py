@@ -62,5 +62,5 @@ def test_a_stack_of_nothing() -> None:
     ("share", "width"), [(None, None), (0.0, None), (1e-9, 0.5), (0.25, 25), (1.0, 100), (7.0, 100)]
 )
 def test_share_bar(share: float | None, width: float | None) -> None:
-    found = [rect for rect in ET.fromstring(share_bar(share, "told")).iter("rect") if rect.attrib["class"] == "bar"]
+    found = [rect for rect in ET.fromstring(share_bar(share, "title")).iter("rect") if rect.attrib["class"] == "bar"]
     assert [float(rect.attrib["width"]) for rect in found] == ([] if width is None else [width])

@@ -250,7 +250,7 @@ def test_two_live_vectors_are_united(shop: Workshop, tmp_path: Path) -> None:
     table = shop.table
     before = sorted(shop.folder.rglob("*"))
     plan = repair_plan(audit(table), table)
-    assert ([action.action for action in plan.actions], plan.unmended) == (["merge-vectors"], ())
+    assert ([action.action for action in plan.actions], plan.unfixed) == (["merge-vectors"], ())
     json.dumps(plan.to_dict())
     (location,) = write(plan, table, str(tmp_path / "new"))
     assert decode_at(location.path, location.offset, location.size) == VALID[A] | {8}

@@ -99,7 +99,7 @@ def test_vectors_without_a_lasting_place_are_read(reused: str, tmp_path: Path) -
 
 
 def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
-    """They hold for the files of the state that were there before them: the table tells."""
+    """They apply to the files that were there before them: the table says which."""
 
     class Wide(FakeTable):
         def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:

@@ -1,4 +1,4 @@
-"""repair_plan and write: what would mend a table, and that it does."""
+"""repair_plan and write: what would repair a table, and that it does."""
 
 from __future__ import annotations
 
@@ -124,17 +124,15 @@ def broken(table: FakeTable, folder: Path) -> RowSet:
         (broken, "take-from-snapshot", 1),
     ],
 )
-def test_what_is_planned_mends(
-    damage: Callable[[FakeTable, Path], RowSet], action: str, files: int, tmp_path: Path
-) -> None:
+def test_the_plan_repairs(damage: Callable[[FakeTable, Path], RowSet], action: str, files: int, tmp_path: Path) -> None:
     folder = tmp_path / "table"
     table = make_table(folder)
     expected = damage(table, folder)
     before = sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*"))
     found = audit(table)
     plan = repair_plan(found, table)
-    assert ([one.action for one in plan.actions], plan.unmended) == ([action], ())
-    assert plan.actions[0].mends == tuple(finding.check for finding in found.findings)
+    assert ([one.action for one in plan.actions], plan.unfixed) == ([action], ())
+    assert plan.actions[0].fixes == tuple(finding.check for finding in found.findings)
     assert json.loads(json.dumps(plan.to_dict()))["actions"][0]["action"] == action
     locations = write(plan, table, str(tmp_path / "new"))
     assert sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*")) == before
@@ -143,9 +141,9 @@ def test_what_is_planned_mends(
     if action != "rewrite-paths" or files:  # else it is the metadata alone that names other paths
         assert {at.path for at in locations} == set(map(str, written))
     assert all(at.file_size == Path(at.path).stat().st_size for at in locations)
-    mended = committed(table, plan, locations)
-    assert audit(mended, orphans=action == "remove-file").findings == ()
-    assert deleted_rows(mended, mended.snapshot().data_files[0].path) == expected
+    repaired = committed(table, plan, locations)
+    assert audit(repaired, orphans=action == "remove-file").findings == ()
+    assert deleted_rows(repaired, repaired.snapshot().data_files[0].path) == expected
 
 
 def test_lost_rows_are_reported(tmp_path: Path) -> None:
@@ -250,7 +248,7 @@ def test_older_vectors_that_do_not_help(tmp_path: Path) -> None:
         table.states[1] = replace(same, vectors=vectors)
         plan = repair_plan(audit(table, orphans=False), table)
         assert plan.actions == ()
-        assert [finding.check for finding in plan.unmended] == ["crc"]
+        assert [finding.check for finding in plan.unfixed] == ["crc"]
 
 
 def test_older_metadata_that_is_corrupt(tmp_path: Path) -> None:
@@ -263,10 +261,10 @@ def test_older_metadata_that_is_corrupt(tmp_path: Path) -> None:
     made = make_table(tmp_path)
     broken(made, tmp_path)
     table = Half(str(tmp_path), made.states)
-    assert [finding.check for finding in repair_plan(audit(table, orphans=False), table).unmended] == ["crc"]
+    assert [finding.check for finding in repair_plan(audit(table, orphans=False), table).unfixed] == ["crc"]
 
 
-def test_what_cannot_be_mended_is_kept(tmp_path: Path) -> None:
+def test_what_cannot_be_fixed_is_kept(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     files, (a, b, c) = table.snapshot().data_files, table.snapshot().vectors
     (far,) = write_vectors(tmp_path, "far", {files[3].path: RowSet([ROWS])})
@@ -275,13 +273,13 @@ def test_what_cannot_be_mended_is_kept(tmp_path: Path) -> None:
     Path(files[1].location).unlink()
     plan = repair_plan(audit(table), table)
     assert plan.actions == ()
-    assert [finding.check for finding in plan.unmended] == [
+    assert [finding.check for finding in plan.unfixed] == [
         "rows",
         "referenced-data-file",
         "referenced-data-file",
         "missing-data-file",
     ]
-    assert len(plan.to_dict()["unmended"]) == 4
+    assert len(plan.to_dict()["unfixed"]) == 4
     assert write(plan, table, str(tmp_path.parent / "nothing")) == ()
 
 
@@ -291,7 +289,7 @@ def test_vectors_to_be_united_that_cannot_be_read(tmp_path: Path) -> None:
     added = table.snapshot().vectors[-1]
     flip(added.location, (added.offset or 0) + 20)
     plan = repair_plan(audit(table), table)
-    assert "different-vectors" in [finding.check for finding in plan.unmended]
+    assert "different-vectors" in [finding.check for finding in plan.unfixed]
     assert "merge-vectors" not in [action.action for action in plan.actions]
 
 
@@ -311,14 +309,14 @@ def test_wrong_blob_descriptions_are_written_again(tmp_path: Path) -> None:
     table = Described(str(folder), make_table(folder).states)
     plan = repair_plan(audit(table), table)
     (action,) = plan.actions
-    assert (action.action, action.mends) == ("write-again", ("blob-ids", "blob-cardinality"))
-    assert plan.unmended == ()
+    assert (action.action, action.fixes) == ("write-again", ("blob-ids", "blob-cardinality"))
+    assert plan.unfixed == ()
     (location,) = write(plan, table, str(tmp_path / "new"))
     assert iceberg.read_deletion_vectors(location.path) == {location.data_file: RowSet([1, 2, 500])}
 
 
-def test_what_a_file_says_of_a_replaced_vector_is_mended_too(tmp_path: Path) -> None:
-    """Of a Delta vector of a wrong size, ``length`` and ``frame`` are errors; one action mends both."""
+def test_what_a_file_says_of_a_replaced_vector_is_fixed_too(tmp_path: Path) -> None:
+    """Of a Delta vector of a wrong size, ``length`` and ``frame`` are errors; one action fixes both."""
     log = delta_log.restored_table(tmp_path / "t") / "_delta_log" / f"{2:020}.json"
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     for action in actions:
@@ -327,8 +325,8 @@ def test_what_a_file_says_of_a_replaced_vector_is_mended_too(tmp_path: Path) -> 
     log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
     table = open_table(str(tmp_path / "t"))
     plan = repair_plan(audit(table), table)
-    assert [(action.action, action.mends) for action in plan.actions] == [("take-from-snapshot", ("length", "frame"))]
-    assert plan.unmended == ()
+    assert [(action.action, action.fixes) for action in plan.actions] == [("take-from-snapshot", ("length", "frame"))]
+    assert plan.unfixed == ()
 
 
 @pytest.mark.parametrize("folder", ["", "{table}", "{table}/new", "{table}/data/../new", "file://{table}/x", "link"])
@@ -418,10 +416,10 @@ def test_usage(tmp_path: Path) -> None:
     table, other = make_table(tmp_path / "a"), make_table(tmp_path / "b")
     second(table, tmp_path / "a")
     found = audit(table)
-    with pytest.raises(UsageError, match="the audit is of"):
+    with pytest.raises(UsageError, match="the audit is for"):
         repair_plan(found, other)
     plan = repair_plan(found, table)
-    with pytest.raises(UsageError, match="the plan is of"):
+    with pytest.raises(UsageError, match="the plan is for"):
         write(plan, other, str(tmp_path / "new"))
     lance = FakeTable(table.location, table.states)
     lance.kind = TableKind.LANCE
@@ -450,7 +448,7 @@ def test_older_vectors_of_more_rows_are_refused(tmp_path: Path) -> None:
     table = make_table(tmp_path, {"a": RowSet(range(6))})
     broken(table, tmp_path)
     plan = repair_plan(audit(table, orphans=False), table)
-    assert (plan.actions, [finding.check for finding in plan.unmended]) == ((), ["crc"])
+    assert (plan.actions, [finding.check for finding in plan.unfixed]) == ((), ["crc"])
 
 
 def test_wrong_files_of_the_same_name_are_left_alone(tmp_path: Path) -> None:
@@ -462,9 +460,9 @@ def test_wrong_files_of_the_same_name_are_left_alone(tmp_path: Path) -> None:
     assert (action.action, action.mapping) == ("drop-vectors", {})
 
 
-def test_stale_position_deletes_are_not_mended(tmp_path: Path) -> None:
+def test_stale_position_deletes_are_not_fixed(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     vector = table.snapshot().vectors[0]
     changed(table, replace(vector, format="position-deletes", data_file="s3://old/t/data/a.parquet"), drop=[vector])
     plan = repair_plan(audit(table, orphans=False), table)
-    assert (plan.actions, [finding.check for finding in plan.unmended][:1]) == ((), ["stale-path"])
+    assert (plan.actions, [finding.check for finding in plan.unfixed][:1]) == ((), ["stale-path"])

@@ -85,7 +85,7 @@ def test_vectors_of_another_partition(tmp_path: Path, name: str) -> None:
     make_iceberg(name, folder)
     before = deleted(folder)
     done = run("audit", folder, "--repair-plan", "--commit")
-    assert (done.code, done.json["commit"]["committed"], done.json["unmended"]) == (0, True, [])
+    assert (done.code, done.json["commit"]["committed"], done.json["unfixed"]) == (0, True, [])
     assert deleted(folder) == before
 
 
@@ -118,7 +118,7 @@ def position_deletes(folder: Path) -> None:
     [
         (gone, "not committed: drop-vectors: {}/data/ghost is gone"),
         (unreadable, "not committed: take-from-snapshot: rows that are deleted now would live again"),
-        (position_deletes, "not committed: correct-file-size: it is of position deletes: upgrade-deletes"),
+        (position_deletes, "not committed: correct-file-size: it concerns position deletes: upgrade-deletes"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
@@ -143,7 +143,7 @@ def test_only_the_audited_snapshot_is_repaired(tmp_path: Path) -> None:
     open_table(made.folder).delete(positions={made.paths["b"]: RowSet([5])})
     with pytest.raises(CommitConflict, match="audit it again"):
         commit_repair(plan, table)
-    with pytest.raises(UsageError, match="the plan is of"):
+    with pytest.raises(UsageError, match="the plan is for"):
         commit_repair(replace(plan, table="elsewhere"), table)
 
 

@@ -233,7 +233,7 @@ def test_chunks_of_a_footer(tmp_path: Path) -> None:
     assert (x.path, x.kind, x.low, x.nulls) == (("s", "x"), 6, b"y", 1)
 
 
-def test_rows_of_a_passed_over_group_are_missing_and_counted(tmp_path: Path) -> None:
+def test_rows_of_a_skipped_group_are_missing_and_counted(tmp_path: Path) -> None:
     table = PlainTable(tmp_path, pa.table({"a": range(10)}), bounds=lambda _: ColumnBounds(), row_group_size=2)
     snapshot = table.now
     (file,) = snapshot.data_files

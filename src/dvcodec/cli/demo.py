@@ -81,7 +81,7 @@ def run(folder: Path) -> None:
 def _there_and_back(folder: Path, puffin: Path, bits: int) -> Path:
     """Convert to a Paimon index file, print its index manifest's entries, and convert back."""
     index, back = folder / f"index-{bits}", folder / f"back-{bits}.puffin"
-    copied = "the payload is copied" if bits == 64 else "encoded anew"
+    copied = "the payload is copied" if bits == 64 else "re-encoded"
     with step(f"converted to Paimon vectors of {bits} bits and back ({copied}): the same bytes"):
         there = convert(puffin, "paimon64" if bits == 64 else "paimon32", index)
         convert(index, "puffin", back, data_files=[str(location.data_file) for location in there])

@@ -267,5 +267,5 @@ def _list(
     if as_json:
         print_json(results)
     if data_file is not None and not chosen and not tour.failed:
-        raise UsageError(f"no vector of {data_file} in {counted(len(tour.targets) - tour.passed_over, 'file')}")
+        raise UsageError(f"no vector of {data_file} in {counted(len(tour.targets) - tour.skipped, 'file')}")
     tour.finish()

@@ -80,14 +80,14 @@ class Tour:
 
     Attributes:
         targets: all of them.
-        passed_over: files of folders that hold nothing of the kind; counted by the command.
+        skipped: files of folders that hold nothing of the kind; counted by the command.
         failed: targets and vectors that could not be read.
         tables: whole tables among the folders.
     """
 
     def __init__(self, names: list[str], what: str, *, silent: bool, wanted: str = VECTORS) -> None:
         self.targets = expand(names)
-        self.passed_over = 0
+        self.skipped = 0
         self.failed = 0
         self.tables = TableFolders(self.targets if wanted == VECTORS else ())
         self._what = what
@@ -110,11 +110,11 @@ class Tour:
             yield target
 
     def containers(self, *, segments: bool = False) -> Iterator[Opened]:
-        """Open the containers among the targets; other files found in folders are passed over."""
+        """Open the containers among the targets; other files found in folders are skipped."""
         for target in self:
             with self.turn(), open_target(target, segments=segments) as found:
                 if found is None:
-                    self.passed_over += 1
+                    self.skipped += 1
                 else:
                     yield found
 
@@ -132,26 +132,26 @@ class Tour:
 
     @property
     def found_nothing(self) -> bool:
-        """Whether every file was passed over."""
-        return self.passed_over == len(self.targets)
+        """Whether every file was skipped."""
+        return self.skipped == len(self.targets)
 
-    def report_passed_over(self) -> None:
+    def report_skipped(self) -> None:
         """Report the number of files in folders that hold nothing of the kind.
 
         Raises:
             UsageError: none holds any.
         """
         if self.found_nothing:
-            raise UsageError(f"no {self._wanted} in {counted(self.passed_over, 'file')}")
-        if self.passed_over:
-            complain(f"{counted(self.passed_over, 'other file')} without {self._wanted}")
+            raise UsageError(f"no {self._wanted} in {counted(self.skipped, 'file')}")
+        if self.skipped:
+            complain(f"{counted(self.skipped, 'other file')} without {self._wanted}")
 
     def finish(self, code: int = 0) -> NoReturn:
         """End the command with exit code 2 if something could not be read, else with `code`."""
         sys.stdout.flush()
         self.tables.report()
         if code == 0 or not self.found_nothing:  # else missing files have been reported
-            self.report_passed_over()
+            self.report_skipped()
         raise typer.Exit(2 if self.failed else code)
 
 
@@ -161,10 +161,10 @@ def opened(names: list[str], what: str) -> Iterator[Opened]:
     for target in tour:
         with open_target(target) as found:
             if found is None:
-                tour.passed_over += 1
+                tour.skipped += 1
             else:
                 yield found
-    tour.report_passed_over()
+    tour.report_skipped()
 
 
 def sink_of(output: str) -> SinkTarget:

@@ -84,7 +84,7 @@ class Opened:
 
 
 def expand(names: list[str]) -> list[Target]:
-    """Return the targets that names stand for, in order; files of folders and globs are sorted.
+    """Resolve names to targets, in order; files of folders and globs are sorted.
 
     Raises:
         UsageError: a glob or folder without files, or an empty name.
@@ -93,7 +93,7 @@ def expand(names: list[str]) -> list[Target]:
 
 
 def only(name: str) -> Target:
-    """Return the only target of a name.
+    """Resolve a name to exactly one target.
 
     Raises:
         UsageError: a folder, or a glob of several files.

@@ -39,7 +39,7 @@ def verify(
         with tour.turn():
             refs = _vectors_in(target) if target.found else ()
             if refs is None:
-                tour.passed_over += 1
+                tour.skipped += 1
                 continue
             report = _verify(target, rows, cardinality, data_file)
             reports.append(report)

@@ -80,7 +80,7 @@ class Budget:
     The limits on bytes do not bound the time and memory that a file costs: a record of ten bytes becomes objects of a
     kilobyte, and compression repeats it a thousand times. So work is counted: one unit for each byte of content after
     decompression, and `RECORD` or `VALUE` for what is made of it. A unit takes at most about 40 ns and 4 bytes of
-    memory. The work allowed grows with the bytes that are stored, which a hostile author cannot avoid to send.
+    memory. The work allowed grows with the bytes that are stored, which an attacker has to send anyway.
 
     Args:
         stored: bytes of the file.

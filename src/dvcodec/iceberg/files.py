@@ -112,7 +112,7 @@ def read_deletion_vectors(
     """
     rows: dict[str, RowSet] = {}
     spelled: dict[str, str] = {}
-    united: list[tuple[str, str]] = []
+    merged: list[tuple[str, str]] = []
     with open_puffin(source, limits=limits, storage_options=storage_options) as reader:
         uniform = _read_uniform(reader, verify_checksum)
         if uniform is not None:
@@ -126,10 +126,10 @@ def read_deletion_vectors(
                 actual = f"{path} twice" if path == first else f"{first} and {path}, which are one file"
                 raise _blob_error(reader, blob, "referenced-data-file", "one vector for each data file", actual)
             if path != first:
-                united.append((path, first))
+                merged.append((path, first))
             found = read_blob(reader, blob, verify_checksum=verify_checksum).load()
             rows[first] = rows[first] | found if first in rows and duplicates == "union" else found
-    log_united(united)
+    log_united(merged)
     return rows
 
 

@@ -160,4 +160,4 @@ def check_columns(schema: pa.Schema, file_column: str, pos_column: str, where: s
     kind = schema.field(file_column).type
     kind = getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind
     if str(kind) not in ("string", "large_string", "string_view"):
-        raise UsageError(f"{where}column {file_column!r} is of type {kind}, expected strings")
+        raise UsageError(f"{where}column {file_column!r} has type {kind}, expected strings")

@@ -313,7 +313,7 @@ def _vectors(ranges: Iterable[Mapping[str, Any] | None], where: str, cursor: Cur
 
 
 def _check_schema(schema: object, cursor: Cursor) -> None:
-    """Check that the writer's schema is of a known generation."""
+    """Check that the writer's schema belongs to a known generation."""
     problem = differs(schema, SCHEMA, required=_OLDEST)
     if problem:
         raise cursor.error(Unsupported, "Avro schema", at=0, expected="Paimon's index manifest", actual=problem)

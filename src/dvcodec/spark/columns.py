@@ -43,7 +43,7 @@ def binary_column(column: pa.Array) -> BinaryColumn:
     """Return the buffers of an Arrow array of binary or strings (large or not), without a copy; slices are fine.
 
     Raises:
-        UsageError: the column is of another type.
+        UsageError: the column has another type.
     """
     kind = column.type
     large = pa.types.is_large_binary(kind) or pa.types.is_large_string(kind)

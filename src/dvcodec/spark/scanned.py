@@ -29,7 +29,7 @@ __all__ = ["UNLISTED", "ScannedFiles", "packed"]
 
 MOST_FILES = 20_000
 """More names are not shipped to every worker, and would hardly have distinct hashes of 32 bits."""
-UNLISTED = "rows come from files that inputFiles() did not list, perhaps added since: make the DataFrame anew"
+UNLISTED = "rows come from files that inputFiles() did not list, perhaps added since: create the DataFrame again"
 _POSITION_BITS = 32
 
 

@@ -180,9 +180,9 @@ def audit(
         findings += files.findings
         if deep:
             counted = files.counted
-        if files.passed_over:
-            more = len(files.passed_over) - 1
-            which = f"{files.passed_over[0]}{f' and {more} more' if more else ''}"
+        if files.skipped:
+            more = len(files.skipped) - 1
+            which = f"{files.skipped[0]}{f' and {more} more' if more else ''}"
             message = f"the rows of {which} were not counted: the format of the footer is not supported"
             notes.append(("rows-not-counted", message))
     if stored is not None:

@@ -97,7 +97,7 @@ def may_be_true(filter_: pc.Expression, schema: pa.Schema, known: Mapping[str, C
 
 
 def _cases(name: str, known: ColumnBounds) -> list[pc.Expression]:
-    """Return what may hold for a row, one of which does."""
+    """Return the possible cases for a row; exactly one applies."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
     column = pc.field(name)

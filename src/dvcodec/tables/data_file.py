@@ -31,7 +31,7 @@ class OpenFile:
     Attributes:
         schema: its columns.
         rows: total rows.
-        read: takes names, a number of rows, and row groups to pass over, and yields batches of at most that many rows,
+        read: takes names, a number of rows, and row groups to skip, and yields batches of at most that many rows,
             each with the physical position of its first row.
         skipped: see `skipped_groups`; an ORC file is one group.
         has_int96: whether it has times of 96 bits, which do not say whether they have a zone.

@@ -136,7 +136,7 @@ class JsonFields:
         """Return a 64-bit integer; None if it is missing.
 
         Raises:
-            NotCanonical: it is of another type, or out of range.
+            NotCanonical: it has another type, or out of range.
         """
         return self.integer(name, least=least) if name in self else None
 
@@ -166,7 +166,7 @@ class JsonFields:
         """Return a string; None if it is missing.
 
         Raises:
-            NotCanonical: it is of another type.
+            NotCanonical: it has another type.
         """
         return self.text(name) if name in self else None
 
@@ -193,7 +193,7 @@ class JsonFields:
         """Return an object; one without fields if it is missing.
 
         Raises:
-            NotCanonical: it is of another type.
+            NotCanonical: it has another type.
         """
         return self.object(name) if name in self else JsonFields({}, self.source, self.path_to(name))
 
@@ -229,7 +229,7 @@ class JsonFields:
         """Return an array of objects; empty if it is missing.
 
         Raises:
-            NotCanonical: it is of another type.
+            NotCanonical: it has another type.
         """
         return self.objects(name) if name in self else []
 

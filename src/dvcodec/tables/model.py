@@ -85,7 +85,7 @@ class Record:
         """Return the record of a data file or a vector, typed.
 
         Raises:
-            UsageError: it is of another format.
+            UsageError: it has another format.
         """
         if not isinstance(one.record, cls):
             raise UsageError(f"{one.location or one.path}: its record is {one.record!r:.60}, not {cls.__name__}")
@@ -234,7 +234,7 @@ class PhysicalRows:
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """Reads one data file, without the snapshot that it is of; can be pickled, with the options of its storage.
+    """Reads one data file, without its snapshot; can be pickled, with the options of its storage.
 
     Attributes:
         read: takes ``batch_rows``, ``part`` and ``wanted``.

@@ -140,6 +140,6 @@ def _of_catalog(target: Any, catalog: Any, allow: Iterable[str], storage_options
 
 
 def _is(target: object, module: str, name: str) -> bool:
-    """Whether a target is of a class of another library, which is not imported for it."""
+    """Whether a target is an instance of another library's class; the library is not imported for that."""
     known = sys.modules.get(module)
     return known is not None and isinstance(target, getattr(known, name))

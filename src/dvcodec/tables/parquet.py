@@ -110,7 +110,7 @@ def physical_batches(
         columns: top-level columns to read, in any order; None = all. Without any, batches have rows but no columns: the
             column of the narrowest type is read, because a footer may claim any number of rows.
         batch_rows: maximum rows in a batch; batches end with row groups.
-        skip: numbers of row groups that are passed over.
+        skip: numbers of row groups that are skipped.
 
     Raises:
         NotCanonical: a row group does not have the stated number of rows, or cannot be decoded.

@@ -22,8 +22,8 @@ class RowsSeen:
     """Counts what was read of a data file.
 
     Attributes:
-        rows: read or passed over.
-        groups_skipped: row groups that were passed over.
+        rows: read or skipped.
+        groups_skipped: row groups that were skipped.
     """
 
     rows: int = 0
@@ -97,7 +97,7 @@ def rows_in_order(
 
 
 def _beyond(stop: int, skipped: dict[int, int]) -> int:
-    """Return the first row behind row groups that were passed over."""
+    """Return the first row after the skipped row groups."""
     while rows := skipped.get(stop):
         stop += rows
     return stop

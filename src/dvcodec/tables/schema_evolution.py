@@ -70,7 +70,7 @@ def find_column(stored: Sequence[Column], key: ColumnKey, source: str) -> int | 
         found = [i for i, other in enumerate(stored) if other.name == name]
         found = found or [i for i, other in enumerate(stored) if other.name.lower() == name.lower()]
     if len(found) > 1:
-        expected = "one column of a name or id"
+        expected = "one column with this name or id"
         raise NotCanonical(f"column {key.name}", source=source, expected=expected, actual=len(found))
     return found[0] if found else None
 
@@ -130,7 +130,7 @@ class Evolution(ABC):
             if place is None:
                 continue
             if names.count(names[place]) > 1:
-                what, expected = f"column {column.name}", "one column of a name or id"
+                what, expected = f"column {column.name}", "one column with this name or id"
                 raise NotCanonical(what, source=source, expected=expected, actual=f"several named {names[place]}")
             self._stored[column.name] = stored[place]
 

@@ -47,12 +47,12 @@ class CheckedFiles:
     Attributes:
         findings: ``missing-data-file``, ``unreadable-data-file``, ``data-file-size`` and ``physical-rows``.
         counted: data files whose footer was read.
-        passed_over: paths of those with an unknown format.
+        skipped: paths of those with an unknown format.
     """
 
     findings: tuple[Finding, ...]
     counted: int
-    passed_over: tuple[str, ...]
+    skipped: tuple[str, ...]
 
 
 def check_data_files(
@@ -96,7 +96,7 @@ def check_data_files(
         return found, rows
 
     findings: list[Finding] = []
-    passed_over: list[str] = []
+    skipped: list[str] = []
     counted = 0
     files = snapshot.data_files
     for done, (file, (found, rows)) in enumerate(zip(files, run_bounded(check, files, threads), strict=True), 1):
@@ -104,9 +104,9 @@ def check_data_files(
         counted += isinstance(rows, int)
         if deep:
             if rows is None:
-                passed_over.append(file.path)
+                skipped.append(file.path)
             progress(done)
-    return CheckedFiles(tuple(findings), counted, tuple(passed_over))
+    return CheckedFiles(tuple(findings), counted, tuple(skipped))
 
 
 def _size(table: Table, file: DataFile, stored: Mapping[str, StoredFile]) -> int | DvcodecError | OSError:

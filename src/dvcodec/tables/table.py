@@ -79,7 +79,7 @@ class Snapshot(ABC):
         """Return the record of a data file or a vector of this snapshot.
 
         Raises:
-            UsageError: it is of another table or format.
+            UsageError: it belongs to another table, or has another format.
         """
         is_file = isinstance(one, DataFile)
         if one.path not in self.files if is_file else one.location not in self._containers:
@@ -98,7 +98,7 @@ class Snapshot(ABC):
             vector: a vector of this snapshot.
 
         Raises:
-            UsageError: it is of another table.
+            UsageError: it belongs to another table.
             DecodeError: it is corrupt.
             OSError: its file cannot be read.
         """
@@ -134,7 +134,7 @@ class Snapshot(ABC):
             data_file: a data file of this snapshot.
             columns: names to read, in this order; None = all.
             batch_rows: maximum rows in a batch; batches end with row groups.
-            wanted: row groups of a Parquet file that it does not want are passed over: their rows are missing from the
+            wanted: row groups of a Parquet file that it does not want are skipped: their rows are missing from the
                 result. Other formats have none. None = all.
 
         Raises:

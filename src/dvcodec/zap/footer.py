@@ -6,7 +6,7 @@ Source: zapx ``write.go`` (``persistFooter``) of branches v11.x to v17. Big-endi
     v16       u64 docs | u64 stored index | u64 fields index | u64 sections index | u64 0     | u32 chunk mode | u32 version | u32 CRC
     v17       writer id | u32 its length | u64 docs | u64 stored index | u64 sections index   | u32 chunk mode | u32 version | u32 CRC
 
-The CRC-32 is of all bytes before it. zapx writes it and never checks it.
+The CRC-32 covers all bytes before it. zapx writes it and never checks it.
 """  # noqa: E501
 
 from __future__ import annotations

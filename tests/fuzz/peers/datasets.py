@@ -28,7 +28,7 @@ MOST = 1 << 26
 """Bytes of a buffer beyond which pylance is not asked."""
 
 
-def _told(sequence: Any) -> list[int] | int:
+def _ids_or_count(sequence: Any) -> list[int] | int:
     """The ids; of many, how many: Rust would put them all into memory."""
     try:
         count = len(sequence)
@@ -40,7 +40,7 @@ def _told(sequence: Any) -> list[int] | int:
 def _theirs_ids(data: bytes) -> list[int] | int:
     from lance.fragment import RowIdMeta, RowIdSequence
 
-    return _told(RowIdSequence.from_inline_metadata(RowIdMeta.from_json(json.dumps({"Inline": list(data)}))))
+    return _ids_or_count(RowIdSequence.from_inline_metadata(RowIdMeta.from_json(json.dumps({"Inline": list(data)}))))
 
 
 def _ours_ids(data: bytes) -> list[int] | int:

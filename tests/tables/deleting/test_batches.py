@@ -46,7 +46,7 @@ def test_a_batch_is_committed_once(tmp_path: Path, kind: str, monkeypatch: pytes
     def beaten(self: Any, *arguments: Any) -> int:
         monkeypatch.setattr(type(late), "commit", commit)
         assert delete(folder, 40, StreamBatch("q", 2)).committed
-        raise CommitConflict("another writer was faster")
+        raise CommitConflict("another writer committed first")
 
     monkeypatch.setattr(type(late), "commit", beaten)
     done = delete(folder, 50, StreamBatch("q", 2), late)

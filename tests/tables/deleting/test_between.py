@@ -437,7 +437,7 @@ def test_a_store_that_says_that_our_own_commit_exists(kind: str, folder: Path, m
 
 
 def test_ids_of_tables_differ(tmp_path: Path) -> None:
-    """The tables of these tests are told apart by the members that are looked at."""
+    """The members that are compared differ between the tables of these tests."""
     for kind, name in (("delta", f"_delta_log/{0:020}.json"), ("iceberg", "metadata/v1.metadata.json")):
         MAKERS[kind](tmp_path / kind, ROWS, SIZE)
         text = (tmp_path / kind / name).read_text()

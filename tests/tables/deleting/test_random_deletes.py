@@ -89,7 +89,7 @@ def assert_same_rows(
         folder: where the table is to be.
         make: makes it.
         read: the format's library; None if there is none here.
-        skips: whether statistics pass over data files.
+        skips: whether statistics skip data files.
     """
     chance = random.Random(19)
     inserts = [random_rows(chance, number * ROWS, ROWS) for number in range(INSERTS)]

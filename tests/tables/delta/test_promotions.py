@@ -191,7 +191,7 @@ def test_fields_are_found_as_spelled_or_in_any_case() -> None:
     assert find_field(fields, column(pa.int32(), name="a"), "file") == 1
     assert find_field(fields, column(pa.int32(), name="b"), "file") == 2
     assert find_field(fields, column(pa.int32(), name="c"), "file") is None
-    with pytest.raises(NotCanonical, match="file: column x: expected one column of a name or id, found 2"):
+    with pytest.raises(NotCanonical, match="file: column x: expected one column with this name or id, found 2"):
         find_field([pa.field("a", pa.int32())] * 2, column(pa.int32(), name="x", physical="a"), "file")
 
 

@@ -99,7 +99,7 @@ def test_unknown_types_are_named_and_stop_only_their_column(name: Any) -> None:
         ("{}", "schemaString.fields: expected an array"),
         ('{"fields":[1]}', r"schemaString.fields\[0\]: expected an object"),
         ('{"fields":[{"name":1}]}', r"schemaString.fields\[0\].name"),
-        ('{"fields":[{"name":"a"},{"name":"A"}]}', r"schemaString.fields\[1\]: expected one column of a name"),
+        ('{"fields":[{"name":"a"},{"name":"A"}]}', r"schemaString.fields\[1\]: expected unique column names"),
     ],
     ids=lambda text: text[:9],
 )
@@ -137,5 +137,5 @@ def test_depth_is_bounded() -> None:
     for _ in range(MAX_DEPTH):
         kind = {"type": "array", "elementType": kind, "containsNull": True}
     assert pa.types.is_list(parse(field(kind)).column("a").type)
-    with pytest.raises(NotCanonical, match="at most 64 types"):
+    with pytest.raises(NotCanonical, match="at most 64 nested types"):
         parse(field({"type": "array", "elementType": kind, "containsNull": True})).column("a")

@@ -1,4 +1,4 @@
-"""Which deletes hold for which data file: by sequence number, partition, and vectors that come before them."""
+"""Which deletes apply to which data file: by sequence number, partition, and vectors that come before them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def plan(*files: ListedFile) -> Plan:
 
 
 def held(made: Plan) -> dict[str, list[str]]:
-    """Return the data files that each position delete file holds for, if it names all of them."""
+    """Return the data files that each position delete file applies to, if it names all of them."""
     return {one.path: [path for path, file in made.data.items() if made.holds(one, file)] for one in made.vectors}
 
 

@@ -290,7 +290,7 @@ def test_one_name_twice(tmp_path: Path) -> None:
 
 def test_one_id_twice(tmp_path: Path) -> None:
     table = table_of((stored("a", pa.int64(), 1), [1]), (stored("b", pa.int64(), 1), [1]))
-    with pytest.raises(NotCanonical, match="column a: expected one column of a name or id, found 2"):
+    with pytest.raises(NotCanonical, match="column a: expected one column with this name or id, found 2"):
         read(tmp_path, table, column(1, "a", "long"))
     assert read(tmp_path, table, column(2, "c", "long")).num_rows == 1
 

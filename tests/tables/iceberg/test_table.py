@@ -335,7 +335,7 @@ def test_position_deletes_of_one_data_file(tmp_path: Path, scope: str) -> None:
 
 
 def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
-    """They hold for data files of the partition that are not newer and have no vector, whatever paths they name."""
+    """They apply to data files of the partition that are not newer and have no vector, whatever paths they name."""
     made = build_iceberg(
         tmp_path,
         Commit(data={"a1": 20, "a2": 20, "b1": 20}),
@@ -690,7 +690,7 @@ def test_position_deletes_by_another_scheme(tmp_path: Path, deletes: str, manife
     assert not found.ok
     assert [file.deleted for file in found.scan.files] == [2, 1, 0]
     assert not any(file.errors for file in found.scan.files)
-    assert repair_plan(found, table).unmended == found.findings
+    assert repair_plan(found, table).unfixed == found.findings
     assert sum(batch.num_rows for batch in live_batches(table)) == 18
     assert live_ids(table, snapshot) == [*ids_of(0, 1), *(3, 4, 5, 6, 7, 8, 9), *ids_of(1, 9), *ids_of(2, 1)]
     assert [change.deleted for change in history(table)] == [0, 2, 1]

@@ -68,7 +68,7 @@ def pyiceberg_ids(crafted: IcebergFiles) -> list[int]:
 
 
 def test_all_kinds_of_deletes_become_vectors(tmp_path: Path) -> None:
-    """Deletes do not hold for data files of their own commit or later ones."""
+    """Deletes do not apply to data files of their own commit or later ones."""
     keys = {4: by_id(0, STEP + 7, 2 * STEP, 3 * STEP + 1), 5: by_id(STEP + 8, 3 * STEP + 2, 4 * STEP)}
     crafted = craft_equality(tmp_path / "t", keys)
     done = upgrade_deletes(open_table(crafted.folder))
@@ -89,7 +89,7 @@ def test_all_kinds_of_deletes_become_vectors(tmp_path: Path) -> None:
 
 
 def test_position_deletes_held_for_the_vector_stay_out(tmp_path: Path) -> None:
-    """`a` has a vector: row 9, of position deletes that readers pass over, lives."""
+    """`a` has a vector: row 9, of position deletes that readers skip, lives."""
     crafted = craft_equality(tmp_path / "t", {})
     upgrade_deletes(open_table(crafted.folder))
     assert 9 in live_ids(crafted)

@@ -132,10 +132,10 @@ def test_pylance_reads_what_is_left_and_the_versions_before(name: str, tmp_path:
         assert_clean(path)
     assert len(dataset(path).get_fragments()) == 3
     assert [keys_of(dataset(path, version)) for version in range(1, 5)] == states
-    told = truth(str(path))
-    assert [one["operation"] for one in told[1:]] == ["Delete"] * 3
-    check_metadata(open_table(path), told)  # type: ignore[arg-type]
-    check_rows(open_table(path), told)  # type: ignore[arg-type]
+    recorded = truth(str(path))
+    assert [one["operation"] for one in recorded[1:]] == ["Delete"] * 3
+    check_metadata(open_table(path), recorded)  # type: ignore[arg-type]
+    check_rows(open_table(path), recorded)  # type: ignore[arg-type]
 
 
 def test_many_rows_are_a_bitmap_as_in_pylance(tmp_path: Path) -> None:

@@ -110,5 +110,5 @@ def test_types_in_one_another_without_end_are_refused() -> None:
     raw: Any = "INT"
     for _ in range(200):
         raw = {"type": "ARRAY", "element": raw}
-    with pytest.raises(Unsupported, match="at most 64 types in one another"):
+    with pytest.raises(Unsupported, match="at most 64 nested types"):
         parsed(raw)

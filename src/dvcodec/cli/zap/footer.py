@@ -90,7 +90,7 @@ def footer(segments: SegmentNames, no_checksum: NoChecksum = False, as_json: Jso
     for target in tour:
         with tour.turn():
             if target.found and not is_segment(target):
-                tour.passed_over += 1
+                tour.skipped += 1
                 continue
             with open_bytes(target) as source:
                 this = decode_footer(source)

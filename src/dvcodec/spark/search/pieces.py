@@ -46,8 +46,8 @@ _GROUP_BYTES = 8 << 20
 """Bytes of tasks in one job: Spark Connect takes functions of some tens of megabytes."""
 
 FOUND = struct(file=INT, part=INT, rows=LONG, groups_skipped=LONG, dv=BINARY, missing=STRING)
-"""Of one part of a file: its rows, its row groups that were passed over, and the vector of the rows that were found; or
-why the file is missing."""
+"""The result for one part of a file: its rows, skipped row groups, and the vector of the rows that were found; or why
+the file is missing."""
 _FOUND = arrow_schema(FOUND)
 
 
@@ -175,7 +175,7 @@ class Collected:
         self._seen: dict[str, RowsSeen] = {}
 
     def add(self, found: pa.Table) -> None:
-        """Take in rows of `FOUND`.
+        """Add rows of `FOUND`.
 
         Raises:
             FileNotFoundError: a data file is missing.

@@ -30,7 +30,7 @@ def copy_deletes(
 
     The target is one that another writer or a tool made of these data files: two formats over one set of Parquet files.
     Vectors and position deletes are read and verified; the target gets vectors of its own format in its own folder,
-    which take in those that it had. Rows that it alone has deleted stay deleted.
+    which include its existing ones. Rows deleted only in the target stay deleted.
 
     Args:
         table: of Iceberg, Delta or Paimon; its deletes are read.

@@ -46,9 +46,9 @@ def delete(
 ) -> Deletion:
     """Delete the rows of a table that match, in one commit.
 
-    Data files that lose rows get a deletion vector, which takes in the one that they had; those that lose all their
-    rows are removed. No data file is rewritten. If nothing matches, nothing is committed. If another writer commits
-    first, the rows are united with its vectors, or searched again in the data files that it wrote, and committed then.
+    Data files that lose rows get a deletion vector, which includes the old one; those that lose all their rows are
+    removed. No data file is rewritten. If nothing matches, nothing is committed. If another writer commits first, the
+    rows are merged with its vectors, or searched again in the data files that it wrote, and then committed.
 
     Args:
         table: see `open_table`.

@@ -54,7 +54,7 @@ class FileDelete:
 
     Attributes:
         data_file: of the base snapshot.
-        replaced: vectors of the base snapshot that hold for this data file alone: the new vector includes their rows.
+        replaced: vectors of the base snapshot that apply only to this data file: the new vector includes their rows.
         before: all rows that are deleted in the base snapshot, by whatever vector.
         rows: all rows that are deleted afterwards, `before` included: 0-based physical positions.
         whole: no live row is left: the data file is removed instead of getting a vector.
@@ -133,7 +133,7 @@ class Committer(ABC, Generic[S]):
         """Write the new vectors into the table's folder under fresh names, and verify them as read back.
 
         Args:
-            base: the snapshot that is committed upon.
+            base: the snapshot to commit on top of.
             deletes: one for each data file, none of them `FileDelete.whole`.
             written: location of each new file, appended before the file is written: the caller removes them if the
                 commit fails.

@@ -60,7 +60,7 @@ def cast_keys(array: Any, kind: pa.DataType, name: str) -> pa.Array:
         name: of the column.
 
     Raises:
-        UsageError: the type is of another kind, or a value is not one of the column's type.
+        UsageError: the types do not go together, or a value is not one of the column's type.
     """
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
@@ -70,7 +70,7 @@ def cast_keys(array: Any, kind: pa.DataType, name: str) -> pa.Array:
         return plain_values(array, kind)
     array = plain_values(array, joinable(array.type, name))
     if _family(array.type) != _family(kind):
-        raise UsageError(f"keys: column {name} is of type {array.type}, and the table's of type {kind}: cast the keys")
+        raise UsageError(f"keys: column {name} has type {array.type}, and the table's has type {kind}: cast the keys")
     try:
         cast = _cast(array, kind)
         back = plain_values(_cast(cast, array.type), array.type)
@@ -104,7 +104,7 @@ def _cast(array: Any, kind: pa.DataType) -> Any:
 
 
 def _family(kind: pa.DataType) -> str | None:
-    """Return what a type is of: values of one family are cast to each other if nothing is lost."""
+    """Return the family of a type: values of one family are cast to each other if nothing is lost."""
     import pyarrow as pa  # noqa: PLC0415
 
     types = pa.types

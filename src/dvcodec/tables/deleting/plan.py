@@ -1,4 +1,4 @@
-"""Plan a delete: search the data files that may match, and unite the rows found with those deleted before."""
+"""Plan a delete: search the data files that may match, and merge the rows found with those deleted before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Plan", "plan_again", "plan_deletes"]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a delete would commit upon a snapshot.
+    """What a delete would commit on top of a snapshot.
 
     Attributes:
         base: the snapshot that was searched.
@@ -40,7 +40,7 @@ class Plan:
 
     @property
     def rows(self) -> int:
-        """Rows that are deleted anew."""
+        """Rows that are newly deleted."""
         return sum(one.gained for one in self.deletes)
 
 
@@ -82,7 +82,7 @@ def plan_deletes(
 
 
 def plan_again(plan: Plan, newest: Snapshot) -> Plan | None:
-    """Move a plan to a newer snapshot: the same rows, united with the vectors of the newer one.
+    """Move a plan to a newer snapshot: the same rows, merged with the vectors of the newer one.
 
     Rows of data files that were added meanwhile are not searched.
 

@@ -91,8 +91,8 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
     ) -> int:
         """Create the file of the next version; see `Committer.commit`.
 
-        That this file is absent does not suffice: log cleanup may have removed it, after others committed it and a
-        checkpoint took it in; or the table may have been created anew.
+        The absence of that file proves nothing: others may have committed it, and log cleanup removed it after a
+        checkpoint; or the table may have been recreated.
         """
         folder, version = base.table.folder, base.info.id + 1
         data = "".join(f"{_json(action)}\n" for action in _actions(base, deletes, written, self.batch)).encode()
@@ -103,7 +103,7 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         return version
 
     def _open(self) -> DeltaTable:
-        """List the log anew."""
+        """List the log again."""
         self._folder.storage.reopen(self._folder.location)
         return open_delta(self._folder)
 

@@ -93,7 +93,7 @@ def check_protocol(protocol: Protocol) -> None:
 
 
 def check_features(protocol: Protocol) -> None:
-    """Check that all is known that a writer has to know who writes no rows.
+    """Check the features that a writer of deletes has to support.
 
     Raises:
         Unsupported: a writer feature that is not known here.

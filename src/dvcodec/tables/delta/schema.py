@@ -155,7 +155,7 @@ def _unique(fields: list[JsonFields], source: str) -> None:
     for field in fields:
         name = field.text("name")
         if name.lower() in seen:
-            raise NotCanonical(field.where, source=source, expected="one column of a name", actual=repr(name)[:80])
+            raise NotCanonical(field.where, source=source, expected="unique column names", actual=repr(name)[:80])
         seen.add(name.lower())
 
 
@@ -181,7 +181,7 @@ def _type(parent: JsonFields, name: str, mode: str, depth: int) -> tuple[pa.Data
     if isinstance(value, str):
         return _primitive(value, parent, name), ()
     if depth == MAX_DEPTH:
-        parent.fail(name, f"at most {MAX_DEPTH} types within each other", "more")
+        parent.fail(name, f"at most {MAX_DEPTH} nested types", "more")
     node = parent.object(name)
     kind = node.text("type")
     if kind == "struct":

@@ -184,7 +184,7 @@ def _meant(field: pa.Field) -> pa.Field:
 
 
 def _with_meaning(array: Any, meant: pa.DataType) -> Any:
-    """Return values as they are decoded in the type that they mean."""
+    """Convert decoded values to their logical type."""
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import types  # noqa: PLC0415
 

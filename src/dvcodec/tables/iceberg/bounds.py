@@ -2,7 +2,7 @@
 
 Specification: Iceberg table spec, "Manifests" (``lower_bounds``, ``upper_bounds``, counts of values), and appendix D,
 "Binary single-value serialization". Upper bounds that were cut off are greater than what they stand for. Bounds of a
-file that is older than a promotion are of the old type. Entries are not kept with their statistics, which would be most
+file that is older than a promotion have the old type. Entries are not kept with their statistics, which would be most
 of a snapshot: a manifest is read again for the columns that are asked for.
 """
 

@@ -94,7 +94,7 @@ def read_carried(manifest: dict[str, Any], location: str, storage: Storage) -> C
         data = entry["data_file"]
         data["content"] = data["content"] or DATA
         if data["content"] != DATA or next_row is None:
-            data["first_row_id"] = None  # ids of a manifest from before version 3 are assigned anew
+            data["first_row_id"] = None  # ids of a manifest from before version 3 are newly assigned
         elif data["first_row_id"] is None:
             data["first_row_id"] = next_row
             next_row += data["record_count"]

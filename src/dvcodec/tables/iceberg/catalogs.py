@@ -214,7 +214,7 @@ class CatalogPlace(Place):
                     self._storage.remove(table.folder.locate(path))
 
     def _with_own_metadata(self, folder: Folder, change: Change, written: list[str]) -> Any:
-        """Return the catalog with another method that writes metadata: upon the file that the swap will compare."""
+        """Return the catalog with another method that writes metadata: based on the file that the swap will compare."""
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415
         from pyiceberg.table.snapshots import MetadataLogEntry  # noqa: PLC0415
 
@@ -259,8 +259,8 @@ class CatalogPlace(Place):
         """Find out whether an unanswered commit is in.
 
         Raises:
-            CommitConflict: another commit is, upon the same base, so that this one never will be.
-            CommitUnknown: neither is.
+            CommitConflict: another commit on the same base is in, so that this one never will be.
+            CommitUnknown: neither is in.
         """
         for wait in _WAITS:
             time.sleep(wait)

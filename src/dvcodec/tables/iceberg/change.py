@@ -1,7 +1,7 @@
 """What a commit changes in a table's metadata, and the metadata JSON with it.
 
 Specification: Iceberg table spec, "Table Metadata Fields", "Snapshots"; bounds and order of the logs are those of
-Iceberg Java's ``TableMetadata.Builder``. Members that are not concerned, also unknown ones, stay as they are.
+Iceberg Java's ``TableMetadata.Builder``. All other members are kept, including unknown ones.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def changed(members: JsonFields, change: Change, source: str) -> dict[str, Any]:
     """Return the new metadata.
 
     Args:
-        members: the metadata that is committed upon.
+        members: the metadata of the base snapshot.
         change: the commit.
         source: path of that metadata file, as it is recorded in the log of the new one.
 

@@ -1,9 +1,9 @@
 """Commits deletes to Iceberg tables of format version 3: new manifests, a manifest list, a snapshot.
 
 Specification: Iceberg table spec, "Deletion Vectors", "Manifests", "Snapshots"; where it leaves a choice, as Iceberg
-Java's ``RowDelta`` does it. A data file has one vector at most: the new one takes in the old one and position deletes
-for that data file alone, whose entries become deleted. Position deletes of a whole partition and equality deletes stay.
-The main branch is committed to; tags and other branches are not touched.
+Java's ``RowDelta`` does it. A data file has one vector at most: the new one includes the old one and position
+deletes for that data file alone, whose entries become deleted. Position deletes of a whole partition and equality
+deletes stay. The main branch is committed to; tags and other branches are not touched.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         return Written({str(one.data_file): replace(one, path=path) for one in found}, size)
 
     def commit(self, base: IcebergSnapshot, deletes: Sequence[FileDelete], written: Written, files: list[str]) -> int:
-        """Commit a snapshot of operation ``delete`` upon the base; see `Committer.commit`."""
+        """Commit a snapshot of operation ``delete`` on top of the base; see `Committer.commit`."""
         removed = {delete.data_file.path for delete in deletes if delete.whole}
         touched = {delete.data_file.path for delete in deletes}
         gone = [vector for vector in base.vectors if vector.data_file in touched]
@@ -179,10 +179,10 @@ def _members(base: IcebergSnapshot) -> JsonFields:
 
 
 def _check_replaced(base: IcebergSnapshot, deletes: Sequence[FileDelete], gone: Sequence[DeletionVector]) -> None:
-    """Check that the new vectors take in all that holds for their data files alone."""
+    """Check that the new vectors include every delete that applies only to their data files."""
     taken = {(vector.path, vector.offset) for delete in deletes for vector in delete.replaced}
     for vector in gone:
         data = base.plan.data.get(str(vector.data_file))
         holds = data is not None and (vector.format == "iceberg" or base.plan.holds(vector, data))
         if holds and (vector.path, vector.offset) not in taken:
-            raise UsageError(f"{vector.where}: holds for {vector.data_file}, and the new vector does not include it")
+            raise UsageError(f"{vector.where}: applies to {vector.data_file}, and the new vector does not include it")

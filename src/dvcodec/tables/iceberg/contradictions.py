@@ -20,7 +20,7 @@ VECTORS_VERSION = 3
 """The first format version that has Puffin vectors."""
 
 
-def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, ...]) -> Iterator[Finding]:
+def contradictions(metadata: TableMetadata, plan: Plan, skipped_metadata: tuple[str, ...]) -> Iterator[Finding]:
     """Find metadata that does not fit the vectors of a snapshot.
 
     Checks:
@@ -37,7 +37,7 @@ def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, 
     Args:
         metadata: metadata of the table.
         plan: plan of the snapshot.
-        passed_over: bare names of metadata files that were not read.
+        skipped_metadata: bare names of metadata files that were not read.
     """
     if metadata.format_version < VECTORS_VERSION:
         found = tuple(vector for vector in plan.vectors if vector.format == "iceberg")
@@ -54,7 +54,7 @@ def contradictions(metadata: TableMetadata, plan: Plan, passed_over: tuple[str, 
             expected, actual = str(wanted.spec_id), str(own.spec_id)
         expected += " (the data file's)"
         yield Finding.of_vector("partition-mismatch", vector, what, expected, actual)
-    if passed_over:
+    if skipped_metadata:
         what = "metadata files without a version in their names, which may be newer and were not read"
-        expected, actual = "names like v3.metadata.json or 00003-<uuid>.metadata.json", ", ".join(passed_over)
+        expected, actual = "names like v3.metadata.json or 00003-<uuid>.metadata.json", ", ".join(skipped_metadata)
         yield Finding.failed("metadata-name", what, expected, actual, path=metadata.source)

@@ -2,7 +2,7 @@
 
 Specification: Iceberg table spec, "Equality Delete Files" and "Scan Planning": a row is deleted if its values of the
 columns ``equality_ids`` are those of a row of the delete file, null equal to null, and if its data file is older. Those
-of an unpartitioned spec hold for all data files, others for those of their partition.
+of an unpartitioned spec apply to all data files, the others to those of their partition.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class EqualityMatcher:
     Their keys are kept in memory, once for each partition and set of columns.
 
     Args:
-        snapshot: whose data files they hold for.
+        snapshot: whose data files they apply to.
         deletes: all of them.
     """
 

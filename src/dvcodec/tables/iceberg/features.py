@@ -1,4 +1,4 @@
-"""What of an Iceberg table has to be known before it is written to."""
+"""The features of an Iceberg table that a writer has to support."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ class FolderPlace(Place):
     def check(self, table: IcebergTable, members: JsonFields) -> None:
         """Refuse a table that a catalog may have, that another format makes, or whose files are elsewhere."""
         source, name = table.metadata.source, split(table.metadata.source)[1]
-        if table.passed_over:
-            raise UsageError(f"{source}: {table.passed_over[0]} beside it may be newer: its name says no version")
+        if table.skipped_metadata:
+            raise UsageError(f"{source}: {table.skipped_metadata[0]} beside it may be newer: its name says no version")
         if properties_of(members).get("write.metadata.path") is not None:
             raise UsageError(f"{source}: property write.metadata.path: commit through the table's catalog")
         beside = set(table.folder.names())

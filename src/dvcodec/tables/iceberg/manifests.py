@@ -151,7 +151,7 @@ class _EntryReader:
         self._partitions = PartitionReader(manifest.spec_id, fields, partition_names(columns["partition"].type, cursor))
 
     def read(self, record: Mapping[Any, Any], number: int) -> ListedFile | None:
-        """Return the file of an entry, None if it is of status deleted."""
+        """Return the file of an entry, None if its status is deleted."""
         entry = {name: record[spelled] for name, spelled in self._entry.items()}
         status, stored = entry["status"], entry["data_file"]
         if status == DELETED:

@@ -54,13 +54,13 @@ class IcebergSnapshot(Snapshot):
         metadata: metadata of the table.
         plan: which deletes apply to which data file.
         deletes: position deletes that were read, shared by the snapshots of the table.
-        passed_over: see `IcebergTable`.
+        skipped_metadata: see `IcebergTable`.
     """
 
     metadata: TableMetadata = field(repr=False, compare=False)
     plan: Plan = field(repr=False, compare=False)
     deletes: Cache[str, PositionDeletes] = field(repr=False, compare=False)
-    passed_over: tuple[str, ...] = ()
+    skipped_metadata: tuple[str, ...] = ()
 
     @cached_property
     def files(self) -> Mapping[str, DataFile]:
@@ -214,7 +214,7 @@ class IcebergSnapshot(Snapshot):
         """Find metadata that was not read, or makes engines refuse the table or skip vectors; see `contradictions`."""
         if self.info.id == NO_SNAPSHOT:
             return iter(())
-        return contradictions(self.metadata, self.plan, self.passed_over)
+        return contradictions(self.metadata, self.plan, self.skipped_metadata)
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
         """Check a file of vectors; see `container.check_vectors`."""

@@ -72,10 +72,10 @@ class _Files:
 
 
 class SnapshotWriter:
-    """Writes one snapshot upon a base.
+    """Writes one snapshot on top of a base.
 
     Args:
-        base: what is committed upon.
+        base: the snapshot to commit on top of.
         members: its metadata.
         files: location of each file that is written, appended before it is.
     """

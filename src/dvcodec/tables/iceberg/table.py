@@ -45,8 +45,8 @@ def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A0
     """Open a table by its folder, or by one of its ``*.metadata.json`` files.
 
     If the table is opened by its folder, metadata files without a version in their names are ignored, because it is
-    unknown how new they are. `IcebergTable.passed_over` and a warning of the logger ``dvcodec.tables`` list them; open
-    one by its path.
+    unknown how new they are. `IcebergTable.skipped_metadata` and a warning of the logger ``dvcodec.tables`` list them;
+    open one by its path.
 
     Args:
         location: the `Folder`; or its path or URL, if it needs no storage options.
@@ -70,11 +70,11 @@ def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A0
         check_reach(metadata.location, spelled, folder.allow)
         above = metadata.location
     known = {split(spelled)[1], *metadata.earlier}
-    passed_over = tuple(other for other in nameless if other not in known)
-    if passed_over:
+    skipped_metadata = tuple(other for other in nameless if other not in known)
+    if skipped_metadata:
         message = "%s: ignored %s: names without a version; the table is read from %s. Open another file by its path"
-        _LOGGER.warning(message, above, ", ".join(passed_over), split(spelled)[1])
-    return IcebergTable(replace(folder, location=above, recorded=metadata.location), metadata, passed_over)
+        _LOGGER.warning(message, above, ", ".join(skipped_metadata), split(spelled)[1])
+    return IcebergTable(replace(folder, location=above, recorded=metadata.location), metadata, skipped_metadata)
 
 
 class IcebergTable(WritableTable):
@@ -85,16 +85,16 @@ class IcebergTable(WritableTable):
 
     Attributes:
         metadata: the metadata file.
-        passed_over: bare names of metadata files next to it that may be newer: their names have no version.
+        skipped_metadata: bare names of metadata files next to it that may be newer: their names have no version.
         place: what is committed to, if it is not simply the folder: the catalog that the table was opened from.
     """
 
     kind = TableKind.ICEBERG
 
-    def __init__(self, folder: Folder, metadata: TableMetadata, passed_over: tuple[str, ...] = ()) -> None:
+    def __init__(self, folder: Folder, metadata: TableMetadata, skipped_metadata: tuple[str, ...] = ()) -> None:
         self.folder = folder
         self.metadata = metadata
-        self.passed_over = passed_over
+        self.skipped_metadata = skipped_metadata
         self.place: Place | None = None
         self._plans: Cache[int, Plan] = Cache(_KEPT_PLANS, lambda _: 1)
         self._entries: Cache[Manifest, tuple[ListedFile, ...]] = Cache(_KEPT_ENTRIES, len)
@@ -141,7 +141,7 @@ class IcebergTable(WritableTable):
             metadata=metadata,
             plan=plan,
             deletes=self._deletes,
-            passed_over=self.passed_over,
+            skipped_metadata=self.skipped_metadata,
         )
 
     def referenced(self) -> frozenset[str]:

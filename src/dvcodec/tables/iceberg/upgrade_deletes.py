@@ -57,7 +57,7 @@ class UpgradedDeletes:
 def upgrade_deletes(table: Table, *, dry_run: bool = False, progress: Progress | None = None) -> UpgradedDeletes:
     """Replace all position deletes and equality deletes of an Iceberg table by deletion vectors, in one commit.
 
-    The same rows are live afterwards, and readers that know vectors alone can read the table. It has to be of format
+    The same rows are live afterwards, and readers that support only vectors can read the table. It has to be of format
     version 3 already: see `dvcodec.tables.enable`. If another writer commits first, all is read again, as often as the
     table's properties ``commit.retry.*`` say.
 
@@ -70,7 +70,7 @@ def upgrade_deletes(table: Table, *, dry_run: bool = False, progress: Progress |
         UsageError: a table of another format, or one that must not be written to: the message says why.
         Unsupported: it uses a feature that is not known here; the message names it.
         DecodeError: a data file or delete file is corrupt; nothing was committed.
-        CommitConflict: other writers were faster each time; nothing was committed.
+        CommitConflict: another writer committed first each time; nothing was committed.
         CommitUnknown: it could not be found out whether the commit is in.
         OSError: a file cannot be read or written; nothing was committed.
     """

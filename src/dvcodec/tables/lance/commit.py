@@ -8,8 +8,8 @@ makes the manifest: a ``Delete`` of the fragments as they are, with another dele
 indices and config stay, and the library updates its flags. Fragments without a live row are left out.
 
 The commit is strict: see `next_version`. What the library does after every commit it does after this one too, such as
-removing old versions where the dataset's config demands it (``lance.auto_cleanup.interval``). Where a namespace service
-manages the versions of a dataset, its folder does not say so: such a dataset has to be changed through that service.
+removing old versions if the dataset's config asks for it (``lance.auto_cleanup.interval``). Where a namespace service
+manages the versions of a dataset, its folder does not say so: change such a dataset through that service.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class LanceCommitter(Committer[LanceSnapshot]):
         folder.storage.reopen(folder.location)
         manifests = self._table.manifests()
         if max(manifests) != version:
-            raise CommitConflict(f"{folder.location}: version {version + 1} is by another writer")
+            raise CommitConflict(f"{folder.location}: another writer committed version {version + 1}")
         now = read_manifest(manifests[version], storage_options=folder.storage)
         if now.timestamp_ms != base.info.timestamp_ms:
             raise CommitConflict(f"{folder.location}: version {version} is not the one that was read")
@@ -209,7 +209,7 @@ def _deletion_file(location: DvLocation) -> Any:
 
 
 def _refusal(error: BaseException, source: str) -> BaseException:
-    """Return an error of Lance's library as one of ours; those of others as they are."""
+    """Convert an error of Lance's library to one of dvcodec's; return any other unchanged."""
     message = str(error).partition("\n")[0]
     if type(error).__name__ == "CommitConflictError":
         return CommitConflict(f"{source}: {message}")

@@ -1,8 +1,8 @@
 """The atomic step of a commit by Lance's library: the manifest of the next version, and of no later one.
 
-On its own, the library rebases a commit: where the versions that others committed meanwhile changed other fragments, it
-commits upon them, and does not say so. It does not rebase past what its namespace client refuses. Such a client is
-asked for the newest version, and to publish the manifest that the library has written under a temporary name
+On its own, the library rebases a commit: if the versions that others committed meanwhile changed other fragments, it
+silently commits on top of them. It does not rebase past what its namespace client refuses. Such a client is asked for
+the newest version, and to publish the manifest that the library has written under a temporary name
 (``create_table_version`` of Lance's namespace specification).
 """
 
@@ -32,7 +32,7 @@ class NextVersion:
 
     Args:
         folder: of the dataset.
-        base: the version that is committed upon.
+        base: the version to commit on top of.
         manifest: name of its manifest.
     """
 
@@ -85,7 +85,7 @@ class NextVersion:
 
     def _publish(self, version: int, written: str) -> None:
         if version != self._base + 1:
-            raise CommitConflict(f"{self._folder.location}: version {self._base + 1} is by another writer")
+            raise CommitConflict(f"{self._folder.location}: another writer committed version {self._base + 1}")
         storage, source = self._folder.storage, self._folder.join(f"{VERSIONS}/{written}")
         data = storage.read(source, DEFAULT_LIMITS.max_manifest_bytes, "Limits.max_manifest_bytes")
         put_once(storage, self._folder.join(f"{VERSIONS}/{self._name(version)}"), data)

@@ -2,7 +2,7 @@
 
 Specification: Paimon's "Manifest"; Java classes ``ManifestList``, ``ManifestFile``, ``ManifestEntry`` and
 ``DataFileMeta``. All are Avro container files in ``manifest/``. A snapshot's base list and delta list name manifests,
-whose entries add and delete data files: a file that is added and not deleted is live. Entries are of the same file if
+whose entries add and delete data files: a file that is added and not deleted is live. Entries belong to one file if
 they agree in partition, bucket, level, name, extra files, embedded index and external path.
 """
 

@@ -40,7 +40,7 @@ class NewIndex:
     """Writes the index files of one commit.
 
     Args:
-        base: the snapshot that is committed upon.
+        base: the snapshot to commit on top of.
     """
 
     def __init__(self, base: PaimonSnapshot) -> None:

@@ -3,7 +3,7 @@
 Java classes ``ManifestFile``, ``ManifestList`` and ``FileStoreCommitImpl``. The base list of a snapshot has all
 manifests of the one before, its delta list those of its own changes. Records are written with the Avro schema that they
 were read with, so all their fields stay. A manifest that deletes data files is written for each that added some of
-them: its record in the list repeats that one's bounds, which hold for a part of the entries too.
+them: its record in the list copies the bounds of that one's record, which also cover a part of its entries.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def write_lists(
 
     Args:
         folder: the table's.
-        state: the snapshot that is committed upon.
+        state: the snapshot to commit on top of.
         removed: data files of it.
         layout: where its files are.
         new_file: names each file before it is written.
@@ -133,7 +133,7 @@ def _listed(
 ) -> dict[str, Any]:
     """Return the record of a new manifest, from that of the one whose entries it deletes.
 
-    Readers skip a manifest by the nulls among its partition values, so these are counted anew.
+    Readers skip a manifest by the nulls among its partition values, so these are counted again.
     """
     partitions = [layout.spec.decode(one.entry.file.partition, source=one.entry.manifest).values for one in members]
     nulls = [sum(value is None for value in column) for column in zip(*partitions, strict=True)]

@@ -60,7 +60,7 @@ class PaimonEvolution(Evolution):
 
 
 def _kin(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether two Arrow types are of one kind, so that a cast between them changes no meaning."""
+    """Whether two Arrow types have the same kind, so that a cast between them changes no meaning."""
     import pyarrow.types as kinds  # noqa: PLC0415
 
     if kinds.is_struct(wanted):

@@ -103,7 +103,7 @@ def parse_type(raw: Any, *, source: str, what: str, depth: int = 0) -> DataType:
         Unsupported: an unknown type.
     """
     if depth > _MAX_DEPTH:
-        raise Unsupported(f"type of {what}", source=source, expected=f"at most {_MAX_DEPTH} types in one another")
+        raise Unsupported(f"type of {what}", source=source, expected=f"at most {_MAX_DEPTH} nested types")
     if isinstance(raw, str):
         return _atomic(raw, source, what)
     kind = raw.get("type") if isinstance(raw, dict) else None

@@ -1,7 +1,7 @@
 """Repair the findings of an audit: a plan, the vector files that it needs, and its commit.
 
-`repair_plan` lists the actions and what none of them mends. `commit_repair` commits those that need nothing but new
-vectors; `write` writes new vector files beside the table, for a commit by others.
+`repair_plan` lists the actions, and the findings that none of them fixes. `commit_repair` commits the actions that need
+nothing but new vectors; `write` writes new vector files outside of the table, for a commit by others.
 """
 
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan

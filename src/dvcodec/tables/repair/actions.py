@@ -33,7 +33,7 @@ class RepairAction:
     Attributes:
         action: its name; see the module.
         message: the same in words.
-        mends: names of the checks whose findings it mends.
+        fixes: names of the checks whose findings it fixes.
         data_file: path of the affected data file.
         replaces: vectors to be removed from the metadata.
         reads: vectors whose union is to be committed in their place.
@@ -46,7 +46,7 @@ class RepairAction:
 
     action: str
     message: str
-    mends: tuple[str, ...]
+    fixes: tuple[str, ...]
     data_file: str | None = None
     replaces: tuple[DeletionVector, ...] = ()
     reads: tuple[DeletionVector, ...] = ()
@@ -59,7 +59,7 @@ class RepairAction:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         vectors = {name: [place(vector) for vector in getattr(self, name)] for name in ("replaces", "reads")}
-        plain = {"mends": list(self.mends), "mapping": dict(self.mapping), "details": dict(self.details)}
+        plain = {"fixes": list(self.fixes), "mapping": dict(self.mapping), "details": dict(self.details)}
         return {name: getattr(self, name) for name in self.__slots__} | vectors | plain
 
 
@@ -72,14 +72,14 @@ class RepairPlan:
         kind: kind of the table.
         snapshot: id of the snapshot that was audited.
         actions: what to do.
-        unmended: findings that none of them mends.
+        unfixed: findings that none of them fixes.
     """
 
     table: str
     kind: TableKind
     snapshot: int
     actions: tuple[RepairAction, ...]
-    unmended: tuple[Finding, ...]
+    unfixed: tuple[Finding, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -88,5 +88,5 @@ class RepairPlan:
             "kind": self.kind.value,
             "snapshot": self.snapshot,
             "actions": [action.to_dict() for action in self.actions],
-            "unmended": [finding.to_dict() for finding in self.unmended],
+            "unfixed": [finding.to_dict() for finding in self.unfixed],
         }

@@ -69,14 +69,14 @@ def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
 
     These are ``merge-vectors``, ``drop-vectors`` (not for a data file that is gone), ``write-again``,
     ``correct-cardinality``, which takes the stored rows for the right ones, and ``correct-file-size``. The vectors are
-    read and verified again, and united.
+    read and verified again, and merged.
 
     Args:
         plan: from `repair_plan`, for an audit of the current snapshot.
         table: the table for which it was made.
 
     Raises:
-        UsageError: the plan is of another table; or the table must not be written to: the message says why.
+        UsageError: the plan is for another table; or the table must not be written to: the message says why.
         Unsupported: the table uses a feature that is not known here; the message names it.
         CommitConflict: the table has changed since the audit; nothing was committed.
         CommitUnknown: it could not be found out whether the commit is in.
@@ -84,7 +84,7 @@ def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
         OSError: a file cannot be read or written; nothing was committed.
     """
     if (plan.table, plan.kind) != (table.location, table.kind):
-        raise UsageError(f"the plan is of {plan.table}, not of {table.location}")
+        raise UsageError(f"the plan is for {plan.table}, not for {table.location}")
     writer = committer(table)
     base = writer.current()
     if base.info.id != plan.snapshot:
@@ -136,15 +136,15 @@ class _NewVectors:
 
     def _of(self, vector: DeletionVector) -> FileDelete | str:
         if vector.format == POSITION_DELETES:
-            return "it is of position deletes: upgrade-deletes replaces them by vectors"
+            return "it concerns position deletes: upgrade-deletes replaces them by vectors"
         file = self._base.files.get(str(vector.data_file))
         if file is None:
-            return f"{vector.data_file} is gone: readers pass over its vector, and compaction removes it"
+            return f"{vector.data_file} is gone: readers skip its vector, and compaction removes it"
         if file.path not in self._found:
-            self._found[file.path] = self._unite(file, self._vectors[file.path])
+            self._found[file.path] = self._merge(file, self._vectors[file.path])
         return self._found[file.path]
 
-    def _unite(self, file: DataFile, vectors: list[DeletionVector]) -> FileDelete | str:
+    def _merge(self, file: DataFile, vectors: list[DeletionVector]) -> FileDelete | str:
         """Return one vector for a data file, of all rows of its present ones; or why it is not known."""
         rows = RowSet()
         try:

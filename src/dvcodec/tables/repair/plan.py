@@ -1,4 +1,4 @@
-"""The plan: an action for each finding that can be mended; the other findings are kept as unmended."""
+"""The plan: an action for each finding that can be fixed; the other findings are kept as unfixed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["repair_plan"]
 _UNREADABLE = frozenset({"length", "crc", "magic", "structure", "missing-file", "unreadable-file"})
 _DESCRIBED = frozenset({"blob-cardinality", "blob-ids", "blob-properties", "blob-type", "blob-codec"})
 _OF_FILE = _UNREADABLE | _DESCRIBED | {"container", "frame"}
-"""Checks of a vector's bytes or file, which a new vector in a new file mends."""
+"""Checks of a vector's bytes or file, which a new vector in a new file fixes."""
 _STALE = frozenset({"stale-path", "stale-blob-path"})
 
 
@@ -33,25 +33,25 @@ def repair_plan(audit: Audit, table: Table) -> RepairPlan:
         table: the audited table.
 
     Raises:
-        UsageError: the audit is of another table, or its snapshot is gone.
+        UsageError: the audit is for another table, or its snapshot is gone.
         DecodeError, OSError: the metadata of the audited snapshot has become corrupt, or cannot be read.
     """
     if (audit.table, audit.kind) != (table.location, table.kind):
-        raise UsageError(f"the audit is of {audit.table}, not of {table.location}")
+        raise UsageError(f"the audit is for {audit.table}, not for {table.location}")
     planner = _Planner(table, audit)
     for finding in audit.findings:
         planner.take(finding)
     planner.finish()
-    return RepairPlan(table.location, table.kind, audit.info.id, tuple(planner.actions), tuple(planner.unmended))
+    return RepairPlan(table.location, table.kind, audit.info.id, tuple(planner.actions), tuple(planner.unfixed))
 
 
 class _Planner:
     def __init__(self, table: Table, audit: Audit) -> None:
         self.actions: list[RepairAction] = []
-        self.unmended: list[Finding] = []
+        self.unfixed: list[Finding] = []
         self._snapshot = table.snapshot(audit.info.id)
         self._lost = {vector for vector, _ in audit.scan.lost}
-        self._mended: set[str] = set()
+        self._fixed: set[str] = set()
         self._stale: dict[str, list[Finding]] = {}
         self._older = _Older(table, self._snapshot)
 
@@ -81,10 +81,10 @@ class _Planner:
                     mapping=mapping,
                 )
             )
-        self.unmended = [finding for finding in self.unmended if not self._mended_too(finding)]
+        self.unfixed = [finding for finding in self.unfixed if not self._fixed_too(finding)]
 
-    def _mended_too(self, finding: Finding) -> bool:
-        """Whether actions for other findings mend this one, by replacing its vectors; they then name its check."""
+    def _fixed_too(self, finding: Finding) -> bool:
+        """Whether actions for other findings fix this one, by replacing its vectors; they then name its check."""
         vectors = set(finding.vectors)
         places = [
             i
@@ -96,34 +96,34 @@ class _Planner:
         if finding.check not in _OF_FILE or not vectors or not new >= vectors:
             return False
         for i in places:
-            mends = dict.fromkeys((*self.actions[i].mends, finding.check))
-            self.actions[i] = replace(self.actions[i], mends=tuple(mends))
+            fixes = dict.fromkeys((*self.actions[i].fixes, finding.check))
+            self.actions[i] = replace(self.actions[i], fixes=tuple(fixes))
         return True
 
     def _add(self, finding: Finding, action: RepairAction | None) -> None:
         """Keep an action; a data file gets one new vector at most."""
-        if action is None or (action.reads and finding.data_file in self._mended):
-            self.unmended.append(finding)
+        if action is None or (action.reads and finding.data_file in self._fixed):
+            self.unfixed.append(finding)
             return
         if action.reads and finding.data_file is not None:
-            self._mended.add(finding.data_file)
+            self._fixed.add(finding.data_file)
         self.actions.append(action)
 
     def _merge(self, finding: Finding) -> RepairAction | None:
         several = f"the {len(finding.vectors)} of {finding.data_file}"
-        return self._unite(finding, "merge-vectors", lambda rows: f"commit one vector of {rows} rows for {several}")
+        return self._combine(finding, "merge-vectors", lambda rows: f"commit one vector of {rows} rows for {several}")
 
     def _write_again(self, finding: Finding) -> RepairAction | None:
         message = f"commit the vector of {finding.data_file} from a new file, which describes it correctly"
-        return self._unite(finding, "write-again", lambda _: message)
+        return self._combine(finding, "write-again", lambda _: message)
 
     def _place_again(self, finding: Finding) -> RepairAction | None:
         if finding.vectors[0].format == POSITION_DELETES:
             return None
         message = f"commit the vector of {finding.data_file} again, in the partition of its data file"
-        return self._unite(finding, "write-again", lambda _: message)
+        return self._combine(finding, "write-again", lambda _: message)
 
-    def _unite(self, finding: Finding, action: str, describe: Callable[[int], str]) -> RepairAction | None:
+    def _combine(self, finding: Finding, action: str, describe: Callable[[int], str]) -> RepairAction | None:
         """Plan one new vector of all rows of a finding's vectors, which it replaces; None if one cannot be read."""
         rows = _union(self._snapshot, finding.vectors)
         if rows is None or finding.data_file is None:

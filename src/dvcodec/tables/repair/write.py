@@ -45,13 +45,13 @@ def write(
         `data_file` is `DataFile.path`. Actions of other kinds need no file.
 
     Raises:
-        UsageError: the folder is in the table; the plan is of another one; vectors of a format that only its own
+        UsageError: the folder is in the table; the plan is for another table; vectors of a format that only its own
             library can write (Lance, scorch).
         DecodeError: a vector has changed or is corrupt.
         OSError: a file cannot be read or written. Then no new file is left behind.
     """
     if (plan.table, plan.kind) != (table.location, table.kind):
-        raise UsageError(f"the plan is of {plan.table}, not of {table.location}")
+        raise UsageError(f"the plan is for {plan.table}, not for {table.location}")
     if not folder:
         raise UsageError("the folder for new vectors is empty: name one")
     check_outside(folder, table.location)
