@@ -183,7 +183,7 @@ def test_older_snapshots_are_read_once_for_all_vectors(tmp_path: Path) -> None:
     assert [(action.data_file, action.reads) for action in plan.actions] == [
         (a.data_file, (made.states[0].vectors[0],))
     ]
-    assert [finding.data_file for finding in plan.unmended] == [b.data_file, c.data_file]
+    assert [finding.data_file for finding in plan.unfixed] == [b.data_file, c.data_file]
     assert table.read_again == [3, 2]
 
 
@@ -194,7 +194,7 @@ def test_broken_vectors_of_files_that_are_gone_are_dropped(tmp_path: Path) -> No
     flip(vector.location, (vector.offset or 0) + 20)
     plan = repair_plan(audit(table), table)
     assert [(action.action, action.replaces) for action in plan.actions] == [("drop-vectors", (vector,))]
-    assert [finding.check for finding in plan.unmended] == ["crc"]
+    assert [finding.check for finding in plan.unfixed] == ["crc"]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_values_that_say_too_little_are_not_committed(check: str, actual: str | 
     finding = Finding.of_vector(check, vector, check, 5, actual)
     lost = ((vector, "gone"),) if actual == "77" else ()
     plan = repair_plan(replace(found, findings=(finding,), scan=replace(found.scan, lost=lost)), table)
-    assert (plan.actions, plan.unmended) == ((), (finding,))
+    assert (plan.actions, plan.unfixed) == ((), (finding,))
 
 
 @pytest.mark.parametrize("where", ["snapshot", "read"])
