@@ -364,8 +364,8 @@ def test_icebergs_partition_values_are_spelled_as_deltas(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("kind", "avro", "value", "transform", "why"),
     [
-        ("binary", "bytes", b"\x01ab", "identity", "c is of the type bytes"),
-        ("long", "int", 3, "bucket[4]", r"p is of the transform bucket\[4\]"),
+        ("binary", "bytes", b"\x01ab", "identity", "c has the type bytes"),
+        ("long", "int", 3, "bucket[4]", r"p has the transform bucket\[4\]"),
         ("string", "string", "", "identity", "c is empty text"),
     ],
 )

@@ -53,8 +53,8 @@ def test_texts_are_read_as_the_values(kind: str, value: Any, text: str | None, a
 @pytest.mark.parametrize(
     ("kind", "value", "why"),
     [
-        ("the type uuid", bytes(16), "of the type uuid, which Delta does not have"),
-        ("the transform day", None, "of the transform day, which Delta does not have"),
+        ("the type uuid", bytes(16), "c has the type uuid, which Delta does not have"),
+        ("the transform day", None, "c has the transform day, which Delta does not have"),
         ("string", "", "empty text"),
         ("date", -800_000, "outside of the years 1 to 9999"),
         ("timestamp", 2**63 - 1, "outside of the years 1 to 9999"),

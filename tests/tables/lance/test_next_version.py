@@ -84,10 +84,10 @@ def test_a_later_version_is_a_conflict(tmp_path: Path) -> None:
     found = client(tmp_path)
     request = written(tmp_path) | {"version": 8}
     before = stored(tmp_path)
-    with pytest.raises(CommitConflict, match="version 7 is by another writer"):
+    with pytest.raises(CommitConflict, match="another writer committed version 7"):
         found.create_table_version(request)
     assert stored(tmp_path) == before
-    with pytest.raises(CommitConflict, match="version 7 is by another writer"):
+    with pytest.raises(CommitConflict, match="another writer committed version 7"):
         found.settle()
 
 

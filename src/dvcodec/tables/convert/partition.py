@@ -37,7 +37,7 @@ def partition_values(data_file: DataFile) -> dict[str, str | None]:
 def _text(found: PartitionValue, path: str) -> str | None:
     spell = _SPELL.get(found.kind)
     if spell is None:
-        raise UsageError(f"{path}: its partition value {found.column} has type {found.kind}, which Delta does not have")
+        raise UsageError(f"{path}: its partition value {found.column} has {found.kind}, which Delta does not have")
     if found.value is None:
         return None
     try:
