@@ -25,7 +25,7 @@ _BATCH_BYTES = 1 << 27
 
 
 def parquet_file(source: Source, data: memoryview | None = None, **options: Any) -> pq.ParquetFile:
-    """Open a Parquet file; call it in a block of `arrow_damage`.
+    """Open a Parquet file whose footer is within `Limits.max_manifest_bytes`; call it in a block of `arrow_damage`.
 
     Args:
         source: the file.
@@ -35,8 +35,11 @@ def parquet_file(source: Source, data: memoryview | None = None, **options: Any)
     import pyarrow as pa  # noqa: PLC0415  (callers have it)
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    opened = pa.PythonFile(RandomAccess(source), mode="r") if data is None else pa.BufferReader(data)
-    return pq.ParquetFile(opened, thrift_container_size_limit=most_items(source.size), **options)
+    ranges = RandomAccess(source, "max_manifest_bytes")
+    opened = pa.PythonFile(ranges, mode="r") if data is None else pa.BufferReader(data)
+    file = pq.ParquetFile(opened, thrift_container_size_limit=most_items(source.size), **options)
+    ranges.limit = None  # only the footer was read so far
+    return file
 
 
 def most_items(size: int) -> int:
