@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from dvcodec.io import open_source
+from dvcodec.io.parquet import parquet_file
 from dvcodec.io.parquet_footer import ColumnChunk, column_chunks
 from dvcodec.tables import row_groups
 from dvcodec.tables.bounds import ColumnBounds
@@ -81,7 +83,7 @@ def known(path: Path, rows: pa.Table, *columns: Column, size: int = 1, **options
         found.append((start, count, bounds))
         return True
 
-    with pq.ParquetFile(path) as file:
+    with open_source(path) as source, parquet_file(source) as file:
         evolution = DeltaEvolution("f", columns, file_columns(file.schema_arrow, "f"))
         assert not skipped_groups(file, "f", evolution, noted)
     assert [(start, count) for start, count, _ in found] == [(i, size) for i in range(0, len(rows), size)]
@@ -165,7 +167,7 @@ def test_a_footer_that_lies(
 def test_chunks_of_a_footer(tmp_path: Path) -> None:
     path = tmp_path / "f"
     pq.write_table(pa.table({"a": [1, 2], "s": [{"x": "y"}, {"x": None}]}), path)
-    with pq.ParquetFile(path) as file:
+    with open_source(path) as source, parquet_file(source) as file:
         ((a, x),) = (group.values() for group in column_chunks(file, "f"))
         (some,) = column_chunks(file, "f", (1,))
     assert some == {1: x}
