@@ -476,6 +476,22 @@ def test_a_bomb_is_refused_before_anything_is_made_of_it(name: str, tmp_path: Pa
     assert max(peaks) <= 4 * 17 * 40
 
 
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_with_the_limits_that_callers_have(name: str, tmp_path: Path) -> None:
+    """Kilobytes, which would be made into a hundred thousand things. At most twice the budget is in memory."""
+    make, read = BOMBS[name]
+    path = tmp_path / "v1.metadata.json.gz"
+    path.write_bytes(make(100_000))
+    size = path.stat().st_size
+    assert size < 200_000
+    tracemalloc.start()
+    with pytest.raises(LimitExceeded, match=r"work for .* \(Limits\.max_base_work and max_work_per_byte\)"):
+        read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 2 * (2**24 + 256 * size) + 2**20
+
+
 def test_records_have_a_limit_of_their_own() -> None:
     """A record of megabytes is not read, wherever it is in its block."""
     schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "array", "items": "int"}}]}
