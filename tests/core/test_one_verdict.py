@@ -1,25 +1,34 @@
 """One verdict: the batch reader, the single reader and the walk say the same of every vector, valid or damaged.
 
-The same rows, or the same error at the same place. Damage is structural and behind the checksum, so that both parsers
-of bitmaps are asked, and not the check before them.
+The same rows, or the same error at the same place: of structural damage behind the checksum, so that both parsers of
+bitmaps are asked and not the check before them; of what the battery does to every vector; of the vectors of
+`tests/limits`; and of what fuzzing begins with and found.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pytest
 
-from dvcodec import DecodeError, RowSet, iceberg, paimon
+from battery import flipped
+from dvcodec import CardinalityMismatch, DecodeError, LimitExceeded, Limits, RowSet, delta, iceberg, paimon
 from dvcodec.core import batch, vector
 from dvcodec.core.checksum import crc32
 from dvcodec.core.cursor import Cursor
+from dvcodec.core.expand import ranges_of
 from dvcodec.core.frame import Magic
+from dvcodec.core.limits import DEFAULT_LIMITS
+from fuzz import registry
+from fuzz.seeds import HERE as FUZZ
 from fuzz.seeds import files, row_sets
+from fuzz.target import MANY, mutated, overwrite
+from limits.cases import CASES
+from samples import bitmaps
+from test_battery import FORMATS
 
 BASE = 7
 """Where a vector is in its file."""
@@ -45,9 +54,11 @@ def valid() -> Iterator[bytes]:
     ]
     for rows in sets:
         yield iceberg.encode(rows)
+        yield delta.encode(rows, layout="native")
         if (rows.max or 0) < 2**31:
             yield paimon.encode(rows)
     yield from files("**/*.dv", most=3000, count=30)
+    yield from (bitmaps.frame(data[:4], data[4:]) for data in files("delta/**/*.native", most=3000, count=20))
 
 
 def mended(data: bytes | bytearray) -> bytes:
@@ -88,43 +99,107 @@ def padding_bits() -> Iterator[bytes]:
         yield mended(data)
 
 
-def verdict(read: Callable[[], RowSet]) -> RowSet | str:
+# ------------------------------------------------------------------------------------------------------ the readers
+
+Read = Callable[..., RowSet]
+OTHER = iceberg.encode(RowSet([1, 5]))
+
+
+def verdict(read: Read, data: bytes, limits: Limits, expected: int | None) -> RowSet | str:
     try:
-        return read()
+        return read(data, limits, expected)
     except DecodeError as error:
         return f"{type(error).__name__}: {error}"
 
 
-def single(data: bytes) -> RowSet:
-    return vector.read(Cursor(data, source="x", base=BASE)).load()
+def single(data: bytes, limits: Limits, expected: int | None) -> RowSet:
+    return vector.read(Cursor(data, source="x", base=BASE), tuple(Magic), expected, limits).load()
 
 
-def walked(data: bytes) -> RowSet:
-    """The check without loading, and then the rows as they are expanded."""
-    found = vector.read(Cursor(data, source="x", base=BASE))
+def walked(data: bytes, limits: Limits, expected: int | None) -> RowSet:
+    """The check without loading, and then the rows of container after container."""
+    found = vector.read(Cursor(data, source="x", base=BASE), tuple(Magic), expected, limits)
     found.check()
-    return (
-        RowSet(batch.expand(data, np.array([0]), np.array([len(data)]))[0])
-        if found.cardinality < 10**6
-        else found.load()
-    )
+    ranges = [ranges_of(view) + (key << 32) for key, view in found.view.bitmaps]
+    rows = RowSet.from_ranges(np.concatenate([np.zeros((0, 2), np.int64), *ranges]))
+    assert (found.cardinality, found.view.min, found.view.max) == (rows.cardinality, rows.min, rows.max)
+    return rows
 
 
-def at_once(data: bytes) -> RowSet:
+def at_once(data: bytes, limits: Limits, expected: int | None) -> RowSet:
     """Between others, as in a file."""
-    other = iceberg.encode(RowSet([1, 5]))
-    buffer = other + data + other
-    starts, sizes = np.array([0, len(other), len(other) + len(data)]), np.array([len(other), len(data), len(other)])
-    cursor = Cursor(buffer, source="x", base=BASE - len(other))
-    return batch.load(cursor, starts, sizes, allowed=tuple(Magic))[1]
+    buffer = OTHER + data + OTHER
+    ends = np.cumsum([len(OTHER), len(data), len(OTHER)])
+    cursor = Cursor(buffer, source="x", base=BASE - len(OTHER))
+    counts = np.array([2, -1 if expected is None else expected, 2])
+    starts, sizes = np.append(0, ends[:-1]), np.diff(ends, prepend=0)
+    found = batch.load(cursor, starts[1:2], sizes[1:2], allowed=tuple(Magic), cardinalities=counts[1:2], limits=limits)
+    if limits is DEFAULT_LIMITS:
+        found = batch.load(cursor, starts, sizes, allowed=tuple(Magic), cardinalities=counts)[1:2]
+    return found[0]
 
 
-def check_one_verdict(data: bytes) -> str:
-    want = verdict(partial(single, data))
-    for read in (walked, at_once):
-        found = verdict(partial(read, data))
-        assert found == want, (read.__name__, data.hex())
+def surveyed(data: bytes, limits: Limits, expected: int | None) -> RowSet:
+    """What is counted and checked of many, and then the rows as they are expanded."""
+    starts, sizes = np.array([0]), np.array([len(data)])
+    counts = None if expected is None else np.array([expected])
+    found = batch.survey(data, starts, sizes, cardinalities=counts, limits=limits)
+    for error in found.errors.values():
+        error.source, error.offset = "x", None if error.offset is None else error.offset + BASE
+        raise error
+    if found.cardinality[0] > MANY:
+        return single(data, limits, expected)
+    return RowSet(batch.expand(data, starts, sizes, limits=limits)[0])
+
+
+READERS = (walked, at_once, surveyed)
+
+
+def check_one_verdict(data: bytes, limits: Limits = DEFAULT_LIMITS, expected: int | None = None) -> str:
+    """Ask every reader; return what they say: ``rows``, or the name of the error."""
+    want = verdict(single, data, limits, expected)
+    for read in READERS:
+        found = verdict(read, data, limits, expected)
+        assert found == want, (read.__name__, data[:2000].hex())
     return want.partition(":")[0] if isinstance(want, str) else "rows"
+
+
+def check_all_at_once(many: Iterable[bytes]) -> Counter[str]:
+    """The same of many vectors, which one survey and one expansion see together; count what is said of them."""
+    frames = [data for data in many if data]
+    verdicts = [verdict(single, data, DEFAULT_LIMITS, None) for data in frames]
+    sizes = np.array([*map(len, frames)])
+    starts = np.cumsum(sizes) - sizes
+    buffer = b"".join(frames)
+    found = batch.survey(buffer, starts, sizes)
+    for i, (data, want) in enumerate(zip(frames, verdicts, strict=True)):
+        assert verdict(walked, data, DEFAULT_LIMITS, None) == want, data.hex()
+        if isinstance(want, RowSet):
+            assert i not in found.errors, data.hex()
+            edges = (-1, -1) if not want else (want.min, want.max)
+            assert (found.cardinality[i], found.min[i], found.max[i]) == (len(want), *edges), data.hex()
+            continue
+        error = found.errors[i]
+        error.source, error.offset = "x", None if error.offset is None else error.offset - int(starts[i]) + BASE
+        assert f"{type(error).__name__}: {error}" == want, data.hex()
+    rows = [i for i, want in enumerate(verdicts) if isinstance(want, RowSet)]
+    cursor = Cursor(buffer, source="x")
+    assert batch.load(cursor, starts[rows], sizes[rows], allowed=tuple(Magic)) == [verdicts[i] for i in rows]
+    few = [i for i in rows if found.cardinality[i] <= MANY]
+    positions, counts = batch.expand(buffer, starts[few], sizes[few], max_rows=None)
+    assert counts.tolist() == found.cardinality[few].tolist()
+    values = [want.to_numpy() for i in few if isinstance(want := verdicts[i], RowSet)]
+    assert np.array_equal(positions, np.concatenate([np.zeros(0, np.int64), *values]))
+    for i in set(range(len(frames))) - set(rows):
+        assert verdict(at_once, frames[i], DEFAULT_LIMITS, None) == verdicts[i], frames[i].hex()
+    return Counter("rows" if isinstance(want, RowSet) else want.partition(":")[0] for want in verdicts)
+
+
+# ------------------------------------------------------------------------------------------------------- the damage
+
+
+def is_vector(data: bytes) -> bool:
+    return Magic.find(data[4:8]) is not None
 
 
 @pytest.mark.parametrize("data", list(padding_bits()), ids=len)
@@ -136,10 +211,76 @@ def test_every_reader_says_the_same_of_damaged_vectors() -> None:
     chance = random.Random(11)
     seen: Counter[str] = Counter()
     for data in valid():
-        if len(data) < 12 or check_one_verdict(data) != "rows":
-            continue
-        for _ in range(25):
-            seen[check_one_verdict(damaged(data, chance))] += 1
+        if len(data) >= 12 and check_one_verdict(data) == "rows":
+            seen += check_all_at_once(damaged(data, chance) for _ in range(25))
     assert seen["rows"] > 50
     assert seen["NotCanonical"] > 300
     assert seen["Truncated"] > 50
+
+
+@pytest.mark.parametrize(
+    "data", {item.data: None for item in FORMATS if item.checksum and is_vector(item.data)}, ids=len
+)
+def test_every_reader_says_the_same_of_what_the_battery_does(data: bytes) -> None:
+    """Every bit flipped, with the checksum as it was and with one that fits; cut anywhere; with bytes behind."""
+    flips = [flipped(data, bit) for bit in range(8 * len(data))]
+    assert set(check_all_at_once(flips)) <= {"ChecksumMismatch", "NotCanonical", "Truncated"}
+    check_all_at_once(map(mended, flips))
+    cuts = [data[:size] for size in range(1, len(data))]
+    assert "rows" not in check_all_at_once([*cuts, *(data + more for more in (b"\0", b"\xff", bytes(1000), data))])
+    check_all_at_once(mended(cut) for cut in cuts if len(cut) >= 8)
+
+
+def test_every_reader_keeps_the_same_limits_and_the_same_metadata() -> None:
+    seen: Counter[str] = Counter()
+    for data in valid():
+        if len(data) > 3000:
+            continue
+        for name in ("max_vector_bytes", "max_bitmaps", "max_cardinality"):
+            for most in (0, 1, 3, 30):
+                seen[check_one_verdict(data, Limits(**{name: most}))] += 1
+        for expected in (0, 1, 2**40):
+            seen[check_one_verdict(data, expected=expected)] += 1
+    assert seen.keys() == {"rows", LimitExceeded.__name__, CardinalityMismatch.__name__}
+
+
+VECTORS = tuple(
+    name
+    for name, case in CASES.items()
+    if case.make is not None
+    and name.startswith(("read_rows:", "iceberg.decode", "delta.decode", "paimon.decode", "rows:"))
+    and "inline" not in name
+)
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_every_reader_says_the_same_of_adversarial_vectors(name: str) -> None:
+    make = CASES[name].make
+    assert make is not None
+    check_one_verdict(make())
+
+
+@pytest.mark.parametrize("name", ["iceberg", "delta", "paimon-32", "paimon-64", "payload"])
+def test_every_reader_says_the_same_of_what_fuzzing_begins_with(name: str) -> None:
+    """Seeds and damaged seeds, as `test_targets` has them; a payload is framed."""
+    target = registry.load(name)
+
+    def damage(data: bytes, size: int) -> bytes:
+        return overwrite(data, random.Random(len(data)))[:size]
+
+    def inputs() -> Iterator[bytes]:
+        for data in target.seeds():
+            yield from (data, *(mutated(target, data, target.max_len, seed, damage) for seed in range(8)))
+
+    bare = name == "payload"
+    seen = check_all_at_once(bitmaps.frame(data[:4], data[4:]) if bare else data for data in inputs())
+    assert seen["rows"] > 10
+    assert len(seen) > 3
+
+
+def test_every_reader_says_the_same_of_what_fuzzing_found() -> None:
+    """Whatever it is an input of: as it is, and as a vector."""
+    found = [path.read_bytes() for path in sorted((FUZZ / "regressions").glob("*/*"))]
+    assert found
+    for magic in Magic:
+        check_all_at_once([*found, *(bitmaps.frame(magic.value, data) for data in found)])

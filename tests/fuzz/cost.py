@@ -2,7 +2,7 @@
 
 The limits are the default ones, an input has less than 64 kB, and what is kept and changed again is what took most
 processor time or memory. Every entry runs in a process of its own: the targets of `registry` (with the laws that they
-hold, so that the figures are upper bounds), and whole tables, one file of which is changed. Linux only.
+hold, so that the figures are upper bounds), and bombs. Linux only.
 
 ``--write FIGURES`` prints nothing and writes the table of ``docs/fuzzing.md``. Ends with 1 if an input took more than
 2 seconds or 256 MB. The costliest inputs are left in ``--work``.
@@ -24,7 +24,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +41,6 @@ SPACE_BYTES = 4 << 30
 HANG_S = 60
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "fuzzing.md"
 BEGIN, END = "<!-- begin: costs -->", "<!-- end: costs -->"
-TABLES = {
-    "table-iceberg": "tables/iceberg",
-    "table-delta": "tables/delta",
-    "table-paimon": "tables/paimon",
-    "table-lance": "tables/lance",
-    "table-scorch": "tables/scorch",
-}
-"""Entry -> where under ``tests/vectors`` its tables are."""
 BOMBS = tuple(
     f"bomb-{what}"
     for what in (
@@ -57,7 +48,6 @@ BOMBS = tuple(
         "rows of position deletes", "lance deletions", "gzip metadata",
     )
 )  # fmt: skip
-METADATA = (".json", ".avro", ".manifest", ".parquet", ".puffin", ".bin", ".arrow", ".bolt", ".zap", ".txn")
 NOT_SEARCHED = ("avro-schema", "paimon-row", "z85")
 """A few bytes, by their callers."""
 
@@ -81,114 +71,6 @@ def grow(data: bytes, most: int, rng: random.Random) -> bytes:
         at = rng.randrange(len(data))
         return data[:at] + piece + data[at + size :]
     return targets.overwrite(data, rng)
-
-
-# ------------------------------------------------------------------------------------------------ Parquet, whole tables
-
-
-def parquet(data: bytes, rng: random.Random, mutate: targets.Mutate) -> bytes:
-    """Change the footer of a Parquet file, field by field, or its pages."""
-    from samples import parquet_footer
-
-    size = int.from_bytes(data[-8:-4], "little")
-    if rng.random() < 0.3 or not 0 < size <= len(data) - 12:
-        body = len(data) - 8 - size if 0 < size <= len(data) - 8 else len(data)
-        return targets.overwrite(data[:body], rng) + data[body:]
-    try:
-        footer, _ = parquet_footer._read(data[-8 - size : -8], 0, 12)
-        _edit(footer, rng)
-        written = parquet_footer._write(12, footer)
-    except (IndexError, KeyError, TypeError, ValueError):
-        return mutate(data, len(data))
-    return data[: -8 - size] + written + len(written).to_bytes(4, "little") + b"PAR1"
-
-
-def _edit(tree: Any, rng: random.Random) -> None:
-    """Change one thing in a tree of Thrift: a number, bytes, or how often a list has an item."""
-    for _ in range(40):
-        number = rng.choice(sorted(tree))
-        kind, value = tree[number]
-        if kind == 12 and value:
-            tree = value
-        elif kind == 9 and value[1]:
-            if rng.random() < 0.3:
-                at = rng.randrange(len(value[1]))
-                value[1][at:at] = [value[1][at]] * rng.choice((1, 2, 10, 100, 1000))
-                return
-            item = rng.choice(value[1])
-            if not isinstance(item, dict) or not item:
-                return
-            tree = item
-        elif kind in (4, 5, 6):
-            tree[number] = (
-                kind,
-                rng.choice((0, 1, value + 1, value * 2, value * 1000, 2**31 - 1, 2**40, rng.randrange(100))),
-            )
-            return
-        elif kind == 8:
-            tree[number] = kind, bytes(value) * rng.choice((0, 2, 100, 1000))
-            return
-
-
-def position_deletes(data: bytes, rng: random.Random, mutate: targets.Mutate) -> bytes:
-    """Those in Parquet; the first two bytes say what they are."""
-    if data[1:2] != b"\0":
-        return mutate(data, len(data))
-    return data[:2] + parquet(data[2:], rng, mutate)
-
-
-def table_target(name: str) -> targets.Target:
-    """A small table: an input is a number of one of its files, and other contents for it; it is opened and audited."""
-    from dvcodec.tables import open_table
-    from dvcodec.tables.auditing import audit
-    from fuzz import mend
-    from fuzz.seeds import VECTORS
-
-    folder = Path(tempfile.mkdtemp(prefix="cost-", dir="/dev/shm"))
-    roots = sorted(
-        {found.parent for sign in ("_delta_log", "_versions", "snapshot", "metadata", "root.bolt") for found in
-         (VECTORS / TABLES[name]).rglob(sign)},
-        key=lambda root: sum(file.stat().st_size for file in root.rglob("*") if file.is_file()),
-    )  # fmt: skip
-    for i, root in enumerate(roots[:3]):
-        shutil.copytree(root, folder / str(i))
-    files = sorted(
-        file for file in folder.rglob("*") if file.is_file() and file.stat().st_size < MOST_BYTES and _is_metadata(file)
-    )[:200]
-    whole = {file: file.read_bytes() for file in files}
-
-    def run(data: bytes) -> None:
-        file = files[data[0] % len(files)] if data else files[0]
-        file.write_bytes(data[1:])
-        try:
-            table = open_table(folder / file.relative_to(folder).parts[0])
-            table.snapshot()
-            audit(table)
-        finally:
-            file.write_bytes(whole[file])
-
-    def mutate(data: bytes, rng: random.Random, change: targets.Mutate) -> bytes:
-        file = files[data[0] % len(files)] if data else files[0]
-        rest = data[1:]
-        if file.suffix == ".parquet":
-            return data[:1] + parquet(rest, rng, change)
-        if file.suffix == ".manifest":
-            return data[:1] + mend.lance_manifest(rest, rng, change)
-        if file.suffix == ".bolt":
-            return data[:1] + mend.bolt(targets.overwrite(rest, rng))
-        if rest.startswith(b"Obj\1"):
-            return data[:1] + mend.avro_records(rest, rng, change)
-        return data[:1] + change(rest, MOST_BYTES - 1)
-
-    def seeds() -> Iterator[bytes]:
-        for i, file in enumerate(files):
-            yield bytes([i % 256]) + whole[file]
-
-    return targets.Target(name, f"a small {name[6:]} table, opened and audited", run, seeds, mutate=mutate)
-
-
-def _is_metadata(file: Path) -> bool:
-    return file.suffix in METADATA or "." not in file.name
 
 
 # -------------------------------------------------------------------------------------------------------- one entry
@@ -261,12 +143,10 @@ def load(name: str) -> targets.Target:
     from dvcodec.core.limits import DEFAULT_LIMITS
 
     targets.LIMITS = DEFAULT_LIMITS
-    if name in TABLES:
-        return table_target(name)
     if name.startswith("bomb-"):
         return bomb_target(name)
-    found = registry.load(name)
-    return replace(found, mutate=position_deletes) if name == "position-deletes" else found
+    tempfile.tempdir = "/dev/shm"  # whole tables are files
+    return registry.load(name)
 
 
 def search(name: str, seconds: float, seed: int, work: Path) -> dict[str, Any]:
@@ -324,7 +204,7 @@ def _hang(_number: int, _frame: object) -> None:
 def entries() -> list[str]:
     """Names of all of them."""
     known = [name for found in registry.DECODERS.values() for name in found if name not in NOT_SEARCHED]
-    return [*known, *TABLES, *BOMBS]
+    return [*known, *BOMBS]
 
 
 def table(figures: dict[str, Any]) -> str:

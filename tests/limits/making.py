@@ -79,11 +79,15 @@ def accepted(why: str) -> Expected:
 
 @dataclass(frozen=True)
 class Case:
-    """One input for one entry point: `build` makes the input and returns the call."""
+    """One input for one entry point: `build` makes the input and returns the call.
+
+    `make` makes the input by itself, where it is bytes.
+    """
 
     name: str
     build: Callable[[], Run]
     expected: Expected = REFUSED
+    make: Callable[[], bytes] | None = None
 
 
 def case(
@@ -95,7 +99,7 @@ def case(
         data = make()
         return lambda: decode(data)
 
-    return Case(f"{entry}: {what}", build, expected)
+    return Case(f"{entry}: {what}", build, expected, make)
 
 
 def cases(

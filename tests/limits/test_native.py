@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 
 from dvcodec import DecodeError, NotCanonical
-from dvcodec.io.parquet_footer import column_chunks
+from dvcodec.io import open_source
+from dvcodec.io.parquet import parquet_file
+from dvcodec.io.parquet_footer import column_chunks, keep_footer
 from samples.parquet_footer import CRYPTO, META_DATA, STATISTICS, altered
 
 pa = pytest.importorskip("pyarrow")
@@ -156,7 +158,7 @@ def test_the_places_and_bounds_of_columns_are_those_of_pyarrow() -> None:
         **{f"c{i}": [b"x"] * 100 for i in range(20)},
     }
     pq.write_table(pa.table(columns), out, row_group_size=10, use_dictionary=["path"])
-    file = pq.ParquetFile(out)
+    file = opened(out.getvalue())
     found = column_chunks(file, "f")
     assert len(found) == file.num_row_groups == 10
     for i, chunks in enumerate(found):
@@ -170,14 +172,18 @@ def test_the_places_and_bounds_of_columns_are_those_of_pyarrow() -> None:
         )
 
 
+def opened(data: bytes) -> Any:
+    with open_source(data) as source:
+        return parquet_file(source)
+
+
 class Footer:
-    """Stands for an open file: pyarrow would not write such a footer again."""
+    """Stands for an open file: pyarrow would not read such a footer."""
 
-    def __init__(self, data: bytes) -> None:
-        self.metadata, self._data = self, data
-
-    def write_metadata_file(self, out: io.BytesIO) -> None:
-        out.write(b"PAR1" + self._data + bytes(4) + b"PAR1")
+    def __init__(self, footer: bytes) -> None:
+        file: Any = self
+        data = b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+        keep_footer(file, lambda offset, size: data[offset : offset + size], len(data))
 
 
 HUGE = b"\xff\xff\xff\xff\xff\x7f"
@@ -209,6 +215,6 @@ def test_a_footer_that_lies_ends_in_an_error(data: bytes, message: str) -> None:
 
 
 def test_a_footer_without_places_is_refused() -> None:
-    file = pq.ParquetFile(io.BytesIO(altered(a_file(), DAMAGE["no sizes"])))
+    file = opened(altered(a_file(), DAMAGE["no sizes"]))
     with pytest.raises(NotCanonical, match="f at byte 0: column of a row group: expected the offset of its first page"):
         column_chunks(file, "f")

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
+import struct
 import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,26 +21,34 @@ import numpy as np
 import pytest
 
 from battery import lowered
-from dvcodec import LimitExceeded, Limits, NotCanonical, RowSet, delta, iceberg, paimon, puffin
+from dvcodec import CardinalityMismatch, LimitExceeded, Limits, NotCanonical, RowSet, delta, iceberg, paimon, puffin
+from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import Budget
 from dvcodec.iceberg import read_position_deletes
 from dvcodec.io import Storage, open_source
-from dvcodec.lance import decode_row_ids, decode_versions, read_deletion_file, read_operation
+from dvcodec.lance import decode_row_addr_map, decode_row_ids, decode_versions, read_deletion_file, read_operation
 from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.lance.manifest import read_manifest as read_lance
 from dvcodec.paimon.manifest import SCHEMA as INDEX_SCHEMA
 from dvcodec.tables.delta.actions import AddFile, parse_lines
 from dvcodec.tables.delta.checkpoint import read_checkpoint
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.iceberg.manifest_list import Manifest
+from dvcodec.tables.iceberg.avro_rows import open_avro_rows
+from dvcodec.tables.iceberg.deletes import read_deletes
+from dvcodec.tables.iceberg.manifest_list import Manifest, read_list
 from dvcodec.tables.iceberg.manifests import read_manifest
 from dvcodec.tables.iceberg.metadata import read_members
+from dvcodec.tables.paimon.manifests import read_manifest as paimon_manifest
 from dvcodec.tables.paimon.manifests import read_manifest_list
+from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
 from dvcodec.tables.parquet import open_metadata, physical_batches
 from dvcodec.tables.scorch.bolt import read_bolt
-from samples import avro
+from dvcodec.zap import Segment
+from dvcodec.zap.vellum import Fst, build
+from samples import avro, bitmaps
 from samples.bolt import Bolt
 from samples.lance import field
+from samples.zap.segments import minimal
 
 pytest.importorskip("fastavro")
 pa = pytest.importorskip("pyarrow")
@@ -124,6 +135,132 @@ def puffin_file(count: int) -> bytes:
     return b"PFA1" + b"PFA1" + payload + len(payload).to_bytes(4, "little") + bytes(4) + b"PFA1"
 
 
+def placed(name: str, read: Callable[[Folder], object]) -> Callable[[Path], object]:
+    """A reader of a file of that name in a table's folder: the file has it too."""
+
+    def at(path: Path) -> object:
+        place = path.parent / f"{path.stem}-table" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.hardlink_to(path)
+        return read(Folder(str(path.parent / f"{path.stem}-table")))
+
+    return at
+
+
+LISTED = fields_of(("manifest_path", "string", 500), ("partition_spec_id", "int", 502))
+PAIMON_FILE = {
+    "type": "record",
+    "name": "file",
+    "fields": [
+        {"name": "_FILE_NAME", "type": "string"},
+        *({"name": name, "type": "long"} for name in ("_FILE_SIZE", "_ROW_COUNT", "_SCHEMA_ID")),
+        {"name": "_LEVEL", "type": "int"},
+        {"name": "_EXTRA_FILES", "type": {"type": "array", "items": "string"}},
+    ],
+}
+PAIMON_ENTRY = {
+    "type": "record",
+    "name": "entry",
+    "fields": [
+        {"name": "_VERSION", "type": "int"},
+        {"name": "_KIND", "type": "int"},
+        {"name": "_PARTITION", "type": "bytes"},
+        {"name": "_BUCKET", "type": "int"},
+        {"name": "_FILE", "type": PAIMON_FILE},
+    ],
+}
+PAIMON_RECORD = avro.zigzag(2) + bytes(3) + avro.sized(b"a") + avro.zigzag(1) * 2 + bytes(3)
+DELETES = fields_of(("file_path", "string", 2147483546), ("pos", "long", 2147483545))
+ROWS = fields_of(("a", "int", 1))
+
+
+def listed(count: int, record: Callable[[bytes], bytes], schema: Any) -> bytes:
+    """A list of files, each named once."""
+    return avro_file(schema, b"".join(record(b"%x" % i) for i in range(count)), count, "null")
+
+
+def paimon_schema(count: int) -> bytes:
+    fields = [{"id": i, "name": f"f{i}", "type": "INT"} for i in range(count)]
+    members = {"version": 3, "id": 0, "fields": fields, "highestFieldId": count, "partitionKeys": [], "primaryKeys": []}
+    return json.dumps({**members, "options": {}, "timeMillis": 1}, separators=(",", ":")).encode()
+
+
+def paimon_snapshot(count: int) -> bytes:
+    names = {"baseManifestList": "a", "deltaManifestList": "b", "commitKind": "APPEND", "commitUser": "u"}
+    members = {"version": 3, "id": 1, "schemaId": 0, **names, "commitIdentifier": 1, "timeMillis": 1}
+    return json.dumps({**members, "properties": {f"{i:x}": "" for i in range(count)}}, separators=(",", ":")).encode()
+
+
+def plain_parquet(columns: Any) -> bytes:
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), out, use_dictionary=False, compression="none", write_statistics=False)
+    return bytes(out.getvalue())
+
+
+def plain_checkpoint(count: int) -> bytes:
+    kind = pa.struct([("path", pa.string()), ("size", pa.int64())])
+    return plain_parquet({"add": pa.array([{"path": "a", "size": 1}] * count, kind)})
+
+
+def plain_deletes(count: int) -> bytes:
+    return plain_parquet({"file_path": ["a"] * count, "pos": pa.array(range(count), pa.int64())})
+
+
+def deletes_of(kind: str) -> Callable[[Path], object]:
+    def read(path: Path) -> object:
+        count = 0 if kind == "avro" else pq.ParquetFile(path).metadata.num_rows
+        with suppress(CardinalityMismatch):
+            return read_deletes(str(path), kind, count, Storage())
+        return None
+
+    return read
+
+
+def avro_rows(path: Path) -> object:
+    with open_avro_rows(str(path), Storage()) as file:
+        return sum(batch.num_rows for _, batch in file.read(["a"], 1 << 16, ()))
+
+
+def plain_arrow(count: int) -> bytes:
+    return encode_deletion_file(RowSet(range(0, 2 * count, 2)), "arrow")
+
+
+def addresses(count: int) -> bytes:
+    one = bitmaps.bitmap(bitmaps.array(0, [1]))
+    return struct.pack("<I", count) + b"".join(struct.pack("<II", i, len(one)) + one for i in range(count))
+
+
+def inline(path: Path) -> object:
+    return delta.Descriptor.from_json(path.read_bytes()).unique_id, delta.load(
+        delta.Descriptor.from_json(path.read_bytes()), "t"
+    )
+
+
+def zap_segment(count: int, *, docs: int = 1, fields: int = 0, terms: int = 0) -> bytes:
+    """A segment with so many documents, fields or terms (of one document each)."""
+    made = minimal(15, docs * count if docs > 1 else 1)
+    for i in range(fields * count):
+        made.field(f"{i:x}")
+    if terms:
+        made.field("t", made.dictionary({b"%06x" % i: made.postings([0]) for i in range(terms * count)}))
+    return made.finish()
+
+
+def zap_table(name: str) -> Callable[[Path], object]:
+    def read(path: Path) -> object:
+        with Segment.open(path, verify_checksum=False) as segment:
+            return sum(batch.num_rows for batch in segment.to_arrow(name))
+
+    return read
+
+
+def fst(count: int) -> bytes:
+    """Keys that share few states: what those of one dictionary share is charged where a segment opens it."""
+    chance = random.Random(1)
+    return build(sorted(chance.randbytes(6) for _ in range(count)), np.arange(count, dtype=np.uint64))
+
+
 class Decoder(NamedTuple):
     """A decoder of metadata.
 
@@ -158,6 +295,51 @@ STORED = {
     "lance row ids": Decoder(lambda n: bytes.fromhex("0a020a00") * n, by_bytes(decode_row_ids), 200, 30),
     "lance versions": Decoder(lambda n: bytes.fromhex("0a060a040a021001") * n, by_bytes(decode_versions), 200, 30),
     "lance transaction": Decoder(lambda n: bytes.fromhex("aa0600") * n, read_operation, 40, 30),
+    "iceberg manifest list": Decoder(
+        lambda n: listed(n, lambda name: avro.sized(name) + avro.zigzag(0), LISTED),
+        lambda path: read_list(str(path), str, Storage()),
+        100,
+        8,
+    ),
+    "paimon manifest": Decoder(
+        lambda n: avro_file(PAIMON_ENTRY, PAIMON_RECORD * n, n, "null"),
+        placed("manifest/m", lambda folder: paimon_manifest(folder, "m")),
+        100,
+        8,
+    ),
+    "paimon manifest list": Decoder(
+        lambda n: listed(n, lambda name: avro.zigzag(2) + avro.sized(name), NAMES),
+        placed("manifest/m", lambda folder: read_manifest_list(folder, "m")),
+        100,
+        8,
+    ),
+    "paimon snapshot": Decoder(
+        paimon_snapshot,
+        placed("snapshot/snapshot-1", lambda folder: read_snapshot(folder, "snapshot/snapshot-1")),
+        40,
+        1,
+    ),
+    "paimon schema": Decoder(paimon_schema, placed("schema/schema-0", lambda folder: read_schema(folder, 0)), 40, 2),
+    "delta checkpoint": Decoder(
+        plain_checkpoint,
+        placed("_delta_log/c.parquet", lambda folder: list(read_checkpoint(folder, ("c.parquet",), 0))),
+        100,
+        2,
+    ),
+    "position deletes, Parquet": Decoder(plain_deletes, deletes_of("parquet"), 40, 1),
+    "position deletes, Avro": Decoder(
+        lambda n: avro_file(DELETES, (avro.sized(b"a") + avro.zigzag(1)) * n, n, "null"), deletes_of("avro"), 200, 4
+    ),
+    "avro rows": Decoder(lambda n: avro_file(ROWS, bytes(n), n, "null"), avro_rows, 500, 8),
+    "inline vector": Decoder(
+        lambda n: delta.encode_inline(RowSet(np.arange(n) << 16)).to_json().encode(), inline, 40, 1
+    ),
+    "lance deletions, Arrow": Decoder(plain_arrow, read_deletion_file, 40, 1),
+    "lance row addresses": Decoder(addresses, by_bytes(decode_row_addr_map), 60, 10),
+    "zap fields": Decoder(lambda n: zap_segment(n, fields=1), zap_table("fields"), 60, 8),
+    "zap stored": Decoder(lambda n: zap_segment(n, docs=2), zap_table("stored"), 40, 1),
+    "zap postings": Decoder(lambda n: zap_segment(n, terms=1), zap_table("postings"), 60, 1),
+    "vellum": Decoder(fst, lambda path: Fst.open(Cursor(path.read_bytes()), Limits()).to_block(), 100, 2),
     "root.bolt": Decoder(lambda n: Bolt({i.to_bytes(4, "big"): b"" for i in range(n)}).data(), bolt, 40, 2),
 }
 """Files that are stored as they are, of their format's cheapest bytes."""
@@ -291,6 +473,22 @@ def test_a_bomb_is_refused_before_anything_is_made_of_it(name: str, tmp_path: Pa
             tracemalloc.stop()
     # The content may be there, at most four times; not a record of it.
     assert max(peaks) <= 4 * 17 * 40
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_with_the_limits_that_callers_have(name: str, tmp_path: Path) -> None:
+    """Kilobytes, which would be made into a hundred thousand things. At most twice the budget is in memory."""
+    make, read = BOMBS[name]
+    path = tmp_path / "v1.metadata.json.gz"
+    path.write_bytes(make(100_000))
+    size = path.stat().st_size
+    assert size < 200_000
+    tracemalloc.start()
+    with pytest.raises(LimitExceeded, match=r"work for .* \(Limits\.max_base_work and max_work_per_byte\)"):
+        read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 2 * (2**24 + 256 * size) + 2**20
 
 
 def test_a_table_of_a_million_files_is_within_the_budget() -> None:

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dvcodec import NotCanonical
+from dvcodec.io import open_source
+from dvcodec.io.parquet import parquet_file
 from dvcodec.io.parquet_footer import ColumnChunk, column_chunks
 from dvcodec.tables import row_groups
 from dvcodec.tables.bounds import ColumnBounds
@@ -83,7 +85,7 @@ def known(path: Path, rows: pa.Table, *columns: Column, size: int = 1, **options
         found.append((start, count, bounds))
         return True
 
-    with pq.ParquetFile(path) as file:
+    with open_source(path) as source, parquet_file(source) as file:
         evolution = DeltaEvolution("f", columns, file_columns(file.schema_arrow, "f"))
         assert not skipped_groups(file, "f", evolution, noted)
     assert [(start, count) for start, count, _ in found] == [(i, size) for i in range(0, len(rows), size)]
@@ -209,7 +211,7 @@ def test_names_that_are_there_twice(tmp_path: Path) -> None:
 def test_row_groups_of_a_part(part: Part, skipped: set[int], tmp_path: Path) -> None:
     """Those of other parts are passed over, and no filter is asked about them."""
     pq.write_table(pa.table({"a": range(12)}), tmp_path / "f", row_group_size=2)
-    with pq.ParquetFile(tmp_path / "f") as file:
+    with open_source(tmp_path / "f") as source, parquet_file(source) as file:
         evolution = DeltaEvolution("f", [Column("a", type=pa.int64())], file_columns(file.schema_arrow, "f"))
         assert skipped_groups(file, "f", evolution, None, part) == skipped
         asked: list[int] = []
@@ -225,7 +227,7 @@ def test_row_groups_of_a_part(part: Part, skipped: set[int], tmp_path: Path) -> 
 def test_chunks_of_a_footer(tmp_path: Path) -> None:
     path = tmp_path / "f"
     pq.write_table(pa.table({"a": [1, 2], "s": [{"x": "y"}, {"x": None}]}), path)
-    with pq.ParquetFile(path) as file:
+    with open_source(path) as source, parquet_file(source) as file:
         ((a, x),) = (group.values() for group in column_chunks(file, "f"))
         (some,) = column_chunks(file, "f", (1,))
     assert some == {1: x}

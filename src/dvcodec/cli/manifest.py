@@ -16,7 +16,7 @@ from dvcodec.core.avro import MAGIC as AVRO_MAGIC
 from dvcodec.core.errors import DecodeError, Unsupported, UsageError
 from dvcodec.core.report import Check
 from dvcodec.core.rowset import RowSet
-from dvcodec.io import is_url, list_names, open_source
+from dvcodec.io import is_url, list_names, open_source, read_within
 from dvcodec.io.store import StoreError
 from dvcodec.lance.manifest import MAGIC as LANCE_MAGIC
 from dvcodec.tables.folder import Folder
@@ -111,7 +111,7 @@ def _check_entry(entry: paimon.IndexManifestEntry, root: str) -> list[Check]:
         location = Folder(root).locate(entry.path(root))
         if entry.index_type == paimon.HASH:
             with open_source(location, storage_options=storage()) as source:
-                data = source.read(0, source.size)
+                data = read_within(source, "max_manifest_bytes").view
             paimon.decode_hash_index(data, row_count=entry.row_count, source=entry.file_name)
         for meta in entry.vectors or ():
             try:

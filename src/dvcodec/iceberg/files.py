@@ -49,7 +49,8 @@ def read_blob(reader: PuffinReader, blob: BlobMetadata, *, verify_checksum: bool
         DecodeError: the blob or its metadata is corrupt.
         OSError: the file cannot be read.
     """
-    window, cardinality = reader.read_stored(blob), check_blob(blob, reader.source.name)
+    window = reader.read_stored(blob, "max_vector_bytes")
+    cardinality = check_blob(blob, reader.source.name)
     return vector.read(window, MAGICS, cardinality, reader.limits, verify_checksum=verify_checksum)
 
 
@@ -142,6 +143,8 @@ def _read_uniform(reader: PuffinReader, verify_checksum: bool) -> dict[str, RowS
     if paths is None or cardinalities is None or len(set(file_keys(paths))) < len(paths):
         return None
     offsets, lengths = blobs.offsets, blobs.lengths
+    if int(lengths.max()) > reader.limits.max_vector_bytes:
+        return None
     ends = offsets + lengths
     if int(offsets[0]) < len(MAGIC) or (ends[:-1] > offsets[1:]).any() or int(ends[-1]) > reader.footer.offset:
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.limits import Budget
-from dvcodec.io.parquet_footer import column_chunks, page_sizes
+from dvcodec.io.parquet_footer import column_chunks, keep_footer, page_sizes, share_footer
 from dvcodec.io.source import RandomAccess, Source
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _BATCH_BYTES = 1 << 27
 
 
 def parquet_file(source: Source, data: memoryview | None = None, **options: Any) -> pq.ParquetFile:
-    """Open a Parquet file; call it in a block of `arrow_damage`.
+    """Open a Parquet file whose footer is within `Limits.max_manifest_bytes`; call it in a block of `arrow_damage`.
 
     Args:
         source: the file.
@@ -35,8 +35,39 @@ def parquet_file(source: Source, data: memoryview | None = None, **options: Any)
     import pyarrow as pa  # noqa: PLC0415  (callers have it)
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    opened = pa.PythonFile(RandomAccess(source), mode="r") if data is None else pa.BufferReader(data)
-    return pq.ParquetFile(opened, thrift_container_size_limit=most_items(source.size), **options)
+    ranges = _Opening(source, "max_manifest_bytes")
+    opened = pa.PythonFile(ranges, mode="r") if data is None else pa.BufferReader(data)
+    file = pq.ParquetFile(opened, thrift_container_size_limit=most_items(source.size), **options)
+    if data is not None:
+        ranges.parts = [(0, data)]
+    if "metadata" not in options:
+        keep_footer(file, ranges.again, source.size)
+    ranges.limit, ranges.parts = None, None  # only the footer was read so far
+    return file
+
+
+class _Opening(RandomAccess):
+    """Keeps what is read to open a file, until `parts` is None: the footer is read again, without a request."""
+
+    parts: list[tuple[int, bytes | memoryview]] | None
+
+    def __init__(self, source: Source, limit: str) -> None:
+        super().__init__(source, limit)
+        self.parts = []
+
+    def read(self, size: int | None = None) -> bytes:
+        at = self.tell()
+        data = super().read(size)
+        if self.parts is not None:
+            self.parts.append((at, data))
+        return data
+
+    def again(self, offset: int, size: int) -> bytes:
+        """Return bytes that were read, or read them."""
+        for at, data in self.parts or ():
+            if at <= offset and offset + size <= at + len(data):
+                return bytes(data[offset - at : offset - at + size])
+        return bytes(self._source.read(offset, size))
 
 
 def most_items(size: int) -> int:
@@ -73,7 +104,9 @@ def parquet_metadata(
     budget = Budget(source.size, source.name)
     budget.charge(row_work * max(file.metadata.num_rows, 0), "rows")
     if dictionary in {file.schema.column(i).path for i in range(len(file.schema))}:
-        file = parquet_file(source, data, metadata=file.metadata, read_dictionary=[dictionary], **options)
+        opened = file
+        file = parquet_file(source, data, metadata=opened.metadata, read_dictionary=[dictionary], **options)
+        share_footer(opened, file)
     if data is None:
         return file, 0
     sizes = page_sizes(data, column_chunks(file, source.name), source.name)

@@ -1,16 +1,17 @@
 """Where the columns of a Parquet file begin, their bounds and nulls, from its footer.
 
 Asking pyarrow for them is not safe: `RowGroupMetaData.column` and `statistics` end the process on a damaged footer,
-with more columns than its schema, statistics of another size, or an encrypted column. Reading rows raises errors.
+with more columns than its schema, statistics of another size, or an encrypted column; so does `write_metadata_file`.
+Reading rows raises errors.
 
 Specification: parquet.thrift, and Thrift's compact protocol.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Truncated
@@ -18,9 +19,9 @@ from dvcodec.core.errors import NotCanonical, Truncated
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = ["ColumnChunk", "PageSizes", "column_chunks", "page_sizes"]
+__all__ = ["ColumnChunk", "PageSizes", "column_chunks", "keep_footer", "page_sizes", "share_footer"]
 
-_MAGIC_BYTES, _END_BYTES = 4, 8
+_END_BYTES = 8
 _MAX_DEPTH = 16
 _DICTIONARY_PAGE = 2
 _ROW_GROUPS, _COLUMN_ORDERS, _GROUP_COLUMNS = 4, 7, 1
@@ -29,6 +30,27 @@ _DEPTH_OF_COLUMN = 3
 _LONG = 15
 """In the head of a list: its length follows."""
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+
+
+_FOOTERS: WeakKeyDictionary[pq.ParquetFile, bytes] = WeakKeyDictionary()
+
+
+def keep_footer(file: pq.ParquetFile, read: Callable[[int, int], Any], size: int) -> None:
+    """Read the footer of an open file for `column_chunks`. pyarrow has it, but crashes when it writes a damaged one.
+
+    Args:
+        file: the file.
+        read: reads bytes from an offset.
+        size: bytes of the file.
+    """
+    end = size - _END_BYTES
+    length = int.from_bytes(read(end, 4), "little")
+    _FOOTERS[file] = bytes(read(end - length, length))
+
+
+def share_footer(file: pq.ParquetFile, other: pq.ParquetFile) -> None:
+    """Keep the footer of a file for another one that was opened with its metadata."""
+    _FOOTERS[other] = _FOOTERS[file]
 
 
 class ColumnChunk(NamedTuple):
@@ -63,7 +85,7 @@ def column_chunks(
     """Return the columns of each row group by their number, in the order of the footer.
 
     Args:
-        file: an open file.
+        file: a file whose footer was kept, as `io.parquet.parquet_file` does.
         source: its name, for errors.
         leaves: the columns to return; None = all.
 
@@ -71,9 +93,7 @@ def column_chunks(
         NotCanonical: a column has no place in the file.
         DecodeError: the footer is otherwise corrupt.
     """
-    out = io.BytesIO()
-    file.metadata.write_metadata_file(out)
-    cursor = Cursor(out.getbuffer()[_MAGIC_BYTES:-_END_BYTES], source=source)
+    cursor = Cursor(_FOOTERS[file], source=source)
     groups: list[dict[int, Any]] | None = None
     orders: Any = None
     for number, kind in _fields(cursor):

@@ -197,9 +197,14 @@ def _file_source(file: BinaryIO, name: str) -> Source:
 
 
 class RandomAccess:
-    """A `Source` as a read-only file object for pyarrow."""
+    """A `Source` as a read-only file object for pyarrow.
 
-    def __init__(self, source: Source) -> None:
+    Attributes:
+        limit: one of `Limits` that bounds each read, while it is set.
+    """
+
+    def __init__(self, source: Source, limit: str | None = None) -> None:
+        self.limit = limit
         self._source = source
         self._at = 0
         self.closed = False
@@ -208,11 +213,14 @@ class RandomAccess:
         """Return `size` bytes, or all remaining ones.
 
         Raises:
+            LimitExceeded: more bytes than `limit`.
             Truncated: the source was shortened.
             OSError: they cannot be read.
         """
         left = max(self._source.size - self._at, 0)
         count = left if size is None or size < 0 else min(size, left)
+        if self.limit is not None:
+            DEFAULT_LIMITS.check(self.limit, count, Cursor(b"", source=self._source.name, base=self._at), 0)
         data = bytes(self._source.read(self._at, count))
         self._at += count
         return data

@@ -16,8 +16,9 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import check_blob
-from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_up_to, read_window
+from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_up_to
 from dvcodec.io.coalesce import by_windows, coalesce
+from dvcodec.io.frames import read_frame
 from dvcodec.lance.deletions import read_deletion_file
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 
@@ -56,7 +57,7 @@ def read_vector(
         return _walk_bare(
             Cursor(roaring.serialize(rows.bitmaps[0]) if rows else roaring.EMPTY_BITMAP), ref.kind, limits
         )
-    cursor = read_window(source, ref.offset, ref.size)
+    cursor = read_frame(source, ref.offset, ref.size, limits)
     if ref.kind in (ContainerKind.ROARING32, ContainerKind.ROARING64):
         return _walk_bare(cursor, ref.kind, limits)
     return vector.read(cursor, ALLOWED[ref.kind], ref.cardinality, limits, verify_checksum=verify_checksum)
@@ -158,6 +159,6 @@ def decode_at(
         if size is None or size + UNCOUNTED == claimed:
             size = min(claimed, max(opened.size - offset, 0)) if claimed > len(window.view) else claimed
         if size > len(window.view):
-            window = read_window(opened, offset, size)
+            window = read_frame(opened, offset, size, limits)
         cursor = Cursor(window.view[:size], source=window.source, base=offset)
         return vector.read(cursor, cardinality=cardinality, limits=limits, verify_checksum=verify_checksum).load()

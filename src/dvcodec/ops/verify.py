@@ -16,8 +16,9 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.report import Check, Report
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.lint import lint
-from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
+from dvcodec.io import Source, SourceTarget, StorageOptions, open_source
 from dvcodec.io.file_key import named_as
+from dvcodec.io.frames import read_frame
 from dvcodec.ops.read import ALLOWED, ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff_source
 from dvcodec.zap.verify import verify_segment
@@ -143,7 +144,7 @@ def _read(
         if ref.kind in _BARE:
             read = read_vector(source, ref, limits=limits)
         else:
-            cursor = read_window(source, ref.offset, ref.size)
+            cursor = read_frame(source, ref.offset, ref.size, limits)
             read = vector.read(cursor, ALLOWED[ref.kind], limits=limits, verify_checksum=verify_checksum)
         read.check()
     except DecodeError as error:

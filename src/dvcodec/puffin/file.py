@@ -13,7 +13,7 @@ from dvcodec.core.compress import CODECS, compress, decompress
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import Truncated, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.io import Sink, SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, read_window
+from dvcodec.io import Sink, SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, read_within
 from dvcodec.io.file_key import file_key
 from dvcodec.puffin.footer import decode_footer, encode_footer
 from dvcodec.puffin.metadata import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
@@ -47,10 +47,11 @@ class PuffinReader:
         """The blobs, in the order of the footer."""
         return self.footer.blobs
 
-    def read_stored(self, blob: BlobMetadata) -> Cursor:
-        """Return the blob's stored bytes.
+    def read_stored(self, blob: BlobMetadata, limit: str = "max_blob_bytes") -> Cursor:
+        """Return the blob's stored bytes, at most as many as one of `Limits` allows.
 
         Raises:
+            LimitExceeded: the blob is larger.
             Truncated: `offset` and `length` are not between the first magic and the footer.
             OSError: the file cannot be read.
         """
@@ -62,7 +63,7 @@ class PuffinReader:
                 expected=f"a range within {len(MAGIC)}..{self.footer.offset}",
                 actual=f"{blob.offset}..{blob.offset + blob.length}",
             )
-        return read_window(self.source, blob.offset, blob.length)
+        return read_within(self.source, limit, self.limits, offset=blob.offset, size=blob.length)
 
     def read(self, blob: BlobMetadata) -> memoryview:
         """Return the blob's content, decompressed.
@@ -72,7 +73,7 @@ class PuffinReader:
             Unsupported: an unknown codec.
             BadMagic: not a frame of that codec.
             NotCanonical: the frame is damaged, or its content size is missing or wrong.
-            LimitExceeded: more content than `Limits.max_blob_bytes`, or than fits in memory.
+            LimitExceeded: more bytes or content than `Limits.max_blob_bytes`, or than fits in memory.
             OSError: the file cannot be read.
         """
         stored = self.read_stored(blob)

@@ -49,6 +49,9 @@ class OrcFile:
 
         self._worker = worker
         self._name = source.name
+        if source.size > MEMORY_BYTES:  # the worker holds it
+            expected = f"a file of at most {MEMORY_BYTES} bytes"
+            raise LimitExceeded("memory to decode ORC", source=source.name, expected=expected, actual=source.size)
         worker.send({"do": "open"})
         worker.send_file(source)
         answer = self._answer()

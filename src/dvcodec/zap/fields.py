@@ -29,6 +29,8 @@ __all__ = ["ID", "MAX_FIELDS", "FieldInfo", "decode_fields", "encode_field", "en
 
 ID = "_id"
 MAX_FIELDS = 65534
+_MAX_INDEX = 10 + 8 * MAX_FIELDS
+"""Bytes of the largest index: a varint, and an address for each field."""
 """zapx stores id + 1 in 16 bits."""
 TEXT, VECTORS, SYNONYMS, SHAPES = range(4)
 """Types of sections; `SHAPES` since zapx 17.2, without a version bump."""
@@ -77,10 +79,12 @@ def decode_fields(data: SegmentData, footer: Footer) -> tuple[FieldInfo, ...]:
     """
     sections = footer.version >= SECTIONS_FROM
     what = "sections index" if sections else "fields index"
-    index = data.window(footer.fields_index, data.end, what)
-    count = index.uvarint("number of fields") if sections else index.remaining // 8
-    if index.remaining != 8 * count:
-        raise index.error(NotCanonical, what, expected=f"8 * {count} bytes up to the footer", actual=index.remaining)
+    start = footer.fields_index
+    index = data.window(start, min(start + _MAX_INDEX, data.end), what)
+    count = index.uvarint("number of fields") if sections else (data.end - start) // 8
+    left = data.end - start - index.pos
+    if left != 8 * count:
+        raise index.error(NotCanonical, what, expected=f"8 * {count} bytes up to the footer", actual=left)
     if count > MAX_FIELDS:
         raise index.error(NotCanonical, "number of fields", expected=f"at most {MAX_FIELDS}", actual=count)
     addresses = np.frombuffer(index.take(8 * count, what), ">u8").tolist()

@@ -36,6 +36,7 @@ _LAYOUTS = {16: struct.Struct(">5Q2I"), 17: struct.Struct(">3Q2I")} | {v: struct
 _CRC = struct.Struct(">I")
 _CRC_PIECE = 1 << 24
 MAX_DOCS = 1 << 32
+_MAX_WRITER_ID = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,9 @@ def _read_writer_id(source: Source, at: int) -> bytes:
     size = int.from_bytes(source.read(at - 4, 4), "big")
     if size > at - 4:
         raise Truncated("zap writer id", source=source.name, offset=at - 4, expected=f"{size} bytes", actual=at - 4)
+    if size > _MAX_WRITER_ID:
+        expected = f"at most {_MAX_WRITER_ID} bytes"
+        raise NotCanonical("zap writer id", source=source.name, offset=at - 4, expected=expected, actual=size)
     return bytes(source.read(at - 4 - size, size))
 
 

@@ -32,7 +32,7 @@ from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
 from dvcodec.tables.paimon.partition import PartitionSpec
 from dvcodec.tables.paimon.schema import parse_type, read_column
 from dvcodec.tables.scorch.metadata import read_root
-from fuzz import mend
+from fuzz import mend, structures
 from fuzz.seeds import files
 from fuzz.target import MANY, Target, check_rows, held
 
@@ -346,6 +346,7 @@ TARGETS = (
         "a file of position deletes: Parquet, Avro, ORC",
         _run_position_deletes,
         _position_deletes,
+        mutate=structures.position_deletes,
         max_len=4096,
         keeps_size=True,
     ),

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 from pathlib import Path
 
 from dvcodec import Limits, delta
+from dvcodec.tables import open_table
 from dvcodec.tables.delta.actions import parse_lines
+from dvcodec.tables.delta.checkpoint import read_checkpoint
+from dvcodec.tables.folder import Folder
+from limits.cases.parquet import LARGE_FOOTER
 from limits.cases.vectors import FULL, LARGE_FRAME, MORE_BITMAPS, frames
 from limits.making import accepted, case, cases, large, large_file, limit, tables
 from samples import bitmaps
@@ -71,6 +76,27 @@ CASES = [
     ),
     *cases("delta descriptor", delta.Descriptor.from_json, JSONS),
     *tables("delta", lambda data: {"_delta_log/00000000000000000000.json": b'{"metaData":' + data + b"}"}, JSONS),
+    large_file(
+        "delta commit",
+        lambda path: open_table(Path(path).parent.parent).snapshot(),
+        lambda: large(b'{"metaData":{"id":"', f"_delta_log/{0:020}.json"),
+        limit("max_manifest_bytes"),
+    ),
+    *(
+        large_file(
+            f"delta checkpoint, {kind}",
+            lambda path: list(read_checkpoint(Folder(str(Path(path).parent.parent)), (Path(path).name,), 0)),
+            partial(large, head, f"_delta_log/c.{kind}", tail=tail),
+            limit("max_manifest_bytes"),
+        )
+        for kind, head, tail in (("parquet", b"PAR1", LARGE_FOOTER), ("json", b"{", b""))
+    ),
+    large_file(
+        "delta.read_deletion_vectors",
+        lambda path: delta.read_deletion_vectors(path, {"a": delta.Descriptor("r", "d.bin", 290 * MEGA, 1, offset=1)}),
+        lambda: large(LARGE_FRAME, "d.bin"),
+        limit("max_vector_bytes"),
+    ),
     large_file("delta file", delta.load_frames, lambda: large(LARGE_FRAME, "1.bin"), limit("max_vector_bytes")),
     large_file(
         "delta.load",

@@ -8,13 +8,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dvcodec import iceberg
+from dvcodec import DvLocation, iceberg
 from dvcodec.io import Storage
 from dvcodec.tables.iceberg.avro_fields import open_avro
+from dvcodec.tables.iceberg.deletes import read_deletes
+from dvcodec.tables.iceberg.manifest_list import DELETES, Manifest, read_list
+from dvcodec.tables.iceberg.manifests import read_manifest
 from dvcodec.tables.iceberg.metadata import read_metadata
 from limits.cases.avro import AVRO_SCHEMAS, AVRO_VALUES, EXTRAS, FLAT, avro_blocks, avro_bombs, avro_file
-from limits.cases.puffin import OVERLAPPING, PUFFIN_FOOTERS, PUFFINS
-from limits.cases.vectors import frames
+from limits.cases.parquet import LARGE_FOOTER
+from limits.cases.puffin import OVERLAPPING, PUFFIN_FOOTERS, PUFFINS, large_puffin
+from limits.cases.vectors import frames, large_blob
 from limits.making import SMALL, by_path, case, cases, drained, error, large, large_file, limit, saved, tables
 from samples.bombs import BOMB, JSONS, MEGA, gzipped
 
@@ -34,6 +38,19 @@ read_iceberg = by_path("m.avro", iceberg_records)
 def with_field(kind: Any) -> bytes:
     """A file of a schema with one field more."""
     return avro_file({**FLAT, "fields": [*FLAT["fields"], {"name": "x", "type": kind}]}, 1, b"\2" * 100_000)
+
+
+def manifest(path: str) -> object:
+    listed = Manifest(path, path, 0, DELETES, 1, 1, encrypted=False)
+    return read_manifest(listed, (), str, storage=Storage())
+
+
+def large_avro() -> str:
+    return large(avro_file(FLAT, 1, b"\0"), "m.avro")
+
+
+def position_deletes(kind: str) -> Callable[[str], object]:
+    return lambda path: read_deletes(path, kind, 1, Storage())
 
 
 def zipped(make: Callable[[], bytes]) -> bytes:
@@ -96,6 +113,41 @@ CASES = [
         "iceberg manifest", iceberg_records, lambda: large(avro_file(FLAT, 1, b"\0"), "m"), limit("max_manifest_bytes")
     ),
     large_file("iceberg metadata", metadata, lambda: large(b"{", "v1.metadata.json"), limit("max_manifest_bytes")),
+    large_file("iceberg manifest of a table", manifest, large_avro, limit("max_manifest_bytes")),
+    large_file(
+        "iceberg manifest list",
+        lambda path: read_list(path, str, Storage()),
+        large_avro,
+        limit("max_manifest_bytes"),
+    ),
+    large_file(
+        "position deletes, Parquet",
+        position_deletes("parquet"),
+        lambda: large(b"PAR1", "d.parquet", tail=LARGE_FOOTER),
+        limit("max_manifest_bytes"),
+    ),
+    large_file(
+        "iceberg.read_position_deletes",
+        iceberg.read_position_deletes,
+        lambda: large(b"PAR1", "d.parquet", tail=LARGE_FOOTER),
+        limit("max_manifest_bytes"),
+    ),
+    large_file("position deletes, Avro", position_deletes("avro"), large_avro, limit("max_manifest_bytes")),
+    large_file(
+        "position deletes, ORC", position_deletes("orc"), lambda: large(b"ORC", "d.orc"), limit("max_manifest_bytes")
+    ),
+    large_file(
+        "iceberg.load",
+        lambda path: iceberg.load(DvLocation("iceberg", path, 0, BOMB, 1), path),
+        large_blob,
+        limit("max_vector_bytes"),
+    ),
+    large_file(
+        "iceberg.read_deletion_vectors",
+        iceberg.read_deletion_vectors,
+        lambda: large_puffin(properties={"cardinality": "1", "referenced-data-file": "a"}),
+        limit("max_vector_bytes"),
+    ),
     large_file(
         "puffin footer",
         iceberg.read_deletion_vectors,

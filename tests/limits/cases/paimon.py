@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from dvcodec import paimon
+from dvcodec.cli.manifest import _check_entry
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields, parse_json
 from dvcodec.tables.paimon.manifests import read_manifest, read_manifest_list
-from dvcodec.tables.paimon.metadata import read_snapshot
+from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
 from limits.cases.avro import EXTRAS, avro_blocks, avro_bombs, avro_file, schema_of
 from limits.cases.vectors import LARGE_FRAME, frames
-from limits.making import SMALL, VECTORS_OF, Case, by_path, case, cases, large, large_file, limit, tables
+from limits.making import SMALL, VECTORS_OF, Case, by_path, case, cases, error, large, large_file, limit, refuse, tables
 from samples import bitmaps
-from samples.bombs import JSONS, MEGA
+from samples.bombs import BOMB, JSONS, MEGA
 
 # ------------------------------------------------------------------------------------------------------------ vectors
 
@@ -38,6 +39,12 @@ def with_field(kind: Any) -> bytes:
 def within(read: Callable[[Folder, str], object], name: str) -> Callable[[str], object]:
     """A reader of a file in a folder of a table."""
     return lambda path: read(Folder(str(Path(path).parent.parent)), name)
+
+
+def hash_index(path: str) -> None:
+    """As ``dvcodec manifest --check`` reads it."""
+    entry = paimon.IndexManifestEntry(paimon.HASH, Path(path).name, BOMB, BOMB // 4, external_path=path)
+    refuse(not _check_entry(entry, str(Path(path).parent)))
 
 
 MANIFESTS = VECTORS_OF / "tables/paimon/java-1.4.2/merged32/table/manifest"
@@ -107,6 +114,25 @@ CASES = [
         lambda: large(avro_file(KNOWN, 1, b"\0"), "manifest/m"),
         limit("max_manifest_bytes"),
     ),
+    large_file(
+        "paimon manifest list",
+        within(read_manifest_list, "m"),
+        lambda: large(avro_file(KNOWN, 1, b"\0"), "manifest/m"),
+        limit("max_manifest_bytes"),
+    ),
+    large_file(
+        "paimon schema",
+        lambda path: read_schema(Folder(str(Path(path).parent.parent)), 0),
+        lambda: large(b"{", "schema/schema-0"),
+        limit("max_manifest_bytes"),
+    ),
+    large_file(
+        "paimon.read_deletion_vectors",
+        lambda path: paimon.read_deletion_vectors(path, [paimon.DeletionVectorMeta("a", 1, 290 * MEGA + 8, 1)]),
+        lambda: large(LARGE_FRAME, "index-1"),
+        limit("max_vector_bytes"),
+    ),
+    large_file("paimon hash index", hash_index, lambda: large(b"", "index-1"), error("NotCanonical: finding")),
     large_file(
         "paimon snapshot",
         within(read_snapshot, "snapshot/snapshot-1"),

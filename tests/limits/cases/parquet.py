@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from dvcodec.io import Storage
 from dvcodec.tables.parquet import open_parquet, physical_batches
-from limits.making import cases, drained, saved
+from limits.making import cases, drained, large, large_file, limit, saved
 from samples.bombs import MEGA
 
 
@@ -26,10 +26,16 @@ def with_footer(data: bytes, size: int) -> bytes:
 
 
 def rows_of(data: bytes) -> None:
-    with open_parquet(saved(data, "a.parquet"), Storage()) as file:
+    rows_at(saved(data, "a.parquet"))
+
+
+def rows_at(path: str) -> None:
+    with open_parquet(path, Storage()) as file:
         drained(physical_batches(file, None))
 
 
+LARGE_FOOTER = struct.pack("<I", 290 * MEGA) + b"PAR1"
+"""How a file ends whose footer is nearly all of a `large` file."""
 ROWS = pa.table({"a": pa.array(range(1000))})
 
 CASES = [
@@ -46,5 +52,11 @@ CASES = [
             "deep structs": lambda: b"PAR1" + b"\x1c" * 100_000 + struct.pack("<I", 100_000) + b"PAR1",
             "cut": lambda: b"PAR1" + parquet(ROWS)[-200:],
         },
+    ),
+    large_file(
+        "parquet footer",
+        rows_at,
+        lambda: large(b"PAR1", "a.parquet", tail=LARGE_FOOTER),
+        limit("max_manifest_bytes"),
     ),
 ]

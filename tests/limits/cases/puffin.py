@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from dvcodec import Limits, puffin
-from limits.making import SMALL, Inputs, accepted, case, cases, error, limit
+from limits.making import SMALL, Inputs, accepted, case, cases, error, large, large_file, limit
 from samples.bombs import BOMB, HUGE, MEGA, digits, lz4, lz4_header, nested, zstd, zstd_header
 
 
@@ -31,10 +31,15 @@ def blob_at(offset: int, length: int, **more: Any) -> dict[str, Any]:
     return fields | {"offset": offset, "length": length} | more
 
 
-def read_puffin(data: bytes, limits: Limits = SMALL) -> None:
+def read_puffin(data: bytes | str, limits: Limits = SMALL) -> None:
     with puffin.open_puffin(data, limits=limits) as reader:
         for blob_ in reader.footer.blobs:
             reader.read(blob_)
+
+
+def large_puffin(**more: Any) -> str:
+    """The path of a file whose one blob is nearly all of it."""
+    return large(b"PFA1", "1.puffin", tail=puffin_file(footer(blob_at(4, 290 * MEGA, **more)))[4:])
 
 
 def squeezed_footer(payload: bytes) -> bytes:
@@ -90,6 +95,7 @@ CASES = [
         },
         error("NotCanonical: .*content size: expected at most [0-9]+ in [0-9]+ bytes"),
     ),
+    large_file("puffin blob", read_puffin, large_puffin, limit("max_blob_bytes")),
     case(
         "puffin, default limits",
         lambda data: read_puffin(data, Limits()),

@@ -6,12 +6,12 @@ import struct
 from collections.abc import Callable
 from functools import partial
 
-from dvcodec import Limits, describe, iceberg, read_rows, sniff, verify
+from dvcodec import Limits, convert, decode_at, describe, iceberg, read_rows, sniff, verify
 from dvcodec.core import roaring, roaring64
 from dvcodec.core.cursor import Cursor
-from limits.making import Case, Inputs, accepted, case, cases, limit, refuse
+from limits.making import Case, Inputs, accepted, case, cases, error, large, large_file, limit, refuse
 from samples import bitmaps
-from samples.bombs import MEGA
+from samples.bombs import BOMB, MEGA
 
 FULL = bitmaps.bitmap(*(bitmaps.runs(key, [(0, 1 << 16)]) for key in range(1 << 16)))
 """2**32 rows in 1.1 MB."""
@@ -45,6 +45,14 @@ MANY_BITMAPS: Inputs = {
 MORE_BITMAPS = limit("max_bitmaps", 2**12)
 LARGE_FRAME = b"\1" + struct.pack(">I", 290 * MEGA) + bitmaps.PORTABLE
 """How a file of frames begins whose only one is nearly all of a `large` file."""
+
+
+LARGE_BLOB = struct.pack(">I", BOMB - 8) + bitmaps.PORTABLE
+"""How a vector begins that is all of a `large` file."""
+
+
+def large_blob() -> str:
+    return large(LARGE_BLOB, "1.dv")
 
 
 def framed(make: Callable[[], bytes]) -> bytes:
@@ -96,6 +104,12 @@ CASES = [
         accepted("it reads the first bytes alone"),
     ),
     case("verify", lambda data: refuse(verify(data).ok), "count", lambda: portable(struct.pack("<Q", 2**64 - 1))),
+    large_file("sniff", sniff, lambda: large(struct.pack("<Q", 1), "1"), error("Unsupported: .*container")),
+    large_file("verify", lambda path: refuse(verify(path).ok), large_blob, error("NotCanonical: finding")),
+    large_file("describe", describe, large_blob, limit("max_vector_bytes")),
+    large_file("read_rows", read_rows, large_blob, limit("max_vector_bytes")),
+    large_file("decode_at", decode_at, large_blob, limit("max_vector_bytes")),
+    large_file("convert", lambda path: convert(path, "blob", f"{path}.out"), large_blob, limit("max_vector_bytes")),
     case(
         "iceberg.decode of one row by its metadata",
         lambda data: iceberg.decode(data, cardinality=1),

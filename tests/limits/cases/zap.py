@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dvcodec import Limits
 from dvcodec.core.cursor import Cursor
+from dvcodec.io import Source, open_source
 from dvcodec.zap import Segment, verify_segment
 from dvcodec.zap.vellum import Fst, build
-from limits.making import SMALL, Inputs, accepted, case, cases, drained, error, limit, no_memory, refuse
+from limits.making import (
+    SMALL,
+    Inputs,
+    accepted,
+    case,
+    cases,
+    drained,
+    error,
+    large,
+    large_file,
+    limit,
+    no_memory,
+    refuse,
+)
 from samples.bombs import BOMB, MEGA, snappy
-from samples.zap.segments import SegmentBuilder, uv
+from samples.zap.segments import SegmentBuilder, footer_of, uv
 from samples.zap.vellum import blob, doubling, many, one
 
 
-def everything(data: bytes, limits: Limits = SMALL) -> None:
+def everything(data: bytes | Source, limits: Limits = SMALL) -> None:
     """All of a segment."""
     with Segment.open(data, verify_checksum=False, limits=limits) as segment_:
         for table in ("stored", "terms", "postings", "doc_values", "fields"):
@@ -73,6 +88,17 @@ def terms_of(data: bytes) -> int:
     return sum(len(block.keys) for block in Fst.open(Cursor(data), limits).blocks())
 
 
+def of_source(path: str) -> None:
+    """Without the checksum, which wants every byte."""
+    with open_source(path) as source:
+        everything(source)
+
+
+def large_segment(version: int, **more: Any) -> str:
+    """The path of a segment whose index of fields, or whose writer's name, is nearly all of it."""
+    return large(b"", "1.zap", tail=footer_of(version, 0, 0, 0, **more) + bytes(4))
+
+
 SNAPPIES: Inputs = {
     "snappy bomb": lambda: crafted(stored(BOMB, snappy(BOMB))),
     "snappy bomb of doc values": lambda: crafted(doc_values(BOMB, snappy(BOMB))),
@@ -82,6 +108,16 @@ CASES = [
     *cases("zap", everything, SNAPPIES, limit("max_blob_bytes")),
     *cases(
         "zap, default limits", lambda data: everything(data, Limits()), SNAPPIES, no_memory("max_blob_bytes is 1 GiB")
+    ),
+    *(
+        large_file(
+            f"zap segment, {what}", of_source, partial(large_segment, version, **more), error(f"NotCanonical: .*{what}")
+        )
+        for what, version, more in (
+            ("number of fields", 15, {}),
+            ("sections index", 16, {}),
+            ("zap writer id", 17, {"writer_size": 290 * MEGA}),
+        )
     ),
     case(
         "zap",

@@ -53,14 +53,14 @@ def test_texts_are_read_as_the_values(kind: str, value: Any, text: str | None, a
 @pytest.mark.parametrize(
     ("kind", "value", "why"),
     [
-        ("the type uuid", bytes(16), "c has the type uuid, which Delta does not have"),
-        ("the transform day", None, "c has the transform day, which Delta does not have"),
-        ("string", "", "empty text"),
-        ("date", -800_000, "outside of the years 1 to 9999"),
-        ("timestamp", 2**63 - 1, "outside of the years 1 to 9999"),
-        ("timestamptz", -(2**63), "outside of the years 1 to 9999"),
+        ("the type uuid", bytes(16), "has the type uuid, which Delta does not have"),
+        ("the transform day", None, "has the transform day, which Delta does not have"),
+        ("string", "", "is empty text"),
+        ("date", -800_000, "is outside of the years 1 to 9999"),
+        ("timestamp", 2**63 - 1, "is outside of the years 1 to 9999"),
+        ("timestamptz", -(2**63), "is outside of the years 1 to 9999"),
     ],
 )
 def test_what_delta_does_not_have(kind: str, value: Any, why: str) -> None:
-    with pytest.raises(UsageError, match=rf"/t/a: its partition value c is {why}"):
+    with pytest.raises(UsageError, match=rf"/t/a: its partition value c {why}"):
         spelled(kind, value)

@@ -23,7 +23,7 @@ from dvcodec.core.roaring64 import MAX_DV_KEY
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS
 from dvcodec.core.vector import Vector
 
-__all__ = ["SmallVectors", "Survey", "checksums", "expand", "read_one", "read_small", "survey"]
+__all__ = ["SmallVectors", "Survey", "beyond", "checksums", "expand", "read_one", "read_small", "survey"]
 
 _LARGE = 1 << 18
 """For vectors of more than this many bytes, the cost of a separate call is negligible."""
@@ -105,6 +105,11 @@ def read_small(
     return SmallVectors(data, table, key, begin, size, np.flatnonzero(~table.valid).tolist())
 
 
+def beyond(limits: Limits, sizes: Index, rows: Index) -> Flags:
+    """Return which of the small vectors may exceed a limit: bool[n]. They are read one at a time, for the error."""
+    return (rows > limits.max_cardinality) | (sizes > limits.max_vector_bytes) | (limits.max_bitmaps < 1)
+
+
 def checksums(view: memoryview, starts: Index, sizes: Index) -> Flags:
     """Return whether the CRC of each frame matches: bool[n]; False for frames too short for one."""
     ok = sizes >= FRAME_OVERHEAD
@@ -151,7 +156,7 @@ def survey(
     rows = table.cardinalities()
     others = np.zeros(n, np.bool_)
     others[found.others] = True
-    others |= (rows > limits.max_cardinality) | (sizes > limits.max_vector_bytes)
+    others |= beyond(limits, sizes, rows)
     if cardinalities is not None:
         others |= (cardinalities >= 0) & (cardinalities != rows)
     low, high = table.edges(found.data)
@@ -235,9 +240,9 @@ def expand(
     crc_ok = checksums(window.view, starts, sizes) if verify_checksum else None
     found = read_small(np.frombuffer(window.view, np.uint8), starts, sizes, tuple(Magic), crc_ok)
     rows = found.table.cardinalities()
-    large = np.flatnonzero((rows > limits.max_cardinality) | (sizes > limits.max_vector_bytes)).tolist()
-    others = {}
-    for i in sorted({*found.others, *large}):
+    large = beyond(limits, sizes, rows)
+    table, others = found.table.without(large), {}
+    for i in sorted({*found.others, *np.flatnonzero(large).tolist()}):
         one = read_one(window, int(starts[i]), int(sizes[i]), tuple(Magic), -1, limits, verify_checksum)
         others[i] = one.load()
         rows[i] = others[i].cardinality
@@ -246,7 +251,7 @@ def expand(
         raise LimitExceeded("rows to expand (max_rows)", expected=f"at most {max_rows}", actual=total)
     counts = rows.copy()
     counts[list(others)] = 0
-    values = found.table.expand(found.data).astype(np.int64)
+    values = table.expand(found.data).astype(np.int64)
     if found.keys.any():
         values |= np.repeat(found.keys << 32, counts)
     if not others:

@@ -6,7 +6,7 @@ from itertools import repeat
 
 import numpy as np
 
-from dvcodec.core.batch.decode import checksums, read_one, read_small
+from dvcodec.core.batch.decode import beyond, checksums, read_one, read_small
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.core.holders import Stored
@@ -67,7 +67,7 @@ def _load(
     crc_ok = checksums(window.view, starts, sizes) if verify_checksum else None
     found = read_small(np.frombuffer(window.view, np.uint8), starts, sizes, allowed, crc_ok)
     counts = found.table.cardinalities()
-    one_by_one = ~found.table.valid | (counts > limits.max_cardinality) | (sizes > limits.max_vector_bytes)
+    one_by_one = ~found.table.valid | beyond(limits, sizes, counts)
     if cardinalities is not None:
         one_by_one |= (cardinalities >= 0) & (cardinalities != counts)
     stops = found.begins + found.sizes

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.io import RandomAccess, Storage, StorageOptions, open_source, storage_of
-from dvcodec.io.parquet_footer import column_chunks
+from dvcodec.io.parquet_footer import column_chunks, keep_footer
 from dvcodec.io.paths import join, split
 from dvcodec.io.store import StoreError
 from dvcodec.spark.sources import storage
@@ -191,6 +191,7 @@ def stored_in(manifest: str, container: str, stores: Storage) -> pa.Table:
         return _of_container(_all_lines(manifest, stores), container)
     with _opened(manifest, stores) as file:
         parquet = pq.ParquetFile(file)
+        keep_footer(parquet, lambda offset, size: _range(file, offset, size), file.size())
         place = parquet.schema_arrow.get_field_index("path")
         groups = []
         for i, columns in enumerate(column_chunks(parquet, manifest, (place,))):  # one per container, as written
@@ -211,6 +212,11 @@ def _all_lines(manifest: str, stores: Storage) -> pa.Table:
         with _opened(manifest, stores) as file:
             known = _lines[stores] = manifest, _table(manifest, file, _STORED)
     return known[1]
+
+
+def _range(file: pa.PythonFile, offset: int, size: int) -> bytes:
+    file.seek(offset)
+    return bytes(file.read(size))
 
 
 def _of_container(table: pa.Table, container: str) -> pa.Table:

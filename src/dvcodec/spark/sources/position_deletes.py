@@ -23,7 +23,7 @@ from dvcodec.core.ragged import cut_by_weight
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
 from dvcodec.io import Storage
 from dvcodec.io.parquet import most_items, parquet_file
-from dvcodec.io.parquet_footer import column_chunks
+from dvcodec.io.parquet_footer import column_chunks, keep_footer
 from dvcodec.io.target import local_path
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.schemas import VECTORS
@@ -179,6 +179,8 @@ def _open_parquet(piece: Piece, file_column: str, stores: Storage) -> Iterator[p
     if local is not None:
         options = {"thrift_container_size_limit": most_items(piece.size)}
         with pq.ParquetFile(local, read_dictionary=[file_column], **options) as file:
+            with stores.open(piece.path) as source:
+                keep_footer(file, source.read, source.size)
             yield file
         return
     with (

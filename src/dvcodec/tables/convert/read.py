@@ -12,9 +12,11 @@ from dvcodec.core import vector as core_vector
 from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import StoredFrame
+from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
-from dvcodec.io import Source, read_window
+from dvcodec.io import Source
+from dvcodec.io.frames import read_frame
 from dvcodec.ops.convert import encode_frame, frame_for
 from dvcodec.tables import rules
 from dvcodec.tables.convert.partition import partition_values
@@ -112,7 +114,9 @@ class Reader:
     def _stored(self, item: Planned, source: Source) -> Iterator[StoredFrame]:
         (vector,) = item.sources
         offset, size = cast("int", vector.offset), cast("int", vector.size)
-        found = core_vector.read(read_window(source, offset, size), FRAMED[vector.format], vector.cardinality)
+        found = core_vector.read(
+            read_frame(source, offset, size, DEFAULT_LIMITS), FRAMED[vector.format], vector.cardinality
+        )
         rules.refuse(rules.positions(item.data_file, item.sources[0], found.view.max))
         data = frame_for(found, self.speller.layout, item.data_file.path)
         self._advance()

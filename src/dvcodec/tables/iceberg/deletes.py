@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import CardinalityMismatch, Unsupported
-from dvcodec.core.limits import Budget
+from dvcodec.core.limits import DEFAULT_LIMITS, Budget
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, ROW_WORK, check_columns, data_errors, vectors_from_arrow
 from dvcodec.io import Storage
@@ -102,9 +103,12 @@ def _parquet(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
 
 
 def _orc(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
-    with storage.open(location) as source, open_orc(source) as file:
-        check_columns(file.schema, FILE_PATH, POS)
-        yield from file.batches([FILE_PATH, POS])
+    with storage.open(location) as source:
+        # Like Avro's, and unlike Parquet's, the file is in memory as a whole.
+        DEFAULT_LIMITS.check("max_manifest_bytes", source.size, Cursor(b"", source=source.name), 0)
+        with open_orc(source) as file:
+            check_columns(file.schema, FILE_PATH, POS)
+            yield from file.batches([FILE_PATH, POS])
 
 
 def _avro(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:

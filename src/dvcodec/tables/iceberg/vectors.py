@@ -5,7 +5,9 @@ from __future__ import annotations
 from dvcodec.core import vector as vector_
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.frame import Magic
-from dvcodec.io import Storage, read_window
+from dvcodec.core.limits import DEFAULT_LIMITS
+from dvcodec.io import Storage
+from dvcodec.io.frames import read_frame
 from dvcodec.ops.stats import measure
 from dvcodec.tables import rules
 from dvcodec.tables.iceberg.manifests import ManifestEntry
@@ -34,7 +36,7 @@ def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> Deleted
     rules.refuse(rules.older(vector, file))
     with storage.open(vector.location, size=vector.file_size) as source:
         found = vector_.read(
-            read_window(source, vector.offset, vector.size),
+            read_frame(source, vector.offset, vector.size, DEFAULT_LIMITS),
             allowed=(Magic.PORTABLE64,),
             cardinality=vector.cardinality,
         )
