@@ -19,6 +19,7 @@ import pytest
 from pyarrow import orc
 
 from dvcodec import DecodeError, LimitExceeded, NotCanonical
+from dvcodec.core.limits import Budget
 from dvcodec.io import open_source
 from dvcodec.tables import orc as workers
 from dvcodec.tables import orc_worker
@@ -126,13 +127,34 @@ def test_a_worker_that_takes_too_long(path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.skipif(os.name != "posix", reason="address space cannot be limited elsewhere")
 def test_a_worker_without_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A million equal strings of a kilobyte are a file of a few kilobytes."""
-    orc.write_table(pa.table({"x": pa.array(["x" * 1000] * 1_000_000)}), tmp_path / "d.orc", compression="zstd")
+    """A value of 100 MB is a file of a few kilobytes."""
+    orc.write_table(pa.table({"x": ["x" * (100 << 20)]}), tmp_path / "d.orc", compression="zstd")
     workers._close_all()
-    monkeypatch.setattr(workers, "MEMORY_BYTES", 900 << 20)
-    with pytest.raises(LimitExceeded, match=r"memory to decode ORC"):
+    monkeypatch.setattr(workers, "MEMORY_BYTES", 600 << 20)
+    with pytest.raises(LimitExceeded, match=r"memory to decode ORC: expected at most 629145600 bytes"):
         read(tmp_path / "d.orc", "x")
     workers._close_all()
+
+
+def test_values_that_are_stored_once(tmp_path: Path) -> None:
+    """A million equal strings of a kilobyte are a file of a few kilobytes: batches have as many as fit."""
+    orc.write_table(pa.table({"x": pa.array(["x" * 1000] * 1_000_000)}), tmp_path / "d.orc", compression="zstd")
+    with open_source(tmp_path / "d.orc") as source, open_orc(source) as file:
+        batches = [(batch.num_rows, batch.nbytes) for batch in file.batches(["x"])]
+    assert sum(rows for rows, _ in batches) == 1_000_000
+    assert max(size for _, size in batches) <= orc_worker.BATCH_BYTES
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere, what is in use is not known")
+def test_memory_of_metadata(tmp_path: Path) -> None:
+    """A worker has as much memory as the budget of the file allows, and for the next file all of it again."""
+    orc.write_table(pa.table({"x": ["x" * (100 << 20)]}), tmp_path / "d.orc", compression="zstd")
+    with open_source(tmp_path / "d.orc") as source:
+        budget = Budget(source.size, source.name)
+        with pytest.raises(LimitExceeded, match=r"memory to decode ORC"), open_orc(source, budget) as file:
+            list(file.batches(["x"]))
+        with open_orc(source) as file:
+            assert [batch.nbytes for batch in file.batches(["x"])] == [(100 << 20) + 4]
 
 
 FORKED = """
@@ -180,7 +202,7 @@ def test_damaged_files(path: Path) -> None:
     assert read(path, "pos") == TABLE.select(["pos"])
 
 
-OPEN, NEXT = {"do": "open"}, {"do": "next"}
+OPEN, NEXT = {"do": "open", "memory": None}, {"do": "next"}
 
 
 def message(command: dict[str, Any], file: bytes | None = None) -> bytes:
@@ -204,7 +226,7 @@ def served(*messages: bytes) -> list[bytes]:
 
 
 def read_command(rows: int, *columns: str) -> bytes:
-    return message({"do": "read", "columns": columns, "rows": rows})
+    return message({"do": "read", "columns": columns, "rows": rows, "dictionary": None})
 
 
 class TestProtocol:
@@ -257,11 +279,12 @@ class TestProtocol:
         """What libraries print is no answer; a limit that the system refuses is done without."""
         resource = pytest.importorskip("resource")
         wanted = [(resource.RLIMIT_AS, (12345, 12345)), (resource.RLIMIT_CORE, (0, 0))]
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         asked: list[tuple[object, ...]] = []
 
         def limit(*arguments: object) -> None:
             asked.append(arguments)
-            if len(asked) == len(wanted):
+            if len(asked) >= len(wanted):
                 raise ValueError("not allowed")
 
         monkeypatch.setattr(resource, "setrlimit", limit)
@@ -270,7 +293,7 @@ class TestProtocol:
         orc_worker.main([*sys.path, "more"], 12345)
         os.write(1, b"of a library")
         said = capfdbinary.readouterr()
-        assert (asked, sys.path[-1]) == (wanted, "more")
+        assert (asked, sys.path[-1]) == ([*wanted, (resource.RLIMIT_AS, (hard, hard))], "more")
         assert [one[:1] for one in answers_of(said.out)] == [orc_worker.SCHEMA]
         assert said.err == b"of a library"
 

@@ -51,13 +51,16 @@ class AvroFile:
     _sync: bytes
     _limits: Limits
 
-    def records(self, work: int = Budget.RECORD, *, by_block: bool = False) -> Iterator[Any]:
+    def records(
+        self, work: int = Budget.RECORD, *, by_block: bool = False, budget: Budget | None = None
+    ) -> Iterator[Any]:
         """Decode the records, block by block.
 
         Args:
             work: what the caller makes of one, as `Budget` counts it.
             by_block: whether `Limits.max_manifest_bytes` is for each block, of a file that is larger than memory, and
                 not for all together.
+            budget: of the file, if the caller charges it too.
 
         Not checked: the schema. Compare it with a known one first (see `avro_schema`), as records of a hostile schema
         may take no bytes, or contain themselves.
@@ -69,7 +72,8 @@ class AvroFile:
             MissingExtra: fastavro is not installed.
         """
         total = 0
-        budget = Budget(self._blocks.end, self._blocks.source, self._limits)
+        if budget is None:
+            budget = Budget(self._blocks.end, self._blocks.source, self._limits)
         read = _record_reader(self.schema, self._blocks)
         for count, block in self._each():
             content = _decompress(block, self.codec, self._limits)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.extras import require_extra
+from dvcodec.core.limits import Budget
 from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SourceTarget, StorageOptions, open_source
@@ -26,12 +27,22 @@ if TYPE_CHECKING:
 
     ArrowData: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]
 
-__all__ = ["FILE_PATH", "POS", "check_columns", "data_errors", "read_position_deletes", "vectors_from_arrow"]
+__all__ = [
+    "FILE_PATH",
+    "POS",
+    "check_columns",
+    "data_errors",
+    "read_position_deletes",
+    "vectors_from_arrow",
+    "vectors_within",
+]
 
 FILE_PATH = "file_path"
 POS = "pos"
 ROW_WORK = 4
 """Work of a row that goes to an array, as `Budget` counts it."""
+PATH_WORK = 3 * Budget.RECORD
+"""Work of a vector: building a small one takes 70 µs."""
 
 
 def read_position_deletes(
@@ -58,10 +69,10 @@ def read_position_deletes(
         try:
             with arrow_damage("Parquet file", "a readable footer"):
                 # Paths repeat: reading them as a dictionary keeps one string per file.
-                file, _ = parquet_metadata(opened, ROW_WORK, dictionary=FILE_PATH, pre_buffer=False)
+                file, _, budget = parquet_metadata(opened, ROW_WORK, dictionary=FILE_PATH, pre_buffer=False)
             with file, arrow_damage("Parquet file", "readable values"), data_errors(opened.name):
                 check_columns(file.schema_arrow, FILE_PATH, POS)
-                return vectors_from_arrow(file.iter_batches(batch_rows, columns=[FILE_PATH, POS]))
+                return vectors_within(file.iter_batches(batch_rows, columns=[FILE_PATH, POS]), budget)
         except DecodeError as err:
             err.source = err.source or opened.name
             raise
@@ -89,14 +100,34 @@ def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_col
     Raises:
         UsageError: a column is missing, has nulls, or has values that are not positions (0 to 0x7ffffffe80000000).
     """
+    return _vectors(_batches(data), file_column, pos_column, None)
+
+
+def vectors_within(batches: Iterable[pa.RecordBatch], budget: Budget) -> dict[str, RowSet]:
+    """Build vectors as `vectors_from_arrow` does, from the rows of a file within its budget.
+
+    Args:
+        batches: with columns `FILE_PATH` and `POS`.
+        budget: each path of a batch is charged.
+
+    Raises:
+        LimitExceeded: more paths than the size of the file allows.
+        UsageError: see `vectors_from_arrow`.
+    """
+    return _vectors(batches, FILE_PATH, POS, budget)
+
+
+def _vectors(
+    batches: Iterable[pa.RecordBatch], file_column: str, pos_column: str, budget: Budget | None
+) -> dict[str, RowSet]:
     found: dict[str, list[RowSet]] = {}
-    for batch in _batches(data):
-        for path, rows in _split_batch(batch, file_column, pos_column):
+    for batch in batches:
+        for path, rows in _split_batch(batch, file_column, pos_column, budget):
             parts = found.setdefault(path, [])
             parts.append(rows)
             if len(parts) >= 16:  # merge now and then: many small parts take more memory than their union
                 parts[:] = [RowSet().union(*parts)]
-    return {path: RowSet().union(*parts) for path, parts in found.items()}
+    return {path: parts[0] if len(parts) == 1 else RowSet().union(*parts) for path, parts in found.items()}
 
 
 def _batches(data: Any) -> Iterator[Any]:
@@ -108,7 +139,9 @@ def _batches(data: Any) -> Iterator[Any]:
         yield from data
 
 
-def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> Iterator[tuple[str, RowSet]]:
+def _split_batch(
+    batch: pa.RecordBatch, file_column: str, pos_column: str, budget: Budget | None
+) -> Iterator[tuple[str, RowSet]]:
     """Group one batch by data file: one stable sort by file code, then slices."""
     check_columns(batch.schema, file_column, pos_column)
     for name in (file_column, pos_column):
@@ -127,6 +160,8 @@ def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> It
         order = np.argsort(codes, kind="stable")
         codes, positions = codes[order], positions[order]
     cuts = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
+    if budget is not None:
+        budget.charge(PATH_WORK * (len(cuts) - 1), "paths")
     for start, stop in itertools.pairwise(cuts):
         try:
             path = paths.dictionary[int(codes[start])].as_py()

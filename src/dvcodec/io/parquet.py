@@ -80,7 +80,7 @@ def most_items(size: int) -> int:
 
 def parquet_metadata(
     source: Source, row_work: int, *, dictionary: str | None = None, **options: Any
-) -> tuple[pq.ParquetFile, int]:
+) -> tuple[pq.ParquetFile, int, Budget]:
     """Open a Parquet file of metadata within its `Budget`; call it in a block of `arrow_damage`.
 
     Charged are its rows, and if it has at most 1 MiB, the pages that a reader holds at once: kilobytes unpack to
@@ -93,7 +93,7 @@ def parquet_metadata(
         options: of ``pyarrow.parquet.ParquetFile``.
 
     Returns:
-        The file, and the bytes of its dictionaries, for `batch_rows_of`.
+        The file, the bytes of its dictionaries, for `batch_rows_of`, and what is left of its budget.
 
     Raises:
         LimitExceeded: the rows or pages of the file exceed its budget.
@@ -108,10 +108,10 @@ def parquet_metadata(
         file = parquet_file(source, data, metadata=opened.metadata, read_dictionary=[dictionary], **options)
         share_footer(opened, file)
     if data is None:
-        return file, 0
+        return file, 0, budget
     sizes = page_sizes(data, column_chunks(file, source.name), source.name)
     budget.charge(sizes.at_once, "pages")
-    return file, sizes.dictionaries
+    return file, sizes.dictionaries, budget
 
 
 def batch_rows_of(dictionaries: int, most: int) -> int:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.errors import Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.model import Part
 from dvcodec.tables.orc import OrcFile, open_orc
@@ -119,10 +119,8 @@ def _check_times(microseconds: pa.Array, nanoseconds: pa.DataType, location: str
 
 
 def _orc_batches(file: OrcFile, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield batches with the position of their first row, counted from the rows of the stripes."""
+    """Yield batches with the position of their first row."""
     start = 0
     for batch in file.batches(names, batch_rows):
         yield start, batch
         start += batch.num_rows
-    if start != file.rows:
-        raise NotCanonical("ORC file", expected=f"{file.rows} rows", actual=f"{start} rows in stripes")

@@ -1,8 +1,9 @@
 """ORC files as Arrow batches, parsed in another process.
 
 pyarrow's C++ reader crashes on some corrupt files, and others make it allocate without bound. So a worker process
-parses them, with limited address space and a timer, and sends Arrow IPC back. If it dies, the file is reported as
-corrupt, and the next file gets a new worker. Starting one takes about half a second, a small file a millisecond or two.
+parses them, with limited address space and a timer, and sends Arrow IPC back, a few megabytes at a time. If it dies,
+the file is reported as corrupt, and the next file gets a new worker. Starting one takes about half a second, a small
+file a millisecond or two. Files of metadata have a `Budget`, for their rows and for what the worker needs for them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical
 from dvcodec.core.extras import require_extra
+from dvcodec.core.limits import Budget
 from dvcodec.io import Source
 from dvcodec.tables.orc_worker import BATCH, ERROR, MEMORY, receive
 
@@ -32,6 +34,11 @@ MEMORY_BYTES = 3 << 30
 """Address space of a worker, Python and Arrow's libraries (about 0.5 GiB) included."""
 SECONDS = 60.0
 """Longest wait for one answer: a stripe is decoded in less."""
+_BYTES_OF_WORK = 4
+"""Bytes of memory that a unit of work takes at most, as `Budget` says."""
+_LEAST_BYTES = 64 << 20
+"""Memory of a worker for any file, however little work it may be: its buffers."""
+_ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 _CHUNK = 8 << 20
 _KEPT = 2
 
@@ -44,7 +51,7 @@ class OrcFile:
         schema: its columns.
     """
 
-    def __init__(self, worker: _Worker, source: Source) -> None:
+    def __init__(self, worker: _Worker, source: Source, budget: Budget | None = None) -> None:
         import pyarrow as pa  # noqa: PLC0415
 
         self._worker = worker
@@ -52,7 +59,9 @@ class OrcFile:
         if source.size > MEMORY_BYTES:  # the worker holds it
             expected = f"a file of at most {MEMORY_BYTES} bytes"
             raise LimitExceeded("memory to decode ORC", source=source.name, expected=expected, actual=source.size)
-        worker.send({"do": "open"})
+        self._budget = budget
+        self._memory = None if budget is None else min(_LEAST_BYTES + _BYTES_OF_WORK * budget.most, MEMORY_BYTES)
+        worker.send({"do": "open", "memory": self._memory})
         worker.send_file(source)
         answer = self._answer()
         self.rows = int.from_bytes(answer[1:9], "little")
@@ -63,28 +72,44 @@ class OrcFile:
             what = "column name in the ORC file"
             raise NotCanonical(what, source=self._name, expected="UTF-8", actual=err.reason) from None
 
-    def batches(self, columns: Sequence[str], batch_rows: int = 1 << 16) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in order.
+    def batches(
+        self, columns: Sequence[str], batch_rows: int = 1 << 16, *, dictionary: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in order; each batch is decoded when it is asked for.
 
         Args:
             columns: names, in this order; empty = all.
-            batch_rows: at most so many rows in a batch; batches end with stripes, and none is empty.
+            batch_rows: at most so many rows in a batch, fewer if they take more than a few megabytes. None is empty.
+            dictionary: column of strings to yield as a dictionary. Of metadata, each of its values in a batch is
+                charged.
 
         Raises:
             NotCanonical: the file is corrupt.
-            LimitExceeded: decoding it takes more memory or time than a worker has.
+            LimitExceeded: decoding it takes more memory or time than a worker has, or exceeds the budget of metadata.
         """
         import pyarrow as pa  # noqa: PLC0415
 
-        self._worker.send({"do": "read", "columns": list(columns), "rows": batch_rows})
+        self._worker.send({"do": "read", "columns": list(columns), "rows": batch_rows, "dictionary": dictionary})
         self._answer()
+        rows = 0
         while True:
             self._worker.send({"do": "next"})
             answer = self._answer()
             if answer[:1] != BATCH:
-                return
+                break
             with pa.ipc.open_stream(pa.py_buffer(answer[1:])) as stream:
-                yield from (batch.select(list(columns)) if columns else batch for batch in stream)
+                for batch in stream:
+                    rows += batch.num_rows
+                    if rows > self.rows:
+                        break
+                    if self._budget is not None and dictionary is not None:
+                        self._budget.charge(batch.column(dictionary).dictionary.nbytes, "values")
+                    yield batch.select(list(columns)) if columns else batch
+            if rows > self.rows:
+                break
+        if rows != self.rows:
+            stated, found = f"{self.rows} rows", f"{rows} rows in stripes"
+            raise NotCanonical("ORC file", source=self._name, expected=stated, actual=found)
 
     def _answer(self) -> memoryview:
         answer = self._worker.answer()
@@ -94,7 +119,7 @@ class OrcFile:
                 raise LimitExceeded("seconds for an ORC stripe", source=self._name, expected=f"at most {SECONDS:g}")
             raise NotCanonical("ORC file", source=self._name, expected="valid stripes", actual=why)
         if answer[:1] == MEMORY:
-            expected = f"at most {MEMORY_BYTES} bytes"
+            expected = f"at most {MEMORY_BYTES if self._memory is None else self._memory} bytes"
             raise LimitExceeded("memory to decode ORC", source=self._name, expected=expected, actual="more")
         if answer[:1] == ERROR:
             message = bytes(answer[1:]).decode(errors="replace")
@@ -107,6 +132,7 @@ class open_orc:  # noqa: N801  (used as a function)
 
     Args:
         source: the file.
+        budget: of a file of metadata: the memory of the worker is as much as this allows. None: a data file.
 
     Raises:
         MissingExtra: pyarrow is not installed.
@@ -114,14 +140,15 @@ class open_orc:  # noqa: N801  (used as a function)
         LimitExceeded: see `OrcFile.batches`.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, budget: Budget | None = None) -> None:
         require_extra("pyarrow.orc", "tables")
         self._source = source
+        self._budget = budget
 
     def __enter__(self) -> OrcFile:
         self._worker = _taken()
         try:
-            return OrcFile(self._worker, self._source)
+            return OrcFile(self._worker, self._source, self._budget)
         except BaseException as err:
             self.__exit__(type(err))
             raise
@@ -146,7 +173,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"},
+            env=os.environ | _ENVIRONMENT,
         )
 
     @property

@@ -9,10 +9,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 SCHEMA, BATCH, END, ERROR, MEMORY = b"S", b"B", b"D", b"E", b"M"
 """Kinds of answers: row count (u64) and Arrow schema; record batch; nothing more; error as text; too little memory."""
+BATCH_BYTES = 4 << 20
+"""Most bytes of a batch that is sent, unless one row has more."""
+_DECODED_ROWS = 4096
+"""Rows decoded at a time: a stripe of kilobytes may unpack to gigabytes, where each row repeats a large value."""
 
 
 def receive(stream: BinaryIO) -> bytes | None:
@@ -37,22 +42,24 @@ def serve(reading: BinaryIO, writing: BinaryIO) -> None:
     import pyarrow as pa  # noqa: PLC0415  (once `sys.path` is set)
     from pyarrow import orc  # noqa: PLC0415
 
-    file: Any = None
+    data: Any = None
     batches: Any = iter(())
+    _warm_up()
     while (command := receive(reading)) is not None:
         given = json.loads(command)
         try:
             if given["do"] == "open":
                 data = receive(reading)
+                _limit(given["memory"])
                 file = orc.ORCFile(pa.BufferReader(data))
                 send(writing, SCHEMA, file.nrows.to_bytes(8, "little"), file.schema.serialize())
             elif given["do"] == "read":
-                batches = _batches(file, given["columns"], given["rows"])
+                batches = _batches(pa.py_buffer(data), given["columns"], given["rows"], given["dictionary"])
                 send(writing, END)
             else:
                 batch = next(batches, None)
                 if batch is None:
-                    file, batches = None, iter(())
+                    data, batches = None, iter(())
                     send(writing, END)
                 else:
                     sink = pa.BufferOutputStream()
@@ -62,14 +69,95 @@ def serve(reading: BinaryIO, writing: BinaryIO) -> None:
         except (MemoryError, pa.ArrowMemoryError):
             send(writing, MEMORY)
         except Exception as err:  # noqa: BLE001  (whatever pyarrow raises for a corrupt file)
-            send(writing, ERROR, str(err).partition("\n")[0].encode(errors="replace"))
+            if "std::bad_alloc" in str(err):  # of ORC's own reader, which pyarrow calls an unknown error
+                send(writing, MEMORY)
+            else:
+                send(writing, ERROR, str(err).partition("\n")[0].encode(errors="replace"))
 
 
-def _batches(file: Any, columns: list[str], most: int) -> Any:
-    for stripe in range(file.nstripes):
-        rows = file.read_stripe(stripe, columns=columns or None)
-        for start in range(0, rows.num_rows, most):
-            yield rows.slice(start, most)
+def _batches(data: Any, columns: list[str], most: int, dictionary: str | None) -> Iterator[Any]:
+    """Yield batches of at most so many rows, and of at most `BATCH_BYTES` if they have several rows.
+
+    Args:
+        data: the file, a buffer.
+        columns: names; empty = all.
+        most: rows.
+        dictionary: column of strings that is sent as a dictionary.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
+    def joined() -> Iterator[Any]:
+        batch = pa.Table.from_batches(waiting).combine_chunks().to_batches()[0] if len(waiting) > 1 else waiting[0]
+        return _sliced(batch, most)
+
+    waiting: list[Any] = []
+    rows = size = 0
+    for decoded in _decoded(data, columns):
+        batch = decoded
+        if dictionary is not None:
+            at = batch.schema.get_field_index(dictionary)
+            batch = batch.set_column(at, dictionary, batch.column(at).dictionary_encode())
+        if waiting and (rows + batch.num_rows > most or size + batch.nbytes > BATCH_BYTES):
+            yield from joined()
+            waiting, rows, size = [], 0, 0
+        if batch.num_rows:
+            waiting.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+    if waiting:
+        yield from joined()
+
+
+def _decoded(data: Any, columns: list[str]) -> Iterator[Any]:
+    """Yield what is decoded, a few rows at a time: `ORCFile` itself reads whole stripes."""
+    import pyarrow.dataset as ds  # noqa: PLC0415
+
+    scanner = (
+        ds.OrcFileFormat()
+        .make_fragment(data)
+        .scanner(
+            columns=columns or None,
+            batch_size=_DECODED_ROWS,
+            batch_readahead=0,
+            fragment_readahead=0,
+            use_threads=False,
+        )
+    )
+    yield from scanner.to_batches()
+
+
+def _sliced(batch: Any, most: int) -> Iterator[Any]:
+    """Yield a batch in parts that are small enough."""
+    if batch.num_rows > most or (batch.num_rows > 1 and batch.nbytes > BATCH_BYTES):
+        part = most if batch.num_rows > most else batch.num_rows // 2
+        yield from _sliced(batch.slice(0, part), most)
+        yield from _sliced(batch.slice(part), most)
+    else:
+        yield batch
+
+
+def _warm_up() -> None:
+    """Decode a file, which starts Arrow's threads: their stacks are no memory of a file."""
+    import pyarrow as pa  # noqa: PLC0415
+    from pyarrow import orc  # noqa: PLC0415
+
+    sink = pa.BufferOutputStream()
+    orc.write_table(pa.table({"": ["a"]}), sink)
+    list(_batches(sink.getvalue(), [], 1, None))
+
+
+def _limit(memory: int | None) -> None:
+    """Limit the address space to what is in use and so much more, where the system can; None = what `main` set."""
+    try:
+        import resource  # noqa: PLC0415  (not on Windows)
+
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        soft = most
+        if memory is not None:
+            with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  (only Linux has it)
+                soft = int(file.read().split()[0]) * resource.getpagesize() + memory
+        resource.setrlimit(resource.RLIMIT_AS, (min(soft, most) if most >= 0 else soft, most))
+    except (ImportError, OSError, ValueError):
+        pass
 
 
 def main(path: list[str], memory: int) -> None:

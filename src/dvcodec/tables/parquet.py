@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.extras import require_extra
+from dvcodec.core.limits import Budget
 from dvcodec.io import Storage
 from dvcodec.io.parquet import arrow_damage, batch_rows_of, parquet_file, parquet_metadata
 
@@ -45,7 +46,7 @@ def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> 
 @contextmanager
 def open_metadata(
     location: str, storage: Storage, row_work: int, *, batch_rows: int = 1 << 16, dictionary: str | None = None
-) -> Iterator[tuple[pq.ParquetFile, int]]:
+) -> Iterator[tuple[pq.ParquetFile, int, Budget]]:
     """Open a Parquet file of metadata (a checkpoint, position deletes) within its `Budget`.
 
     Args:
@@ -56,7 +57,7 @@ def open_metadata(
         dictionary: column to read as a dictionary, if the file has it.
 
     Yields:
-        The file, and how many rows to read at a time.
+        The file, how many rows to read at a time, and what is left of its budget.
 
     Raises:
         LimitExceeded: its rows or pages exceed its budget.
@@ -65,8 +66,8 @@ def open_metadata(
     """
     require_extra("pyarrow.parquet", "tables")
     opener = partial(parquet_metadata, row_work=row_work, dictionary=dictionary)
-    with _opened(location, storage, opener) as (file, dictionaries), file:
-        yield file, batch_rows_of(dictionaries, batch_rows)
+    with _opened(location, storage, opener) as (file, dictionaries, budget), file:
+        yield file, batch_rows_of(dictionaries, batch_rows), budget
 
 
 @contextmanager

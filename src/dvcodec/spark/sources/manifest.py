@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -19,12 +19,15 @@ import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.io import RandomAccess, Storage, StorageOptions, open_source, storage_of
-from dvcodec.io.parquet_footer import column_chunks, keep_footer
+from dvcodec.core.errors import LimitExceeded, NotCanonical, UsageError
+from dvcodec.core.limits import Budget
+from dvcodec.io import Source, Storage, StorageOptions, open_source, storage_of
+from dvcodec.io.parquet import batch_rows_of, parquet_file, parquet_metadata
+from dvcodec.io.parquet_footer import column_chunks
 from dvcodec.io.paths import join, split
 from dvcodec.io.store import StoreError
 from dvcodec.spark.sources import storage
+from dvcodec.tables.json_fields import check_structure, parse_json
 
 __all__ = [
     "JOURNAL",
@@ -61,6 +64,7 @@ JOURNAL = "commit.json"
 CONTAINERS = b"dvcodec.containers"
 """Key of a Parquet manifest's metadata: the names of the containers, a JSON array."""
 _STORED = ["path", "offset", "cardinality", "data_file"]
+_BATCH_ROWS = 1 << 16
 _NAME = re.compile(r"_manifest-([0-9a-f]{32})\.(parquet|jsonl)")
 _DAMAGED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError, OSError, ValueError)
 
@@ -134,9 +138,9 @@ def journal_of(staging: str, storage_options: StorageOptions = None) -> list[str
 def _containers(path: str, stores: Storage) -> list[str]:
     with _opened(path, stores) as file:
         if not path.endswith(".jsonl"):
-            listed = (pq.ParquetFile(file).schema_arrow.metadata or {}).get(CONTAINERS)
+            listed = (parquet_file(file).schema_arrow.metadata or {}).get(CONTAINERS)
             if listed is not None:
-                return [str(name) for name in json.loads(listed)]
+                return [str(name) for name in parse_json(listed, path, "list of containers")]
         paths = _table(path, file, ["path"])["path"].unique().to_pylist()
     return [split(path)[1] for path in paths]
 
@@ -190,8 +194,7 @@ def stored_in(manifest: str, container: str, stores: Storage) -> pa.Table:
     if manifest.endswith(".jsonl"):
         return _of_container(_all_lines(manifest, stores), container)
     with _opened(manifest, stores) as file:
-        parquet = pq.ParquetFile(file)
-        keep_footer(parquet, lambda offset, size: _range(file, offset, size), file.size())
+        parquet, dictionaries, budget = parquet_metadata(file, Budget.ROW)
         place = parquet.schema_arrow.get_field_index("path")
         groups = []
         for i, columns in enumerate(column_chunks(parquet, manifest, (place,))):  # one per container, as written
@@ -199,7 +202,7 @@ def stored_in(manifest: str, container: str, stores: Storage) -> pa.Table:
             path = found.low if found is not None and found.low == found.high else None
             if path is None or split(path.decode("utf-8", "replace"))[1] == container:
                 groups.append(i)
-        return _of_container(parquet.read_row_groups(groups, columns=_STORED), container)
+        return _of_container(_read(parquet, dictionaries, budget, _STORED, groups), container)
 
 
 _lines: WeakKeyDictionary[Storage, tuple[str, pa.Table]] = WeakKeyDictionary()
@@ -214,34 +217,44 @@ def _all_lines(manifest: str, stores: Storage) -> pa.Table:
     return known[1]
 
 
-def _range(file: pa.PythonFile, offset: int, size: int) -> bytes:
-    file.seek(offset)
-    return bytes(file.read(size))
-
-
 def _of_container(table: pa.Table, container: str) -> pa.Table:
     paths = [path for path in table["path"].unique().to_pylist() if split(path)[1] == container]
     return table.filter(pc.is_in(table["path"], pa.array(paths, pa.string()))).drop_columns(["path"])
 
 
-def _table(path: str, file: pa.PythonFile, columns: list[str]) -> pa.Table:
+def _read(
+    file: pq.ParquetFile, dictionaries: int, budget: Budget, columns: list[str], groups: Sequence[int]
+) -> pa.Table:
+    """Read row groups; a dictionary stores a value once, and each row that has it is charged for it."""
+    batches = []
+    rows = batch_rows_of(dictionaries, _BATCH_ROWS)
+    for batch in file.iter_batches(rows, row_groups=groups, columns=columns):
+        budget.charge(batch.nbytes, "values")
+        batches.append(batch)
+    schema = pa.schema([field for field in file.schema_arrow if field.name in columns])
+    return pa.Table.from_batches(batches, batches[0].schema if batches else schema)
+
+
+def _table(path: str, file: Source, columns: list[str]) -> pa.Table:
     if not path.endswith(".jsonl"):
-        return pq.ParquetFile(file).read(columns=columns)
+        parquet, dictionaries, budget = parquet_metadata(file, Budget.ROW)
+        return _read(parquet, dictionaries, budget, columns, range(parquet.num_row_groups))
     wanted = pa.schema([SCHEMA.field(name) for name in columns])
-    data = file.read()
+    data = bytes(file.read(0, file.size))
     if not data:
         return wanted.empty_table()
+    check_structure(data, path, "manifest")
     options = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
     return pa.json.read_json(pa.py_buffer(data), parse_options=options)
 
 
 @contextmanager
-def _opened(path: str, stores: Storage) -> Iterator[pa.PythonFile]:
+def _opened(path: str, stores: Storage) -> Iterator[Source]:
     """Open a manifest; errors in its bytes name it."""
     with open_source(path, storage_options=stores) as source:
         try:
-            yield pa.PythonFile(RandomAccess(source), mode="r")
-        except StoreError:
+            yield source
+        except (StoreError, LimitExceeded):
             raise
         except _DAMAGED as err:
             raise NotCanonical("manifest", source=path, expected="a manifest of a write", actual=str(err)) from None

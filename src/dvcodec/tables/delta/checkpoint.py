@@ -100,7 +100,7 @@ def _sidecar(folder: Folder, action: JsonFields) -> str:
 
 def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[JsonFields]:
     """Yield the actions of a Parquet file, kind by kind of each row group."""
-    with open_metadata(location, folder.storage, Budget.RECORD) as (file, batch_rows):
+    with open_metadata(location, folder.storage, Budget.RECORD) as (file, batch_rows, _):
         columns = _columns(file.schema_arrow, kinds, location)
         rows, all_ = f"add.{_PARSED_ROWS}", f"add.{_PARSED}"
         if rows in columns and not _has_json(file, location):

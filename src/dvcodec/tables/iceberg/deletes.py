@@ -7,15 +7,16 @@ Specification: Iceberg table spec, "Position Delete Files": ``file_path`` string
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import CardinalityMismatch, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget
 from dvcodec.core.rowset import RowSet
-from dvcodec.iceberg.position_deletes import FILE_PATH, POS, ROW_WORK, check_columns, data_errors, vectors_from_arrow
+from dvcodec.iceberg.position_deletes import FILE_PATH, POS, ROW_WORK, check_columns, data_errors, vectors_within
 from dvcodec.io import Storage
 from dvcodec.tables.iceberg.avro_fields import AvroColumn, open_avro, select
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID
@@ -71,9 +72,9 @@ def read_deletes(location: str, file_format: str, count: int, storage: Storage) 
     if file_format not in _READERS:
         known = ", ".join(_READERS)
         raise Unsupported("format of position deletes", source=location, expected=known, actual=file_format)
-    counted = _Counted(_READERS[file_format](location, storage))
-    with data_errors(location):
-        rows = vectors_from_arrow(counted)
+    with data_errors(location), _READERS[file_format](location, storage) as (batches, budget):
+        counted = _Counted(batches)
+        rows = vectors_within(counted, budget)
     if counted.rows != count:
         raise CardinalityMismatch(
             "record_count", source=location, expected=f"{count} (manifest)", actual=f"{counted.rows} rows"
@@ -94,32 +95,45 @@ class _Counted:
             yield batch
 
 
-def _parquet(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
+_Reader: TypeAlias = "Iterator[tuple[Iterator[pa.RecordBatch], Budget]]"
+"""What a reader of a format yields once: the batches, and what is left of the budget of the file."""
+
+
+@contextmanager
+def _parquet(location: str, storage: Storage) -> _Reader:
     opened = open_metadata(location, storage, ROW_WORK, batch_rows=_BATCH_ROWS, dictionary=FILE_PATH)
-    with opened as (file, batch_rows):
+    with opened as (file, batch_rows, budget):
         check_columns(file.schema_arrow, FILE_PATH, POS)
-        for _, batch in physical_batches(file, [FILE_PATH, POS], batch_rows=batch_rows):
-            yield batch
+        yield (batch for _, batch in physical_batches(file, [FILE_PATH, POS], batch_rows=batch_rows)), budget
 
 
-def _orc(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
+@contextmanager
+def _orc(location: str, storage: Storage) -> _Reader:
     with storage.open(location) as source:
         # Like Avro's, and unlike Parquet's, the file is in memory as a whole.
         DEFAULT_LIMITS.check("max_manifest_bytes", source.size, Cursor(b"", source=source.name), 0)
-        with open_orc(source) as file:
+        budget = Budget(source.size, source.name)
+        with open_orc(source, budget) as file:
+            budget.charge(ROW_WORK * file.rows, "rows")
             check_columns(file.schema, FILE_PATH, POS)
-            yield from file.batches([FILE_PATH, POS])
+            yield file.batches([FILE_PATH, POS], dictionary=FILE_PATH), budget
 
 
-def _avro(location: str, storage: Storage) -> Iterator[pa.RecordBatch]:
+@contextmanager
+def _avro(location: str, storage: Storage) -> _Reader:
     import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
     with open_avro(location, storage) as (file, cursor):
         names = [found.name for found in select(file.schema, _AVRO, "position deletes", cursor).values()]
-        records = file.records(Budget.ROW)
-        while chunk := list(islice(records, _BATCH_ROWS)):
-            columns = [pa.array([record[name] for record in chunk]) for name in names]
-            yield pa.RecordBatch.from_arrays(columns, [FILE_PATH, POS])
+        budget = Budget(cursor.end, cursor.source)
+        records = file.records(Budget.ROW, budget=budget)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            while chunk := list(islice(records, _BATCH_ROWS)):
+                columns = [pa.array([record[name] for record in chunk]) for name in names]
+                yield pa.RecordBatch.from_arrays(columns, [FILE_PATH, POS])
+
+        yield batches(), budget
 
 
 _READERS: Mapping[str, Callable[[str, Storage], Any]] = {"parquet": _parquet, "avro": _avro, "orc": _orc}

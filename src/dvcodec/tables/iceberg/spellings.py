@@ -46,7 +46,9 @@ class Spellings:
 
 
 def _bare(path: str) -> str:
-    return re.sub(r"^/{2,}", "/", _SCHEME.sub("", path, count=1))
+    head = _SCHEME.match(path)  # a search would begin at every character of a long name
+    rest = path[head.end() :] if head else path
+    return "/" + rest.lstrip("/") if rest.startswith("//") else rest
 
 
 def _is_bare(path: str) -> bool:
