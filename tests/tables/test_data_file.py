@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +12,7 @@ from pyarrow import orc
 
 from dvcodec import NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.data_file import _orc_batches, open_data_file
+from dvcodec.tables.data_file import open_data_file
 
 ROWS = pa.table({"a": range(1000), "b": [f"row {i}" for i in range(1000)]})
 
@@ -37,15 +35,6 @@ def test_batches_have_the_position_of_their_first_row(tmp_path: Path, extension:
                 assert batch.column(name).to_pylist() == ROWS[name][at : at + batch.num_rows].to_pylist()
             at += batch.num_rows
     assert at == 1000
-
-
-def test_an_orc_file_whose_stripes_have_fewer_rows_than_it_says() -> None:
-    batch = pa.RecordBatch.from_pydict({"a": [1, 2]})
-    file: Any = SimpleNamespace(rows=5, batches=lambda *_: iter([batch, batch]))
-    batches = _orc_batches(file, ["a"], 10)
-    assert [start for start, _ in (next(batches), next(batches))] == [0, 2]
-    with pytest.raises(NotCanonical, match="ORC file: expected 5 rows, found 4 rows in stripes"):
-        next(batches)
 
 
 EARLY = -1 if int(pa.__version__.partition(".")[0]) >= 23 else 1

@@ -52,6 +52,15 @@ def test_stripes_and_batches(tmp_path: Path) -> None:
     assert read(tmp_path / "d.orc", "pos") == table
 
 
+@pytest.mark.parametrize("stated", [3, 5])
+def test_a_footer_that_states_another_number_of_rows(path: Path, stated: int) -> None:
+    with open_source(path) as source, open_orc(source) as file:
+        file.rows = stated
+        with pytest.raises(NotCanonical, match=rf"ORC file: expected {stated} rows, found 4 rows in stripes"):
+            list(file.batches(["pos"]))
+    assert read(path, "pos") == TABLE.select(["pos"])
+
+
 def test_a_file_that_is_left_early(path: Path) -> None:
     with open_source(path) as source, open_orc(source) as file:
         next(file.batches(["pos"]))

@@ -48,7 +48,11 @@ class PuffinReader:
         return self.footer.blobs
 
     def read_stored(self, blob: BlobMetadata, limit: str = "max_blob_bytes") -> Cursor:
-        """Return the blob's stored bytes, at most as many as one of `Limits` allows.
+        """Return the blob's stored bytes.
+
+        Args:
+            blob: of this file's footer.
+            limit: the field of `Limits` that its length must be within.
 
         Raises:
             LimitExceeded: the blob is larger.
