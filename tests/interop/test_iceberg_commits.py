@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dvcodec.core.errors import CommitConflict
-from dvcodec.tables import audit, enable, open_table, upgrade_deletes
+from dvcodec.tables import audit, enable, live_batches, open_table, upgrade_deletes
 from dvcodec.tables.iceberg.catalogs import from_catalog
 from dvcodec.tables.iceberg.commit import committer
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
@@ -177,6 +177,12 @@ def test_an_upgraded_table(engines: Engines) -> None:
     assert {number: now[number][0] for number in now} == {number: ids[number][0] for number in now}
 
 
+def live_ids(root: str) -> list[int]:
+    return sorted(
+        number for batch in live_batches(open_table(root), columns=["id"]) for number in batch["id"].to_pylist()
+    )
+
+
 def test_equality_deletes_become_vectors(engines: Engines) -> None:
     """Of a table of version 2, which is upgraded here: Spark reads the same rows before and after, and goes on."""
     root = engines.ask("iceberg-create", name="equal", files=2, stop=STOP, version=2)
@@ -192,11 +198,12 @@ def test_equality_deletes_become_vectors(engines: Engines) -> None:
     before = engines.read("iceberg", name="equal")
     assert 5 not in before
     assert STOP + 2 in before
+    assert live_ids(root) == before
     assert enable(open_table(root)).changes
     assert engines.read("iceberg", name="equal") == before
     done = upgrade_deletes(open_table(root))
     assert done.equality_deletes == 2
-    assert engines.read("iceberg", name="equal") == pyiceberg_ids(root) == before
+    assert engines.read("iceberg", name="equal") == pyiceberg_ids(root) == live_ids(root) == before
     statement = "SELECT content, count(*) FROM {table}.delete_files GROUP BY content"
     ((content, _),) = engines.ask("iceberg-sql", name="equal", statement=statement)
     assert content == 1

@@ -1,4 +1,4 @@
-"""The deleted rows of a snapshot's data files: all vectors and position deletes of a file taken together."""
+"""The deleted rows of a snapshot's data files: all vectors, position deletes and equality deletes taken together."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ class Deletes:
         """Return the deleted rows of a data file.
 
         Raises:
-            DecodeError: a vector is corrupt, or there are two of different rows, or positions beyond the file.
+            DecodeError: a vector is corrupt, or there are two of different rows, or positions beyond the file; or
+                equality deletes are corrupt or not supported.
+            OSError: a file cannot be read.
         """
         vectors = self._named.get(file.path, ())
         parts = [*self._wide.get(file.path, ()), *(part for vector in vectors for part in self._read(vector))]
         rules.refuse(rules.of_data_file(file, vectors, parts), "equal-vectors")
-        return RowSet().union(*(part.found.rows for part in parts))
+        return RowSet().union(*(part.found.rows for part in parts), self._snapshot.deleted_by_value(file))
 
     def _read(self, vector: DeletionVector) -> list[Part]:
         found = self._snapshot.read(vector)

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.rowset import RowSet
 from dvcodec.tables.folder import Folder, StoredFile
 from dvcodec.tables.model import (
     DataFile,
@@ -205,6 +206,19 @@ class Snapshot(ABC):
             DecodeError: the metadata is corrupt.
         """
         return None
+
+    def deleted_by_value(self, data_file: DataFile) -> RowSet:  # noqa: ARG002  (Iceberg's alone)
+        """Return the rows of a data file that equality deletes delete: 0-based physical positions.
+
+        Args:
+            data_file: a data file of this snapshot.
+
+        Raises:
+            Unsupported: their columns are compared by rules that are not known here.
+            DecodeError: a file is corrupt.
+            OSError: a file cannot be read.
+        """
+        return RowSet()
 
     def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:  # noqa: ARG002  (Iceberg's alone)
         """Return the data files that position deletes of a whole partition name and that the snapshot does not have.

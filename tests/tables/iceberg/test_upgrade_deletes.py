@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,40 +20,10 @@ from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import committer
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade
 from samples.delta_log import restored_table
+from samples.iceberg_equality import by_id, craft_equality
 from samples.iceberg_table import FIELDS, STEP, Commit, IcebergFiles, build_iceberg, field_ids
 
 NAMES = "abc"
-
-
-def craft_equality(
-    folder: Path, keys: Mapping[int, pa.Table], *, ids: tuple[int, ...] = (1,), **options: Any
-) -> IcebergFiles:
-    """A table of three data files; the commit of each number has equality deletes of some keys, and a new data file.
-
-    Position deletes for ``b`` alone, and of a partition, come first.
-    """
-
-    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
-        file = entry["data_file"]
-        if file.get("content") == 2:
-            number = int(file["file_path"].rpartition("-")[2].partition(".")[0])
-            path = folder / "data" / f"equality-{number}.parquet"
-            pq.write_table(keys[number], path)
-            file |= {"record_count": keys[number].num_rows, "file_size_in_bytes": path.stat().st_size}
-            file |= {"equality_ids": list(ids)}
-        return entry
-
-    commits = [
-        Commit(data={"a": 20, "b": 20}, vectors={"a": RowSet([1, 2])}),
-        Commit(deletes=[{"b": RowSet([3])}]),
-        Commit(data={"c": 5}, deletes=[{"b": RowSet([5])}, {"a": RowSet([9]), "b": RowSet([4])}], scope=None),
-    ]
-    commits += [Commit(data={f"d{number}": 10}, equality=True) for number in keys]
-    return build_iceberg(folder, *commits, tweak_entry=tweak, **options)
-
-
-def by_id(*ids: int | None) -> pa.Table:
-    return pa.table([pa.array(ids, pa.int64())], schema=field_ids(pa.schema([pa.field("id", pa.int64())]), (1,)))
 
 
 def live_ids(crafted: IcebergFiles) -> list[int]:
@@ -71,11 +41,12 @@ def test_all_kinds_of_deletes_become_vectors(tmp_path: Path) -> None:
     """Deletes do not apply to data files of their own commit or later ones."""
     keys = {4: by_id(0, STEP + 7, 2 * STEP, 3 * STEP + 1), 5: by_id(STEP + 8, 3 * STEP + 2, 4 * STEP)}
     crafted = craft_equality(tmp_path / "t", keys)
+    before = live_ids(crafted)
     done = upgrade_deletes(open_table(crafted.folder))
     gone = {0, 1, 2, STEP + 3, STEP + 4, STEP + 5, STEP + 7, STEP + 8, 2 * STEP, 3 * STEP + 2}
     rows = zip(range(5), (20, 20, 5, 10, 10), strict=True)
     expected = [file * STEP + row for file, count in rows for row in range(count) if file * STEP + row not in gone]
-    assert live_ids(crafted) == expected == pyiceberg_ids(crafted)
+    assert live_ids(crafted) == before == expected == pyiceberg_ids(crafted)
     assert (done.position_deletes, done.equality_deletes, done.removed) == (3, 2, 0)
     snapshot = open_iceberg(crafted.folder).snapshot()
     assert {vector.format for vector in snapshot.vectors} == {"iceberg"}

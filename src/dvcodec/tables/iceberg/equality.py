@@ -7,20 +7,22 @@ of an unpartitioned spec apply to all data files, the others to those of their p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import Unsupported
+from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.rowset import RowSet
+from dvcodec.io import Storage
 from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
+from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.partitions import Partition
+from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields
-from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.model import DataFile
 
 if TYPE_CHECKING:
@@ -38,29 +40,30 @@ _Group: TypeAlias = "tuple[Partition | None, tuple[int, ...]]"
 class EqualityMatcher:
     """Finds the rows that the equality deletes of a snapshot delete.
 
-    Their keys are kept in memory, once for each partition and set of columns.
+    Their keys are kept in memory, once for each partition and set of columns. Safe to use from several threads.
 
     Args:
-        snapshot: whose data files they apply to.
-        deletes: all of them.
+        plan: of the snapshot.
+        metadata: of its table.
+        storage: opens the files.
     """
 
-    def __init__(self, snapshot: IcebergSnapshot, deletes: Iterable[EqualityDeletes]) -> None:
-        self._snapshot = snapshot
+    def __init__(self, plan: Plan, metadata: TableMetadata, storage: Storage) -> None:
+        self._metadata = metadata
+        self._storage = storage
         self._groups: dict[_Group, list[EqualityDeletes]] = {}
         self._keys: dict[_Group, _Keys] = {}
-        for one in deletes:
-            fields = snapshot.metadata.specs[one.partition.spec_id]
-            partitioned = any(field.transform != "void" for field in fields)
-            key = one.partition if partitioned else None
-            self._groups.setdefault((key, one.equality_ids), []).append(one)
+        for partition, deletes in plan.equality.items():
+            for one in deletes:
+                self._groups.setdefault((partition, one.equality_ids), []).append(one)
 
     def find(self, data: DataFile) -> RowSet:
         """Return the rows of a data file that they delete: 0-based physical positions.
 
         Raises:
-            NotCanonical: a column that no schema of the table has.
-            Unsupported: columns inside of others, or of floating-point numbers; or files that are not Parquet.
+            NotCanonical: there are no columns to compare.
+            Unsupported: columns that no schema has at its top level, or of nested types or floating-point numbers; or
+                files that are not Parquet, ORC or Avro.
             DecodeError, OSError: a file is corrupt or cannot be read.
         """
         found = RowSet()
@@ -83,7 +86,7 @@ class EqualityMatcher:
         return RowSet.from_positions(np.concatenate(parts)) if parts else RowSet()
 
     def _read(self, file: DataFile | EqualityDeletes, fields: Sequence[Column]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        metadata = self._snapshot.metadata
+        metadata = self._metadata
         entry = file if isinstance(file, EqualityDeletes) else ManifestEntry.of(file)
         rows = file.rows if isinstance(file, EqualityDeletes) else file.physical_rows
         recorded = entry.partition
@@ -95,7 +98,7 @@ class EqualityMatcher:
         names = None if metadata.name_mapping is None else read_name_mapping(metadata.name_mapping, metadata.source)
         for found in read_rows(
             file.location,
-            self._snapshot.table.folder.storage,
+            self._storage,
             fields,
             file_format=entry.file_format,
             partition=partition,
@@ -109,9 +112,11 @@ class EqualityMatcher:
         """Return the columns of field ids, by the newest schema that has each."""
         import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
-        metadata = self._snapshot.metadata
+        metadata = self._metadata
         current = metadata.schemas[metadata.current_schema_id]
         others = [schema for _, schema in sorted(metadata.schemas.items(), reverse=True)]
+        if not ids:
+            raise NotCanonical("equality_ids", source=metadata.source, expected="at least one column", actual="none")
         found = []
         for number in ids:
             for schema in (current, *others):

@@ -32,8 +32,8 @@ class Plan:
         vectors: deletion vectors and position delete files, in the order of the manifests.
         data: data files by path.
         with_vector: data files that have a deletion vector: position deletes do not apply to them.
-        equality: the newest equality deletes by partition; those of unpartitioned specs, which apply to all data
-            files, are under None.
+        equality: equality deletes by partition; those of unpartitioned specs, which apply to all data files, are
+            under None.
         respelled: for position deletes of one data file that they name with another scheme, by path: that name.
         spellings: spellings of the data files.
     """
@@ -42,7 +42,7 @@ class Plan:
     vectors: tuple[DeletionVector, ...]
     data: Mapping[str, DataFile]
     with_vector: frozenset[str]
-    equality: Mapping[Partition | None, EqualityDeletes]
+    equality: Mapping[Partition | None, tuple[EqualityDeletes, ...]]
     respelled: Mapping[str, str]
     spellings: Spellings
 
@@ -55,7 +55,7 @@ class Plan:
         """
         data: dict[str, DataFile] = {}
         vectors: list[DeletionVector] = []
-        equality: dict[Partition | None, EqualityDeletes] = {}
+        equality: dict[Partition | None, list[EqualityDeletes]] = {}
         for file in files:
             if isinstance(file, DataFile):
                 if file.path in data:
@@ -67,10 +67,7 @@ class Plan:
                 vectors.append(file)
             else:
                 partitioned = any(field.transform != "void" for field in specs[file.partition.spec_id])
-                key = file.partition if partitioned else None
-                newest = equality.get(key)
-                if newest is None or newest.sequence_number < file.sequence_number:
-                    equality[key] = file
+                equality.setdefault(file.partition if partitioned else None, []).append(file)
         with_vector = {one.data_file for one in vectors if one.format == "iceberg" and one.data_file is not None}
         spellings = Spellings(data)
         respelled: dict[str, str] = {}
@@ -86,7 +83,7 @@ class Plan:
             tuple(vectors),
             data,
             frozenset(with_vector),
-            equality,
+            {key: tuple(some) for key, some in equality.items()},
             respelled,
             spellings,
         )
@@ -95,16 +92,17 @@ class Plan:
         """Return the data file that position deletes name by a path; None if the snapshot does not have it."""
         return path if path in self.data else self.spellings.find(path)
 
-    def equality_deletes(self, data: DataFile) -> EqualityDeletes | None:
-        """Return equality deletes that apply to a data file, or None.
+    def equality_deletes(self, data: DataFile) -> tuple[EqualityDeletes, ...]:
+        """Return the equality deletes that apply to a data file.
 
         Value bounds, by which engines skip more of them, are ignored.
         """
-        for key in (None, ManifestEntry.of(data).partition):
-            found = self.equality.get(key)
-            if found is not None and _number(data) < found.sequence_number:
-                return found
-        return None
+        return tuple(
+            one
+            for key in (None, ManifestEntry.of(data).partition)
+            for one in self.equality.get(key, ())
+            if _number(data) < one.sequence_number
+        )
 
     def mismatched_partitions(self) -> Iterator[tuple[DeletionVector, DataFile]]:
         """Yield deletes of one data file that record another partition or spec than the file's, with the file."""

@@ -16,6 +16,7 @@ from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.container import check_vectors
 from dvcodec.tables.iceberg.contradictions import contradictions
 from dvcodec.tables.iceberg.deletes import PositionDeletes, read_deletes
+from dvcodec.tables.iceberg.equality import EqualityMatcher
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.partitions import Partition
@@ -120,21 +121,12 @@ class IcebergSnapshot(Snapshot):
 
         Raises:
             UsageError: no such column or data file.
-            Unsupported: equality deletes, which are not supported, apply to the file; or a format other than Parquet,
-                ORC and Avro, or an encrypted file.
+            Unsupported: a format other than Parquet, ORC and Avro, or an encrypted file.
         """
         entry = self._record(data_file, ManifestEntry)
         schema = self._fields()
         fields = read_fields(schema, columns, self.table.location)
         refuse_encrypted(entry, data_file.path)
-        deletes = self.plan.equality_deletes(data_file)
-        if deletes is not None:
-            raise Unsupported(
-                "equality deletes",
-                source=data_file.path,
-                expected="data files without",
-                actual=f"{deletes.path} applies to this one",
-            )
         if entry.file_format not in ROW_FORMATS:
             expected, actual = " or ".join(ROW_FORMATS), entry.file_format
             raise Unsupported("file format", source=data_file.path, expected=expected, actual=actual)
@@ -192,7 +184,16 @@ class IcebergSnapshot(Snapshot):
     def other_deletes(self, data_file: DataFile) -> str | None:
         """Name the newest equality deletes that apply to a data file; None without any."""
         deletes = self.plan.equality_deletes(data_file)
-        return None if deletes is None else f"equality deletes ({deletes.path})"
+        newest = max(deletes, key=lambda one: one.sequence_number, default=None)
+        return None if newest is None else f"equality deletes ({newest.path})"
+
+    def deleted_by_value(self, data_file: DataFile) -> RowSet:
+        """Return the rows that equality deletes delete; see `EqualityMatcher.find`."""
+        return self._equality.find(data_file)
+
+    @cached_property
+    def _equality(self) -> EqualityMatcher:
+        return EqualityMatcher(self.plan, self.metadata, self.table.folder.storage)
 
     def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:  # noqa: D102
         if vector.data_file is not None or vector.format != POSITION_DELETES:

@@ -110,8 +110,8 @@ class IcebergTable(WritableTable):
         For a table without a current snapshot, this has the table's schema and no data files; its id is -1, as in the
         metadata.
 
-        Its vectors are deletion vectors and position delete files. Equality deletes are not among them: reading rows of
-        a data file to which they apply is an error.
+        Its vectors are deletion vectors and position delete files. Equality deletes are not among them: see
+        `Snapshot.deleted_by_value`.
 
         Raises:
             UsageError: there is no such snapshot.

@@ -16,8 +16,7 @@ from dvcodec.tables import rules
 from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.deleting.retries import Backoff
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
-from dvcodec.tables.iceberg.equality import EqualityMatcher
-from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
+from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement
 from dvcodec.tables.iceberg.table import IcebergTable
@@ -97,14 +96,12 @@ def upgrade(committer: IcebergCommitter, *, dry_run: bool = False, progress: Pro
 def _upgrade(
     committer: IcebergCommitter, base: IcebergSnapshot, dry_run: bool, progress: Progress | None
 ) -> UpgradedDeletes:
-    record = base.metadata.snapshots.get(base.info.id)
-    listed = () if record is None else base.iceberg_table.entries(record)
-    equality = [one for one in listed if isinstance(one, EqualityDeletes)]
+    equality = [one for deletes in base.plan.equality.values() for one in deletes]
     positional = [vector for vector in base.vectors if vector.format == POSITION_DELETES]
     old = {vector.path for vector in positional} | {one.path for one in equality}
     if not old:
         return UpgradedDeletes(base.info.id)
-    deletes = list(_deletes(base, EqualityMatcher(base, equality), progress))
+    deletes = list(_deletes(base, progress))
     partial = [delete for delete in deletes if not delete.whole]
     planned = UpgradedDeletes(
         base.info.id, False, len(positional), len(equality), len(partial), len(deletes) - len(partial)
@@ -134,7 +131,7 @@ def _upgrade(
     return replace(planned, snapshot=snapshot, committed=True)
 
 
-def _deletes(base: IcebergSnapshot, equality: EqualityMatcher, progress: Progress | None) -> Iterator[FileDelete]:
+def _deletes(base: IcebergSnapshot, progress: Progress | None) -> Iterator[FileDelete]:
     """Yield what each data file needs that has other deletes than a vector.
 
     Raises:
@@ -150,7 +147,7 @@ def _deletes(base: IcebergSnapshot, equality: EqualityMatcher, progress: Progres
                 replaced.add(found.data_file)
     for done, file in enumerate(base.data_files, 1):
         before = RowSet().union(*stored.get(file.path, ()))
-        rows = before | equality.find(file)
+        rows = before | base.deleted_by_value(file)
         if file.path in replaced or rows.cardinality > before.cardinality:
             yield FileDelete(file, (), before, rows, whole=rows.cardinality == file.physical_rows)
         if progress is not None:
