@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
@@ -23,7 +24,46 @@ def names_in(*folders: str) -> set[str]:
 
 def test_every_test_that_is_named_is_there() -> None:
     assert len(NAMED) > 20
-    assert sorted(NAMED - names_in("security", "limits", "lake", "core", "zap", "cli", "tables/lance", ".")) == []
+    assert (
+        sorted(
+            NAMED
+            - names_in(
+                "security", "limits", "lake", "core", "zap", "cli", "tables", "tables/lance", "tables/deleting", "."
+            )
+        )
+        == []
+    )
+
+
+_TABLE = TEXT.partition("### Native code")[2].partition("###")[0]
+NATIVE = re.findall(r"^\| (.*) \| .* \| (.*) \|$", _TABLE, re.MULTILINE)
+"""Library and guard, below a line for the names of the columns and one of dashes."""
+COMPILED = {"cramjam", "duckdb", "fastavro", "isal", "pyarrow", "pyroaring", "zlib", "json"}
+OF_THE_CALLER = {"boto3", "deltalake", "numpy", "obstore", "pandas", "pyspark"}
+"""They see no bytes of files in a format: requests and answers, values that the caller passes."""
+PURE = {"dvcodec", "fsspec", "pyiceberg", "rich", "typer", "typing_extensions"}
+
+
+def test_native_code_that_sees_files_is_listed_with_its_guard() -> None:
+    rows = NATIVE[2:]
+    assert len(rows) > 12
+    assert [library for library, guard in rows if "`test_" not in guard] == []
+    packages = {*COMPILED, "pylance"}
+    assert [name for name in packages if not any(name in library.lower() for library, _ in rows)] == []
+
+
+def test_packages_are_known_as_native_or_not() -> None:
+    found = set()
+    for path in (TESTS.parent / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {name.name for name in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add(node.module or "")
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "require_extra":
+                found |= {str(one.value) for one in node.args[:1] if isinstance(one, ast.Constant)}
+    packages = {name.partition(".")[0] for name in found} - sys.stdlib_module_names
+    assert packages - PURE - OF_THE_CALLER == (COMPILED - {"zlib", "json"}) | {"lance"}
 
 
 def test_every_claim_under_a_defence_names_its_test_or_says_what_it_is_not() -> None:

@@ -179,7 +179,7 @@ def test_rows(text: str, rows: list[int]) -> None:
         ("many = 1", "columns many"),
     ],
 )
-def test_refused(text: str, message: str) -> None:
+def test_conditions_that_are_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=f"(?i){message}") as caught:
         matched(text)
     assert "\n" not in str(caught.value)

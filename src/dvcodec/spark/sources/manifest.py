@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from itertools import chain
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from dvcodec.core.errors import LimitExceeded, NotCanonical, UsageError
+from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.limits import Budget
 from dvcodec.io import Source, Storage, StorageOptions, open_source, storage_of
 from dvcodec.io.parquet import batch_rows_of, parquet_file, parquet_metadata
@@ -65,6 +66,7 @@ CONTAINERS = b"dvcodec.containers"
 """Key of a Parquet manifest's metadata: the names of the containers, a JSON array."""
 _STORED = ["path", "offset", "cardinality", "data_file"]
 _BATCH_ROWS = 1 << 16
+_LINE_BRACKETS = 1000
 _NAME = re.compile(r"_manifest-([0-9a-f]{32})\.(parquet|jsonl)")
 _DAMAGED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowNotImplementedError, OSError, ValueError)
 
@@ -244,8 +246,27 @@ def _table(path: str, file: Source, columns: list[str]) -> pa.Table:
     if not data:
         return wanted.empty_table()
     check_structure(data, path, "manifest")
+    _check_lines(data, path)
     options = pa.json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
     return pa.json.read_json(pa.py_buffer(data), parse_options=options)
+
+
+def _check_lines(data: bytes, path: str) -> None:
+    """Refuse lines that are not objects, or may be deep: pyarrow's parser of JSON recurses until the process ends.
+
+    No object goes on in the next line: after ``}``, ``{`` is an error.
+    """
+    text = np.frombuffer(data, np.uint8)
+    breaks = np.flatnonzero(text == ord("\n"))
+    starts, stops = np.append(0, breaks + 1), np.append(breaks, len(text))
+    starts, stops = starts[starts < stops], stops[starts < stops]
+    brackets = np.add.reduceat((text == ord("[")) | (text == ord("{")), starts, dtype=np.int64)
+    bad = np.flatnonzero((text[starts] != ord("{")) | (text[stops - 1] != ord("}")) | (brackets > _LINE_BRACKETS))
+    if len(bad):
+        expected = f"a JSON object with at most {_LINE_BRACKETS} brackets in each line"
+        raise NotCanonical(
+            "manifest", source=path, offset=int(starts[bad[0]]), expected=expected, actual="something else"
+        )
 
 
 @contextmanager
@@ -254,7 +275,7 @@ def _opened(path: str, stores: Storage) -> Iterator[Source]:
     with open_source(path, storage_options=stores) as source:
         try:
             yield source
-        except (StoreError, LimitExceeded):
+        except (StoreError, DecodeError):
             raise
         except _DAMAGED as err:
             raise NotCanonical("manifest", source=path, expected="a manifest of a write", actual=str(err)) from None

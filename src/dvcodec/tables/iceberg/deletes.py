@@ -30,6 +30,9 @@ __all__ = ["PositionDeletes", "read_deletes"]
 
 POS_ID = 2147483545
 _BATCH_ROWS = 1 << 20
+_BATCH_RECORDS = 1 << 16
+_RECORD_WORK = 64
+"""Work of a row of Avro, which is a dictionary of Python first, as `Budget` counts it."""
 _AVRO = (
     AvroColumn(FILE_PATH, FILE_PATH_ID, ("string",), required=True),
     AvroColumn(POS, POS_ID, ("long", "int"), required=True),
@@ -126,10 +129,10 @@ def _avro(location: str, storage: Storage) -> _Reader:
     with open_avro(location, storage) as (file, cursor):
         names = [found.name for found in select(file.schema, _AVRO, "position deletes", cursor).values()]
         budget = Budget(cursor.end, cursor.source)
-        records = file.records(Budget.ROW, budget=budget)
+        records = file.records(_RECORD_WORK, budget=budget)
 
         def batches() -> Iterator[pa.RecordBatch]:
-            while chunk := list(islice(records, _BATCH_ROWS)):
+            while chunk := list(islice(records, _BATCH_RECORDS)):
                 columns = [pa.array([record[name] for record in chunk]) for name in names]
                 yield pa.RecordBatch.from_arrays(columns, [FILE_PATH, POS])
 
