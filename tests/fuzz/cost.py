@@ -45,7 +45,8 @@ BOMBS = tuple(
     f"bomb-{what}"
     for what in (
         "iceberg manifest", "paimon index manifest", "delta checkpoint", "pages of position deletes",
-        "rows of position deletes", "lance deletions", "gzip metadata",
+        "rows of position deletes", "rows of position deletes in ORC", "paths of position deletes in ORC",
+        "rows of position deletes in Avro", "manifest of a Spark write", "lance deletions", "gzip metadata",
     )
 )  # fmt: skip
 NOT_SEARCHED = ("avro-schema", "paimon-row", "z85")
