@@ -17,7 +17,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from fuzz import registry
 from fuzz.run import Figures, fuzz, record
 
-ORDER = ("frames", "bitmaps", "deltas", "containers", "lance", "datasets", "zap", "segments", "tables", "whole")
+ORDER = (
+    "frames",
+    "bitmaps",
+    "deltas",
+    "containers",
+    "lance",
+    "datasets",
+    "zap",
+    "segments",
+    "tables",
+    "whole",
+    "spark",
+)
 """Modules of targets, the most important first."""
 RUNS = 1_000_000
 SECONDS = 3600

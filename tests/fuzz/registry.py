@@ -27,6 +27,7 @@ DECODERS = {
         "iceberg-metadata", "iceberg-manifest-list", "iceberg-manifest", "position-deletes", "avro-rows", "delta-log",
         "paimon-snapshot", "paimon-schema", "paimon-manifest", "paimon-row", "scorch-root",
     ),
+    "spark": ("spark-manifest", "spark-positions"),
     "whole": ("parquet-footer", "table-iceberg", "table-delta", "table-paimon", "table-lance", "table-scorch"),
 }  # fmt: skip
 """Module -> its targets."""

@@ -27,6 +27,7 @@ PEER_OF = {
     "pyiceberg": "pyiceberg.table.puffin",
     "pylance": "lance.fragment",
     "deltalake": "deltalake",
+    "spark": "pyspark",
 }
 
 
@@ -76,6 +77,7 @@ def test_what_fuzzing_found(name: str, path: Path) -> None:
 
 
 def test_every_module_lists_its_targets() -> None:
+    pytest.importorskip("pyspark")
     for package, modules in (("targets", registry.DECODERS), ("peers", registry.PEERS)):
         for module, names in modules.items():
             found = importlib.import_module(f"fuzz.{package}.{module}").TARGETS

@@ -158,6 +158,29 @@ def test_no_lines_of_json_end_the_process(data: bytes, tmp_path: Path) -> None:
         read_manifest(str(path))
 
 
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (pa.array([b"a\xff"]).view(pa.string()), "Invalid UTF8"),
+        (pa.DictionaryArray.from_arrays(pa.array([7]), ["a"], safe=False), "out of bounds"),
+        (None, "magic bytes"),
+    ],
+)
+def test_a_task_of_spark_names_the_corrupt_file(files: Any, message: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    from dvcodec.spark.sources.position_deletes import PositionDeleteReader
+
+    path = tmp_path / "positions.parquet"
+    if files is None:
+        path.write_bytes(a_file()[:-1])
+    else:
+        pq.write_table(pa.table({"file_path": files, "pos": [1]}), path)
+    reader = PositionDeleteReader([str(path)], "file_path", "pos", 1 << 20)
+    (partition,) = reader.partitions()
+    with pytest.raises(NotCanonical, match=f"{path}: Parquet file: .*{message}"):
+        list(reader.read(partition))
+
+
 def test_pyarrow_does_end_it_by_json(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(DEEP)

@@ -149,3 +149,5 @@ def arrow_damage(what: str, expected: str) -> Iterator[None]:
             raise
         kind = Unsupported if isinstance(err, pa.ArrowNotImplementedError) else NotCanonical
         raise kind(what, expected=expected, actual=str(err).partition("\n")[0]) from None
+    except KeyError as err:  # the Arrow schema that a footer may embed has another column than its own
+        raise NotCanonical(what, expected=expected, actual=f"no column {err}") from None

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
 from dvcodec.io import Storage
-from dvcodec.io.parquet import most_items, parquet_file
+from dvcodec.io.parquet import arrow_damage, most_items, parquet_file
 from dvcodec.io.parquet_footer import column_chunks, keep_footer
 from dvcodec.io.target import local_path
 from dvcodec.spark.accumulate import RowAccumulator
@@ -168,13 +168,28 @@ class PositionDeleteReader(DataSourceReader):
                 if not groups:
                     continue
                 for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False):
+                    batch[self.file_column].validate(full=True)  # pyarrow checks neither UTF-8 nor the indices
                     yield from accumulator.add(batch[self.file_column], batch[self.position_column])
         yield from accumulator.flush()
 
 
 @contextmanager
 def _open_parquet(piece: Piece, file_column: str, stores: Storage) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; data files are read as a dictionary, as they are nearly always encoded."""
+    """Open a Parquet file; data files are read as a dictionary, as they are nearly always encoded.
+
+    Raises:
+        DecodeError: the file is corrupt, or the part that the block reads.
+    """
+    try:
+        with arrow_damage("Parquet file", "a valid footer and pages"), _opened(piece, file_column, stores) as file:
+            yield file
+    except DecodeError as err:
+        err.source = err.source or piece.path
+        raise
+
+
+@contextmanager
+def _opened(piece: Piece, file_column: str, stores: Storage) -> Iterator[pq.ParquetFile]:
     local = local_path(piece.path)
     if local is not None:
         options = {"thrift_container_size_limit": most_items(piece.size)}
