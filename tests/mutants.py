@@ -44,7 +44,7 @@ ROOMS = {
     "cli": ("cli", "tests/cli"),
     "arrow": ("arrow.py", "tests/test_arrow.py"),
 }
-"""Room -> its folder or module in ``src/dvcodec``, and arguments for pytest. Spark has none: its tests want an engine."""
+"""Room -> its folder or module in ``src/dvcodec``, arguments for pytest. Spark has none: its tests want an engine."""
 TIMEOUT_S = 900
 OPERATORS = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",
