@@ -22,6 +22,7 @@ from dvcodec.core.checksum import crc32
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings
+from dvcodec.core.roaring64 import MAX_DV_KEY
 
 pieces = st.one_of(
     st.tuples(st.integers(0, 1 << 20), st.integers(1, 70_000)).map(lambda p: range(p[0], p[0] + p[1])),
@@ -126,6 +127,28 @@ def test_runs_between_arrays_are_not_taken_for_an_array() -> None:
     data, starts, sizes = joined([ice.encode(rows)])
     assert rows.containers == (2, 0, 1)
     assert read_small(np.frombuffer(data, np.uint8), starts, sizes, tuple(Magic), None).others == []
+
+
+@pytest.mark.parametrize("run", range(9))
+def test_one_run_among_nine_containers_is_read_with_the_others(run: int) -> None:
+    rows = RowSet().union(*(range(c << 16, (c << 16) + 200, 1 if c == run else 2) for c in range(9)))
+    assert rows.containers == (8, 0, 1)
+    data, starts, sizes = joined([ice.encode(rows)])
+    assert read_small(np.frombuffer(data, np.uint8), starts, sizes, tuple(Magic), None).others == []
+    assert load(data, starts, sizes) == [rows]
+
+
+def test_key_behind_whole_bytes_of_run_flags_is_not_taken_for_padding() -> None:
+    data, starts, sizes = joined([ice.encode(RowSet.from_ranges([(c << 16, (c << 16) + 200) for c in range(1, 9)]))])
+    assert read_small(np.frombuffer(data, np.uint8), starts, sizes, tuple(Magic), None).others == []
+
+
+def test_key_up_to_the_largest_of_a_vector_is_read_with_the_others() -> None:
+    encoded = bytearray(ice.encode(RowSet([3])))
+    for key, others in ((MAX_DV_KEY, []), (MAX_DV_KEY + 1, [0])):
+        encoded[16:20] = key.to_bytes(4, "little")
+        data, starts, sizes = joined([with_crc(bytes(encoded))])
+        assert read_small(np.frombuffer(data, np.uint8), starts, sizes, tuple(Magic), None).others == others
 
 
 def test_none_at_all() -> None:

@@ -163,6 +163,13 @@ def test_ranges_over_too_many_containers_are_refused() -> None:
         build.from_ranges(np.array([[0, 2**40 + 1]], np.int64))
 
 
+def test_ranges_over_as_many_containers_as_are_allowed_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "MAX_RANGE_CONTAINERS", 3)
+    assert len(build.from_ranges(np.array([[0, 3 << 16]], np.int64))[0]) == 3 << 16
+    with pytest.raises(UsageError, match="span 4 blocks"):
+        build.from_ranges(np.array([[0, (3 << 16) + 1]], np.int64))
+
+
 # ------------------------------------------------------------------ ascending values
 
 

@@ -501,6 +501,14 @@ def test_one_frame_costs_one_read_of_its_bytes() -> None:
     assert source.reads == [(1_000_001, len(FRAME))]
 
 
+def test_frame_over_the_limit_is_not_read() -> None:
+    source = Recorder(b"\1" + bytes(1_000_000))
+    with pytest.raises(LimitExceeded) as caught:
+        frame_at(source, Descriptor("u", U, 500_000, 3, 1), limits=Limits(max_vector_bytes=1000))
+    assert caught.value.offset == 1
+    assert source.reads == []
+
+
 # ---------------------------------------------------------------------- files of frames
 
 

@@ -271,6 +271,15 @@ def test_vector_file_with_a_damaged_magic_is_a_vector_file(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["delta", "delta native", "paimon 32", "paimon 64"])
+def test_vector_file_with_a_zeroed_byte_of_the_magic_is_a_vector_file(name: str) -> None:
+    sample = SAMPLES[name]
+    for at in range(5, 9):
+        data = bytearray(sample.data)
+        data[at] = 0
+        assert [ref.offset for ref in sniff(bytes(data)).vectors] == list(sample.vectors)
+
+
+@pytest.mark.parametrize("name", ["delta", "delta native", "paimon 32", "paimon 64"])
 def test_vector_file_with_a_damaged_length_is_not_called_unsupported(name: str) -> None:
     sample = SAMPLES[name]
     for bit in range(32):
@@ -339,6 +348,14 @@ def test_bare_map_over_the_limit_is_not_read() -> None:
     source = Recorder(bytes(8) + bytes(5_000_000))
     with pytest.raises(Unsupported):
         sniff(source, limits=Limits(max_vector_bytes=1_000_000))
+    assert sum(size for _, size in source.reads) <= 200
+
+
+def test_map_of_too_many_bitmaps_is_not_read() -> None:
+    """The upper half of the number of bitmaps is not zero."""
+    source = Recorder(bytes(7) + b"\1" + bytes(5_000_000))
+    with pytest.raises(Unsupported):
+        sniff(source)
     assert sum(size for _, size in source.reads) <= 200
 
 

@@ -36,7 +36,8 @@ def test_no_bars_at_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "shown"), [(9_999, "9,999"), (10_000, "10k"), (123_456, "123k"), (12_345_678, "12M")]
+    ("count", "shown"),
+    [(9_999, "9,999"), (10_000, "10k"), (123_456, "123k"), (999_999, "999k"), (1_000_000, "1M"), (12_345_678, "12M")],
 )
 def test_counts_fit_above_their_bars(count: int, shown: str) -> None:
     chart = bars([Bar("", "all", count)], unit="file", what="Files")

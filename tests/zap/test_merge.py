@@ -309,6 +309,23 @@ def test_what_one_segment_is_not_kept_for_is_dropped(missing: FieldOptions) -> N
         assert (segment.field("f").doc_values is None) == (missing in (O.DOC_VALUES, O.INDEXED))
 
 
+@pytest.mark.parametrize("more", [False, True])
+def test_value_without_the_option_is_kept_where_all_segments_have_the_same_fields(more: bool) -> None:
+    def craft(*names: str) -> bytes:
+        craft = SegmentBuilder(17)
+        meta = uv(1, 1, 116, 0, 1, 0)
+        craft.put(uv(len(meta), 4) + meta + b"0" + b"\x01\0z")
+        craft.docs, craft.stored = 1, craft.put(bytes(8))
+        craft.put(b"\0")
+        craft.ids()
+        for name in names:
+            craft.field(name, options=int(O.INDEXED))
+        return craft.finish()
+
+    raw, _ = merged([craft("a"), craft("a", "b") if more else craft("a")])
+    assert [[value[0] for value in row] for row in read(raw).stored] == [["_id"] if more else ["_id", "a"]] * 2
+
+
 @pytest.mark.parametrize("target", [15, 16])
 def test_versions_without_options_keep_everything(target: int) -> None:
     inputs = [of_options(TEXT), of_options(O.TERM_VECTORS, b"b")]
