@@ -58,12 +58,10 @@ def doors() -> list[Any]:
     for heading, *rows in tables_of_the_page():
         if heading[1:4] == ["`iceberg`", "`delta`", "`paimon`"]:
             for _, *calls, options, returned in rows:
-                for module, call in zip(FORMATS, calls, strict=True):
-                    if call:
-                        value = pytest.param(
-                            module, *quoted(call), quoted(options), *quoted(returned), id=f"{module}.{call}"
-                        )
-                        found.append(value)
+                for module, cell in zip(FORMATS, calls, strict=True):
+                    for call in quoted(cell):
+                        values = (module, call, quoted(options), *quoted(returned))
+                        found.append(pytest.param(*values, id=f"{module}.{call}"))
     return found
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-__all__ = ["ColumnBounds", "ending_text", "may_be_true", "safe_text"]
+__all__ = ["ColumnBounds", "RowGroupFilter", "ending_text", "may_be_true", "safe_text"]
 
 _COMBINATIONS = 64
 """Of ranges and nulls that are looked at; more columns are taken for unknown."""
@@ -63,6 +63,9 @@ class ColumnBounds:
 
 
 _NOTHING = ColumnBounds()
+RowGroupFilter: TypeAlias = Callable[[int, int, Mapping[str, ColumnBounds]], bool]
+"""Called for each row group of a data file, in order, with the position of its first row, how many rows it has, and
+what its statistics say of the columns that are read; False leaves its rows out."""
 
 
 def may_be_true(filter_: pc.Expression, schema: pa.Schema, known: Mapping[str, ColumnBounds]) -> bool:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import Unsupported
 from dvcodec.io import Storage
+from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.model import Part
 from dvcodec.tables.orc import OrcFile, open_orc
 from dvcodec.tables.parquet import open_parquet, physical_batches
-from dvcodec.tables.row_groups import RowGroupFilter, skipped_groups
+from dvcodec.tables.row_groups import skipped_groups
 from dvcodec.tables.schema_evolution import Evolution
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ Specification: parquet.thrift, ``Statistics`` and ``ColumnOrder``. Taken for unk
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import DecodeError
 from dvcodec.io.parquet_footer import ColumnChunk, column_chunks
-from dvcodec.tables.bounds import ColumnBounds
+from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
 from dvcodec.tables.model import WHOLE, Part
 from dvcodec.tables.schema_evolution import Evolution
 
@@ -25,11 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["RowGroupFilter", "skipped_groups"]
-
-RowGroupFilter: TypeAlias = Callable[[int, int, Mapping[str, ColumnBounds]], bool]
-"""Called for each row group of a data file, in order, with the position of its first row, how many rows it has, and
-what its statistics say of the columns that are read; False leaves its rows out."""
+__all__ = ["skipped_groups"]
 
 _INT32, _INT64, _BYTE_ARRAY = 1, 2, 6
 """Physical types whose bounds are read."""

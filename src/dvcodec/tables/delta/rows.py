@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io import Storage
+from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.partition import partition_scalar
 from dvcodec.tables.delta.schema import TableSchema
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows
 from dvcodec.tables.parquet import open_parquet, physical_batches
-from dvcodec.tables.row_groups import RowGroupFilter, skipped_groups
+from dvcodec.tables.row_groups import skipped_groups
 from dvcodec.tables.schema_evolution import Evolution, check_related, file_columns
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from dvcodec.io.allowed_locations import protocols
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import MAIN, Change, changed, forgotten, metadata_bytes
 from dvcodec.tables.iceberg.metadata import read_members
-from dvcodec.tables.iceberg.place import Place
-from dvcodec.tables.iceberg.table import IcebergTable
+from dvcodec.tables.iceberg.table import IcebergTable, Place
 from dvcodec.tables.iceberg.table import open as open_iceberg
 from dvcodec.tables.json_fields import JsonFields
 

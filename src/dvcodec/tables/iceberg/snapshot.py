@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.rowset import RowSet
@@ -38,8 +38,6 @@ from dvcodec.tables.table import Snapshot
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dvcodec.tables.iceberg.table import IcebergTable
-
 __all__ = ["IcebergSnapshot"]
 
 _KEPT_STATISTICS = 1 << 20
@@ -66,11 +64,6 @@ class IcebergSnapshot(Snapshot):
     def files(self) -> Mapping[str, DataFile]:
         """The data files by path."""
         return self.plan.data
-
-    @property
-    def iceberg_table(self) -> IcebergTable:
-        """The table, by its own type."""
-        return cast("IcebergTable", self.table)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector, or those position deletes of a file that apply to data files of the snapshot.

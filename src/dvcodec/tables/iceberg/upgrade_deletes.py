@@ -20,7 +20,7 @@ from dvcodec.tables.iceberg.equality import EqualityMatcher
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement
-from dvcodec.tables.iceberg.table import IcebergTable
+from dvcodec.tables.iceberg.table import IcebergTable, table_of
 from dvcodec.tables.model import POSITION_DELETES
 from dvcodec.tables.new_files import new_files
 from dvcodec.tables.reading import Progress
@@ -98,7 +98,7 @@ def _upgrade(
     committer: IcebergCommitter, base: IcebergSnapshot, dry_run: bool, progress: Progress | None
 ) -> UpgradedDeletes:
     record = base.metadata.snapshots.get(base.info.id)
-    listed = () if record is None else base.iceberg_table.entries(record)
+    listed = () if record is None else table_of(base).entries(record)
     equality = [one for one in listed if isinstance(one, EqualityDeletes)]
     positional = [vector for vector in base.vectors if vector.format == POSITION_DELETES]
     old = {vector.path for vector in positional} | {one.path for one in equality}

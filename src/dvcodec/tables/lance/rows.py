@@ -12,9 +12,9 @@ import numpy as np
 from dvcodec.core.errors import DvcodecError, NotCanonical, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.io.target import local_path
+from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import select
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
-from dvcodec.tables.row_groups import RowGroupFilter
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io import Storage
+from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import Column, unrelated
 from dvcodec.tables.data_file import open_data_file
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
@@ -20,7 +21,6 @@ from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.paimon.promotions import PaimonEvolution
 from dvcodec.tables.paimon.schema import read_column
 from dvcodec.tables.paimon.visible import Visible
-from dvcodec.tables.row_groups import RowGroupFilter
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,9 +12,9 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import require_extra
 from dvcodec.core.ragged import offsets_of
 from dvcodec.io import Storage
+from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
-from dvcodec.tables.row_groups import RowGroupFilter
 from dvcodec.zap import Edges, Segment
 
 if TYPE_CHECKING:
