@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 MODULES = sorted(Path(dvcodec.__file__).parent.rglob("*.py"))
 MOST_LINES, MEDIAN_LINES = 400, 150
 CIRCLES = [("dvcodec.tables.table", "dvcodec.tables.deleting")]
-"""Imports for type checkers alone that lead back: the result of `Table.delete` has the snapshot that it started from."""
+"""Imports for type checkers alone that lead back: the result of `Table.delete` has the snapshot where it started."""
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;]+)(?: ; (.+))?$")
 BOUND = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[a-z]+\])?(?:>=([0-9.]+))?")
 # The tests of a wheel lie beside nothing.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import Unsupported
+from dvcodec.core.extras import pa
 from dvcodec.io import Storage
 from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.model import Part
@@ -17,7 +18,6 @@ from dvcodec.tables.row_groups import skipped_groups
 from dvcodec.tables.schema_evolution import Evolution
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
 __all__ = ["FILE_FORMATS", "OpenFile", "open_data_file"]
@@ -109,8 +109,6 @@ def _parquet_batches(
 
 
 def _check_times(microseconds: pa.Array, nanoseconds: pa.DataType, location: str, name: str) -> None:
-    import pyarrow as pa  # noqa: PLC0415
-
     try:
         microseconds.cast(nanoseconds)
     except pa.ArrowInvalid as err:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import pa, require_extra
 from dvcodec.core.ragged import offsets_of
 from dvcodec.io import Storage
 from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
 from dvcodec.zap import Edges, Segment
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["read_rows", "schema"]
 
@@ -102,8 +98,6 @@ def _batch(
     values: pa.RecordBatch, first: int, hidden: NDArray[np.int64], edges: Edges, whole: pa.Schema
 ) -> pa.RecordBatch:
     """Group the values of whole documents, one row each; the first value of a document is its id."""
-    import pyarrow as pa  # noqa: PLC0415
-
     owner = values["doc"].to_numpy() - first
     heads = np.flatnonzero(np.diff(owner, prepend=-1))
     kept = ~np.isin(values["field"].indices.to_numpy(), hidden)
