@@ -26,7 +26,7 @@ from spark_meter import MILLION, Bench, session
 
 
 def written(dvs: DataFrame, folder: Path) -> None:
-    """Write vectors into Puffin containers, anew."""
+    """Write vectors into new Puffin containers."""
     shutil.rmtree(folder, ignore_errors=True)
     dvs.write.format("dvcodec").mode("append").option("target", "puffin").save(str(folder))
 

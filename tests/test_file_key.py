@@ -19,9 +19,9 @@ from dvcodec.io.file_key import (
     decoded_key,
     file_key,
     file_keys,
+    merge_spellings,
     named_as,
     path_below,
-    unite_spellings,
 )
 from dvcodec.ops.algebra import read_rows
 
@@ -156,7 +156,7 @@ def test_a_name_that_is_wanted() -> None:
 
 def test_the_first_spelling_stands_for_the_file(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "dvcodec.paths"):
-        found = unite_spellings(["file:/x", "/y", None], ["/x", "file:///x", "s3://b/k", None], ["s3a://b/k"])
+        found = merge_spellings(["file:/x", "/y", None], ["/x", "file:///x", "s3://b/k", None], ["s3a://b/k"])
     assert found == {
         "file:/x": "file:/x",
         "/y": "/y",
@@ -168,7 +168,7 @@ def test_the_first_spelling_stands_for_the_file(caplog: pytest.LogCaptureFixture
     }
     assert caplog.messages == ["3 data files are spelled in two ways, the first is kept: 'file:/x' for '/x'"]
     caplog.clear()
-    unite_spellings(["/x", "/y"], ["/y", "/a b"])
+    merge_spellings(["/x", "/y"], ["/y", "/a b"])
     assert not caplog.messages
 
 
@@ -176,7 +176,7 @@ def test_the_first_spelling_stands_for_the_file(caplog: pytest.LogCaptureFixture
 def test_names_that_may_be_encoded_are_refused(sides: tuple[list[str], ...]) -> None:
     for inputs in (sides, sides[::-1]):
         with pytest.raises(UsageError, match=r"a%20b' and '.*a b' may be one data file, .*or two"):
-            unite_spellings(*inputs)
+            merge_spellings(*inputs)
 
 
 @pytest.mark.parametrize(
@@ -190,16 +190,16 @@ def test_names_that_may_be_encoded_are_refused(sides: tuple[list[str], ...]) -> 
 def test_names_that_may_be_one_file_are_refused(pair: tuple[str, str]) -> None:
     for one, other in (pair, pair[::-1]):
         with pytest.raises(UsageError, match="may be one data file"):
-            unite_spellings([one], ["/t/x"], [other])
-    assert unite_spellings(list(pair), [pair[1]])[pair[1]] == pair[1]
+            merge_spellings([one], ["/t/x"], [other])
+    assert merge_spellings(list(pair), [pair[1]])[pair[1]] == pair[1]
 
 
 def test_one_input_spells_in_one_way() -> None:
     both = ["/t/a b", "/t/a%20b"]
-    assert unite_spellings(both) == {name: name for name in both}
-    assert unite_spellings(both, ["/t/a b"], ["file:/t/a%20b"])["file:/t/a%20b"] == "/t/a%20b"
+    assert merge_spellings(both) == {name: name for name in both}
+    assert merge_spellings(both, ["/t/a b"], ["file:/t/a%20b"])["file:/t/a%20b"] == "/t/a%20b"
     hive = ["/t/ts=2020-01-01 10%3A00/x"]
-    assert unite_spellings(hive, [f"file:{hive[0]}"])[f"file:{hive[0]}"] == hive[0]
+    assert merge_spellings(hive, [f"file:{hive[0]}"])[f"file:{hive[0]}"] == hive[0]
 
 
 def test_merge_unites_spellings() -> None:

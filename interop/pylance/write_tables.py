@@ -1,4 +1,4 @@
-"""Writes tests/vectors/tables/lance/pylance-VERSION anew: `.venv/bin/python interop/pylance/write_tables.py`.
+"""Rewrites tests/vectors/tables/lance/pylance-VERSION: `.venv/bin/python interop/pylance/write_tables.py`.
 
 Whole datasets, and beside them as NAME.json what pylance returns of every version. The recipes are in
 tests/interop/lance_tables.py.
@@ -36,7 +36,7 @@ Does not prove: base paths (shallow clones, branches), which are absolute, and d
 
 
 def main() -> None:
-    """Write everything anew."""
+    """Rewrite everything."""
     shutil.rmtree(TARGET, ignore_errors=True)
     TARGET.mkdir(parents=True)
     for name in lance_tables.COMMITTED:

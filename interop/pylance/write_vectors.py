@@ -1,4 +1,4 @@
-"""Writes tests/vectors/lance/pylance-VERSION anew: `.venv/bin/python interop/pylance/write_vectors.py`.
+"""Rewrites tests/vectors/lance/pylance-VERSION: `.venv/bin/python interop/pylance/write_vectors.py`.
 
 Every byte of the vectors comes from pylance, and so does the truth: what `Scanner` returns, not what a manifest says.
 """
@@ -198,7 +198,7 @@ def row_addresses(scratch: Path) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Write everything anew."""
+    """Rewrite everything."""
     shutil.rmtree(TARGET, ignore_errors=True)
     TARGET.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as folder:

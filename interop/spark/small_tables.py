@@ -1,4 +1,4 @@
-"""Write tests/vectors/tables anew: the few tables that the repository holds, with their truth.
+"""Rewrite tests/vectors/tables: the few tables that the repository holds, with their truth.
 
     python3 small_tables.py
 

@@ -53,7 +53,7 @@ class Disk:
         self.mounted = False
 
     def mount(self, options: str) -> Path:
-        """Mount it, or mount it anew with other options; skips where that is not allowed."""
+        """Mount it, or remount it with other options; skips where that is not allowed."""
         if not sys.platform.startswith("linux") or os.geteuid() != 0:
             pytest.skip("only root mounts a file system")
         command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(self.folder)]

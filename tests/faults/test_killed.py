@@ -27,7 +27,7 @@ STEPS = {"create", "write", "torn write", "fsync", "rename", "link", "open folde
 
 
 class Bench:
-    """Inputs, an output folder that is made anew for every run, and the process that writes."""
+    """Inputs, a new output folder for every run, and the process that writes."""
 
     def __init__(self, index: int, folder: Path, order: Order) -> None:
         self.writer: Writer = WRITERS[index]

@@ -5,24 +5,67 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
+import dvcodec
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import LimitExceeded, MissingExtra, NotCanonical, Unsupported
 from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
-from dvcodec.tables import Folder, StoredFile
+from dvcodec.tables import Folder, StoredFile, open_table
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.findings import Severity
+from samples.delta_log import restored_table
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
 def checks(found: Audit) -> list[str]:
     return [finding.check for finding in found.findings]
+
+
+def calls_back(work: Callable[[], Any]) -> set[tuple[str, str]]:
+    """Calls, (calling module, function), from one module of dvcodec into another that waits for it, on its stack."""
+    root, stacks, found = f"{Path(dvcodec.__file__).parent}{os.sep}", threading.local(), set()
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        module = frame.f_code.co_filename
+        if event not in ("call", "return") or not module.startswith(root):
+            return
+        stack = stacks.__dict__.setdefault("modules", [])
+        if event == "return":
+            del stack[-1:]
+            return
+        if stack and module != stack[-1] and module in stack:
+            found.add((stack[-1].removeprefix(root), frame.f_code.co_name))
+        stack.append(module)
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return found
+
+
+def test_an_audit_seldom_calls_back(tmp_path: Path) -> None:
+    """Modules call downwards, except for progress and the tasks that worker threads pull.
+
+    Counts are of calls into a module that waits on the stack; how often a reader of the code turns back is another one.
+    """
+    folder = tmp_path / "t"
+    restored_table(folder)
+    audit(open_table(str(folder)))  # imports what it needs
+    found = calls_back(lambda: audit(open_table(str(folder))))
+    assert found  # progress, at least
+    assert len(found) <= 3, found
 
 
 def test_a_valid_table(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Writes tests/vectors/tables/scorch/bleve-VERSION anew: `.venv/bin/python interop/go/bleve/write_indexes.py`.
+"""Rewrites tests/vectors/tables/scorch/bleve-VERSION: `.venv/bin/python interop/go/bleve/write_indexes.py`.
 
 Needs the built programs (`make interop-go`). The recipes are in tests/interop/scorch_indexes.py.
 """
@@ -32,7 +32,7 @@ dropped fields and nested documents; `tests/interop/test_tables_scorch.py` makes
 
 
 def main() -> None:
-    """Write everything anew."""
+    """Rewrite everything."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         bleve = GoBleve(scratch)

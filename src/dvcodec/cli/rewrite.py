@@ -19,7 +19,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source, is_url
-from dvcodec.io.file_key import file_key, path_below, unite_spellings
+from dvcodec.io.file_key import file_key, merge_spellings, path_below
 from dvcodec.io.target import local_path
 from dvcodec.ops import convert as conversion
 from dvcodec.ops.algebra import diff as diff_rows
@@ -67,7 +67,7 @@ def diff(
     elif before and after and (None in before) != (None in after):
         bare, named = (old, new) if None in before else (new, old)
         raise UsageError(f"{bare} does not name its data file and {named} holds several: choose one by path@offset")
-    kept = unite_spellings(before, after)
+    kept = merge_spellings(before, after)
     after = {kept[path]: rows for path, rows in after.items()}
     changes = []
     for path in dict.fromkeys([*before, *after]):

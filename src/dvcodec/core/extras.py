@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import MissingExtra
 
-__all__ = ["require_extra"]
+if TYPE_CHECKING:
+    import obstore
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+    from pyarrow import fs, types
+
+__all__ = ["ds", "fs", "obstore", "pa", "pc", "pq", "require_extra", "types"]
+
+
+class _Lazy:
+    """Stands for an optional module, and imports it when one of its names is used.
+
+    Public functions call `require_extra` first; the error here is Python's own.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.modules.get(self._module) or import_module(self._module), name)
+
+
+if not TYPE_CHECKING:
+    obstore = _Lazy("obstore")
+    pa, pc, ds, pq = map(_Lazy, ("pyarrow", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"))
+    fs, types = map(_Lazy, ("pyarrow.fs", "pyarrow.types"))
 
 
 def require_extra(module: str, extra: str, package: str | None = None) -> Any:

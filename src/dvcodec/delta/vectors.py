@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 
-def decode(  # noqa: D417  (the other arguments are those of `dvcodec.iceberg.decode`)
+def decode(
     buf: BytesLike,
     *,
     cardinality: int | None = None,
@@ -50,11 +50,24 @@ def decode(  # noqa: D417  (the other arguments are those of `dvcodec.iceberg.de
 ) -> RowSet:
     """Decode one frame of a vector file, portable or native.
 
-    See `dvcodec.iceberg.decode` for `limits`, `verify_checksum`, `source`, `base`, the result and the errors.
-
     Args:
         buf: exactly the frame: ``sizeInBytes + 8`` bytes from the descriptor's offset.
-        cardinality: from the descriptor; None skips the check.
+        cardinality: the descriptor's `cardinality`; None skips the check.
+        limits: bounds on what the bytes may claim.
+        verify_checksum: False skips the CRC.
+        source: name of the file, for errors.
+        base: byte offset of the frame in that file, for errors.
+
+    Returns:
+        The deleted rows, 0-based physical positions. Not checked: positions against the data file's row count.
+
+    Raises:
+        DecodeError: the frame is corrupt: `Truncated`, `ChecksumMismatch`, `BadMagic`, `NotCanonical`,
+            `CardinalityMismatch` or `LimitExceeded`.
+        UsageError: `buf` is not a contiguous buffer.
+
+    >>> decode(encode(RowSet([1, 3, 5]), layout="native"), cardinality=3)
+    RowSet([1, 3, 5])
     """
     cursor = Cursor(buf, source=source, base=base)
     return vector.read(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum).load()

@@ -24,7 +24,7 @@ from dvcodec.iceberg.vectors import MAGICS, encode
 from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_source, read_window, target_name
 from dvcodec.io.allowed_locations import check_reach, protocols
 from dvcodec.io.coalesce import coalesce
-from dvcodec.io.file_key import check_data_file, file_key, file_keys, log_united
+from dvcodec.io.file_key import check_data_file, file_key, file_keys, log_merged_spellings
 from dvcodec.io.frames import read_frame
 from dvcodec.puffin import (
     CREATED_BY,
@@ -130,7 +130,7 @@ def read_deletion_vectors(
                 merged.append((path, first))
             found = read_blob(reader, blob, verify_checksum=verify_checksum).load()
             rows[first] = rows[first] | found if first in rows and duplicates == "union" else found
-    log_united(merged)
+    log_merged_spellings(merged)
     return rows
 
 

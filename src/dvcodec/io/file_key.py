@@ -3,7 +3,7 @@
 Engines spell the same file differently: ``s3://`` and ``s3a://``, ``file:/x`` and ``/x``, ``a//b`` and ``a/b``. Tables
 store plain text; Spark's ``_metadata.file_path`` and Delta's log percent-encode. A name does not show whether it is
 encoded, because a file may really be named ``a%20b`` (folders of Hive partitions are), so `file_key` never decodes:
-`unite_spellings` resolves this by the other names in a job, other callers by the files that exist.
+`merge_spellings` resolves this by the other names in a job, other callers by the files that exist.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = [
     "decoded_key",
     "file_key",
     "file_keys",
-    "log_united",
+    "log_merged_spellings",
+    "merge_spellings",
     "named_as",
     "path_below",
     "undecidable",
-    "unite_spellings",
 ]
 
 SAME_SCHEMES = {"s3": ("s3a", "s3n"), "abfs": ("abfss", "az", "azure", "adl"), "wasb": ("wasbs",), "gs": ("gcs",)}
@@ -166,7 +166,7 @@ def undecidable(encoded: str, plain: str) -> UsageError:
     )
 
 
-def unite_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
+def merge_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
     """Map each name to the first spelling of its file.
 
     Names with the same `file_key` are the same file; this is logged at INFO (logger ``dvcodec.paths``).
@@ -179,7 +179,7 @@ def unite_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
         UsageError: names of two inputs may be the same file, and no input has both: one is percent-encoded and the
             other is not, or is encoded differently; or only one has the account in a URL of Azure.
 
-    >>> unite_spellings(["/t/x"], ["file:///t/x", "/t/y"])
+    >>> merge_spellings(["/t/x"], ["file:///t/x", "/t/y"])
     {'/t/x': '/t/x', 'file:///t/x': '/t/x', '/t/y': '/t/y'}
     """
     lists = [list(dict.fromkeys(some)) for some in inputs]
@@ -202,7 +202,7 @@ def unite_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
             for other in {plain, encoded.setdefault(plain, key)} - {key}:
                 if other in first and not any(key in some and other in some for some in keys):
                     raise undecidable(str(name), str(first[other]))
-    log_united([(name, kept) for name, kept in found.items() if name != kept])
+    log_merged_spellings([(name, kept) for name, kept in found.items() if name != kept])
     return found
 
 
@@ -219,7 +219,7 @@ def _check_accounts(first: dict[str, Name], keys: list[set[str]]) -> None:
             )
 
 
-def log_united(pairs: list[tuple[Name, Name]]) -> None:
+def log_merged_spellings(pairs: list[tuple[Name, Name]]) -> None:
     """Log at INFO names that are other spellings of a file: (spelling, the one that is kept)."""
     if pairs:
         count = "one data file is" if len(pairs) == 1 else f"{len(pairs)} data files are"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.extras import pa, pq
 from dvcodec.core.limits import Budget
 from dvcodec.io.parquet_footer import column_chunks, keep_footer, page_sizes, share_footer
 from dvcodec.io.source import RandomAccess, Source
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
 
 __all__ = ["arrow_damage", "batch_rows_of", "most_items", "parquet_file", "parquet_metadata"]
 
@@ -32,9 +30,6 @@ def parquet_file(source: Source, data: memoryview | None = None, **options: Any)
         data: its bytes, if they are there already.
         options: of ``pyarrow.parquet.ParquetFile``.
     """
-    import pyarrow as pa  # noqa: PLC0415  (callers have it)
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
     ranges = _Opening(source, "max_manifest_bytes")
     opened = pa.PythonFile(ranges, mode="r") if data is None else pa.BufferReader(data)
     file = pq.ParquetFile(opened, thrift_container_size_limit=most_items(source.size), **options)
@@ -139,8 +134,6 @@ def arrow_damage(what: str, expected: str) -> Iterator[None]:
         NotCanonical: pyarrow cannot decode the bytes.
         Unsupported: pyarrow does not support a feature of the file.
     """
-    import pyarrow as pa  # noqa: PLC0415  (callers have it)
-
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as err:  # column names are decoded lazily

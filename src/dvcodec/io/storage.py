@@ -1,8 +1,8 @@
 """The storage of one reader: its options, and a cache of listings and small files.
 
 A table, or a command, opens many files. One `Storage` serves all of them, so that nothing is requested twice: small
-files are kept, and sizes known from a listing are not requested again. A new `Storage` is empty: opening a table anew
-reads its present state. Writing, moving or removing a file through a `Storage` drops it from the cache.
+files are kept, and sizes known from a listing are not requested again. A new `Storage` is empty: to see a
+table's current state, open it again. Writing, moving or removing a file through a `Storage` drops it from the cache.
 """
 
 from __future__ import annotations

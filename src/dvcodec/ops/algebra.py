@@ -9,7 +9,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SourceTarget, StorageOptions, open_source
-from dvcodec.io.file_key import unite_spellings
+from dvcodec.io.file_key import merge_spellings
 from dvcodec.ops.read import ahead, read_vector
 from dvcodec.ops.sniff import refuse_segment, sniff_source
 
@@ -58,7 +58,7 @@ def merge(vectors: Iterable[Mapping[DataFile, RowSet]]) -> dict[DataFile, RowSet
 def merge_inputs(inputs: Iterable[Iterable[tuple[DataFile, RowSet]]]) -> dict[DataFile, RowSet]:
     """`merge` for inputs that may name a data file more than once; same arguments and errors."""
     pairs = [list(some) for some in inputs]
-    kept = unite_spellings(*([path for path, _ in some] for some in pairs))
+    kept = merge_spellings(*([path for path, _ in some] for some in pairs))
     by_file: dict[DataFile, list[RowSet]] = {}
     for some in pairs:
         for path, rows in some:

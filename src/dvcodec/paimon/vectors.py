@@ -33,7 +33,7 @@ def magic_of(layout: str) -> Magic:
     return _LAYOUTS[layout]
 
 
-def decode(  # noqa: D417  (the other arguments are those of `dvcodec.iceberg.decode`)
+def decode(
     buf: BytesLike,
     *,
     cardinality: int | None = None,
@@ -44,12 +44,24 @@ def decode(  # noqa: D417  (the other arguments are those of `dvcodec.iceberg.de
 ) -> RowSet:
     """Decode one framed vector, 32- or 64-bit.
 
-    See `dvcodec.iceberg.decode` for `limits`, `source`, `base`, the result and the errors.
-
     Args:
         buf: exactly the frame, length field and CRC included.
         cardinality: from the index manifest; None skips the check.
+        limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC (as Paimon's own readers do since 1.0).
+        source: name of the index file, for errors.
+        base: byte offset of the frame in that file, for errors.
+
+    Returns:
+        The deleted rows, 0-based physical positions. Not checked: positions against the data file's row count.
+
+    Raises:
+        DecodeError: the frame is corrupt: `Truncated`, `ChecksumMismatch`, `BadMagic`, `NotCanonical`,
+            `CardinalityMismatch` or `LimitExceeded`.
+        UsageError: `buf` is not a contiguous buffer.
+
+    >>> decode(encode(RowSet([1, 3, 5]), layout="bitmap64"), cardinality=3)
+    RowSet([1, 3, 5])
     """
     cursor = Cursor(buf, source=source, base=base)
     return vector.read(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum).load()

@@ -33,9 +33,10 @@ def hands_over(df: DataFrame) -> bool:
     """Return whether rows of a DataFrame go to Python functions on their way, of whatever width."""
     frame: Any = df
     if hasattr(frame, "_jdf"):
-        text = frame.sparkSession._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "simple")  # noqa: SLF001
+        jvm, plan = frame.sparkSession._jvm, frame._jdf  # noqa: SLF001  (`explain` only prints)
+        text = jvm.PythonSQLUtils.explainString(plan.queryExecution(), "simple")
     else:
-        text = frame._explain_string()  # noqa: SLF001
+        text = frame._explain_string()  # noqa: SLF001  (`explain` only prints)
     return any(_HANDS_OVER.search(line.partition("[")[0]) for line in text.splitlines())
 
 

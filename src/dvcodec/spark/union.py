@@ -20,7 +20,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of, spread
 from dvcodec.core.rowset import RowSet
-from dvcodec.io.file_key import decoded_key, file_keys, log_united, undecidable
+from dvcodec.io.file_key import decoded_key, file_keys, log_merged_spellings, undecidable
 from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, group, vector_batches
 from dvcodec.spark.columns import BinaryColumn, binary_column
 from dvcodec.spark.vectors import NamedVectors
@@ -164,7 +164,7 @@ def _merge_spellings(names: pa.Array, codes: Index, inputs: Index) -> tuple[Inde
         of_code = np.array([kept[key] for key in keys], np.int64)
         codes = of_code[codes]
         np.bitwise_or.at(inputs_of, of_code, inputs_of.copy())
-        log_united([(texts[i], texts[j]) for i, j in enumerate(of_code.tolist()) if i != j])
+        log_merged_spellings([(texts[i], texts[j]) for i, j in enumerate(of_code.tolist()) if i != j])
     every = int(np.bitwise_or.reduce(inputs_of))
     if every & (every - 1):
         _check_twins(texts, keys, kept or dict(zip(keys, range(len(keys)), strict=True)), inputs_of)

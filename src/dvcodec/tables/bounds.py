@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
+from dvcodec.core.extras import ds, fs, pa, pc
+from dvcodec.tables.partition_value import is_nan
 
-__all__ = ["ColumnBounds", "ending_text", "may_be_true", "safe_text"]
+__all__ = ["ColumnBounds", "RowGroupFilter", "ending_text", "may_be_true", "safe_text"]
 
 _COMBINATIONS = 64
 """Of ranges and nulls that are looked at; more columns are taken for unknown."""
@@ -49,7 +48,7 @@ class ColumnBounds:
         """Return the bounds of a column whose value is the same in all rows."""
         if not value.is_valid:
             return cls(values=False, constant=True)
-        if value != value:  # noqa: PLR0124  (NaN has no order)
+        if is_nan(value):  # it has no order
             return cls(nulls=False)
         if _is_float(value):  # zero may be its negative in the rows
             return cls(value, value, nulls=False)
@@ -57,12 +56,13 @@ class ColumnBounds:
 
     def value(self, kind: pa.DataType) -> pa.Scalar[Any]:
         """Return the value of a constant column of a type."""
-        import pyarrow as pa  # noqa: PLC0415
-
         return pa.scalar(None, kind) if self.lower is None else self.lower
 
 
 _NOTHING = ColumnBounds()
+RowGroupFilter: TypeAlias = Callable[[int, int, Mapping[str, ColumnBounds]], bool]
+"""Called for each row group of a data file, in order, with the position of its first row, how many rows it has, and
+what its statistics say of the columns that are read; False leaves its rows out."""
 
 
 def may_be_true(filter_: pc.Expression, schema: pa.Schema, known: Mapping[str, ColumnBounds]) -> bool:
@@ -76,8 +76,6 @@ def may_be_true(filter_: pc.Expression, schema: pa.Schema, known: Mapping[str, C
     Raises:
         pyarrow.ArrowException: the filter is not one of these columns.
     """
-    import pyarrow.dataset as ds  # noqa: PLC0415
-
     cases: list[list[pc.Expression]] = []
     count = 1
     for name in schema.names:
@@ -98,8 +96,6 @@ def may_be_true(filter_: pc.Expression, schema: pa.Schema, known: Mapping[str, C
 
 def _cases(name: str, known: ColumnBounds) -> list[pc.Expression]:
     """Return the possible cases for a row; exactly one applies."""
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     column = pc.field(name)
     found = []
     if known.values:
@@ -115,16 +111,11 @@ def _cases(name: str, known: ColumnBounds) -> list[pc.Expression]:
 
 
 def _is_float(value: Any) -> bool:
-    import pyarrow as pa  # noqa: PLC0415
-
     return bool(pa.types.is_floating(value.type))
 
 
 @lru_cache(maxsize=1)
 def _format() -> tuple[Any, Any]:
-    import pyarrow.dataset as ds  # noqa: PLC0415
-    from pyarrow import fs  # noqa: PLC0415
-
     return ds.ParquetFileFormat(), fs.LocalFileSystem()
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from dvcodec.core.extras import pa
 
 __all__ = ["Column", "ColumnKey", "chosen", "column_errors", "select", "unrelated"]
 
@@ -58,8 +56,6 @@ class Column(ColumnKey):
     @property
     def field(self) -> pa.Field:
         """The column as an Arrow field."""
-        import pyarrow as pa  # noqa: PLC0415
-
         return pa.field(self.name, self.type, self.nullable)
 
 
@@ -87,8 +83,6 @@ def select(schema: pa.Schema, columns: Sequence[str] | None, location: str) -> p
     Raises:
         UsageError: no such column.
     """
-    import pyarrow as pa  # noqa: PLC0415
-
     if columns is None:
         return schema
     return pa.schema([schema.field(name) for name in chosen(schema.names, columns, location)], schema.metadata)

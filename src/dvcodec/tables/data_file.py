@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import Unsupported
+from dvcodec.core.extras import pa
 from dvcodec.io import Storage
+from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.model import Part
 from dvcodec.tables.orc import OrcFile, open_orc
 from dvcodec.tables.parquet import open_parquet, physical_batches
-from dvcodec.tables.row_groups import RowGroupFilter, skipped_groups
+from dvcodec.tables.row_groups import skipped_groups
 from dvcodec.tables.schema_evolution import Evolution
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
 __all__ = ["FILE_FORMATS", "OpenFile", "open_data_file"]
@@ -108,8 +109,6 @@ def _parquet_batches(
 
 
 def _check_times(microseconds: pa.Array, nanoseconds: pa.DataType, location: str, name: str) -> None:
-    import pyarrow as pa  # noqa: PLC0415
-
     try:
         microseconds.cast(nanoseconds)
     except pa.ArrowInvalid as err:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import pc, require_extra
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
 from dvcodec.tables.deletes import Deletes
@@ -156,8 +156,6 @@ def _batches(
         stop = part.start + part.batch.num_rows
         wanted = rows.arrow_mask(part.start, stop, keep=not deleted)
         if part.keep is not None:
-            import pyarrow.compute as pc  # noqa: PLC0415  (extra "tables")
-
             wanted = pc.and_(wanted, part.keep)
         batch = part.batch.filter(wanted)
         if batch.num_rows:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Self
 
-    from dvcodec.tables.row_groups import RowGroupFilter
+    from dvcodec.tables.bounds import RowGroupFilter
 
 __all__ = [
     "NO_SNAPSHOT",

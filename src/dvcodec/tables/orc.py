@@ -17,16 +17,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import pa, require_extra
 from dvcodec.core.limits import Budget
 from dvcodec.io import Source
 from dvcodec.tables.orc_worker import BATCH, ERROR, MEMORY, receive
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["OrcFile", "open_orc"]
 
@@ -52,8 +49,6 @@ class OrcFile:
     """
 
     def __init__(self, worker: _Worker, source: Source, budget: Budget | None = None) -> None:
-        import pyarrow as pa  # noqa: PLC0415
-
         self._worker = worker
         self._name = source.name
         if source.size > MEMORY_BYTES:  # the worker holds it
@@ -87,8 +82,6 @@ class OrcFile:
             NotCanonical: the file is corrupt.
             LimitExceeded: decoding it takes more memory or time than a worker has, or exceeds the budget of metadata.
         """
-        import pyarrow as pa  # noqa: PLC0415
-
         self._worker.send({"do": "read", "columns": list(columns), "rows": batch_rows, "dictionary": dictionary})
         self._answer()
         rows = 0

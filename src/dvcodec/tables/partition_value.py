@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["PartitionValue"]
+__all__ = ["PartitionValue", "is_nan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +23,8 @@ class PartitionValue:
     column: str
     kind: str
     value: Any
+
+
+def is_nan(value: Any) -> bool:
+    """Whether a value, of any type, is NaN: the only one that is not equal to itself."""
+    return bool(value != value)  # noqa: PLR0124

@@ -10,26 +10,22 @@ Specification: parquet.thrift, ``Statistics`` and ``ColumnOrder``. Taken for unk
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import DecodeError
+from dvcodec.core.extras import pa, types
 from dvcodec.io.parquet_footer import ColumnChunk, column_chunks
-from dvcodec.tables.bounds import ColumnBounds
+from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
 from dvcodec.tables.model import WHOLE, Part
 from dvcodec.tables.schema_evolution import Evolution
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["RowGroupFilter", "skipped_groups"]
-
-RowGroupFilter: TypeAlias = Callable[[int, int, Mapping[str, ColumnBounds]], bool]
-"""Called for each row group of a data file, in order, with the position of its first row, how many rows it has, and
-what its statistics say of the columns that are read; False leaves its rows out."""
+__all__ = ["skipped_groups"]
 
 _INT32, _INT64, _BYTE_ARRAY = 1, 2, 6
 """Physical types whose bounds are read."""
@@ -109,8 +105,6 @@ def _values(chunks: Sequence[ColumnChunk], kind: pa.DataType, wanted: pa.DataTyp
 
 
 def _value(data: bytes | None, chunk: ColumnChunk, kind: pa.DataType) -> Any:
-    from pyarrow import types  # noqa: PLC0415
-
     if data is None:
         return None
     if chunk.kind == _BYTE_ARRAY and _is_text(kind):
@@ -126,7 +120,6 @@ def _value(data: bytes | None, chunk: ColumnChunk, kind: pa.DataType) -> Any:
 
 def _keeps_order(kind: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether values of a type in the file become values of the table in the same order."""
-    from pyarrow import types  # noqa: PLC0415
 
     def is_whole(one: pa.DataType) -> bool:
         return bool(types.is_signed_integer(one))
@@ -145,16 +138,12 @@ def _keeps_order(kind: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa  # noqa: PLC0415
-
     kinds = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view())
     return kind in kinds
 
 
 def _converted(values: list[Any], kind: pa.DataType, evolution: Evolution, column: Any, stored: Any) -> list[Any]:
     """Return values of the file as scalars of the table's type, None for those that are unknown."""
-    import pyarrow as pa  # noqa: PLC0415
-
     if all(value is None for value in values):
         return values
     try:

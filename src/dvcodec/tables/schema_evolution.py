@@ -8,13 +8,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
+from dvcodec.core.extras import pa, types
 from dvcodec.tables.columns import Column, ColumnKey, unrelated
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["Evolution", "check_related", "file_columns", "find_column", "plain_array"]
 
@@ -45,8 +43,6 @@ def _field_id(field: pa.Field, source: str) -> int | None:
 
 def _parts(kind: Any) -> list[pa.Field]:
     """Return the fields of a nested type; those of lists and maps have Iceberg's names, whatever those in the file."""
-    from pyarrow import types  # noqa: PLC0415
-
     kind = getattr(kind, "storage_type", kind)
     if types.is_map(kind):
         return [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
@@ -117,8 +113,6 @@ class Evolution(ABC):
         Raises:
             NotCanonical: a column matches several of the file.
         """
-        import pyarrow as pa  # noqa: PLC0415
-
         self.source = source
         self._columns = columns
         self._schema = pa.schema([column.field for column in columns])
@@ -150,8 +144,6 @@ class Evolution(ABC):
 
     def missing(self, column: Column, rows: int) -> pa.Array:
         """Return the values of a column that the file, or a struct in it, does not have."""
-        import pyarrow as pa  # noqa: PLC0415
-
         return pa.nulls(rows, column.type)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -161,16 +153,12 @@ class Evolution(ABC):
             Unsupported: a type is not promoted to that of its column.
             NotCanonical: a value is not one of its column's type.
         """
-        import pyarrow as pa  # noqa: PLC0415
-
         if not self._columns:
             return batch.select([])
         arrays = [self._column(column, batch) for column in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _column(self, column: Column, batch: pa.RecordBatch) -> pa.Array:
-        import pyarrow as pa  # noqa: PLC0415
-
         if column.name in self._constants:
             return pa.repeat(self._constants[column.name], batch.num_rows)
         stored = self._stored.get(column.name)
@@ -190,8 +178,6 @@ class Evolution(ABC):
         Raises:
             DecodeError: see `apply`.
         """
-        import pyarrow as pa  # noqa: PLC0415
-
         array = plain_array(array)
         types, found, wanted = pa.types, array.type, column.type
         # Structs of equal types may still differ: a name can be that of another field in the file.
@@ -218,8 +204,6 @@ class Evolution(ABC):
         ]
 
     def _struct(self, array: pa.StructArray, stored: Column, column: Column, what: str) -> pa.Array:
-        import pyarrow as pa  # noqa: PLC0415
-
         parts = []
         for child in column.children:
             place = find_column(stored.children, child, self.source)
@@ -235,8 +219,6 @@ class Evolution(ABC):
         return pa.StructArray.from_arrays(parts, fields=list(column.type), mask=mask)
 
     def _cast(self, array: pa.Array, column: Column, what: str) -> pa.Array:
-        import pyarrow as pa  # noqa: PLC0415
-
         wanted = column.type
         if not self.promotes(array.type, column):
             raise Unsupported(what, source=self.source, expected=wanted, actual=array.type)
@@ -254,8 +236,6 @@ def plain_array(array: Any) -> pa.Array:
 
     That is how a writer held values in memory; its Parquet files repeat it beside their own types.
     """
-    import pyarrow as pa  # noqa: PLC0415
-
     if hasattr(array, "storage"):
         array = array.storage
     if hasattr(array, "dictionary"):
@@ -268,13 +248,9 @@ def plain_array(array: Any) -> pa.Array:
 
 def is_list(kind: pa.DataType) -> bool:
     """Whether a type is a list with offsets of any width, or of a fixed size."""
-    from pyarrow import types  # noqa: PLC0415
-
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _rebuild(array: pa.Array, wanted: pa.DataType, values: pa.Array) -> pa.Array:
     """Replace the values of a list or map; its own buffers are validity and offsets."""
-    import pyarrow as pa  # noqa: PLC0415
-
     return pa.Array.from_buffers(wanted, len(array), array.buffers()[:2], array.null_count, array.offset, [values])

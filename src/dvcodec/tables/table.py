@@ -30,10 +30,9 @@ from dvcodec.tables.path_matching import PathMatcher
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dvcodec.tables.bounds import ColumnBounds
+    from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
     from dvcodec.tables.deleting import Deletion
     from dvcodec.tables.findings import Finding
-    from dvcodec.tables.row_groups import RowGroupFilter
 
 __all__ = ["Snapshot", "Table"]
 

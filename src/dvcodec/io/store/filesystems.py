@@ -152,7 +152,7 @@ class FilesystemStore(Store):
         """Rename a file; see `Store.move`."""
 
         def work() -> None:
-            parent = self._filesystem._parent(to)  # noqa: SLF001
+            parent = self._filesystem._parent(to)  # noqa: SLF001  (each file system has its own)
             if parent:
                 self._filesystem.makedirs(parent, exist_ok=True)
             self._filesystem.mv(key, to)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.extras import obstore
 from dvcodec.io.store.base import Fetched, Store, StoredObject
 from dvcodec.io.store.errors import ObjectExists, Reason, StoreError, error_text, store_error
 from dvcodec.io.store.options import StoreOptions
@@ -67,8 +68,6 @@ class ObjectStore(Store):
 
     def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
         """Read an object or a byte range; see `Store.get`. A server without byte ranges sends the whole object."""
-        import obstore  # noqa: PLC0415
-
         options: dict[str, Any] = {}
         if start is not None:
             options["range"] = {"offset": start} if stop is None else (start, stop)
@@ -122,7 +121,6 @@ class ObjectStore(Store):
 
     def head(self, key: str) -> StoredObject:
         """Return size and ETag of an object; see `Store.head`."""
-        import obstore  # noqa: PLC0415
 
         def work(attempt: int) -> StoredObject:
             del attempt
@@ -151,8 +149,6 @@ class ObjectStore(Store):
         Raises:
             StoreError: it cannot be listed, or was interrupted and its names are not in order.
         """
-        import obstore  # noqa: PLC0415
-
         last, ordered, resumed = "", True, False
         stream: Any = None
 
@@ -184,8 +180,6 @@ class ObjectStore(Store):
 
     def list_folder(self, folder: str = "") -> tuple[list[str], list[StoredObject]]:
         """Return what is in a folder; see `Store.list_folder`."""
-        import obstore  # noqa: PLC0415
-
         try:
             found = self._make(
                 "list", folder, "list", lambda _: obstore.list_with_delimiter(self._client, folder or None), lambda _: 0
@@ -199,8 +193,6 @@ class ObjectStore(Store):
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object; see `Store.put`."""
-        import obstore  # noqa: PLC0415
-
         client = self._client if len(data) <= _PART_BYTES else self._in_parts()
         self._make("put", key, "write", lambda _: obstore.put(client, key, data), lambda _: len(data))
 
@@ -209,8 +201,6 @@ class ObjectStore(Store):
 
         If the response to an attempt was lost, an existing object with the same bytes counts as written by it.
         """
-        import obstore  # noqa: PLC0415
-
         lost: StoreError | None = None
 
         def work(attempt: int) -> None:
@@ -258,14 +248,11 @@ class ObjectStore(Store):
 
     def move(self, key: str, to: str) -> None:
         """Rename an object; see `Store.move`."""
-        import obstore  # noqa: PLC0415
-
         self._make("put", key, "move", lambda _: obstore.copy(self._client, key, to), lambda _: 0)
         self.delete(key)
 
     def delete(self, key: str) -> None:
         """Delete an object; see `Store.delete`."""
-        import obstore  # noqa: PLC0415
 
         def work(attempt: int) -> None:
             try:

@@ -16,7 +16,7 @@ from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, cut_by_weight
-from dvcodec.io.file_key import log_united, undecidable
+from dvcodec.io.file_key import log_merged_spellings, undecidable
 from dvcodec.spark.columns import binary_array
 from dvcodec.spark.compare import differences
 from dvcodec.spark.layouts import EMPTY, has_magic, reencode, refuse_far
@@ -117,7 +117,9 @@ def _check_names(table: pa.RecordBatch) -> None:
         old, new = (column[row].as_py() for column in files)
         raise undecidable(old, new) if "%" in keys[0][row].as_py() else undecidable(new, old)
     spelled = table.filter(pc.fill_null(pc.not_equal(*files), False))
-    log_united(list(zip(spelled.column("new_file").to_pylist(), spelled.column("old_file").to_pylist(), strict=True)))
+    log_merged_spellings(
+        list(zip(spelled.column("new_file").to_pylist(), spelled.column("old_file").to_pylist(), strict=True))
+    )
 
 
 def _frames(table: pa.RecordBatch, name: str) -> NamedVectors:

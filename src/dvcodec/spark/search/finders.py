@@ -71,13 +71,16 @@ class WorkerFinder(Finder):
         self._near = False
         self._found = Collected(())
 
-    def prepare(self, snapshot: Snapshot) -> None:  # noqa: D102
+    def prepare(self, snapshot: Snapshot) -> None:
+        """Look at the snapshot's schema; see `Finder.prepare`."""
         self._where.prepare(snapshot)
 
-    def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:  # noqa: D102
+    def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:
+        """Whether a data file may have such rows; see `Finder.may_match`."""
         return self._where.may_match(snapshot, data_file)
 
-    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:  # noqa: D102
+    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:
+        """Find the rows of several data files at once; see `Finder.gather`."""
         condition = self._where.condition
         files = [file for file in data_files if self._where.decided(snapshot, file) is None]
         share = len(condition.columns) / max(len(snapshot.schema()), 1)
@@ -89,7 +92,8 @@ class WorkerFinder(Finder):
             self._found.add(tasks.run(self._spark, Search(tasks, condition), FOUND).toArrow())
         self._found.check()
 
-    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: D102
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:
+        """Return the rows of a data file; see `Finder.find`."""
         if self._near:
             return self._where.find(snapshot, data_file)
         decided = self._where.decided(snapshot, data_file)
@@ -117,14 +121,17 @@ class RowFinder(Finder):
     def choose(self, rows: DataFrame) -> DataFrame:
         """Return those of the rows that are to be deleted."""
 
-    def prepare(self, snapshot: Snapshot) -> None:  # noqa: D102
+    def prepare(self, snapshot: Snapshot) -> None:
+        """Look at the snapshot's schema; see `Finder.prepare`."""
         self._columns = tuple(self.columns(snapshot))
         self._schema = spark_schema(snapshot.schema(self._columns))
 
-    def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:  # noqa: ARG002, D102
+    def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:  # noqa: ARG002
+        """Whether a data file may have such rows; see `Finder.may_match`."""
         return True
 
-    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:  # noqa: D102
+    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:
+        """Find the rows of several data files at once; see `Finder.gather`."""
         self._frames = {}
         numbers = [StructField(_FILE, IntegerType()), StructField(_POS, LongType())]
         for tasks in pack(snapshot, data_files, self._columns):
@@ -142,7 +149,8 @@ class RowFinder(Finder):
                 for number, frame in zip(batch.column(0).to_pylist(), batch.column(2).to_pylist(), strict=True):
                     self._frames.setdefault(data_files[int(number)].path, []).append(frame)
 
-    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: ARG002, D102
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: ARG002
+        """Return the rows of a data file; see `Finder.find`."""
         path = data_file.path
         return Found(RowSet().union(*(decode(frame, path) for frame in self._frames.get(path, ()))))
 
@@ -159,7 +167,8 @@ class WhereFinder(RowFinder):
         super().__init__(spark)
         self._where, self._text = sf.expr(where) if isinstance(where, str) else where, str(where).lower()
 
-    def columns(self, snapshot: Snapshot) -> Sequence[str]:  # noqa: D102
+    def columns(self, snapshot: Snapshot) -> Sequence[str]:
+        """Return the columns to read; see `RowFinder.columns`."""
         if (unsteady := _UNSTEADY.search(self._text) or re.search(r"__dvcodec_\w+", self._text)) is not None:
             raise UsageError(f"where: {unsteady[0].rstrip(' (')} is not a value of the row")
         schema = known_to_spark(snapshot.schema())
@@ -170,7 +179,8 @@ class WhereFinder(RowFinder):
         named = [name for name in schema.names if name.lower() in self._text]
         return named if self._problem(schema, named) is None else self._needed(schema, schema.names, ())
 
-    def choose(self, rows: DataFrame) -> DataFrame:  # noqa: D102
+    def choose(self, rows: DataFrame) -> DataFrame:
+        """Return the rows to delete; see `RowFinder.choose`."""
         return rows.where(self._where)
 
     def _problem(self, schema: StructType, names: Sequence[str]) -> str | None:
@@ -208,7 +218,8 @@ class KeyFinder(RowFinder):
         super().__init__(spark)
         self._keys, self._on = keys, tuple(on)
 
-    def columns(self, snapshot: Snapshot) -> Sequence[str]:  # noqa: D102
+    def columns(self, snapshot: Snapshot) -> Sequence[str]:
+        """Return the columns to read; see `RowFinder.columns`."""
         wanted = spark_schema(snapshot.schema(self._on))
         given = self._keys.select(*map(column_named, self._on)).schema.fields
         for field, key in zip(wanted.fields, given, strict=True):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.io import Storage
+from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import Column, select
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (
@@ -25,7 +26,7 @@ from dvcodec.tables.model import (
     SnapshotInfo,
 )
 from dvcodec.tables.parquet import count_rows, open_parquet, physical_batches
-from dvcodec.tables.row_groups import RowGroupFilter, skipped_groups
+from dvcodec.tables.row_groups import skipped_groups
 from dvcodec.tables.schema_evolution import Evolution, file_columns
 from dvcodec.tables.table import Snapshot, Table
 

@@ -10,17 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import DvcodecError, UsageError
+from dvcodec.core.extras import pa, pc
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.deleting.engine import Engine
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["KeyStore", "store_keys"]
 
@@ -44,8 +42,6 @@ def store_keys(batches: Iterator[pa.RecordBatch], kinds: Sequence[pa.DataType]) 
         MissingExtra: there are too many for memory, and DuckDB is not installed.
         OSError: the disk is full.
     """
-    import pyarrow as pa  # noqa: PLC0415
-
     schema = pa.schema([pa.field(f"c{i}", kind) for i, kind in enumerate(kinds)])
     keys = (pa.RecordBatch.from_arrays(batch.columns, schema=schema).drop_null() for batch in batches)
     kept: list[pa.RecordBatch] = []
@@ -102,8 +98,6 @@ class MemoryKeys(KeyStore):
         return True
 
     def positions(self, rows: pa.RecordBatch, known: Sequence[ColumnBounds]) -> NDArray[np.int64]:
-        import pyarrow as pa  # noqa: PLC0415
-
         start, stop = self._columns[0].between(known[0])
         keys = self._keys.slice(start, stop - start)
         found = pa.Table.from_batches([rows]).join(keys, self.schema.names, join_type="left semi")
@@ -118,9 +112,6 @@ class _Ordered:
     """Sorted values; NaN come last."""
 
     def __init__(self, values: Any) -> None:
-        import pyarrow as pa  # noqa: PLC0415
-        import pyarrow.compute as pc  # noqa: PLC0415
-
         self._values = values
         self._count = len(values)
         if pa.types.is_floating(values.type):
@@ -128,8 +119,6 @@ class _Ordered:
 
     def between(self, known: ColumnBounds) -> tuple[int, int]:
         """Return the range of the values that a column of these bounds may have."""
-        import pyarrow.compute as pc  # noqa: PLC0415
-
         if not known.values:
             return 0, 0
         start, stop = 0, len(self._values)
@@ -148,8 +137,6 @@ class _Ordered:
 
 
 def _sorted(values: Any) -> Any:
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     distinct = pc.unique(values)
     return distinct.take(pc.sort_indices(distinct))
 
@@ -158,8 +145,6 @@ class DiskKeys(KeyStore):
     """Keys in a database of DuckDB's in a temporary folder, sorted by the first column; removed with this object."""
 
     def __init__(self, schema: pa.Schema, keys: Iterator[pa.RecordBatch]) -> None:
-        import pyarrow as pa  # noqa: PLC0415
-
         self.schema = schema
         folder = Path(tempfile.mkdtemp(prefix="dvcodec-keys-"))
         config = {"memory_limit": _DISK_MEMORY, "temp_directory": str(folder / "spilled")}
@@ -187,8 +172,6 @@ class DiskKeys(KeyStore):
         ]
 
     def may_match(self, known: Sequence[ColumnBounds]) -> bool:
-        import pyarrow.compute as pc  # noqa: PLC0415
-
         for (least, most), bounds in zip(self._ends, known, strict=True):
             if not bounds.values or not self.count:
                 return False

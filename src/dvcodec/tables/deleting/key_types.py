@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import UsageError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from dvcodec.core.extras import pa, pc
 
 __all__ = ["cast_keys", "joinable", "plain_values"]
 
@@ -20,8 +18,6 @@ def joinable(kind: pa.DataType, name: str) -> pa.DataType:
     Raises:
         UsageError: lists, structs and the like are not keys.
     """
-    import pyarrow as pa  # noqa: PLC0415
-
     types = pa.types
     kind = getattr(kind, "storage_type", kind)
     if types.is_dictionary(kind):
@@ -40,9 +36,6 @@ def joinable(kind: pa.DataType, name: str) -> pa.DataType:
 
 def plain_values(array: Any, kind: pa.DataType) -> pa.Array:
     """Return a column of the table in the type of `joinable`, with one NaN and one zero."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     array = _storage(array)
     array = array if array.type == kind else array.cast(kind)
     if pa.types.is_floating(kind):
@@ -62,9 +55,6 @@ def cast_keys(array: Any, kind: pa.DataType, name: str) -> pa.Array:
     Raises:
         UsageError: the types do not go together, or a value is not one of the column's type.
     """
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     array = _storage(array)
     if array.type == kind or pa.types.is_null(array.type):
         return plain_values(array, kind)
@@ -94,8 +84,6 @@ def _storage(array: Any) -> Any:
 
 
 def _cast(array: Any, kind: pa.DataType) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
     if pa.types.is_integer(array.type) and pa.types.is_decimal(kind):  # pyarrow wants room for all integers first
         array = array.cast(
             pa.decimal128(_MAX_DIGITS, 0) if kind.scale > _MAX_DIGITS // 2 else pa.decimal128(38, kind.scale)
@@ -105,8 +93,6 @@ def _cast(array: Any, kind: pa.DataType) -> Any:
 
 def _family(kind: pa.DataType) -> str | None:
     """Return the family of a type: values of one family are cast to each other if nothing is lost."""
-    import pyarrow as pa  # noqa: PLC0415
-
     types = pa.types
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return "number"

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.extras import pa
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.deleting.arrow_input import open_batches
 from dvcodec.tables.deleting.finder import Finder
@@ -23,8 +24,6 @@ from dvcodec.tables.deleting.matching import BATCH_ROWS, Condition, ConditionFin
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dvcodec.tables.deleting.arrow_input import ArrowInput
 
 __all__ = ["keys_finder"]
@@ -72,8 +71,6 @@ class _KeysFinder(ConditionFinder):
 
 
 def _cast(batch: pa.RecordBatch, kinds: Sequence[pa.DataType], names: Sequence[str]) -> pa.RecordBatch:
-    import pyarrow as pa  # noqa: PLC0415
-
     columns = [cast_keys(*one) for one in zip(batch.columns, kinds, names, strict=True)]
     return pa.RecordBatch.from_arrays(columns, list(names))
 
@@ -91,8 +88,6 @@ class _KeysCondition(Condition):
         return self._keys.may_match(self._known(known))
 
     def positions(self, batch: pa.RecordBatch, known: Mapping[str, ColumnBounds]) -> NDArray[np.int64]:
-        import pyarrow as pa  # noqa: PLC0415
-
         schema = self._keys.schema
         columns = [plain_values(*one) for one in zip(batch.columns[1:], schema.types, strict=True)]
         rows = pa.RecordBatch.from_arrays([batch.column(0), *columns], [POSITION, *schema.names])

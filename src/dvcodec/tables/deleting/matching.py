@@ -5,21 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.deleting.finder import Finder, Found
 from dvcodec.tables.model import DataFile, PhysicalRows
 from dvcodec.tables.physical import RowsSeen, checked_rows
 from dvcodec.tables.table import Snapshot
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["BATCH_ROWS", "Condition", "ConditionFinder", "free_name", "matching_rows", "one_line"]
 
@@ -75,16 +73,19 @@ class ConditionFinder(Finder):
     def bind(self, snapshot: Snapshot) -> Condition:
         """Check the question and make the condition; see `Finder.prepare`."""
 
-    def prepare(self, snapshot: Snapshot) -> None:  # noqa: D102
+    def prepare(self, snapshot: Snapshot) -> None:
+        """Look at the snapshot's schema; see `Finder.prepare`."""
         self._condition = self.bind(snapshot)
 
-    def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:  # noqa: D102
+    def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:
+        """Whether a data file may have such rows; see `Finder.may_match`."""
         condition = self._condition
         known = snapshot.bounds(data_file, condition.columns)
         whole = self._whole(snapshot, known)
         return condition.may_match(known) if whole is None else whole
 
-    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: D102
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:
+        """Return the rows of a data file; see `Finder.find`."""
         condition = self._condition
         decided = self.decided(snapshot, data_file)
         if decided is not None:
@@ -112,8 +113,6 @@ class ConditionFinder(Finder):
 
     def _whole(self, snapshot: Snapshot, known: Mapping[str, ColumnBounds]) -> bool | None:
         """Whether all rows of a data file meet the condition, or none; None if it has to be opened to know."""
-        import pyarrow as pa  # noqa: PLC0415
-
         condition = self._condition
         if not all(name in known and known[name].constant for name in condition.columns):
             return None
@@ -168,8 +167,6 @@ def matching_rows(
 
 
 def _numbered(condition: Condition, start: int, columns: Sequence[Any], rows: int = 1) -> pa.RecordBatch:
-    import pyarrow as pa  # noqa: PLC0415
-
     numbers = pa.array(np.arange(start, start + rows))
     return pa.RecordBatch.from_arrays([numbers, *columns], [condition.position, *condition.columns])
 

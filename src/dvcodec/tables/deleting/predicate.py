@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import Unsupported, UsageError
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import pa, require_extra
 from dvcodec.tables.bounds import ColumnBounds, may_be_true
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder, free_name, one_line
 from dvcodec.tables.deleting.sql import SqlCondition
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     Predicate: TypeAlias = "pc.Expression | str"
@@ -86,8 +85,6 @@ class _ExpressionCondition(Condition):
         batch: pa.RecordBatch,
         known: Mapping[str, ColumnBounds],  # noqa: ARG002  (of conditions that read less then)
     ) -> NDArray[np.int64]:
-        import pyarrow as pa  # noqa: PLC0415
-
         try:
             found = pa.Table.from_batches([batch]).filter(self._expression)  # of a batch, pyarrow 19 fails without rows
         except pa.ArrowException as err:
@@ -97,8 +94,6 @@ class _ExpressionCondition(Condition):
 
 def _problem(expression: pc.Expression, schema: pa.Schema) -> str | None:
     """Return why an expression is not a filter of rows of a schema; None if it is."""
-    import pyarrow as pa  # noqa: PLC0415
-
     try:
         schema.empty_table().filter(expression)
     except (pa.ArrowException, TypeError, ValueError) as err:
@@ -108,8 +103,6 @@ def _problem(expression: pc.Expression, schema: pa.Schema) -> str | None:
 
 def _needed(expression: pc.Expression, schema: pa.Schema, names: Sequence[str], others: Sequence[str]) -> Sequence[str]:
     """Return those of `names` that an expression reads beside `others`: found by halves, as pyarrow does not say."""
-    import pyarrow as pa  # noqa: PLC0415
-
     if _problem(expression, pa.schema([schema.field(name) for name in others])) is None:
         return ()
     if len(names) == 1:

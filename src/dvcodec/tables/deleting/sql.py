@@ -22,21 +22,19 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.extras import pa
 from dvcodec.tables.bounds import ColumnBounds, may_be_true
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.deleting.engine import Engine
 from dvcodec.tables.deleting.matching import Condition, free_name, one_line
 from dvcodec.tables.deleting.weaker import Literals, weaker
 from dvcodec.tables.table import Snapshot
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["SqlCondition"]
 
@@ -80,14 +78,16 @@ class SqlCondition(Condition):
         literals = Literals(self._engine, dict(zip(self.columns, kinds, strict=True)), self._schema)
         self._weaker = None if any(_nodes(tree, "COLLATE")) else weaker(tree, literals)
 
-    def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:  # noqa: D102
+    def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
+        """Whether a row with values in these bounds can match; see `Condition.may_match`."""
         return self._weaker is None or may_be_true(self._weaker, self._schema, known)
 
-    def positions(  # noqa: D102
+    def positions(
         self,
         batch: pa.RecordBatch,
         known: Mapping[str, ColumnBounds],  # noqa: ARG002  (of conditions that read less then)
     ) -> NDArray[np.int64]:
+        """Return the positions of the rows that match; see `Condition.positions`."""
         position = _quoted(self.position)
         query = f"SELECT {position} FROM {_BATCH} WHERE (\n{self._text}\n)"  # noqa: S608  (text was checked)
         try:
@@ -127,8 +127,6 @@ class SqlCondition(Condition):
 
     def _values(self, query: str, text: str) -> list[dict[str, Any]]:
         """Run a query with a table ``asked``, whose one row is a text."""
-        import pyarrow as pa  # noqa: PLC0415
-
         found = self._engine.query(query, "asked", pa.RecordBatch.from_pydict({"text": [text]}))
         rows: list[dict[str, Any]] = found.to_arrow_table().to_pylist()
         return rows
@@ -241,16 +239,12 @@ def _bare(value: Any) -> Any:
 
 
 def _empty(schema: pa.Schema, names: Sequence[str], position: str | None = None) -> pa.RecordBatch:
-    import pyarrow as pa  # noqa: PLC0415
-
     first = [] if position is None else [pa.field(position, pa.int64())]
     return pa.RecordBatch.from_pylist([], pa.schema([*first, *(schema.field(name) for name in names)]))
 
 
 def _comparable(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch in types that DuckDB has: half floats as floats, which hold them all."""
-    import pyarrow as pa  # noqa: PLC0415
-
     for i, field in enumerate(batch.schema):
         if pa.types.is_float16(field.type):
             batch = batch.set_column(i, field.name, batch.column(i).cast(pa.float32()))

@@ -17,13 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, eq, ge, gt, le, lt, ne, or_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dvcodec.core.extras import pa, pc
 from dvcodec.tables.deleting.engine import Engine
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
 __all__ = ["Literals", "weaker"]
 
@@ -88,8 +85,6 @@ class Literals:
 
     def values(self, column: str, nodes: Sequence[dict[str, Any]]) -> list[pa.Scalar[Any]] | None:
         """Return values in the type of a column, without nulls; None if one is not of it, or has another order."""
-        import pyarrow as pa  # noqa: PLC0415
-
         kind = self.kinds[column]
         if _family(kind) is None or len(nodes) > _MOST_VALUES or not all(map(_is_constant, nodes)):
             return None
@@ -150,7 +145,6 @@ def weaker(node: dict[str, Any], literals: Literals) -> pc.Expression | None:
         ends = None if name is None else literals.values(name, [node["lower"], node["upper"]])
         if ends is None or len(ends) != 2:  # one end decides how the other is compared
             return None
-        import pyarrow.compute as pc  # noqa: PLC0415
 
         return (pc.field(name) >= ends[0]) & (pc.field(name) <= ends[1])
     if kind == "OPERATOR":
@@ -159,8 +153,6 @@ def weaker(node: dict[str, Any], literals: Literals) -> pc.Expression | None:
         if name is None:
             return None
         if word in ("OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL"):
-            import pyarrow.compute as pc  # noqa: PLC0415
-
             column = pc.field(name)
             return column.is_null() if word == "OPERATOR_IS_NULL" else column.is_valid()
         if word == "COMPARE_IN":
@@ -172,8 +164,6 @@ def _comparison(
     left: dict[str, Any], compare: Callable[[Any, Any], Any], right: Sequence[dict[str, Any]], literals: Literals
 ) -> pc.Expression | None:
     """Return a comparison of a column with one of some values; None for other comparisons."""
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     name = _column(left, literals)
     values = None if name is None else literals.values(name, right)
     if values is None:

@@ -14,13 +14,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dvcodec.core.extras import pa
 from dvcodec.tables.bounds import ColumnBounds, ending_text, safe_text
 from dvcodec.tables.columns import Column
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["bounds_of", "parse_statistics"]
 
@@ -66,8 +64,6 @@ def _member(statistics: Mapping[str, Any], member: str, name: str) -> Any:
 
 
 def _scalar(column: Column, value: Any, *, up: bool) -> pa.Scalar[Any] | None:
-    import pyarrow as pa  # noqa: PLC0415
-
     types, kind = pa.types, column.type
     try:
         if types.is_integer(kind) or types.is_boolean(kind):
@@ -87,8 +83,6 @@ def _scalar(column: Column, value: Any, *, up: bool) -> pa.Scalar[Any] | None:
 
 
 def _decimal(value: int | Decimal, kind: pa.DataType, *, up: bool) -> pa.Scalar[Any] | None:
-    import pyarrow as pa  # noqa: PLC0415
-
     number = Decimal(value)
     if kind.precision > _FLOAT_DIGITS:
         more = _WIDE.multiply(abs(number), _FLOAT_ERROR)
@@ -98,8 +92,6 @@ def _decimal(value: int | Decimal, kind: pa.DataType, *, up: bool) -> pa.Scalar[
 
 
 def _moment(text: str, kind: pa.DataType, *, up: bool) -> pa.Scalar[Any] | None:
-    import pyarrow as pa  # noqa: PLC0415
-
     if not text[:4].isdigit() or text[4:5] != "-" or int(text[:4]) < _GREGORIAN_YEARS:
         return None
     value = pa.scalar(text).cast(kind)

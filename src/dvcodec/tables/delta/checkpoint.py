@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.extras import pa, pc
 from dvcodec.core.limits import Budget
 from dvcodec.io.parquet_footer import column_chunks
 from dvcodec.tables.delta.actions import parse_lines, plain_path
@@ -21,7 +22,6 @@ from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.parquet import open_metadata, physical_batches
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
 __all__ = ["read_checkpoint", "read_sidecars"]
@@ -112,8 +112,6 @@ def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[
 
 def _columns(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> list[str]:
     """Choose the `_MEMBERS` that exist."""
-    import pyarrow as pa  # noqa: PLC0415
-
     found = []
     for name in kinds:
         if schema.get_field_index(name) < 0:
@@ -129,8 +127,6 @@ def _columns(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> list[s
 
 def _has_json(file: pq.ParquetFile, location: str) -> bool:
     """Whether all data files of a checkpoint have statistics as text."""
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     leaves = {file.schema.column(i).path: i for i in range(len(file.schema))}
     wanted = [leaves.get(f"add.{name}", -1) for name in ("path", "stats")]
     if -1 in wanted:
@@ -148,7 +144,6 @@ def _has_json(file: pq.ParquetFile, location: str) -> bool:
 def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Iterator[JsonFields]:
     """Yield the rows of one kind of action that are not null, by column: row by row pyarrow is far slower."""
     import numpy as np  # noqa: PLC0415
-    import pyarrow as pa  # noqa: PLC0415
 
     there = column.is_valid()
     numbers = np.flatnonzero(there) + start
@@ -165,9 +160,6 @@ def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Itera
 
 def _members(column: pa.StructArray) -> dict[str, pa.Array]:
     """Return the members of actions; statistics that are columns only are made text."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     found = {field.name: column.field(field.name) for field in column.type}
     parsed, text = found.get(_PARSED), found.get("stats")
     if parsed is None or not pa.types.is_struct(parsed.type) or parsed.type.num_fields < 2:
@@ -181,8 +173,6 @@ def _members(column: pa.StructArray) -> dict[str, pa.Array]:
 
 
 def _values(array: pa.Array) -> list[Any]:
-    import pyarrow as pa  # noqa: PLC0415
-
     values: list[Any] = array.to_pylist()
     if pa.types.is_map(array.type):
         return [None if entries is None else dict(entries) for entries in values]

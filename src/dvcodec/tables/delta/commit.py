@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dvcodec import __version__
+from dvcodec._version import __version__
 from dvcodec.core.errors import CommitConflict, NotCanonical, UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors

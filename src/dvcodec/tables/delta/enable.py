@@ -11,7 +11,7 @@ import time
 import uuid
 from typing import Any
 
-from dvcodec import __version__
+from dvcodec._version import __version__
 from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.tables.delta.actions import Metadata, Protocol
 from dvcodec.tables.delta.log import LOG

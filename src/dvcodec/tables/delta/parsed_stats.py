@@ -8,10 +8,9 @@ text is what Delta Spark makes of them, by Spark's ``to_json``: nulls are left o
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from dvcodec.core.extras import pa, pc
 
 __all__ = ["json_text"]
 
@@ -27,9 +26,6 @@ def json_text(values: pa.Array) -> pa.Array:
     >>> json_text(pa.array([{"minValues": {"a": 'x"', "b": None}}]))[0].as_py()
     '{"minValues":{"a":"x\\""}}'
     """
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     types, kind = pa.types, values.type
     if types.is_struct(kind):
         return _object(values)
@@ -53,9 +49,6 @@ def json_text(values: pa.Array) -> pa.Array:
 
 
 def _object(values: pa.StructArray) -> pa.Array:
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     members = [
         pc.binary_join_element_wise(f",{json.dumps(field.name, ensure_ascii=False)}:", json_text(child), "")
         for field, child in zip(values.type, values.flatten(), strict=True)
@@ -68,14 +61,10 @@ def _object(values: pa.StructArray) -> pa.Array:
 
 
 def _quoted(text: Any, end: str = "") -> Any:
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     return pc.binary_join_element_wise('"', text, f'{end}"', "")
 
 
 def _escaped(text: Any) -> Any:
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     if not pc.any(pc.match_substring_regex(text, _ESCAPED)).as_py():
         return text
     for sign in ("\\", '"', *map(chr, range(0x20))):
@@ -84,9 +73,6 @@ def _escaped(text: Any) -> Any:
 
 
 def _in_years(values: Any) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     days = values.cast(pa.date32(), safe=False)
     first, last = (pa.scalar(text).cast(pa.date32()) for text in _YEARS)
     there = pc.and_(pc.greater_equal(days, first), pc.less_equal(days, last))

@@ -6,16 +6,13 @@ Specification: Delta's PROTOCOL.md, "Partition Value Serialization".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.extras import pa
 from dvcodec.tables.columns import Column
 from dvcodec.tables.decimals import parse_decimal
 from dvcodec.tables.delta.actions import AddFile
 from dvcodec.tables.partition_value import PartitionValue
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["PartitionReader", "partition_scalar"]
 
@@ -67,8 +64,6 @@ def partition_scalar(values: Mapping[str, str | None], column: Column, source: s
     Raises:
         NotCanonical: it is missing, or its text is not a value of the column's type.
     """
-    import pyarrow as pa  # noqa: PLC0415
-
     what = f"partitionValues.{column.stored_name}"
     if column.stored_name not in values:
         raise NotCanonical(what, source=source, expected="a string or null", actual="nothing")

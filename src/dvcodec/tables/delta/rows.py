@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.extras import types
 from dvcodec.io import Storage
+from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.partition import partition_scalar
 from dvcodec.tables.delta.schema import TableSchema
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows
 from dvcodec.tables.parquet import open_parquet, physical_batches
-from dvcodec.tables.row_groups import RowGroupFilter, skipped_groups
+from dvcodec.tables.row_groups import skipped_groups
 from dvcodec.tables.schema_evolution import Evolution, check_related, file_columns
 
 if TYPE_CHECKING:
@@ -89,8 +91,6 @@ class DeltaEvolution(Evolution):
 
         Specification: Delta's PROTOCOL.md, "Type Widening" and "Delta Data Type to Parquet Type Mappings".
         """
-        from pyarrow import types  # noqa: PLC0415
-
         wanted = column.type
         text = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
         if types.is_string(wanted) or types.is_binary(wanted):

@@ -8,15 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.extras import pa
 from dvcodec.tables.columns import Column, ColumnKey, column_errors
 from dvcodec.tables.delta.actions import Metadata
 from dvcodec.tables.json_fields import JsonFields, parse_json
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["TableSchema", "parse_schema"]
 
@@ -114,8 +112,6 @@ class TableSchema:
         Raises:
             DecodeError: the type of one is corrupt or unknown.
         """
-        import pyarrow as pa  # noqa: PLC0415
-
         return pa.schema([self.column(name).field for name in names])
 
 
@@ -175,8 +171,6 @@ def _field(field: JsonFields, mode: str, depth: int) -> Column:
 
 
 def _type(parent: JsonFields, name: str, mode: str, depth: int) -> tuple[pa.DataType, tuple[Column, ...]]:
-    import pyarrow as pa  # noqa: PLC0415
-
     value: Any = parent.values.get(name)
     if isinstance(value, str):
         return _primitive(value, parent, name), ()
@@ -205,8 +199,6 @@ def _part(node: JsonFields, name: str, kind: str, nullable: str | None, mode: st
 
 
 def _primitive(name: str, parent: JsonFields, member: str) -> pa.DataType:
-    import pyarrow as pa  # noqa: PLC0415
-
     simple: dict[str, pa.DataType] = {
         "string": pa.string(),
         "long": pa.int64(),

@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dvcodec.core.avro import AvroFile
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.extras import pa, types
 from dvcodec.core.limits import Budget
 from dvcodec.io import Storage
 from dvcodec.tables.data_file import OpenFile
 from dvcodec.tables.iceberg.avro_fields import Logical, fields_of, not_null, open_avro
 from dvcodec.tables.schema_evolution import FIELD_ID
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["open_avro_rows"]
 
@@ -39,8 +37,6 @@ def open_avro_rows(location: str, storage: Storage) -> Iterator[OpenFile]:
         Unsupported: a union of several types, or a decimal without a precision.
         OSError: it cannot be read.
     """
-    import pyarrow as pa  # noqa: PLC0415
-
     with open_avro(location, storage, rows=True) as (file, cursor):
         items = fields_of(file.schema, "Avro schema of a data file", cursor)
         stored = [_field(item["name"], item, item["type"], item["logical"], "field-id", cursor) for item in items]
@@ -57,8 +53,6 @@ def _batches(
     file: AvroFile, cursor: Cursor, stored: Sequence[pa.Field], names: Sequence[str], batch_rows: int
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield batches with the position of their first row."""
-    import pyarrow as pa  # noqa: PLC0415
-
     by_name = {field.name: field for field in stored}
     fields = [by_name[name] for name in names]
     records = file.records(Budget.ROW * max(len(stored), 1), by_block=True)
@@ -78,8 +72,6 @@ def _batches(
 
 
 def _without_columns(rows: int) -> pa.RecordBatch:
-    import pyarrow as pa  # noqa: PLC0415
-
     return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
 
 
@@ -98,8 +90,6 @@ def _field(name: str, item: Any, kind: Any, logical: Logical | None, number: str
         number: the attribute that is its id.
         cursor: for errors.
     """
-    import pyarrow as pa  # noqa: PLC0415
-
     plain = not_null(kind)
     if isinstance(plain, list):
         expected = "unions of null and one type"
@@ -135,8 +125,6 @@ _MAP = b"dvcodec.map"
 
 
 def _primitive(what: str, plain: Any, logical: Logical | None) -> pa.DataType:
-    import pyarrow as pa  # noqa: PLC0415
-
     zone = "UTC" if logical is not None and logical.utc else None
     meant = {
         ("int", "date"): pa.date32(),
@@ -164,9 +152,6 @@ def _primitive(what: str, plain: Any, logical: Logical | None) -> pa.DataType:
 
 def _meant(field: pa.Field) -> pa.Field:
     """Return a field as a reader of the table sees it: with decimals and maps."""
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import types  # noqa: PLC0415
-
     metadata, kind = dict(field.metadata or {}), field.type
     digits, is_map = metadata.pop(_DECIMAL, None), metadata.pop(_MAP, None) is not None
     if digits is not None:
@@ -185,9 +170,6 @@ def _meant(field: pa.Field) -> pa.Field:
 
 def _with_meaning(array: Any, meant: pa.DataType) -> Any:
     """Convert decoded values to their logical type."""
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import types  # noqa: PLC0415
-
     if array.type.equals(meant):
         return array
     if types.is_decimal(meant):
@@ -212,9 +194,6 @@ def _decimals(array: Any, kind: Any) -> Any:
     Raises:
         ValueError: one has more bytes, or more digits, than the type has.
     """
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import types  # noqa: PLC0415
-
     count = len(array)
     if types.is_fixed_size_binary(array.type):
         bounds = np.arange(count + 1, dtype=np.int64) * array.type.byte_width

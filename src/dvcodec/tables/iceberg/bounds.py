@@ -12,15 +12,14 @@ import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dvcodec.core.extras import pa
 from dvcodec.io import Storage
 from dvcodec.tables.bounds import ColumnBounds, safe_text
 from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg.avro_fields import INTEGERS, AvroColumn, open_avro, select
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from dvcodec.tables.partition_value import is_nan
 
 __all__ = ["ColumnStatistics", "bounds_of", "read_statistics"]
 
@@ -117,10 +116,8 @@ def bounds_of(column: Column, recorded: ColumnStatistics) -> ColumnBounds:
 
 
 def _scalar(column: Column, data: bytes | None) -> pa.Scalar[Any] | None:
-    import pyarrow as pa  # noqa: PLC0415
-
     value = None if data is None else _value(column, data)
-    if value is None or value != value:  # noqa: PLR0124  (NaN)
+    if value is None or is_nan(value):
         return None
     try:
         return pa.scalar(value, column.type)

@@ -20,8 +20,7 @@ from dvcodec.io.allowed_locations import protocols
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import MAIN, Change, changed, forgotten, metadata_bytes
 from dvcodec.tables.iceberg.metadata import read_members
-from dvcodec.tables.iceberg.place import Place
-from dvcodec.tables.iceberg.table import IcebergTable
+from dvcodec.tables.iceberg.table import IcebergTable, Place
 from dvcodec.tables.iceberg.table import open as open_iceberg
 from dvcodec.tables.json_fields import JsonFields
 
@@ -236,7 +235,7 @@ class CatalogPlace(Place):
                 raise _NotWritten(error) from error
 
         catalog: Any = copy.copy(self._catalog)
-        stage = catalog._update_and_stage_table  # noqa: SLF001
+        stage = catalog._update_and_stage_table  # noqa: SLF001  (pyiceberg has no public way)
 
         def upgraded(current: Any, identifier: Any, requirements: Any, updates: Any) -> Any:  # noqa: ARG001
             """Stage an upgrade that pyiceberg does not know: its own metadata differ by their time alone."""
@@ -250,9 +249,9 @@ class CatalogPlace(Place):
             return staged
 
         if change.upgrade is not None:
-            catalog._update_and_stage_table = upgraded  # noqa: SLF001
+            catalog._update_and_stage_table = upgraded  # noqa: SLF001  (no public way)
         catalog._write_metadata = write  # noqa: SLF001  (the one place where pyiceberg writes it)
-        catalog._write_metadata_no_exist_check = write  # noqa: SLF001
+        catalog._write_metadata_no_exist_check = write  # noqa: SLF001  (used in place of the other)
         return catalog
 
     def _settle(self, change: Change, base: int | None, error: Exception) -> None:

@@ -25,9 +25,9 @@ from dvcodec.tables.iceberg.features import refuse_unknown, refuse_without_vecto
 from dvcodec.tables.iceberg.folder_place import place_of
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import read_members
-from dvcodec.tables.iceberg.place import Place
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter
+from dvcodec.tables.iceberg.table import Place, table_of
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DeletionVector
 from dvcodec.tables.table import Table
@@ -69,7 +69,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
             Unsupported: encryption, or a property that is not known how to obey.
             CommitConflict: it is another table than before.
         """
-        table, members = base.iceberg_table, _members(base)
+        table, members = table_of(base), _members(base)
         self._uuid = self._checked_uuid(members)
         refuse_unknown(table, members)
         self._place.check(table, members)
@@ -120,7 +120,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
                 raise Unsupported("data file", source=path, expected="no encryption", actual="key_metadata")
         if not vectors:
             return Written({}, 0)
-        table = base.iceberg_table
+        table = table_of(base)
         root = properties_of(_members(base)).get("write.data.path", f"{table.metadata.location}/data").rstrip("/")
         path = f"{root}/{uuid.uuid4()}-deletes.puffin"
         location = table.folder.locate(path)
@@ -170,7 +170,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         members = _members(base)
         self._checked_uuid(members)  # reading the rows may have taken long
         change = SnapshotWriter(base, members, files).write(replacement)
-        self._place.put(base.iceberg_table, members, change)
+        self._place.put(table_of(base), members, change)
         return change.snapshot_id
 
 

@@ -29,7 +29,7 @@ def contradictions(metadata: TableMetadata, plan: Plan, skipped_metadata: tuple[
       refuse the file format; newer ones read them until they rewrite a manifest, because manifests of version 2 do
       not record the byte ranges;
     - ``partition-mismatch``: deletes of one data file that record another partition, or partition spec, than the file.
-      Java refuses to plan a scan, other readers return the deleted rows;
+      Java refuses to plan a scan; polars ignores such vectors, pyiceberg those with another spec;
     - ``metadata-name``: metadata files without a version in their names, which may be newer.
 
     A vector whose sequence number is below that of its data file (``sequence-number``) is found when it is read.

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import CardinalityMismatch, Unsupported
+from dvcodec.core.extras import pa
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, ROW_WORK, check_columns, data_errors, vectors_within
@@ -22,9 +23,6 @@ from dvcodec.tables.iceberg.avro_fields import AvroColumn, open_avro, select
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID
 from dvcodec.tables.orc import open_orc
 from dvcodec.tables.parquet import open_metadata, physical_batches
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["PositionDeletes", "read_deletes"]
 
@@ -124,8 +122,6 @@ def _orc(location: str, storage: Storage) -> _Reader:
 
 @contextmanager
 def _avro(location: str, storage: Storage) -> _Reader:
-    import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-
     with open_avro(location, storage) as (file, cursor):
         names = [found.name for found in select(file.schema, _AVRO, "position deletes", cursor).values()]
         budget = Budget(cursor.end, cursor.source)

@@ -8,12 +8,13 @@ of an unpartitioned spec apply to all data files, the others to those of their p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.extras import pa, pc
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Storage
 from dvcodec.tables.columns import Column
@@ -24,9 +25,6 @@ from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields
 from dvcodec.tables.model import DataFile
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["EqualityMatcher"]
 
@@ -110,8 +108,6 @@ class EqualityMatcher:
 
     def _fields(self, ids: Sequence[int]) -> list[Column]:
         """Return the columns of field ids, by the newest schema that has each."""
-        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-
         metadata = self._metadata
         current = metadata.schemas[metadata.current_schema_id]
         others = [schema for _, schema in sorted(metadata.schemas.items(), reverse=True)]
@@ -148,9 +144,6 @@ class _Keys:
     @classmethod
     def of(cls, files: Sequence[tuple[Iterator[tuple[int, pa.RecordBatch]], int]], names: list[str]) -> _Keys:
         """Read files of keys, each with its sequence number."""
-        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-        import pyarrow.compute as pc  # noqa: PLC0415
-
         batches, numbers = [], []
         for found, number in files:
             for _, batch in found:
@@ -173,8 +166,6 @@ class _Keys:
 
     def newest(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
         """Return the highest sequence number that deletes each row, -1 if none does."""
-        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
-
         found = np.full(batch.num_rows, -1, np.int64)
         if not self._levels:
             return found
@@ -191,7 +182,5 @@ class _Keys:
 
 def _codes(array: pa.Array, values: pa.Array) -> NDArray[np.int64]:
     """Return the index of each value in others, -1 if it is not there; null is a value like another."""
-    import pyarrow.compute as pc  # noqa: PLC0415  (extra "tables")
-
     found: NDArray[np.int64] = pc.fill_null(pc.index_in(array, value_set=values), -1).to_numpy(zero_copy_only=False)
     return found.astype(np.int64)

@@ -28,8 +28,7 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import Change, changed, forgotten, metadata_bytes, properties_of
 from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT
 from dvcodec.tables.iceberg.metadata import read_members
-from dvcodec.tables.iceberg.place import Place
-from dvcodec.tables.iceberg.table import IcebergTable
+from dvcodec.tables.iceberg.table import IcebergTable, Place
 from dvcodec.tables.iceberg.table import open as open_iceberg
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.put import put_once

@@ -19,6 +19,7 @@ from dvcodec.tables.iceberg.carried import counts_of
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES
 from dvcodec.tables.iceberg.manifests import DELETED
 from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.partition_value import is_nan
 
 __all__ = ["UNPARTITIONED", "assign_row_ids", "codec_of", "manifest_bytes", "manifest_list_bytes", "manifest_record"]
 
@@ -176,10 +177,10 @@ def _summaries(
 def _summary(values: Sequence[Any], kind: Any) -> dict[str, Any] | None:
     primitive = kind["type"] if isinstance(kind, dict) else kind
     logical = kind.get("logicalType") if isinstance(kind, dict) else None
-    known = [value for value in values if value is not None and value == value]  # noqa: PLR0124  (not NaN)
+    known = [value for value in values if value is not None and not is_nan(value)]
     summary: dict[str, Any] = {
         "contains_null": None in values,
-        "contains_nan": any(value != value for value in values),  # noqa: PLR0124
+        "contains_nan": any(map(is_nan, values)),
         "lower_bound": None,
         "upper_bound": None,
     }

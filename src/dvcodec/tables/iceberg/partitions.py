@@ -17,7 +17,7 @@ import numpy as np
 from dvcodec.tables.decimals import MAX_DIGITS
 from dvcodec.tables.iceberg.avro_fields import Logical
 from dvcodec.tables.iceberg.metadata import PartitionField
-from dvcodec.tables.partition_value import PartitionValue
+from dvcodec.tables.partition_value import PartitionValue, is_nan
 
 __all__ = ["Partition", "PartitionReader"]
 
@@ -100,7 +100,7 @@ def _comparable(logical: Logical, value: Any) -> Any:
             return uuid.UUID(value).bytes
         except ValueError:
             return value
-    return _NAN if value != value else value  # noqa: PLR0124  (NaN alone is not equal to itself)
+    return _NAN if is_nan(value) else value
 
 
 def _text(transform: str, logical: Logical, value: Any) -> str | None:

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
+from dvcodec.core.extras import pa, types
 from dvcodec.io import Storage
+from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import Column, ColumnKey
 from dvcodec.tables.data_file import FILE_FORMATS, open_data_file
 from dvcodec.tables.iceberg.avro_rows import open_avro_rows
 from dvcodec.tables.iceberg.schema import constant_of_default, constant_of_partition
 from dvcodec.tables.json_fields import JsonFields, parse_json
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows
-from dvcodec.tables.row_groups import RowGroupFilter
 from dvcodec.tables.schema_evolution import Evolution, check_related, file_columns
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["ROW_FORMATS", "NameMapping", "read_name_mapping", "read_rows"]
 
@@ -126,8 +124,6 @@ class _Evolution(Evolution):
     has_int96 = is_orc = False
 
     def promotes(self, found: pa.DataType, column: Column) -> bool:
-        from pyarrow import types  # noqa: PLC0415
-
         kind, wanted = column.kind, column.type
         if kind in ("int", "long"):
             most = 32 if kind == "int" else 64
@@ -155,8 +151,6 @@ class _Evolution(Evolution):
         return bool(fits)
 
     def missing(self, column: Column, rows: int) -> pa.Array:
-        import pyarrow as pa  # noqa: PLC0415
-
         if column.default is not None:
             return pa.repeat(constant_of_default(column, self.source), rows)
         if not column.nullable:

@@ -10,18 +10,15 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import pa, require_extra
 from dvcodec.tables.columns import Column, chosen, column_errors
 from dvcodec.tables.decimals import MAX_DIGITS, parse_decimal
 from dvcodec.tables.json_fields import JsonFields
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["constant_of_default", "constant_of_partition", "read_fields", "stored_ids"]
 
@@ -170,8 +167,6 @@ def constant_of_partition(field: Column, value: Any, source: str) -> pa.Scalar:
 
 
 def _scalar(field: Column, make: Any, what: str, source: str) -> pa.Scalar:
-    import pyarrow as pa  # noqa: PLC0415
-
     try:
         return pa.array([make()], field.type)[0]
     except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError, pa.ArrowException) as err:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.findings import Finding
@@ -36,11 +37,6 @@ from dvcodec.tables.model import (
 from dvcodec.tables.parquet import count_rows
 from dvcodec.tables.table import Snapshot
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from dvcodec.tables.iceberg.table import IcebergTable
-
 __all__ = ["IcebergSnapshot"]
 
 _KEPT_STATISTICS = 1 << 20
@@ -67,11 +63,6 @@ class IcebergSnapshot(Snapshot):
     def files(self) -> Mapping[str, DataFile]:
         """The data files by path."""
         return self.plan.data
-
-    @property
-    def iceberg_table(self) -> IcebergTable:
-        """The table, by its own type."""
-        return cast("IcebergTable", self.table)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector, or those position deletes of a file that apply to data files of the snapshot.
@@ -112,7 +103,6 @@ class IcebergSnapshot(Snapshot):
             Unsupported: an unknown type.
         """
         found = read_fields(self._fields(), columns, self.table.location)
-        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
         return pa.schema([column.field for column in found])
 
@@ -195,12 +185,14 @@ class IcebergSnapshot(Snapshot):
     def _equality(self) -> EqualityMatcher:
         return EqualityMatcher(self.plan, self.metadata, self.table.folder.storage)
 
-    def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:  # noqa: D102
+    def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:
+        """Return data files that are not in the snapshot; see `Snapshot.unknown_files`."""
         if vector.data_file is not None or vector.format != POSITION_DELETES:
             return ()
         return tuple(path for path in self._position_deletes(vector).rows if self.plan.find(path) is None)
 
-    def respelled(self, vector: DeletionVector) -> tuple[tuple[str, str], ...]:  # noqa: D102
+    def respelled(self, vector: DeletionVector) -> tuple[tuple[str, str], ...]:
+        """Return data files named with another scheme; see `Snapshot.respelled`."""
         if vector.format != POSITION_DELETES:
             return ()
         plan = self.plan

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dvcodec import __version__
+from dvcodec._version import __version__
 from dvcodec.tables.iceberg.manifest_list import DATA
 from dvcodec.tables.iceberg.manifests import POSITION_DELETES, PUFFIN
 

@@ -1,13 +1,14 @@
-"""Iceberg tables."""
+"""Iceberg tables, and the places that they are committed to."""
 
 from __future__ import annotations
 
 import itertools
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar, cast
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.io.allowed_locations import check_reach
@@ -16,6 +17,7 @@ from dvcodec.io.paths import split
 from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.cache import Cache
+from dvcodec.tables.iceberg.change import Change
 from dvcodec.tables.iceberg.deletes import PositionDeletes
 from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, check_newest, find_metadata, without_version
 from dvcodec.tables.iceberg.manifest_list import Manifest, read_list
@@ -23,12 +25,10 @@ from dvcodec.tables.iceberg.manifests import ListedFile, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT, SnapshotInfo, TableKind
 
-if TYPE_CHECKING:
-    from dvcodec.tables.iceberg.place import Place
-
-__all__ = ["IcebergTable", "open"]
+__all__ = ["IcebergTable", "Place", "open", "table_of"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -211,3 +211,51 @@ class IcebergTable(WritableTable):
         if path.startswith(f"{root}/") and "//" not in below and "/.." not in below:  # as most of many thousands are
             return self.folder.join(below[1:])
         return self.folder.locate(path)
+
+
+def table_of(snapshot: IcebergSnapshot) -> IcebergTable:
+    """Return the table of a snapshot, by its own type."""
+    return cast("IcebergTable", snapshot.table)
+
+
+class Place(ABC):
+    """Knows which metadata file of a table is current: a folder, or a catalog.
+
+    Attributes:
+        knows_newest: whether it is certain which file is current, regardless of the files in the folder.
+    """
+
+    knows_newest: bool = False
+
+    @abstractmethod
+    def load(self) -> IcebergTable:
+        """Open the table as it is now, not from a cache.
+
+        Raises:
+            UsageError: it is not there any more.
+            DecodeError: its metadata is corrupt.
+            OSError: it cannot be read.
+        """
+
+    @abstractmethod
+    def check(self, table: IcebergTable, members: JsonFields) -> None:
+        """Refuse a table that cannot be committed to here.
+
+        Raises:
+            UsageError: the message says why, and what to do instead.
+        """
+
+    @abstractmethod
+    def put(self, table: IcebergTable, members: JsonFields, change: Change) -> None:
+        """Make the change, if the table is still as it was loaded.
+
+        Args:
+            table: of `load`.
+            members: its metadata.
+            change: the commit.
+
+        Raises:
+            CommitConflict: the table has changed; nothing is committed.
+            CommitUnknown: it could not be found out whether the change is in.
+            OSError: it cannot be written; nothing is committed.
+        """

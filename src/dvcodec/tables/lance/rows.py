@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dvcodec.core.errors import DvcodecError, NotCanonical, UsageError
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import pa, pc, require_extra
 from dvcodec.io.target import local_path
+from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import select
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
-from dvcodec.tables.row_groups import RowGroupFilter
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dvcodec.io.store import StoreOptions
     from lance import LanceDataset
 
@@ -116,9 +114,6 @@ def physical_rows(
 
 def _check_order(addresses: pa.UInt64Array, first: int, source: str) -> None:
     """Check the order of rows: Lance returns the addresses of live rows, and null for deleted ones."""
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     expected = pa.array(np.arange(first, first + len(addresses), dtype=np.uint64))
     if pc.all(pc.equal(addresses, expected)).as_py() is False:
         raise NotCanonical("order of the rows", source=source, expected=f"ascending addresses from {first}")

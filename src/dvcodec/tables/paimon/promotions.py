@@ -6,15 +6,14 @@ fields added since are null, renamed ones keep their id.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import Unsupported
+from dvcodec.core.extras import pa
+from dvcodec.core.extras import types as kinds
 from dvcodec.tables.columns import Column
 from dvcodec.tables.paimon.schema import DataType
 from dvcodec.tables.schema_evolution import Evolution, is_list, plain_array
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["PaimonEvolution"]
 
@@ -46,8 +45,6 @@ class PaimonEvolution(Evolution):
 
     def _as_stored(self, array: pa.Array, stored: Column, what: str) -> pa.Array:
         """Return values in the Arrow type of the schema they were written with: the unit or width may differ."""
-        import pyarrow as pa  # noqa: PLC0415
-
         if array.type == stored.type:
             return array
         if _kin(array.type, stored.type):
@@ -61,8 +58,6 @@ class PaimonEvolution(Evolution):
 
 def _kin(found: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether two Arrow types have the same kind, so that a cast between them changes no meaning."""
-    import pyarrow.types as kinds  # noqa: PLC0415
-
     if kinds.is_struct(wanted):
         return kinds.is_struct(found) and [field.name for field in found] == [field.name for field in wanted]
     if kinds.is_fixed_size_list(wanted):

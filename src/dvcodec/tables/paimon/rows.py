@@ -7,10 +7,12 @@ Paimon stores all columns in a data file, including partition columns, and for t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.extras import pa, pc
 from dvcodec.io import Storage
+from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import Column, unrelated
 from dvcodec.tables.data_file import open_data_file
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
@@ -20,10 +22,6 @@ from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.paimon.promotions import PaimonEvolution
 from dvcodec.tables.paimon.schema import read_column
 from dvcodec.tables.paimon.visible import Visible
-from dvcodec.tables.row_groups import RowGroupFilter
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["partition_scalar", "read_rows"]
 
@@ -116,17 +114,12 @@ def _check_related(
 
 def partition_scalar(value: Value, column: Column) -> pa.Scalar[Any]:
     """Return the value of a partition column as one of the column's type."""
-    import pyarrow as pa  # noqa: PLC0415
-
     if column.kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and value is not None:
         value = int(value) // {"ms": 1_000_000, "us": 1000, "ns": 1}[column.type.unit]
     return pa.scalar(value, column.type)
 
 
 def _keep(visible: Visible, batch: pa.RecordBatch, source: str) -> pa.BooleanArray | None:
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
     if visible is Visible.ALL:
         return None
     if visible is Visible.NONE:

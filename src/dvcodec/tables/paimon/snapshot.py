@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.extras import pa
 from dvcodec.ops.stats import measure
 from dvcodec.paimon.index_file import load_vector
 from dvcodec.tables.bounds import ColumnBounds
@@ -23,10 +23,6 @@ from dvcodec.tables.paimon.vectors import IndexedVector, check_index_file
 from dvcodec.tables.paimon.visible import Visible
 from dvcodec.tables.parquet import count_rows
 from dvcodec.tables.table import Snapshot
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 __all__ = ["PaimonSnapshot"]
 
@@ -50,7 +46,8 @@ class PaimonSnapshot(Snapshot):
     schemas: Callable[[int], TableSchema] = field(repr=False, compare=False)
     state: SnapshotRecord | None = field(default=None, repr=False, compare=False)
 
-    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:  # noqa: D102
+    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
+        """Read a vector and verify it; see `Snapshot.read`."""
         meta = replace(self._record(vector, IndexedVector).meta, cardinality=vector.cardinality)
         found = load_vector(meta, vector.location, storage_options=self.table.folder.storage)
         return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
@@ -67,7 +64,6 @@ class PaimonSnapshot(Snapshot):
         schema = self._shown
         wanted = map(schema.field, chosen([one.name for one in schema.fields], columns, self.table.location))
         fields = [read_column(one, self.table.folder.join(schema.name)).field for one in wanted]
-        import pyarrow as pa  # noqa: PLC0415  (extra "tables")
 
         return pa.schema(fields)
 
@@ -120,7 +116,8 @@ class PaimonSnapshot(Snapshot):
         parquet = data_file.location.lower().endswith(".parquet")
         return count_rows(data_file.location, self.table.folder.storage) if parquet else None
 
-    def other_deletes(self, data_file: DataFile) -> str | None:  # noqa: D102
+    def other_deletes(self, data_file: DataFile) -> str | None:
+        """Describe what else deletes rows; see `Snapshot.other_deletes`."""
         visible = self.visible.get(data_file.path, Visible.ALL)
         if visible is Visible.NONE:
             return "its records are not seen before they are compacted"

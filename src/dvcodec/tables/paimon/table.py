@@ -41,10 +41,12 @@ class PaimonTable(WritableTable):
         self.folder = Folder.of(location)
         self._schemas: dict[int, TableSchema] = {}
 
-    def snapshots(self) -> tuple[SnapshotInfo, ...]:  # noqa: D102  (as the model says)
+    def snapshots(self) -> tuple[SnapshotInfo, ...]:
+        """Return the snapshots that still have metadata; see `Table.snapshots`."""
         return tuple(self._state(name).info for name in self._state_names().values())
 
-    def snapshot(self, id: int | None = None) -> PaimonSnapshot:  # noqa: A002, D102
+    def snapshot(self, id: int | None = None) -> PaimonSnapshot:  # noqa: A002
+        """Return a snapshot; see `Table.snapshot`."""
         if id in (None, NO_SNAPSHOT) and not self._state_names():
             newest = self._newest_schema()
             return PaimonSnapshot(
@@ -84,7 +86,8 @@ class PaimonTable(WritableTable):
             state=state,
         )
 
-    def referenced(self) -> frozenset[str]:  # noqa: D102
+    def referenced(self) -> frozenset[str]:
+        """Return the files that any snapshot needs; see `Table.referenced`."""
         return referenced_files(self.folder)
 
     def _vectors(

@@ -3,55 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import pa
 from dvcodec.core.ragged import offsets_of
 from dvcodec.io import Storage
+from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
-from dvcodec.tables.row_groups import RowGroupFilter
+from dvcodec.tables.scorch.schema import STORED, schema
 from dvcodec.zap import Edges, Segment
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+__all__ = ["read_rows"]
 
-__all__ = ["read_rows", "schema"]
-
-ID, PARENT, STORED = "_id", "_parent", "_stored"
 _ALL_VALUES = 1 << 62
 """Values in a batch of `Segment.to_arrow`: batches then end where documents do, and are bounded by bytes."""
-
-
-def schema() -> pa.Schema:
-    """Return the columns of stored documents, which are the same for every index.
-
-    ``_id`` binary; ``_parent`` int64, the document of the same segment that it is nested in, null for others;
-    ``_stored`` list of (field, type, value, array_positions), in stored order, see `zap.SCHEMAS`.
-
-    Raises:
-        MissingExtra: pyarrow is not installed.
-    """
-    pa = require_extra("pyarrow", "tables")
-    value = pa.struct(
-        [
-            pa.field("field", pa.string(), nullable=False),
-            pa.field("type", pa.string(), nullable=False),
-            pa.field("value", pa.binary(), nullable=False),
-            pa.field("array_positions", pa.list_(pa.uint64()), nullable=False),
-        ]
-    )
-    return pa.schema(
-        [
-            pa.field(ID, pa.binary(), nullable=False),
-            pa.field(PARENT, pa.int64()),
-            pa.field(STORED, pa.list_(pa.field("item", value, nullable=False)), nullable=False),
-        ]
-    )
 
 
 def read_rows(
@@ -102,8 +71,6 @@ def _batch(
     values: pa.RecordBatch, first: int, hidden: NDArray[np.int64], edges: Edges, whole: pa.Schema
 ) -> pa.RecordBatch:
     """Group the values of whole documents, one row each; the first value of a document is its id."""
-    import pyarrow as pa  # noqa: PLC0415
-
     owner = values["doc"].to_numpy() - first
     heads = np.flatnonzero(np.diff(owner, prepend=-1))
     kept = ~np.isin(values["field"].indices.to_numpy(), hidden)

@@ -15,7 +15,8 @@ from dvcodec.tables.columns import select
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Record, RowReader
 from dvcodec.tables.scorch.metadata import read_root, read_transaction
-from dvcodec.tables.scorch.rows import read_rows, schema
+from dvcodec.tables.scorch.rows import read_rows
+from dvcodec.tables.scorch.schema import schema
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class ScorchSnapshot(Snapshot):
         return data_file.physical_rows
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """Return the columns of stored documents, which are the same for every index; see `rows.schema`.
+        """Return the columns of stored documents, which are the same for every index; see `schema`.
 
         Raises:
             UsageError: no such column.
