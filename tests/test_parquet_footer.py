@@ -127,7 +127,7 @@ def test_a_list_that_claims_more_than_there_is(items: int) -> None:
     [
         ({}, "footer: expected a list of row groups"),
         ({ROW_GROUPS: (STRUCT, {})}, "footer: expected a list of row groups"),
-        ({ROW_GROUPS: (LIST, (BINARY, [b"x"]))}, "type of the items of a list: expected 12, found 8"),
+        ({ROW_GROUPS: (LIST, (BINARY, [b"x"]))}, "element type of a list: expected 12, found 8"),
         ({ROW_GROUPS: (LIST, (STRUCT, [{}]))}, "row group: expected a list of columns"),
         ({ROW_GROUPS: (LIST, (STRUCT, [{COLUMNS: (I64, 2)}]))}, "row group: expected a list of columns"),
         (tree({}), "column of a row group: expected the offset of its first page"),

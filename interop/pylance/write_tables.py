@@ -20,7 +20,7 @@ from interop import lance_tables  # noqa: E402
 TARGET = ROOT / "tests" / "vectors" / "tables" / "lance" / f"pylance-{lance.__version__}"
 
 README = f"""# Lance datasets
-Written by pylance {lance.__version__}, through `interop/pylance/write_tables.py`, which writes these files anew. (File
+Written by pylance {lance.__version__}, through `interop/pylance/write_tables.py`, which rewrites these files. (File
 names and times differ each time.)
 
 Each folder is a whole dataset, and `NAME.json` says of every version what pylance returned: the operation, the

@@ -24,7 +24,7 @@ TOP = 2**64 - 1
 Ranges = list[list[int]]
 
 README = f"""# Lance
-Written by pylance {lance.__version__}, through `interop/pylance/write_vectors.py`, which writes these files anew.
+Written by pylance {lance.__version__}, through `interop/pylance/write_vectors.py`, which rewrites these files.
 (Names of deletion files are random, so they differ each time.)
 
 `manifest.json` has three parts:

@@ -58,7 +58,7 @@ def calls_back(work: Callable[[], Any]) -> set[tuple[str, str]]:
 def test_an_audit_seldom_calls_back(tmp_path: Path) -> None:
     """Modules call downwards, except for progress and the tasks that worker threads pull.
 
-    Counts are of calls into a module that waits on the stack; how often a reader of the code turns back is another one.
+    This counts calls into a module that waits on the stack, not how often a reader of the code turns back.
     """
     folder = tmp_path / "t"
     restored_table(folder)

@@ -1,4 +1,4 @@
-"""Writes the committed vectors anew with the reference implementations: `make vectors`.
+"""Rewrites the committed vectors with the reference implementations: `make vectors`.
 
 The cases stand here, each with what it proves; the bytes come from those implementations alone. (interop/pylance has
 its own script, for Lance.)
@@ -64,7 +64,7 @@ CASES = [
 FILES = {"one": 1, "three": 3, "forty": 40}
 
 README = """# {title}
-Written by {producer}, through `interop/`; `make vectors` writes these files anew.
+Written by {producer}, through `interop/`; `make vectors` rewrites these files.
 
 `manifest.json` names for each file its rows, as ranges from start to the row after the last, and what it proves.
 

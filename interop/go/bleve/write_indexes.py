@@ -18,7 +18,7 @@ from interop import scorch_indexes  # noqa: E402
 from interop.driver import GoBleve  # noqa: E402
 
 README = """# Scorch indexes
-Written by bleve {bleve} (bbolt {bbolt}) through `interop/go/bleve/write_indexes.py`, which writes these files anew.
+Written by bleve {bleve} (bbolt {bbolt}) through `interop/go/bleve/write_indexes.py`, which rewrites these files.
 (The order of documents in a segment is random, and times differ.)
 
 Each folder is a whole index, and `NAME.json` says of every epoch what scorch itself said of it: the count of documents,

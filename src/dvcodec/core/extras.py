@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 from dvcodec.core.errors import MissingExtra
 
 if TYPE_CHECKING:
-    import obstore
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
     from pyarrow import fs, types
 
-__all__ = ["ds", "fs", "obstore", "pa", "pc", "pq", "require_extra", "types"]
+__all__ = ["LazyModule", "ds", "fs", "pa", "pc", "pq", "require_extra", "types"]
 
 
-class _Lazy:
+class LazyModule:
     """Stands for an optional module, and imports it when one of its names is used.
 
     Public functions call `require_extra` first; the error here is Python's own.
@@ -33,9 +32,8 @@ class _Lazy:
 
 
 if not TYPE_CHECKING:
-    obstore = _Lazy("obstore")
-    pa, pc, ds, pq = map(_Lazy, ("pyarrow", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"))
-    fs, types = map(_Lazy, ("pyarrow.fs", "pyarrow.types"))
+    pa, pc, ds, pq = map(LazyModule, ("pyarrow", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"))
+    fs, types = map(LazyModule, ("pyarrow.fs", "pyarrow.types"))
 
 
 def require_extra(module: str, extra: str, package: str | None = None) -> Any:

@@ -224,10 +224,10 @@ def _struct(cursor: Cursor, depth: int) -> dict[int, Any]:
 
 
 def _count(cursor: Cursor, wanted: int) -> int:
-    """Read the head of a list of values of a type."""
+    """Read a list header, check the element type, and return the number of elements."""
     head = cursor.u8("list")
     if head & 15 != wanted:
-        raise cursor.error(NotCanonical, "type of the items of a list", expected=wanted, actual=head & 15)
+        raise cursor.error(NotCanonical, "element type of a list", expected=wanted, actual=head & 15)
     return cursor.uvarint("length of a list") if head >> 4 == _LONG else head >> 4
 
 

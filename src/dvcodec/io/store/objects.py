@@ -8,14 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.extras import obstore
+from dvcodec.core.extras import LazyModule
 from dvcodec.io.store.base import Fetched, Store, StoredObject
 from dvcodec.io.store.errors import ObjectExists, Reason, StoreError, error_text, store_error
 from dvcodec.io.store.options import StoreOptions
 from dvcodec.io.store.requests import Requests
+
+if TYPE_CHECKING:
+    import obstore
+else:
+    obstore = LazyModule("obstore")
 
 __all__ = ["PAGE", "ObjectStore"]
 
