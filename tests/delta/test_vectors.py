@@ -309,6 +309,11 @@ def test_round_trip(positions: list[int], layout: str, run_optimize: bool) -> No
 # ---------------------------------------------------------------------- inline
 
 
+def test_an_inline_vector_is_in_no_file() -> None:
+    with pytest.raises(UsageError, match="a.parquet: the vector is inline, not in"):
+        delta.read_deletion_vectors(b"\1" + FRAME, {"a.parquet": delta.encode_inline(ROWS)})
+
+
 def test_inline_example_of_the_protocol_as_corrected() -> None:
     descriptor = Descriptor("i", INLINE, 44, 6)
     assert delta.encode_inline(INLINE_ROWS) == descriptor

@@ -344,6 +344,16 @@ def test_blob_is_sniffed_by_its_ends() -> None:
     assert sum(size for _, size in source.reads) <= 20
 
 
+def test_an_empty_bitmap_is_a_bitmap() -> None:
+    """Eight bytes: the cookie, and no containers."""
+    assert sniff(bytes.fromhex("3a30000000000000")).kind is ContainerKind.ROARING32
+
+
+def test_an_arrow_file_is_of_lance_by_the_names_at_its_start() -> None:
+    with pytest.raises(Unsupported):
+        sniff(b"ARROW1\0\0" + bytes(2000) + b"row_id" + bytes(2000))
+
+
 def test_bare_map_over_the_limit_is_not_read() -> None:
     source = Recorder(bytes(8) + bytes(5_000_000))
     with pytest.raises(Unsupported):
