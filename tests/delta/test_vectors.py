@@ -310,7 +310,7 @@ def test_round_trip(positions: list[int], layout: str, run_optimize: bool) -> No
 
 
 def test_an_inline_vector_is_in_no_file() -> None:
-    with pytest.raises(UsageError, match="a.parquet: the vector is inline, not in"):
+    with pytest.raises(UsageError, match=r"a\.parquet: the vector is inline, not in"):
         delta.read_deletion_vectors(b"\1" + FRAME, {"a.parquet": delta.encode_inline(ROWS)})
 
 
