@@ -173,6 +173,16 @@ def test_ranges_over_as_many_containers_as_are_allowed_are_built(monkeypatch: py
 # ------------------------------------------------------------------ ascending values
 
 
+@pytest.mark.parametrize("at", range(9))
+def test_values_that_descend_anywhere_are_sorted(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    monkeypatch.setattr(build, "_PIECE", 4)
+    values = np.arange(10, dtype=np.uint64)
+    values[at : at + 2] = values[at : at + 2][::-1].copy()
+    assert build.ascending(values).tolist() == list(range(10))
+    values[at] = values[at + 1]
+    assert build.ascending(values).tolist() == sorted(set(range(10)) - {at + 1})
+
+
 @pytest.mark.parametrize(
     ("values", "form"),
     [

@@ -533,12 +533,15 @@ def test_a_bomb_is_refused_before_anything_is_made_of_it(name: str, tmp_path: Pa
 def test_a_bomb_is_refused_with_the_limits_that_callers_have(name: str, tmp_path: Path) -> None:
     """Kilobytes, which would be made into a hundred thousand things. At most three times the budget is in memory."""
     make, read = BOMBS[name]
+    why = r"work for .* \(Limits\.max_base_work and max_work_per_byte\)"
+    if "ORC" in name:  # its reader may need more than that for the first rows already
+        why += "|memory to decode ORC"
     path = tmp_path / "v1.metadata.json.gz"
     path.write_bytes(make(100_000))
     size = path.stat().st_size
     assert size < 200_000
     tracemalloc.start()
-    with pytest.raises(LimitExceeded, match=r"work for .* \(Limits\.max_base_work and max_work_per_byte\)"):
+    with pytest.raises(LimitExceeded, match=why):
         read(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

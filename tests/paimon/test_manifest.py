@@ -690,7 +690,7 @@ def test_unknown_field_may_be_there_as_long_as_it_is_null(kind: str) -> None:
     assert len(read_index_manifest(manifest(schema, record_of(_NEW=None)))) == 1
     with pytest.raises(Unsupported) as caught:
         read_index_manifest(manifest(schema, record_of(), record_of(_NEW=value)))
-    assert caught.value.what == "_NEW of entry 1"
+    assert (caught.value.what, caught.value.offset) == ("_NEW of entry 1", 0)
 
 
 def test_unknown_field_that_cannot_be_null_is_unsupported() -> None:

@@ -152,7 +152,7 @@ def alive(port: int) -> int:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/", timeout=5) as answer:
             return int(json.load(answer)["aliveworkers"])
-    except OSError:
+    except (OSError, ValueError):  # not there yet; or it answers with its first page, in HTML, while it starts
         return 0
 
 

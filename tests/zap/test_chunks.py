@@ -168,6 +168,13 @@ def test_hazard_wrong_blocks(name: str) -> None:
         read(chunked([b"\1"]) + raw, [0, 3], [1, count])
 
 
+def test_the_byte_that_a_chunk_ends_with_inside_of_a_varint_is_named() -> None:
+    raw = b"???" + chunked([b"\1", b"\2\x80", b"\3\4"])
+    with pytest.raises(NotCanonical) as caught:
+        read(raw, [3], [3])
+    assert (caught.value.offset, caught.value.expected) == (raw.index(b"\x80"), "whole varints")
+
+
 def test_hazard_a_last_chunk_that_ends_inside_of_a_varint() -> None:
     with pytest.raises(Truncated):
         read(chunked([b"\1", b"\x80"]), [0], [2])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import Truncated
+from dvcodec.io import open_source
 from dvcodec.zap import FieldInfo, FieldOptions, Segment, verify_segment
 from dvcodec.zap.fields import (
     MAX_FIELDS,
@@ -22,7 +23,7 @@ from dvcodec.zap.fields import (
     encode_record,
     encode_text,
 )
-from dvcodec.zap.footer import Footer
+from dvcodec.zap.footer import Footer, decode_footer
 from samples.zap.parts import Sample, segment
 from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, minimal, uv
 
@@ -280,6 +281,8 @@ def test_hazard_one_name_twice(version: int) -> None:
         craft.field(name)
         error = refusal(craft)
         assert (error.what, error.actual) == ("fields", f"{name!r} twice")
+        with open_source(craft.finish()) as source:
+            assert error.offset == decode_footer(source).fields_index
 
 
 @pytest.mark.parametrize("version", VERSIONS)

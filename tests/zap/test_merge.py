@@ -352,6 +352,19 @@ def test_options_are_guessed_where_no_segment_says_them() -> None:
     assert read(again) == read(raw) == content_of(17, found)
 
 
+def test_doc_values_without_terms_in_one_segment_are_enough_to_guess_their_option() -> None:
+    """The values stay behind; the option keeps those that a later merge brings."""
+    one, other = minimal(16), minimal(16)
+    at = one.put(bytes(20))
+    one.field("f", block=(at, at + 20))
+    other.field("f")
+    for pair in ((one, other), (other, one)):
+        raw, _ = merged([craft.finish() for craft in pair], None, 17)
+        assert options_of(raw)["f"] == int(O.INDEXED | O.STORED | O.DOC_VALUES)
+    raw, _ = merged([other.finish()], None, 17)
+    assert options_of(raw)["f"] == int(O.INDEXED | O.STORED)
+
+
 def test_options_of_the_layout_of_doc_values_are_kept() -> None:
     raw, _ = merged([of_options(TEXT | SKIPS), of_options(TEXT | SKIPS, b"b")])
     assert options_of(raw)["f"] == int(TEXT | SKIPS)

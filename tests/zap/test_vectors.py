@@ -123,6 +123,14 @@ def test_refused(raw: bytes, version: int, kind: type[DecodeError], what: str) -
     assert (caught.value.offset or 0) >= len(FRONT)
 
 
+def test_more_vectors_than_bytes_for_their_documents() -> None:
+    raw = uv(NOT, NOT, 0, 3, 0) + b"\1\2"
+    with pytest.raises(Truncated) as caught:
+        decode(raw)
+    assert caught.value.offset == len(FRONT + raw) - 2
+    assert (caught.value.expected, caught.value.actual) == ("3 varints", "2 bytes")
+
+
 def test_early_layouts_of_version_16() -> None:
     """Nothing tells them apart from the later one; what is written there is no valid section of it, though."""
     faiss = b"IxM2" + bytes(range(33, 120)) * 3

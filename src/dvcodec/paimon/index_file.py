@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import Cursor, as_view
-from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.frame import UNCOUNTED, Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
@@ -190,13 +190,6 @@ def _frame_at(source: Source, meta: DeletionVectorMeta, limits: Limits) -> Curso
             actual=meta.length,
         )
     limits.check("max_vector_bytes", size, head)
-    if size > len(head.view):
-        raise head.error(
-            Truncated,
-            "length field",
-            expected=f"at most {max(len(head.view) - 8, 0)} (bytes left for magic and bitmap)",
-            actual=size - 8,
-        )
     return Cursor(head.view[:size], source=source.name, base=meta.offset)
 
 

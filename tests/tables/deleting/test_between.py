@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
@@ -90,6 +90,15 @@ def delta_folder(tmp_path: Path) -> Path:
     return delta_log.restored_table(tmp_path / "delta")
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Ctrl-C raises, as in a program that a user started: a shell's background jobs ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_waits_until_the_commit_is_settled(tmp_path: Path) -> None:
     folder = delta_folder(tmp_path)
     before = signal.getsignal(signal.SIGINT)
@@ -100,12 +109,12 @@ def test_an_interrupt_waits_until_the_commit_is_settled(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_a_second_interrupt_ends_the_commit(tmp_path: Path) -> None:
     """It may be in: the new files stay, and here they are orphans."""
 
     def twice() -> None:
         signal.raise_signal(signal.SIGINT)
-        time.sleep(0.05)  # two that come together are one
         signal.raise_signal(signal.SIGINT)
 
     folder = delta_folder(tmp_path)
@@ -114,6 +123,16 @@ def test_a_second_interrupt_ends_the_commit(tmp_path: Path) -> None:
         delete(folder, 200, between=twice)
     assert 200 in ids(open_table(folder))
     assert [path.suffix for path in set(folder.rglob("*")) - files] == [".bin"]
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_an_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
+    """As in a background job of a shell."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    folder = delta_folder(tmp_path)
+    assert delete(folder, 200, between=lambda: signal.raise_signal(signal.SIGINT)).rows == 1
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    assert 200 not in ids(open_table(folder))
 
 
 def test_a_delete_in_a_thread_leaves_interrupts_alone(tmp_path: Path) -> None:

@@ -206,18 +206,19 @@ def attempt(committer: Committer[Any], plan: Plan) -> tuple[int, int]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back until the commit is settled; a second one interrupts it."""
-    if threading.current_thread() is not threading.main_thread():
+    """Hold Ctrl-C back until the commit is settled; a second one interrupts it. Where it is ignored, it stays so."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
         return
     held: list[int] = []
 
     def hold(number: int, frame: FrameType | None) -> None:
-        if held and callable(before):
+        if held:
             before(number, frame)
         held.append(number)
 
-    before = signal.signal(signal.SIGINT, hold)
+    signal.signal(signal.SIGINT, hold)
     try:
         yield
     finally:
