@@ -14,7 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dvcodec import CardinalityMismatch, ChecksumMismatch, DecodeError, LimitExceeded, Limits, RowSet, delta, paimon
+from battery import run_limited
+from dvcodec import (
+    CardinalityMismatch,
+    ChecksumMismatch,
+    DecodeError,
+    LimitExceeded,
+    Limits,
+    RowSet,
+    UsageError,
+    delta,
+    paimon,
+)
 from dvcodec import iceberg as ice
 from dvcodec.core import batch, vector
 from dvcodec.core.batch.decode import read_small
@@ -332,6 +343,25 @@ def test_java_writes_the_same_bytes(own_vectors: Path) -> None:
     assert batch.encode(*flat(sets)).to_list() == frames
     data, starts, sizes = joined(frames)
     assert not batch.survey(data, starts, sizes).errors
+
+
+def test_hazard_empty_bitmaps_below_high_positions_are_bounded_for_all_vectors_together() -> None:
+    """A row of a position delete file takes some bytes; the gap keys of its vector take up to 2 GB."""
+    highest = (1 << 26) << 32
+    with pytest.raises(UsageError, match=f"positions up to {highest}: the empty .* 2415919104 bytes"):
+        batch.encode(np.array([highest, highest, highest]), np.array([1, 1, 1]))
+    output = run_limited(
+        """
+        from dvcodec.core import batch
+        cap()
+        try:
+            batch.encode(np.array([1 << 58]), np.array([1]))
+        except dvcodec.LimitExceeded as error:
+            print(error)
+        """,
+        megabytes=500,
+    )
+    assert "expected enough for the vectors, found" in output
 
 
 def test_too_little_memory_for_a_batch_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -250,8 +250,8 @@ def pieces_of(parts: dict[int, Pieces], *, gap_keys: bool = True, max_size: int 
     return out
 
 
-def _gap_records(first: int, stop: int) -> bytes:
+def _gap_records(first: int, stop: int) -> memoryview:
     records = np.empty((stop - first, 3), "<u4")
     records[:, 0] = np.arange(first, stop)
     records[:, 1:] = _GAP
-    return records.tobytes()
+    return records.data.cast("B")

@@ -27,7 +27,7 @@ _BITMAP = 20
 
 def encode(rows: RowSet, magic: Magic = Magic.PORTABLE64) -> bytes:
     """Return the frame of a row set."""
-    return frame.build(magic, vector.encode_payload(rows, magic))
+    return frame.build(magic, *vector.encode_pieces(rows, magic))
 
 
 EMPTY = encode(RowSet())

@@ -250,4 +250,4 @@ def _union_bitmaps(frames: Iterable[memoryview]) -> tuple[int, bytes]:
     merged = RowSet.from_bitmaps({0: FrozenBitMap.union(*bitmaps)} if bitmaps else {})
     if others:
         merged = merged.union(*others)
-    return merged.cardinality, frame.build(Magic.PORTABLE64, vector.encode_payload(merged, Magic.PORTABLE64))
+    return merged.cardinality, frame.build(Magic.PORTABLE64, *vector.encode_pieces(merged, Magic.PORTABLE64))

@@ -9,9 +9,12 @@ from dvcodec.core import frame, vector
 from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, ContainerKind, payload_sizes
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, OFFSETS_FROM, from_sorted
 from dvcodec.core.checksum import crc32
+from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.gather_scatter import put, put_words
+from dvcodec.core.limits import enough_memory
 from dvcodec.core.ragged import ByteStrings, Index, offsets_of, spread
+from dvcodec.core.roaring64 import MIN_BUCKET
 from dvcodec.core.rowset import RowSet
 
 __all__ = ["encode"]
@@ -23,6 +26,7 @@ _HEAD = 20
 _BITSETS_AT_ONCE = 256
 
 
+@enough_memory("the vectors", None)
 def encode(positions: NDArray[np.int64], counts: NDArray[np.int64]) -> ByteStrings:
     """Encode many row sets, each as the frame that Iceberg, Delta and Paimon 64-bit share.
 
@@ -33,7 +37,9 @@ def encode(positions: NDArray[np.int64], counts: NDArray[np.int64]) -> ByteStrin
         counts: int64[n], number of positions of each.
 
     Raises:
-        UsageError: a position above 0x7ffffffe80000000.
+        UsageError: a position above 0x7ffffffe80000000, or positions so high that the empty bitmaps below them fill
+            more than 2**31 - 1 bytes in total.
+        LimitExceeded: the vectors need more memory than the process has.
     """
     bounds = offsets_of(counts)
     filled = np.flatnonzero(counts)
@@ -42,6 +48,12 @@ def encode(positions: NDArray[np.int64], counts: NDArray[np.int64]) -> ByteStrin
     alone = (counts == 0) | (counts > _LARGE) | (last >> 32 > 0)
     if not alone.any():
         return _encode_small(positions, counts)
+    gaps = MIN_BUCKET * int((last >> 32).sum())
+    if gaps > frame.MAX_FRAME:  # a file of a kilobyte may ask for 2 GB a row
+        raise UsageError(
+            f"positions up to {int(last.max())}: the empty bitmaps below them would have {gaps} bytes, more than the "
+            f"{frame.MAX_FRAME} that fit"
+        )
     small = np.flatnonzero(~alone)
     parts = _encode_small(positions[np.repeat(~alone, counts)], counts[small]) if len(small) else None
     lengths = np.zeros(len(counts), np.int64)
@@ -64,7 +76,7 @@ def _encode_one(positions: Index) -> bytes:
         rows = RowSet.from_bitmaps({0: from_sorted(positions.astype(np.uint32))})
     else:
         rows = RowSet(positions)
-    return frame.build(Magic.PORTABLE64, vector.encode_payload(rows, Magic.PORTABLE64))
+    return frame.build(Magic.PORTABLE64, *vector.encode_pieces(rows, Magic.PORTABLE64))
 
 
 def _encode_small(positions: Index, counts: Index) -> ByteStrings:
