@@ -48,14 +48,14 @@ def test_more_batches_on_an_index_that_was_closed(bleve: GoBleve, tmp_path: Path
 def test_many_segments_and_epochs(bleve: GoBleve, tmp_path: Path) -> None:
     """Branch pages, and segments whose numbers are keys of two bytes."""
     batches: list[Batch] = []
-    for number in range(70):
+    for number in range(100):
         batches.append(put(range(3), number, prefix=f"x{number}-"))
         if number % 3 == 2:
             batches.append(drop([0, 2], prefix=f"x{number - 1}-"))
     path = make(bleve, tmp_path / "index", 15, batches, tmp_path, **NO_MERGES)
     expected = truth(bleve, path, tmp_path)
-    assert len(expected) > 90
-    assert max(segment["id"] for segment in expected[-1]["segments"]) > 60
+    assert len(expected) > 120
+    assert max(segment["id"] for segment in expected[-1]["segments"]) > 90
     kinds = page_kinds(path)
     assert kinds["branch"] > 0
     table = opened(path)

@@ -23,7 +23,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits, too_little_memory
 from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, VectorView
 from dvcodec.core.rowset import RowSet
 
-__all__ = ["Vector", "encode_payload", "encode_pieces", "read", "read_payload", "walk"]
+__all__ = ["Vector", "check_highest", "encode_payload", "encode_pieces", "read", "read_payload", "walk"]
 
 _MIN_NATIVE = 12
 """Bytes of the smallest entry of a native array: an i32 length and the empty bitmap."""
@@ -204,6 +204,18 @@ def _skip_native_gaps(cursor: Cursor, left: int) -> int:
     return total
 
 
+def check_highest(position: int, magic: Magic) -> None:
+    """Refuse positions that do not fit a layout, by the highest of them.
+
+    Raises:
+        UsageError: it does not fit.
+    """
+    if magic is Magic.PAIMON32 and position > 2**31 - 1:
+        raise UsageError(f"position {position} does not fit a 32-bit vector (at most 2147483647): use 64 bits")
+    if position > MAX_DV_POSITION:
+        raise UsageError(f"position {position} is above {MAX_DV_POSITION}, the highest in a deletion vector")
+
+
 def encode_payload(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_keys: bool = True) -> bytes:
     """Encode the vector that follows `magic` in a frame; see `encode_pieces`.
 
@@ -225,13 +237,9 @@ def encode_pieces(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_
     Raises:
         UsageError: a position that does not fit the layout, or more than 2**31 - 1 bytes.
     """
-    highest = rows.max or 0
+    check_highest(rows.max or 0, magic)
     if magic is Magic.PAIMON32:
-        if highest > 2**31 - 1:
-            raise UsageError(f"position {highest} does not fit a 32-bit vector (at most 2147483647): use 64 bits")
         return rows.serialized(run_optimize=run_optimize)[0] if rows else [roaring.EMPTY_BITMAP]
-    if highest > MAX_DV_POSITION:
-        raise UsageError(f"position {highest} is above {MAX_DV_POSITION}, the highest in a deletion vector")
     room = framing.MAX_FRAME - framing.FRAME_OVERHEAD
     parts = rows.serialized(run_optimize=run_optimize)
     if magic is Magic.PORTABLE64:

@@ -17,9 +17,8 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
-from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.vector import Vector
+from dvcodec.core.vector import Vector, check_highest
 from dvcodec.iceberg.blobs import check_blob
 from dvcodec.iceberg.files import DEFAULT_CREATED_BY
 from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, target_name
@@ -212,8 +211,7 @@ def portable_frame(found: Vector) -> BytesLike:
         found.check()
         if found.frame is not None:
             return found.frame.data
-        if (found.view.max or 0) > MAX_DV_POSITION:
-            raise UsageError(f"position {found.view.max} is above {MAX_DV_POSITION}, the highest in a deletion vector")
+        check_highest(found.view.max or 0, found.magic)
         return frame.build(Magic.PORTABLE64, bytes(found.view.data))
     return iceberg.encode(found.load())
 

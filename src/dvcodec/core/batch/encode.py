@@ -48,6 +48,7 @@ def encode(positions: NDArray[np.int64], counts: NDArray[np.int64]) -> ByteStrin
     alone = (counts == 0) | (counts > _LARGE) | (last >> 32 > 0)
     if not alone.any():
         return _encode_small(positions, counts)
+    vector.check_highest(int(last.max()), Magic.PORTABLE64)
     gaps = MIN_BUCKET * int((last >> 32).sum())
     if gaps > frame.MAX_FRAME:  # a file of a kilobyte may ask for 2 GB a row
         raise UsageError(
