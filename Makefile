@@ -9,7 +9,7 @@ RELEASE ?= .venv-release
 CONSTRAINTS ?= constraints/ci.txt
 LOWEST_CONSTRAINTS ?= constraints/spark-lowest.txt
 
-.PHONY: demo test lint typecheck unit engines spark spark-connect spark-lowest interop interop-long interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests bench-deletes races fuzz-short docs site pins release-check clean
+.PHONY: demo test lint typecheck unit coverage engines spark spark-connect spark-lowest interop interop-long interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests bench-deletes races fuzz-short docs site pins release-check clean
 
 # Installations leave a stamp, so that they are skipped the second time. dvcodec comes first and alone: with the hashes of
 # the constraints, pip installs no folder; what dvcodec needs is then checked against them.
@@ -54,6 +54,16 @@ typecheck: $(VENV)/.dev
 
 unit: $(VENV)/.dev ## tests that need no other program, server or Spark
 	$(BIN)/pytest -n auto --dist loadgroup -m "not interop and not lake and not spark"
+
+$(VENV)/.coverage: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --group coverage
+	touch $@
+
+coverage: $(VENV)/.coverage interop-servers ## lines and branches that the tests without Spark and other programs reach
+	rm -f .coverage .coverage.*; mkdir -p build
+	$(BIN)/coverage run -m pytest -n auto --dist loadgroup -m "not spark" --ignore=tests/interop
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --show-missing > build/coverage.txt; tail -n 1 build/coverage.txt
 
 # `interop` runs all Spark tests in a classic session of the newest pyspark. This repeats what its version or Connect may
 # change.
@@ -175,7 +185,7 @@ COMPILE = $(RELEASE)/bin/uv pip compile --quiet --upgrade --generate-hashes --no
 
 pins: ## select new versions for the gate to install
 	test -e $(RELEASE)/.installed || $(MAKE) --no-print-directory CONSTRAINTS=/dev/null $(RELEASE)/.installed
-	$(COMPILE) pyproject.toml --universal --extra all --extra spark --group dev --group fuzz --group release \
+	$(COMPILE) pyproject.toml --universal --extra all --extra spark --group dev --group fuzz --group coverage --group release \
 		--output-file constraints/ci.txt
 	echo 'pyspark==4.0.0' | $(COMPILE) pyproject.toml --universal --extra all --extra spark --group test --group spark --group interop --constraint - \
 		--output-file constraints/spark-lowest.txt

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PySparkException
 
 from dvcodec import RowSet
 from dvcodec.core.errors import NotCanonical, UsageError
@@ -37,8 +36,6 @@ from tables.deleting.random_where import random_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 FILES = [random_rows(random.Random(number), 300 * number, 300) for number in range(3)]
 ALL = pa.concat_tables(FILES)
@@ -276,20 +273,6 @@ def test_a_large_file_is_cut_by_row_groups(tmp_path: Path, monkeypatch: pytest.M
     assert (seen.rows, seen.groups_skipped) == (whole.num_rows, -(-whole.num_rows // 40))
 
 
-def started(query: DataStreamWriter) -> StreamingQuery:
-    """``query.start()``; over Connect once more where Spark's own Python has not connected back in ten seconds.
-
-    Spark starts that Python for each query and waits no longer (``PythonWorkerFactory``), however busy the machine is.
-    """
-    for _ in range(4):
-        try:
-            return query.start()
-        except PySparkException as error:
-            if "failed to connect back" not in str(error):
-                raise
-    return query.start()
-
-
 @pytest.mark.everywhere
 def test_a_stream_is_deleted_exactly_once(spark: SparkSession, tmp_path: Path) -> None:
     folder, incoming, checkpoint = tmp_path / "t", tmp_path / "in", tmp_path / "checkpoint"
@@ -300,7 +283,7 @@ def test_a_stream_is_deleted_exactly_once(spark: SparkSession, tmp_path: Path) -
     def stream() -> None:
         rows = spark.readStream.schema("key long").parquet(str(incoming))
         query = rows.writeStream.foreachBatch(delete).option("checkpointLocation", str(checkpoint))
-        started(query.trigger(availableNow=True)).awaitTermination()
+        query.trigger(availableNow=True).start().awaitTermination()
 
     stream()
     first = open_table(folder).snapshot().info.id

@@ -85,40 +85,42 @@ def delete(
         table: an Iceberg, Delta, Paimon or Lance table: its folder (path or URL), or what `dvcodec.tables.open_table`
             returns, for tables of a catalog. Or a folder of Parquet files: see `vectors`.
         where: a condition in Spark SQL, a column (``F.col("id") > 5``), or a pyarrow expression.
-        keys: rows are deleted whose key is here; a null matches nothing. What is no DataFrame of Spark is read by this
-            process, as by `dvcodec.tables.delete`: Arrow, pandas, polars, or the path of Parquet.
+        keys: keys of the rows to delete; a null matches nothing. Anything but a Spark DataFrame (Arrow, pandas, polars,
+            the path of Parquet files) is read by this process, as `dvcodec.tables.delete` does.
         on: columns of the key.
-        positions: rows ``file_path string, pos long``, as `jobs.positions` returns; or what `dvcodec.tables.delete`
-            takes, which this process reads. Exactly one of `where`, `keys` and `positions`.
-        evaluated_by: ``workers``: the Python workers that read the data files evaluate the condition; data files are
-            skipped by partition values and statistics. ``driver``: this process does, without a Spark job. ``spark``:
-            the workers hand the columns that it names to Spark. ``auto``: if pyarrow gives the same rows as Spark,
-            which is not so for columns and most functions, ``driver`` where those columns have at most about 128 MB in
-            the files that are not skipped, else ``workers``; otherwise ``spark``. See the guide.
-        vectors: for Parquet files without a table: the folder to which the vectors are appended, as Puffin files that
-            ``spark.read.format("dvcodec")`` reads. Nothing is committed then.
+        positions: rows ``file_path string, pos long``, as `jobs.positions` returns; or anything that
+            `dvcodec.tables.delete` takes, read by this process. Pass exactly one of `where`, `keys` and `positions`.
+        evaluated_by: ``workers``: the Python workers that read the data files evaluate the condition, and skip data
+            files by partition values and statistics. ``driver``: this process does both, without a Spark job.
+            ``spark``: the workers pass the columns in the condition to Spark, which evaluates it. ``auto``: ``spark``,
+            unless pyarrow is known to select the same rows (never for a `Column`, nor for most functions); then
+            ``driver`` if the columns of the condition have at most about 128 MB in the files that are not skipped,
+            else ``workers``. See the guide.
+        vectors: for Parquet files without a table: the folder that the vectors are appended to, as Puffin files that
+            ``spark.read.format("dvcodec")`` reads. Nothing is committed.
         isolation: see `dvcodec.tables.delete`.
         dry_run: search only; nothing is written.
         retries: see `dvcodec.tables.delete`.
-        batch: of a stream: the commit records it, and does nothing if the table has it. See `delete_batches`.
+        batch: the batch of a stream. The commit records it; if the table already has it, nothing is deleted. See
+            `delete_batches`.
         storage_options: for a URL: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: no such column, a condition that is not one, a table that must not be written to, or arguments that
-            do not go together; the message says why.
+        UsageError: an unknown column, an invalid condition, a table that cannot be written to, or arguments that
+            exclude each other.
         CommitConflict, CommitUnknown, Unsupported, DecodeError, OSError: see `dvcodec.tables.delete`.
-        PythonException: a task failed: the message has the error of the worker.
+        PythonException: a task failed; the message has the worker's error.
     """
     on = (on,) if isinstance(on, str) else tuple(on)
     _check(where, keys, on, positions, evaluated_by)
     opened = _open(table, storage_options)
     if isinstance(opened, PlainSnapshot):
         if vectors is None:
-            raise UsageError(f"{opened.table.location}: no table: say by vectors= where to write the vectors")
+            raise UsageError(f"{opened.table.location}: not a table: vectors= has to name a folder for the vectors")
         finder = _finder(spark, lambda: opened, where, keys, on, positions, evaluated_by)
         return _write(spark, opened, finder, os.fspath(vectors), dry_run, storage_options)
     if vectors is not None:
-        raise UsageError(f"{opened.location}: a table: its vectors are committed to it, vectors= is for Parquet files")
+        raise UsageError(f"{opened.location}: a table: vectors= is for Parquet files without one")
     one = committer(opened)
     finder = _finder(spark, one.current, where, keys, on, positions, evaluated_by)
     return run(one, finder, isolation=isolation, dry_run=dry_run, retries=retries, batch=batch)
@@ -134,20 +136,20 @@ def delete_batches(
     isolation: Isolation = "snapshot",
     storage_options: Mapping[str, object] | None = None,
 ) -> DeleteBatches:
-    """Return a function for ``foreachBatch`` that deletes what each batch of a stream names, exactly once.
+    """Return a function for ``foreachBatch`` that deletes the rows named by each batch of a stream, exactly once.
 
     The commit of a batch records `query` and the number of the batch: Delta in the action ``txn``, Iceberg in the
     snapshot's summary, Paimon as ``commitUser`` and ``commitIdentifier``, Lance in the transaction's properties. A
-    batch that Spark repeats after a crash is found there, and does nothing. A batch that deletes no live row commits
+    batch that Spark repeats after a crash is found there and deletes nothing. A batch that matches no live row commits
     nothing.
 
     Args:
         table: its folder (path or URL), or a function that opens it, for tables of a catalog.
-        query: name of the stream. It goes with the checkpoint: Spark counts batches from 0 in a new one, which has to
-            have another name.
-        on: columns of a key, which the rows of the stream have; without any they name data files and positions.
-        file_col: the data file.
-        pos_col: the 0-based physical position in it.
+        query: name of the stream. It belongs to the checkpoint: with a new checkpoint Spark counts batches from 0
+            again, so the stream needs a new name.
+        on: key columns in the rows of the stream; without any, the rows are data files and positions.
+        file_col: column of data files.
+        pos_col: column of 0-based physical positions in them.
         isolation: see `delete`.
         storage_options: see `delete`.
 
@@ -164,10 +166,10 @@ def delete_batches(
 
 @dataclass(frozen=True)
 class DeleteBatches:
-    """Deletes what the batches of a stream name; see `delete_batches`.
+    """Deletes the rows that the batches of a stream name; see `delete_batches`.
 
     Attributes:
-        table: where the table is, or what opens it.
+        table: its folder, or a function that opens it.
         query: name of the stream.
         on: columns of the key.
         file_col: column of data files.
@@ -185,10 +187,10 @@ class DeleteBatches:
     storage_options: Any = None
 
     def __call__(self, rows: DataFrame, number: int) -> None:
-        """Delete what a batch names, unless the table has the batch.
+        """Delete the rows that a batch names, unless the table already has the batch.
 
         Raises:
-            DvcodecError, OSError: see `delete`. The stream stops, and repeats the batch when it is started again.
+            DvcodecError, OSError: see `delete`. The stream stops, and repeats the batch when it is restarted.
         """
         positions = None
         if not self.on:
@@ -279,7 +281,7 @@ def _columns(rows: DataFrame, names: Sequence[str], what: str) -> DataFrame:
 
 
 def _exact(spark: SparkSession, where: pc.Expression, evaluated_by: EvaluatedBy) -> Finder:
-    """Return what finds the rows of a condition that pyarrow evaluates as Spark would."""
+    """Return a finder of the rows of a condition that pyarrow evaluates exactly like Spark."""
     finder = where_finder(where)
     if evaluated_by == "driver":
         return finder
@@ -287,7 +289,7 @@ def _exact(spark: SparkSession, where: pc.Expression, evaluated_by: EvaluatedBy)
 
 
 class _PlainFinder(Finder):
-    """Finds rows of Parquet files by a condition, all in Spark, which knows columns of partitions."""
+    """Finds rows of Parquet files in Spark alone, which knows their partition columns."""
 
     def __init__(self, spark: SparkSession, where: Column | str) -> None:
         self._spark, self._where = spark, where
@@ -308,7 +310,7 @@ class _PlainFinder(Finder):
 
 
 def _rows_of(positions: DataFrame) -> list[tuple[str, RowSet]]:
-    """Build vectors in Spark and return them.
+    """Build vectors in Spark and collect them.
 
     Raises:
         UsageError: a null or a negative position.
@@ -332,7 +334,7 @@ def _write(
     dry_run: bool,
     storage_options: Mapping[str, object] | None,
 ) -> Deletion:
-    """Write vectors for Parquet files without a table."""
+    """Write the vectors of Parquet files without a table."""
     finder.prepare(snapshot)
     plan = plan_deletes(snapshot, finder)
     if plan.deletes and not dry_run:
