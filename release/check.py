@@ -1,4 +1,4 @@
-"""Checks a wheel and an sdist: `python release/check.py FOLDER`; exits with 0, or prints what is wrong and exits with 1.
+"""Checks a wheel and an sdist: `python release/check.py FOLDER` exits with 0, or prints what is wrong and exits with 1.
 
 The wheel built from the sdist must equal the one built from the tree, file by file. The wheel must contain only the
 package and its metadata, both must state the package's version, and the sdist must contain what is under version
