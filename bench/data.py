@@ -1,4 +1,4 @@
-"""The data sets of the benchmarks: row positions of one data file, as sorted int64."""
+"""The benchmarks' data sets: row positions of one data file, as sorted int64."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Deleted positions of a data file of so many rows."""
+    """Deleted positions of a data file with a given number of rows."""
 
     name: str
     about: str
@@ -23,7 +23,7 @@ class Positions:
 
 
 def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort values and drop repeated ones."""
+    """Sort values and drop duplicates."""
     ordered = np.sort(values)
     return np.asarray(ordered[np.append(True, ordered[1:] != ordered[:-1])])
 
@@ -48,7 +48,7 @@ def c() -> Positions:
 
 
 def e(count: int = 100 * MILLION) -> Positions:
-    """100 M random positions of 500 M rows, or fewer of as many fewer: bitmap containers."""
+    """100 M random positions of 500 M rows, or fewer at the same density: bitmap containers."""
     parts, found, rows, at_once = [], 0, 0, 10 * MILLION
     for chance in map(np.random.default_rng, itertools.count(1)):
         part = np.flatnonzero(chance.random(at_once, dtype=np.float32) < 0.2) + rows

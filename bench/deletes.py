@@ -1,14 +1,14 @@
-"""Committed deletes beside the peers: keys against copy-on-write, a predicate against Spark. `make bench-deletes`.
+"""Committed deletes against the peers: keys against copy-on-write, a predicate against Spark. `make bench-deletes`.
 
     python bench/deletes.py [keys] [predicate] [spark] [--rounds 5] [--rows N] [--files N] [--save FILE]
 
 ``keys``: 10,000 random keys of 1 M rows in 5 files of 13 columns. ``predicate``: 1 M of 20 M rows in 10 files, against
-Spark's own DELETE on a warm session, which writes deletion vectors too. ``spark``: the same by `jobs.delete`, 1 % of
-the rows, in a warm session of its own, without connectors. The rows are invented: orders of a shop.
+Spark's own DELETE on a warm session, which writes deletion vectors too. ``spark``: the same with `jobs.delete`, 1 % of
+the rows, in its own warm session without connectors. The rows are synthetic shop orders.
 
-Each contender is a process of its own, so that its peak memory is known, and has one run that is not timed. Rounds
-alternate, every run has a fresh copy of the table, and what it deleted is checked. Timed is what a caller waits for,
-from the name of the table to the commit; keys are in memory before, in the form that each library takes.
+Each contender runs in its own process, so that its peak memory is known, and has one run that is not timed. Rounds
+alternate, every run has a fresh copy of the table, and the deleted rows are checked. The time covers what a caller
+waits for, from the table's name to the commit; keys are in memory beforehand, in the form that each library takes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HERE = Path(__file__).parent
 WHERE = f"customer < {DELETED_CUSTOMERS}"
 SPARK_WHERE = f"customer < {SPARK_CUSTOMERS}"
 KEYS_AT_LEAST, PREDICATE_AT_LEAST, SPARK_AT_LEAST = 20.0, 3.0, 2.0
-"""How many times the speed of copy-on-write, and of Spark, is asked for."""
+"""Targets, as multiples of the speed of copy-on-write and of Spark."""
 
 
 @dataclass
@@ -47,14 +47,14 @@ class Contender:
     """A process that deletes, and the table that it deletes from.
 
     Attributes:
-        name: of a peer, or of dvcodec for a format.
-        table: the table as it is before each run.
-        live: where each run finds its copy: catalogs record absolute paths.
-        rows: that each run has to delete.
-        command: that starts the process.
-        seconds: of all runs, the first included.
+        name: the peer, or dvcodec with a format.
+        table: the table before each run.
+        live: where each run finds its copy (catalogs record absolute paths).
+        rows: number of rows that each run has to delete.
+        command: the command that starts the process.
+        seconds: of all runs, including the first.
         peak_mb: largest resident size of the process.
-        where: that Spark deletes by.
+        where: Spark's delete condition.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Contender:
         stack.callback(self._process.stdin.close)
 
     def share(self, other: Contender) -> None:
-        """Work in the process of another."""
+        """Work in another process."""
         self._process = other._process
 
     def ask(self, **command: Any) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Contender:
         return found
 
     def run(self, times: int) -> float:
-        """So many deletes -> seconds of one."""
+        """Number of deletes -> seconds of one."""
         took: list[float] = []
         for _ in range(times):
             fresh(self.table, self.live)
@@ -101,14 +101,14 @@ class Contender:
 
 
 def peak_mb(process: int) -> float:
-    """Return the largest resident size of a process; what its parent had is not in it, as it is in ``ru_maxrss``."""
+    """Return the largest resident size of a process, without its parent's memory, which ``ru_maxrss`` includes."""
     status = Path(f"/proc/{process}/status")
     lines = status.read_text().splitlines() if status.exists() else []
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), float("nan"))
 
 
 def fresh(table: Path, live: Path) -> None:
-    """Copy a table; data files are linked, as nobody writes into them."""
+    """Copy a table; data files are linked, because nobody writes into them."""
     shutil.rmtree(live, ignore_errors=True)
 
     def copy(source: str, target: str) -> None:
@@ -121,7 +121,7 @@ def fresh(table: Path, live: Path) -> None:
 
 
 def keep(live: Path) -> Path:
-    """Move a table that was made to where no run changes it; return that."""
+    """Move a new table to a place where no run changes it; return that place."""
     kept = live.with_name(f"{live.name}.kept")
     live.rename(kept)
     return kept
@@ -132,7 +132,7 @@ def worker(name: str, *more: str) -> list[str]:
 
 
 def keys_tables(folder: Path, rows: int, files: int) -> Iterator[tuple[str, Path, Path]]:
-    """Make the tables of `keys`; yield the name, the table, and where its copies have to be."""
+    """Create the tables of `keys`; yield the name, the table, and where its copies have to be."""
     import deltalake
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -198,7 +198,7 @@ def predicate(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator
 
 
 def in_spark(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator[tuple[Comparison, list[Contender]]]:
-    """A hundredth of the rows by a predicate, in a Spark session each; also where the workers evaluate it."""
+    """A hundredth of the rows by a predicate, each in its own Spark session; also evaluated by the workers."""
     names = ["jobs.delete", "jobs.delete, workers"]
     yield from against_spark(folder, rows, files, stack, names, SPARK_WHERE, SPARK_AT_LEAST)
 
@@ -239,7 +239,7 @@ ROWS: dict[str, tuple[Callable[..., Iterator[tuple[Comparison, list[Contender]]]
     "predicate": (predicate, 20 * MILLION, 10),
     "spark": (in_spark, 20 * MILLION, 10),
 }
-"""What is measured, of how many rows in how many files."""
+"""What is measured, with how many rows in how many files."""
 
 
 def main() -> None:
@@ -272,7 +272,7 @@ def main() -> None:
 
 
 def said(one: Contender) -> dict[str, Any]:
-    """The runs of a contender but the first, which warms up."""
+    """The runs of a contender except the first, which warms up."""
     seconds = one.seconds[1:]
     return {"name": one.name, "min": min(seconds), "median": median(seconds), "peak_mb": one.peak_mb}
 

@@ -1,7 +1,7 @@
-"""Deletes in a process of its own: one contender of bench/deletes.py. See there.
+"""The process of one contender of bench/deletes.py.
 
-Takes lines of JSON, ``{"delete": FOLDER}``, and answers each with the seconds it took, and the rows that are
-gone.
+Reads lines of JSON, ``{"delete": FOLDER}``, and answers each with the seconds it took and the number of rows
+deleted.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 KEYS = 10_000
 CUSTOMERS, DELETED_CUSTOMERS = 200_000, 10_000
-"""Of the predicate, a twentieth."""
+"""The share of rows that the predicate deletes: a twentieth."""
 SPARK_CUSTOMERS = 2000
-"""Of the predicate in Spark, a hundredth."""
+"""The share of rows that the predicate deletes in Spark: a hundredth."""
 Step: TypeAlias = Callable[[], object]
 Prepared: TypeAlias = "tuple[Step, Callable[[], int]]"
-"""What is timed; and how many rows are gone then."""
+"""What is timed, and the number of rows deleted."""
 
 
 def orders(start: int, stop: int, total: int) -> pa.Table:
-    """Invented orders in 13 columns; ids are a permutation of ``range(total)``: no file is skipped by them."""
+    """Synthetic orders in 13 columns; ids are a permutation of ``range(total)``, so they skip no file."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -68,14 +68,14 @@ def some_keys(total: int) -> Any:
 
 
 def catalog(folder: Path) -> Any:
-    """The catalog of pyiceberg's that is in a folder with its table."""
+    """The pyiceberg catalog in a folder with its table."""
     from pyiceberg.catalog.sql import SqlCatalog
 
     return SqlCatalog("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
 
 
 def make_iceberg(folder: Path, parts: list[pa.Table], version: int) -> None:
-    """Make a table with a data file of each part. pyiceberg writes version 2; version 3 is its upgrade."""
+    """Create a table with one data file for each part. pyiceberg writes version 2, which is upgraded to version 3."""
     from dvcodec.tables import enable
     from dvcodec.tables.iceberg.catalogs import from_catalog
 
@@ -122,7 +122,7 @@ def our_predicate(folder: Path, _: int) -> Prepared:
 
 
 def our_spark(folder: Path, _: int, evaluated_by: Any = "auto") -> Prepared:
-    """In a session that stays, as that of the peer does."""
+    """In a session that stays open, as the peer's does."""
     from dvcodec.spark import jobs
     from spark_meter import session
 

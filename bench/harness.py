@@ -1,10 +1,10 @@
-"""Times dvcodec and its peers on the same bytes, in one run, in turn, so that a noisy machine is noisy for all of them.
+"""Times dvcodec and its peers on the same bytes, in turn, in one run, so that noise on the machine affects all of them.
 
-A `Timed` runs its work so many times and says how long one run took, by its own clock: work in this process is timed
-here, that of a peer in another process there, behind its warm-up. What is compared is the ratio of the two times of one
-round; the median over the rounds is shown.
+A `Timed` runs its work a given number of times and returns how long one run took, by its own clock: work in this
+process is timed here, a peer's work in another process there, after its warm-up. The two times of one round give a
+ratio; the median over the rounds is shown.
 
-Memory is compared in the same way: what one run costs then is bytes, not seconds.
+Memory is compared in the same way: a run then costs bytes instead of seconds.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 Timed: TypeAlias = Callable[[int], float]
-"""So many runs -> seconds of one (or bytes, see `Comparison.cost`)."""
+"""Number of runs -> seconds of one (or bytes, see `Comparison.cost`)."""
 Cost: TypeAlias = Literal["seconds", "bytes"]
 
 _LEAST_SECONDS = 0.05
-"""What a round of one task takes at least: shorter work is run several times."""
+"""Shortest round of a task: shorter work is run several times."""
 _MOST_SECONDS = 2.0
-"""Beyond this, a task is run in fewer rounds."""
+"""Above this, a task is run in fewer rounds."""
 _SLOW_ROUNDS = 3
 _FALL = 0.4
-"""The share of a guarded ratio that may be lost."""
+"""The share that a guarded ratio may lose."""
 _TRIES = 4
-"""How often a line that fell is measured: noise falls on some runs, and what has become slower is so in all of them."""
+"""How often a line that fell is measured: noise affects some runs, a real slowdown affects all of them."""
 
 
 def timed(work: Callable[[], object]) -> Timed:
@@ -45,10 +45,10 @@ def timed(work: Callable[[], object]) -> Timed:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What dvcodec is held against.
+    """A peer that dvcodec is compared with.
 
-    `at_least` is how many times the peer's speed is asked for; None: it is shown, and nothing asked. `guards`: the peer
-    runs in this process and its speed is steady, so that the ratio can guard against losing speed.
+    `at_least` is the target, as a multiple of the peer's speed; None: the ratio is only shown. `guards`: the peer runs
+    in this process at a steady speed, so that the ratio can guard against slowdowns.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Peer:
 class Comparison:
     """One line of the table: what is done, to which data, by whom.
 
-    `per_second` is what is asked of dvcodec itself, in units a second. `cost` says what the runs return.
+    `per_second` is the target for dvcodec itself, in units per second. `cost` is what the runs return.
     """
 
     row: str
@@ -77,9 +77,9 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured line. Without a peer it is about dvcodec's own speed; `ratio` then is of `asked` units a second.
+    """A measured line. Without a peer it is dvcodec's own speed, and `ratio` is relative to `asked` units per second.
 
-    `ours` and `theirs` are the medians of what one run costs, in seconds or bytes, and `count` the units of a run.
+    `ours` and `theirs` are the median costs of one run, in seconds or bytes, and `count` is the units of a run.
     """
 
     row: str
@@ -97,27 +97,27 @@ class Figure:
 
     @property
     def key(self) -> str:
-        """What names this line in a baseline."""
+        """The key of this line in a baseline."""
         return f"{self.row} | {self.data} | {self.peer or 'itself'}"
 
     @property
     def is_met(self) -> bool | None:
-        """Whether what was asked is there; None where nothing was."""
+        """Whether the target is met; None without a target."""
         return None if self.asked is None or self.ratio is None else self.ratio >= self.asked
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the figure as JSON values."""
         return asdict(self)
 
 
 def measure(comparison: Comparison, rounds: int) -> Iterator[Figure]:
-    """Run dvcodec and the peers in turn, and compare each peer with what dvcodec took in the same round."""
+    """Run dvcodec and the peers in turn, and compare each peer with dvcodec's time in the same round."""
     tasks = {"": comparison.ours} | {peer.name: peer.run for peer in comparison.peers}
     once = {name: run(1) for name, run in tasks.items()}  # warms caches too
     times = {name: max(1, round(_LEAST_SECONDS / max(took, 1e-7))) for name, took in once.items()}
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     gc.collect()
-    gc.freeze()  # what rows before this one have left is no work of this one's
+    gc.freeze()  # objects left by earlier rows are not this row's work
     for turn in range(rounds):
         for name, run in tasks.items():
             if turn < _SLOW_ROUNDS or once[name] < _MOST_SECONDS:
@@ -154,7 +154,7 @@ def measure(comparison: Comparison, rounds: int) -> Iterator[Figure]:
 
 
 def measure_against(comparison: Comparison, rounds: int, baseline: dict[str, float]) -> list[Figure]:
-    """Measure, and once more what fell from the baseline (ratios by `Figure.key`); the best of each line counts."""
+    """Measure, and repeat what fell below the baseline (ratios by `Figure.key`); the best of each line counts."""
     best = list(measure(comparison, rounds))
     for _ in range(_TRIES - 1):
         if not any(_fell(figure, baseline) for figure in best):
@@ -172,14 +172,14 @@ def _fell(figure: Figure, baseline: dict[str, float]) -> bool:
 
 
 def fallen(figures: Iterable[Figure], baseline: dict[str, float]) -> list[str]:
-    """Say which guarded ratios fell by more than 40 % since the baseline was taken.
+    """Return the guarded ratios that fell by more than 40 % since the baseline was taken.
 
     Args:
         figures: as measured now.
         baseline: ratios by `Figure.key`.
 
     Returns:
-        A line for each that fell, and for each that the baseline has and this run does not.
+        A line for each ratio that fell, and for each that the baseline has and this run lacks.
     """
     found = {figure.key: figure for figure in figures if figure.guards and figure.ratio is not None}
     lines = [f"{key}: not measured" for key in baseline.keys() - found.keys()]

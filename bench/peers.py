@@ -1,8 +1,8 @@
-"""Peers that live in other processes, and the line protocol that they are asked by.
+"""Peers in other processes, and the line protocol to talk to them.
 
-A peer reads one JSON object a line, ``{"op": .., "times": n, ..}``, does the work so many times and answers with one
-line ``{"seconds": s}``, what one run took by its own clock, or ``{"error": ..}``. It warms up by itself: a line with
-``"warm": seconds`` has the work repeated for so long before any time is taken.
+A peer reads one JSON object per line, ``{"op": .., "times": n, ..}``, does the work ``times`` times and answers with
+one line: ``{"seconds": s}``, the time of one run by its own clock, or ``{"error": ..}``. It warms up by itself: with
+``"warm": seconds``, the work is first repeated for that long without being timed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _WARM_SECONDS = 2.0
 
 
 class PeerProcess:
-    """A peer's process, to be closed in the end."""
+    """A peer's process; close it when done."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        """Start it, with more in its environment."""
+        """Start it, with additional environment variables."""
         self._process = subprocess.Popen(
             list(command),
             stdin=subprocess.PIPE,
@@ -42,7 +42,7 @@ class PeerProcess:
         self._process.wait()
 
     def task(self, op: str, *, warm: float = _WARM_SECONDS, **arguments: Any) -> Timed:
-        """Return work that the peer does and times; it is warmed up when it is first asked for."""
+        """Return work that the peer does and times; its first call warms the peer up."""
         is_warm = False
 
         def run(times: int) -> float:
@@ -65,7 +65,7 @@ class PeerProcess:
 
 
 def java(stack: ExitStack) -> PeerProcess | None:
-    """Start the Java implementations of interop/java, to be closed with `stack`; None if they are not built."""
+    """Start the Java implementations of interop/java, closed with `stack`; None if they are not built."""
     target = ROOT / "interop" / "java" / "target"
     listed = target / "classpath.txt"
     if not listed.is_file():

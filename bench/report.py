@@ -45,19 +45,19 @@ def line(figure: Figure) -> str:
 
 
 def amount(cost: float, kind: Cost) -> str:
-    """Return what a run costs, in milliseconds or megabytes."""
+    """Return the cost of a run, in milliseconds or megabytes."""
     return f"{1000 * cost:.2f} ms" if kind == "seconds" else f"{cost / 1e6:.1f} MB"
 
 
 def rate(figure: Figure) -> str:
-    """Return how many units a second are done, or how many bytes a unit costs."""
+    """Return units per second, or bytes per unit."""
     if figure.cost == "bytes":
         return f"{figure.ours / figure.count:.2f} bytes each"
     return f"{_short(figure.count / figure.ours)} {figure.unit}/s"
 
 
 def _short(number: float) -> str:
-    """Spell a number in about three digits, with its thousands named."""
+    """Format a number with about three digits and a unit prefix."""
     for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if number >= size:
             return f"{number / size:.3g}{letter}"
@@ -73,7 +73,7 @@ def _said(figure: Figure) -> str:
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """Return a Markdown table, and below it the reasons of what is missed."""
+    """Return a Markdown table, followed by the reasons for missed targets."""
     lines = [
         "| | data | dvcodec | speed | peer | peer's | ratio | asked |",
         "|---|---|---|---|---|---|---|---|",
@@ -106,7 +106,7 @@ def table(figures: Sequence[Figure]) -> str:
 
 
 def chart(figures: Sequence[Figure]) -> str:
-    """Draw the ratios as bars on a logarithmic scale, with a mark where each was asked to be. SVG."""
+    """Draw the ratios as bars on a logarithmic scale, each with a mark at its target, as SVG."""
     shown = [figure for figure in figures if figure.peer is not None and figure.ratio is not None]
     height, width = _LINE * len(shown) + 60, _LEFT + _WIDTH + 90
     parts = [

@@ -1,10 +1,10 @@
-"""dvcodec beside its peers: every line of the table of targets, measured in one run. `make bench`.
+"""dvcodec compared with its peers: every line of the table of targets, measured in one run. `make bench`.
 
     python bench/run.py [ROW ...] [--rounds 7] [--short] [--save FOLDER] [--page PAGE] [--against BASELINE]
 
-Rows are the modules of bench/rows. What another process has to do (Java, Go, pypaimon) is done where `make interop` has
-built it, and left out, by name, where it has not. `--short` measures only what is held against pyroaring and pyarrow in
-this process; with `--against` it measures again what fell by 40 % from the baseline, and fails if it stays so.
+Rows are the modules of bench/rows. Peers in other processes (Java, Go, pypaimon) are measured if `make interop` has
+built them; otherwise they are left out, by name. `--short` measures only against pyroaring and pyarrow in this process.
+With `--against`, lines that fell 40 % below the baseline are measured again, and the run fails if they stay there.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> int:
     if given.page:
         given.page.write_text(filled(given.page.read_text(), table(figures)))
     if given.baseline:
-        # A busy machine costs the two different shares: the lower ratio of an idle and of a busy one guards on both.
+        # A busy machine slows the two differently: the lower ratio of an idle and a busy machine guards on both.
         before = json.loads(given.baseline.read_text()) if given.baseline.exists() else {}
         ratios = {figure.key: round(figure.ratio, 3) for figure in figures if figure.guards and figure.ratio}
         lowest = {key: min(ratio, before.get(key, ratio)) for key, ratio in ratios.items()}
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def guarded(comparison: Comparison) -> Comparison:
-    """Keep only the peers that guard; rows without any yield no such comparison in a short run."""
+    """Keep only the peers that guard; rows without one yield no comparison in a short run."""
     return replace(comparison, peers=tuple(peer for peer in comparison.peers if peer.guards), per_second=None)
 
 
@@ -79,7 +79,7 @@ def save(folder: Path, figures: list[Figure]) -> None:
 
 
 def filled(page: str, text: str) -> str:
-    """Replace what stands between the comments ``<!-- table -->`` and ``<!-- /table -->``."""
+    """Replace the text between the comments ``<!-- table -->`` and ``<!-- /table -->``."""
     head, begin, rest = page.partition("<!-- table -->\n")
     _, end, tail = rest.partition("<!-- /table -->")
     if not (begin and end):

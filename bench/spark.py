@@ -1,8 +1,8 @@
-"""The Spark jobs beside the plans that one would write without them, in one run on two cores. `make bench-spark`.
+"""Spark jobs compared with the plans one would write without them, in one run on two cores. `make bench-spark`.
 
-Every measurement is a whole job, Parquet read included; rounds are interleaved and medians shown. Shuffle bytes are
-Spark's own count; memory is the largest resident size of a Python worker, looked at ten times a second; nanoseconds are
-processor time, of the JVM and of Python. Data lie in a folder that is kept between runs (``--data``).
+Every measurement is a whole job, including the Parquet read; rounds are interleaved, and medians are shown. Shuffle
+bytes are Spark's own count; memory is the largest resident size of a Python worker, sampled ten times a second;
+nanoseconds are processor time of the JVM and of Python. Data are in a folder that is kept between runs (``--data``).
 
     python bench/spark.py [build] [scan] [wide] [many] [paths] [skew] [apply] [delete] [audit] [--millions 20]
         [--rounds 3]
@@ -33,7 +33,7 @@ from spark_meter import MILLION, Bench, Plans, session
 
 
 def one_by_one(table: pa.Table) -> pa.Table:
-    """What a first attempt does for every data file: one Python call, one set, one blob."""
+    """A naive approach: for every data file one Python call, one set, one blob."""
     rows = RowSet(table["pos"].to_numpy())
     columns = {"data_file": [table["file_path"][0].as_py()], "cardinality": [len(rows)], "dv": [iceberg.encode(rows)]}
     return pa.table(columns)
@@ -44,7 +44,7 @@ def naive(df: DataFrame) -> DataFrame:
 
 
 def handed_over(df: DataFrame) -> DataFrame:
-    """Send rows to Python, and do nothing with them: what no plan that does can beat."""
+    """Send rows to Python and do nothing with them: a lower bound for every plan that does."""
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch([pa.array([sum(batch.num_rows for batch in batches)])], ["rows"])
@@ -70,7 +70,7 @@ def build(bench: Bench, data: Path, millions: int) -> None:
 
 
 def scan(bench: Bench, data: Path, millions: int) -> None:
-    """Rows of a predicate, in the order of the scan; Spark lists the files."""
+    """Rows that match a predicate, in scan order; Spark lists the files."""
     hits = bench.spark.read.parquet(flagged(data, 2 * millions * MILLION, 1000)).where("flag")
     bench.compare(f"scan {millions} M, 1000 files", millions * MILLION, "positions", _of_hits(hits))
 
@@ -99,7 +99,7 @@ def _of_hits(hits: DataFrame, *, plain: bool = True) -> Plans:
 
 
 def many(bench: Bench, data: Path, millions: int) -> None:
-    """20 positions a data file."""
+    """20 positions per data file."""
     most = millions * MILLION // 20
     for order, files in (("random", most // 10), ("random", most), ("scan", most)):
         count = 20 * files
@@ -149,7 +149,7 @@ def _in_runs(chance: np.random.Generator) -> RowSet:
 
 
 def _apply(bench: Bench, data: Path, rows: int, name: str, sets: list[RowSet]) -> None:
-    """Apply one vector a data file of a million rows."""
+    """Apply one vector to each data file of a million rows."""
     spark, folder = bench.spark, table_of_rows(data, rows)
     df = spark.read.parquet(folder)
     bare = df.select("*", sf.col("_metadata.file_path"), sf.col("_metadata.row_index"))
@@ -165,7 +165,7 @@ def _apply(bench: Bench, data: Path, rows: int, name: str, sets: list[RowSet]) -
         "scan with metadata columns": (9, lambda: bare),
         "apply": (9, partial(jobs.apply, df, dvs)),
     }
-    if deleted < 5 * MILLION:  # a larger broadcast is more than Spark takes
+    if deleted < 5 * MILLION:  # Spark refuses a larger broadcast
         assert bare.join(*arguments).count() == rows - deleted
         plans["anti-join with positions"] = (1, partial(bare.join, *arguments))
     assert jobs.apply(df, dvs).count() == rows - deleted
@@ -174,7 +174,7 @@ def _apply(bench: Bench, data: Path, rows: int, name: str, sets: list[RowSet]) -
 
 
 def delete(bench: Bench, data: Path, millions: int) -> None:
-    """Find a fifth of the rows of Parquet files by a predicate; what is committed is in bench/deletes.py."""
+    """Find a fifth of the rows of Parquet files by a predicate; bench/deletes.py measures commits."""
     rows = millions * MILLION
     folder, where = table_of_rows(data, rows), "amount BETWEEN 100 AND 299"
     df = bench.spark.read.parquet(folder)

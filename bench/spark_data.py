@@ -1,4 +1,4 @@
-"""Data sets of the Spark benchmarks; made once, kept in a folder."""
+"""Data sets of the Spark benchmarks; created once and kept in a folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_meter import MILLION
 
 @contextmanager
 def kept(folder: Path) -> Iterator[Path | None]:
-    """Yield a folder to fill, which gets its name when it is complete; None if it is there."""
+    """Yield a folder to fill, which is renamed when it is complete; None if it already exists."""
     if folder.exists():
         yield None
         return
@@ -28,15 +28,15 @@ def kept(folder: Path) -> Iterator[Path | None]:
 
 
 def _data_file(i: int) -> str:
-    """A path such as Iceberg's writers give: 128 characters, a random part in it."""
+    """A path like those of Iceberg's writers: 128 characters, with a random part."""
     name = f"{i % 100:05d}-{i:07d}-{uuid.uuid5(uuid.NAMESPACE_URL, str(i))}-00001.parquet"
     return f"s3://company-lake/warehouse/sales.db/orders/data/day=2026-11-{i % 28 + 1:02d}/{name}"
 
 
 def positions(data: Path, order: str, count: int, files: int) -> str:
-    """Parquet of (file_path, pos), 5 million rows a file; return its folder.
+    """Parquet of (file_path, pos), 5 million rows per file; return its folder.
 
-    ``random``: all data files mixed; ``scan``: in file order, two rows of a hundred; ``skew``: 80 % in one data file.
+    ``random``: all data files mixed; ``scan``: in file order, 2 % of the rows; ``skew``: 80 % in one data file.
     """
     folder = data / f"rows-{order}-{count}-{files}"
     with kept(folder) as made:
@@ -61,7 +61,7 @@ def positions(data: Path, order: str, count: int, files: int) -> str:
 
 
 def containers(data: Path, vectors: int, rows: int) -> str:
-    """Puffin files of 25,000 vectors of some random rows each; return their folder."""
+    """Puffin files of 25,000 vectors with a few random rows each; return their folder."""
     folder = data / f"puffin-{vectors}-{rows}"
     with kept(folder) as made:
         if made is None:
@@ -97,7 +97,7 @@ def table_of_rows(data: Path, rows: int) -> str:
 
 
 def flagged(data: Path, rows: int, files: int, columns: int = 1) -> str:
-    """A Parquet table with a random boolean ``flag``, true in half of the rows, beside columns of doubles."""
+    """A Parquet table with a random boolean ``flag``, true in half of the rows, and columns of doubles."""
     folder = data / f"flagged-{rows}-{files}-{columns}"
     with kept(folder) as made:
         if made is not None:

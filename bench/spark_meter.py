@@ -1,4 +1,4 @@
-"""A session of two cores, and what is measured of the jobs in it: time, shuffle bytes, memory of the Python workers."""
+"""A session of two cores that measures its jobs: time, shuffle bytes, memory of the Python workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Measured:
-    """One line of the table: medians of the rounds; `jvm_ns` and `python_ns` are processor time of one thing."""
+    """One line of the table: medians of the rounds; `jvm_ns` and `python_ns` are processor time per unit."""
 
     group: str
     plan: str
@@ -37,11 +37,11 @@ class Measured:
 
 
 def session() -> SparkSession:
-    """Two cores, as the figures in docs/performance.md."""
+    """Start a session of two cores, as for the figures in docs/performance.md."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("dvcodec bench")
     for key, value in {
-        "spark.sql.shuffle.partitions": "16",  # the 200 of a cluster cost every plan seconds here
+        "spark.sql.shuffle.partitions": "16",  # the default of 200 costs every plan seconds here
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "6g",
         "spark.driver.host": "127.0.0.1",
@@ -94,7 +94,7 @@ def _resident_mib(pid: int) -> float:
 
 
 def shuffled_mib(spark: SparkSession) -> float:
-    """Shuffle bytes written since the session began, as Spark's own status pages count them."""
+    """Shuffle bytes written since the session began, as counted by Spark's status pages."""
     url = spark.sparkContext.uiWebUrl
     with urllib.request.urlopen(f"{url}/api/v1/applications/{spark.sparkContext.applicationId}/stages") as answer:
         stages = json.load(answer)
@@ -126,11 +126,11 @@ def cpu_seconds() -> tuple[float, float]:
 
 
 Plans: TypeAlias = dict[str, tuple[int, Callable[[], DataFrame]]]
-"""Name -> at most so many rounds, and what makes the plan (some look at the data for it)."""
+"""Name -> maximum number of rounds, and a function that creates the plan (some read data for that)."""
 
 
 def drain(df: DataFrame) -> None:
-    """Run a DataFrame to its end and throw the rows away."""
+    """Run a DataFrame to the end and discard the rows."""
     df.write.format("noop").mode("overwrite").save()
 
 
@@ -158,9 +158,9 @@ class Bench:
 
         Args:
             group: heading.
-            count: things a plan works off.
-            unit: what they are.
-            plans: each is run to its end, the rows thrown away.
+            count: number of units that a plan processes.
+            unit: what the units are.
+            plans: each is run to the end, and its rows are discarded.
         """
         rounds: dict[str, list[_Round]] = {name: [] for name in plans}
         for turn in range(self.rounds):

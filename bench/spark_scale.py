@@ -1,7 +1,7 @@
-"""A billion positions over 10,000 data files, and a million small vectors: the whole way, and a tenth of it beside.
+"""A billion positions in 10,000 data files, and a million small vectors; each also at a tenth of the size.
 
-From Parquet paths, and from a DataFrame, into Puffin containers with a manifest; the containers audited and exploded.
-Needs some 12 GB of disk and half an hour.
+Parquet paths and a DataFrame become Puffin containers with a manifest, which are audited and exploded. Needs about 12
+GB of disk and half an hour.
 
     python bench/spark_scale.py [--data FOLDER] [--positions 1000000000] [--vectors 1000000] [--skip-dataframe]
 """

@@ -1,13 +1,13 @@
-"""What commands ask of an object store: requests, how many of them twice, how many at once, and how long that takes.
+"""Object store requests of commands: how many, how many repeated, how many at once, and how long they take.
 
-versitygw stands on the loopback behind the proxy of the tests, which counts, and delays each request by as much as a
-store takes (30 ms); requests under way at the same time wait at the same time. Each command is a process of its own, so
-that nothing is remembered from the one before. `make bench-requests`.
+versitygw runs on the loopback behind the tests' proxy, which counts requests and delays each by a store's latency
+(30 ms); concurrent requests are delayed concurrently. Each command runs in its own process, so that nothing is cached
+from the previous one. `make bench-requests`.
 
     python bench/store_requests.py [part of a name ...] [--delay 0.03] [--save FILE] [--against FILE] [--spark]
 
-`--against` fails where an operation makes more requests than in a file that was saved, or asks for something twice that
-it did not ask twice there. Counts do not depend on the machine; seconds do.
+`--against` fails if an operation makes more requests than in a saved file, or repeats a request that it did not repeat
+there. Counts do not depend on the machine; seconds do.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Operation:
     """A command over a table or file.
 
     Attributes:
-        name: what the table of figures calls it.
-        make: writes what it works on into a folder, and returns the path that it is run on.
+        name: in the table of figures.
+        make: writes the input into a folder, and returns the path to run the command on.
         command: arguments of ``dvcodec``, with ``{}`` for the URL and ``{scratch}`` for a folder; or lines of Python
-            that find `url`, `options` and what they were `given`.
-        about: values that the lines are given, from the path that `make` returned.
-        expects: what standard output has to hold, so that nothing is counted that did not do its work.
+            that use the variables `url`, `options` and `given`.
+        about: values for `given`, from the path that `make` returned.
+        expects: text that standard output has to contain, so that only successful runs are counted.
         spark: whether it needs a Spark session.
     """
 
@@ -97,7 +97,7 @@ class Counts:
 
 
 def one_vector(path: Path) -> dict[str, Any]:
-    """Where the vector of one data file lies in a Puffin file."""
+    """Where the vector of one data file is in a Puffin file."""
     from dvcodec import puffin
 
     with puffin.open_puffin(path) as opened:
@@ -107,7 +107,7 @@ def one_vector(path: Path) -> dict[str, Any]:
 
 
 def operations() -> Iterator[Operation]:
-    """All of them. The first six are those of files, the rest of whole tables."""
+    """All operations: six on files, then those on whole tables."""
     at = "found = dvcodec.decode_at(url, given['offset'], given['size'], storage_options=options)\n"
     at += "assert found == rows(given['number']), found"
     yield Operation("one vector at (offset, size)", tables.puffin, at, one_vector)
@@ -153,7 +153,7 @@ def operations() -> Iterator[Operation]:
 
 
 def environment(bucket: Bucket) -> dict[str, str]:
-    """What a command finds in its environment: the bucket's options, and nothing that is set for a real cloud."""
+    """The environment of a command: the bucket's options, and no settings of a real cloud."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "AZURE_", "GOOGLE_"))}
     kept |= {name.upper(): value for name, value in bucket.options.items()}
     workers = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
@@ -205,7 +205,7 @@ def show(found: Iterable[Counts]) -> Iterator[Counts]:
 
 
 def measure(wanted: list[str], delay: float, *, spark: bool) -> Iterator[Counts]:
-    """Make, upload and run the operations whose names hold one of the words."""
+    """Create, upload and run the operations whose names contain one of the words."""
     with tempfile.TemporaryDirectory() as scratch, behind(delay) as bucket:
         uploaded: dict[Make, tuple[str, Path]] = {}
         for operation in operations():
@@ -225,7 +225,7 @@ def measure(wanted: list[str], delay: float, *, spark: bool) -> Iterator[Counts]
 
 
 def worse(found: Iterable[Counts], saved: Path) -> list[str]:
-    """Which operations ask for more than in a saved file."""
+    """The operations that make more requests than in a saved file."""
     before = {line["name"]: Counts(**line) for line in json.loads(saved.read_text())["operations"]}
     said = []
     for one in found:

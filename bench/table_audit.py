@@ -1,7 +1,7 @@
 """Audit of an Iceberg table: 10,000 data files with vectors in 200 Puffin files. `python bench/table_audit.py [FILES]`.
 
-The table is made with the crafter of the tests; its data files are one byte each, as an audit does not open them. The
-audit runs as a process of its own, so that its peak memory is told; imports count in that, but not in the time.
+The tests' builders create the table; its data files are one byte each, because an audit does not open them. The audit
+runs in its own process to measure its peak memory; imports count in the memory, but not in the time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROWS = 1_000_000
 
 
 def rows_of(number: int) -> RowSet:
-    """Deleted rows of a data file: scattered, clustered, or both, and now and then many of them."""
+    """Deleted rows of a data file: scattered, clustered, or both, and occasionally many of them."""
     random = np.random.default_rng(number)
     starts = random.integers(0, ROWS - 5_000, 20)
     clustered = RowSet.from_ranges(np.stack([starts, starts + random.integers(1, 5_000, 20)], axis=1))
@@ -50,7 +50,7 @@ def make(folder: Path, files: int) -> None:
 
 
 def run(folder: str) -> None:
-    """Audit the table and tell how it went."""
+    """Audit the table and print the result."""
     start, spent = time.perf_counter(), time.process_time()
     found = audit(open_table(folder))
     seconds, spent = time.perf_counter() - start, time.process_time() - spent

@@ -1,7 +1,8 @@
-"""Checks a wheel and an sdist: `python release/check.py FOLDER`; exit code 1 and what is wrong, or 0.
+"""Checks a wheel and an sdist: `python release/check.py FOLDER` exits with 0, or prints what is wrong and exits with 1.
 
-The wheel made from the sdist equals the one made from the tree, file by file; the wheel holds the package and its
-metadata and nothing else; both say the version of the package; the sdist is what is under version control.
+The wheel built from the sdist must equal the one built from the tree, file by file. The wheel must contain only the
+package and its metadata, both must state the package's version, and the sdist must contain what is under version
+control.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LARGEST_WHEEL = 1 << 20
 
 
 def one(folder: Path, pattern: str) -> Path:
-    """Return the one file of that name."""
+    """Return the only file with that name."""
     found = sorted(folder.glob(pattern))
     if len(found) != 1:
         sys.exit(f"{folder}: {len(found)} files {pattern}, expected one")

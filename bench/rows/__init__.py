@@ -1,1 +1,1 @@
-"""The lines of the table of targets: a module a row or a family of them, each with `comparisons`."""
+"""The lines of the table of targets: one module for each row or family of rows, each with `comparisons`."""

@@ -1,11 +1,11 @@
-"""A vector applied to an Arrow table, beside pyarrow with a ready mask, pypaimon's reader and pylance's scan.
+"""A vector applied to an Arrow table, compared with pyarrow with a ready mask, pypaimon's reader and pylance's scan.
 
-dvcodec decodes the vector (CRC and structure checked), makes the mask and filters. What each peer does:
+dvcodec decodes the vector (with CRC and structure checks), builds the mask and filters. Each peer:
 
-- pyarrow filters the same table with the mask ready: the least that applying can take.
+- pyarrow filters the same table with a ready mask: the least time that applying can take.
 - pypaimon decodes its own bytes, unchecked, and asks the vector for every row of the same table in memory.
-- pylance can only scan: what counts is how much longer a scan of the same table takes, by all cores and from the page
-  cache, when the rows are deleted than when none are. That is what it takes to decode and apply the deletions.
+- pylance can only scan. What counts is how much longer a scan of the same table takes, with all cores and from the page
+  cache, when the rows are deleted: the time to decode and apply the deletions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from peers import ROOT, PeerProcess
 
 _PYPAIMON = ROOT / "interop" / "pypaimon"
 _SCANS = 5
-"""Scans of each kind whose medians are compared."""
+"""Number of scans of each kind whose medians are compared."""
 
 
 def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
@@ -66,11 +66,11 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
             task = pypaimon.task("apply", positions=str(folder / f"{name}.npy"), rows=rows)
             np.save(folder / f"{name}.npy", positions)
             peers.append(Peer("pypaimon's reader", task, at_least=50.0))
-        yield Comparison(row, name, rows, "rows", work, tuple(peers))  # apart: others' work leaves a cold cache
+        yield Comparison(row, name, rows, "rows", work, tuple(peers))  # apart: other work leaves a cold cache
 
 
 def deletions(rows: int) -> dict[str, NDArray[np.int64]]:
-    """Positions to delete, by what they are called."""
+    """Positions to delete, by name."""
     shuffled = np.random.default_rng(1).permutation(rows)
     clustered = (np.arange(rows // 20_000)[:, None] * 20_000 + np.arange(4000)).ravel()
     return {
@@ -81,14 +81,14 @@ def deletions(rows: int) -> dict[str, NDArray[np.int64]]:
 
 
 def table_of(rows: int, deleted: NDArray[np.int64]) -> pa.Table:
-    """Two int64 columns; the second is below 0 in rows to be deleted, so that pylance can be told which."""
+    """Two int64 columns; the second is negative in rows to be deleted, so that pylance can select them."""
     value = np.arange(rows) * 3
     value[deleted] = -1
     return pa.table({"id": np.arange(rows), "value": value})
 
 
 def scan_difference(table: pa.Table, folder: Path) -> Timed:
-    """How much longer a scan takes once the rows are deleted; how often it is asked for plays no part."""
+    """How much longer a scan takes once the rows are deleted; the number of runs is ignored."""
     import lance
 
     folder.mkdir()

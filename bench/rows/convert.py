@@ -1,7 +1,7 @@
-"""One format to another, every vector verified, beside copying the bytes and computing their CRC.
+"""One format to another, every vector verified, compared with copying the bytes and computing their CRC.
 
-That is the least a verified conversion can do. `zlib.crc32` is the standard library's; ISA-L's, which dvcodec uses
-where it is installed, is an order of magnitude faster, and hardly slower than the copy.
+That is the least a verified conversion can do. `zlib.crc32` is the standard library's; ISA-L's, which dvcodec uses if
+it is installed, is an order of magnitude faster and hardly slower than the copy.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
 
 
 def conversion(data: bytes, to: Target) -> Callable[[], bytes]:
-    """Convert a file in memory into one in memory."""
+    """Convert a file from memory to memory."""
 
     def work() -> bytes:
         out = io.BytesIO()

@@ -1,7 +1,7 @@
 """One vector's blob, decoded: to positions, and to the packed keep mask of its data file. CRC and structure checked.
 
-Iceberg's Java checks the CRC, too; pyiceberg, deltalake's `to_vector` and pyroaring do not. The table that deltalake
-reads is opened before any time is taken.
+Iceberg Java also checks the CRC; pyiceberg, deltalake's `to_vector` and pyroaring do not. The table that deltalake
+reads is opened before the clock starts.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def to_positions(found: Positions, blob: bytes, there: PeerProcess | None, folde
 
 
 def mask(blob: bytes, rows: int) -> NDArray[np.uint8]:
-    """Return the packed keep mask of a data file of so many rows."""
+    """Return the packed keep mask of a data file with that many rows."""
     return iceberg.decode(blob).packed_mask(0, rows, keep=True)
 
 
 def keep_mask(found: Positions, blob: bytes, folder: Path) -> Comparison:
-    """Decode to the rows that stay, a bit a row; deltalake makes a boolean of each."""
+    """Decode to the remaining rows, one bit per row; deltalake returns one boolean per row."""
     table = DeltaTable(str(delta_table(folder / f"{found.name}-table", found)))
     theirs = pa.table(table.deletion_vectors()).column("selection_vector").combine_chunks().values
     packed = mask(blob, found.rows)

@@ -1,7 +1,7 @@
 """Positions encoded to one vector's blob, run-optimised, with its CRC.
 
-All begin with int64 positions. pyroaring gets them in the form that it takes fastest, of which making is part of the
-time, and writes no frame. Iceberg's Java deletes them one by one, as its writers do.
+All start from int64 positions. pyroaring gets them in the form that it reads fastest, and the time includes creating
+that form; it writes no frame. Iceberg Java deletes them one by one, as its writers do.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
 
 
 def pyroaring(positions: NDArray[np.int64]) -> Callable[[], bytes]:
-    """Add, run_optimize and serialize by pyroaring alone."""
+    """Add, run_optimize and serialize with pyroaring alone."""
 
     def encode() -> bytes:
         items = array("I")

@@ -1,8 +1,8 @@
 """Growth: time per position and peak memory at 1, 10 and 100 million positions of the same density.
 
-All is done in processes of their own; `python -m rows.growth` is such a process. An array of over 32 MB always gets
-memory fresh from the system, which has to clear it first; a smaller one that is made again and again gets the memory it
-had before. For the times to be of the same work, positions are in fresh memory at every size here.
+Everything runs in separate processes; `python -m rows.growth` is such a process. An array above 32 MB always gets fresh
+memory from the system, which has to clear it first; a smaller one that is created repeatedly gets its old memory again.
+To time the same work at every size, positions are always in fresh memory here.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ WHY = (
 )
 PATH = {"PYTHONPATH": str(Path(__file__).parent.parent)}
 FRESH = {"MALLOC_MMAP_THRESHOLD_": str(6 << 20), "MALLOC_TRIM_THRESHOLD_": str(6 << 20)}
-"""Settings of glibc: arrays of a million positions and more are in fresh memory, others are not."""
+"""Settings of glibc: arrays of a million or more positions are in fresh memory, smaller ones are not."""
 PROCESS = (sys.executable, "-m", "rows.growth")
 
 
 def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
-    """Decode and encode; the largest is held against the others."""
+    """Decode and encode; the largest size is compared with the others."""
     if short:
         return
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -74,10 +74,10 @@ def per_million(work: Timed, count: int) -> Timed:
 
 
 def peak_memory(op: str, folder: Path, count: int) -> Timed:
-    """Return how many bytes a fresh process takes for the work at most, over what it has before."""
+    """Return the peak memory that the work adds to a fresh process, in bytes."""
 
     def run(times: int) -> float:
-        del times  # the peak is that of one
+        del times  # the peak must be that of one run
         command = [*PROCESS, op, str(folder), str(count)]
         return float(subprocess.check_output(command, env=os.environ | PATH))
 
@@ -97,7 +97,7 @@ def encode(folder: Path, count: int) -> Callable[[], object]:
 
 
 def fill(folder: Path, count: int) -> Callable[[], object]:
-    """Nothing but an array of as many positions: what memory costs at that size."""
+    """Only fill an array of as many positions: the cost of memory at that size."""
     del folder
     return lambda: np.full(count * MILLION, 1, np.int64)
 
@@ -109,20 +109,20 @@ TIMED = WORKS | {"fill": fill}
 def measure_peak(op: str, folder: str, count: str) -> None:
     """Print the bytes that one run adds to this process's peak."""
     work = WORKS[op](Path(folder), int(count))
-    Path("/proc/self/clear_refs").write_text("5")  # Linux forgets the peak of what came before
+    Path("/proc/self/clear_refs").write_text("5")  # Linux resets the peak
     before = resident("VmRSS")
     work()
     print(resident("VmHWM") - before)
 
 
 def resident(name: str) -> int:
-    """Return the bytes in memory now, or the most there were."""
+    """Return the bytes in memory now, or their peak."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 def answer() -> None:
-    """Time what is asked for, line by line; see `peers`."""
+    """Time the requested work, line by line; see `peers`."""
     works: dict[tuple[str, int], Callable[[], object]] = {}
     for text in sys.stdin:
         line = json.loads(text)

@@ -1,4 +1,4 @@
-"""Lance row ids, every kind of segment, beside pylance's Rust, on the same ids and the same bytes."""
+"""Lance row ids, every kind of segment, compared with pylance's Rust, on the same ids and the same bytes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _WHY = (
 
 
 def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
-    """Encode ids that NumPy has, and decode bytes to ids, with all checks. pylance reads from and hands out Arrow.
+    """Encode ids from NumPy, and decode bytes to ids, with all checks. pylance reads and returns Arrow.
 
-    pylance takes the bytes out of JSON, which is not timed: its metadata object is made before.
+    pylance takes the bytes from JSON, which is not timed: its metadata object is created beforehand.
     """
     del stack
     if short:

@@ -1,12 +1,12 @@
-"""A zap segment of 100,000 documents beside Go's zapx, on one core each: read column by column, written, merged.
+"""A zap segment of 100,000 documents, read by column, written and merged; compared with Go's zapx, on one core each.
 
-The text field has 20 tokens with locations and doc values, words by Zipf's law; the tag field has doc values. What is
-compared: dvcodec gives a whole table as Arrow batches, with every check; zapx hands out one item after the other
-through its public API, as a search has them, and its values are summed up (`interop/go/shared/segments/bench.go`).
-Both have the file open and mapped. A list is found by its term, as zapx has no other way to it.
+The text field has 20 tokens with locations and doc values, its words distributed by Zipf's law; the tag field has doc
+values. dvcodec returns a whole table as Arrow batches, with every check; zapx returns one item at a time through its
+public API, as in a search, and its values are summed up (`interop/go/shared/segments/bench.go`). Both have the file
+open and mapped. Postings lists are looked up by term, because zapx has no other way.
 
-Written are documents that are analysed already, to memory: Python objects here, bleve's there. Merged is from file to
-file, both synced. zapx 15 does either on one core, garbage collection included.
+Analysed documents are written to memory: Python objects here, bleve's there. Merges run from file to file, both synced.
+zapx 15 does both on one core, garbage collection included.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _WHY = {
 
 
 def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
-    """Every table of the segment, and what makes segments."""
+    """Every table of the segment, then writing and merging."""
     if short:
         return
     words = tokens()
@@ -96,7 +96,7 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
 
 
 class Go:
-    """zapx, where `make interop-go` has built it."""
+    """zapx, if `make interop-go` has built it."""
 
     def __init__(self, stack: ExitStack, documents: Path, words: list[list[str]]) -> None:
         self._process = PeerProcess([str(_GO)]) if _GO.exists() else None
@@ -117,7 +117,7 @@ class Go:
             documents.write_text(json.dumps(given))
 
     def peers(self, at_least: float, what: str, **arguments: Any) -> tuple[Peer, ...]:
-        """Return zapx at one task, or nobody."""
+        """Return zapx for one task, or no peer."""
         if not self._process:
             return ()
         run: Timed = self._process.task("bench", what=what, **arguments)
@@ -151,5 +151,5 @@ def documents(words: list[list[str]]) -> list[zap.Document]:
 
 
 def drain(segment: zap.Segment, table: str) -> int:
-    """Read one table; rows."""
+    """Read one table; return its number of rows."""
     return sum(batch.num_rows for batch in segment.to_arrow(table))

@@ -1,4 +1,4 @@
-"""Many small vectors in one Puffin file: opened, every vector checked and decoded, beside pyiceberg's parse.
+"""Many small vectors in one Puffin file: opened, every vector checked and decoded, compared with pyiceberg's parse.
 
 pyiceberg builds every bitmap and checks nothing. dvcodec checks everything (footer, lengths, CRCs, structure, values,
 cardinalities), and builds a vector's bitmap from its checked bytes when the vector is first used; the second line is
@@ -22,7 +22,7 @@ from harness import Comparison, Peer, timed
 
 
 def path(i: int) -> str:
-    """A data file's path such as Iceberg's writers give, of 105 characters."""
+    """A data file's path like those of Iceberg's writers, of 105 characters."""
     name = f"{i % 100:05d}-{i:07d}-3f2a77b1-5a2e-4c58-9d0e-{i:012x}-00001.parquet"
     return f"s3://lake/warehouse/sales.db/orders/data/day=2026-11-{i % 28 + 1:02d}/{name}"
 

@@ -1,4 +1,4 @@
-"""How long a fresh process takes: the import, and the command line's help page."""
+"""Start-up time of a fresh process: the import, and the command line's help page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def comparisons(stack: ExitStack, *, short: bool) -> Iterator[Comparison]:
 
 
 def statement(text: str) -> Timed:
-    """Time a statement in a Python that has just started, by that process's own clock."""
+    """Time a statement in a fresh Python process, by that process's own clock."""
 
     def run(times: int) -> float:
         command = [sys.executable, "-c", CLOCKED.format(text)]

@@ -1,4 +1,4 @@
-"""Union of many vectors, beside pyroaring's own."""
+"""Union of many vectors, compared with pyroaring's own."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ README = f"""# Lance datasets
 Written by pylance {lance.__version__}, through `interop/pylance/write_tables.py`, which rewrites these files. (File
 names and times differ each time.)
 
-Each folder is a whole dataset, and `NAME.json` says of every version what pylance returned: the operation, the
+Each folder is a whole dataset, and `NAME.json` has what pylance returned for every version: the operation, the
 fragments with their files, rows and number of deleted rows, the live rows as ranges of row addresses (fragment shifted
 by 32 bits, and position), and their values if they are not too many.
 
-* `life`: deletes, updates, a column added and dropped, a merge, a fragment without rows left, compaction, appending,
-  restoring, overwriting. `life-v1` is the same under the older names of manifests, `life-stable` with stable row ids.
-* `kinds`: deletion files of both kinds, and the change from one to the other.
+* `life`: deletes, updates, a column added and dropped, a merge, a fragment that loses all its rows, compaction,
+  appending, restoring, overwriting. `life-v1` is the same with the older manifest names, `life-stable` with stable ids.
+* `kinds`: deletion files of both kinds, and changes from one to the other.
 
 Does not prove: base paths (shallow clones, branches), which are absolute, and datasets of other releases.
 """

@@ -33,16 +33,16 @@ Written by pylance {lance.__version__}, through `interop/pylance/write_vectors.p
   `lance.fragment.RowIdSequence(ids).to_inline_metadata()` makes of them.
 * `datasets`: folders with `_versions` and `_deletions` only. For each version the live rows that pylance's scanner
   returned: row addresses and row ids as ranges, and as pairs of how many and which the versions that created and last
-  updated the rows (all but the addresses null without stable row ids).
+  updated the rows (all except the addresses are null without stable row ids).
 * `row_addresses`: items of column `bitmaps` of a BITMAP index page, and the row addresses (or row ids) that a scan with
   a filter on the indexed value returned.
 
 Proves: the five kinds of segments and their ties, both naming schemes, both kinds of deletion files, sequences through
 delete, update, merge_insert and compaction, version sequences, spilled sequences (their rows are known, their bytes are
 not in the manifest), row-address maps by address and by id.
-Does not prove: manifests by other releases (0.39 writes the file version 0.1), base paths, sequences in files of their
-own (no release writes them), maps with whole fragments (none could be obtained), and that pylance reads what dvcodec
-writes: `tests/interop/test_pylance.py` does that, live.
+Does not prove: manifests by other releases (0.39 writes the file version 0.1), base paths, sequences in their own
+files (no release writes them), maps with whole fragments (none could be obtained), and that pylance reads what dvcodec
+writes, which `tests/interop/test_pylance.py` proves live.
 """
 
 

@@ -66,7 +66,7 @@ FILES = {"one": 1, "three": 3, "forty": 40}
 README = """# {title}
 Written by {producer}, through `interop/`; `make vectors` rewrites these files.
 
-`manifest.json` names for each file its rows, as ranges from start to the row after the last, and what it proves.
+`manifest.json` lists for each file its rows, as ranges from start to the row after the last, and what the file proves.
 
 {limits}
 """
@@ -116,7 +116,7 @@ def iceberg(java: Java, scratch: Path, version: str) -> None:
     limits = (
         "Proves: `deletion-vector-v1` blobs of positions deleted one by one, and files of `BaseDVFileWriter`.\n"
         "Does not prove: range deletes, merges with older vectors (both may keep other containers), encryption, and\n"
-        "keys so high that Java cannot write them, for it writes every key below."
+        "keys so high that Java cannot write them, because it writes every lower key."
     )
     write(folder, README.format(title="Iceberg", producer=f"Apache Iceberg {version}", limits=limits), manifest)
 
@@ -127,8 +127,8 @@ def delta(java: Java, version: str) -> None:
         for case, payload in zip(CASES, java.encode(f"delta-{kind}", [c.positions() for c in CASES]), strict=True):
             (folder / f"{case.name}.{kind}").write_bytes(payload)
     limits = (
-        "Proves: what stands between the size field and the CRC of a vector file, or in an inline vector before Z85,\n"
-        "as `RoaringBitmapArray` serializes it, in the portable and the native layout.\n"
+        "Proves: the bytes between the size field and the CRC of a vector file, or of an inline vector before Z85, as\n"
+        "`RoaringBitmapArray` serializes them, in the portable and the native layout.\n"
         "Does not prove: the file around it (version byte, size, CRC), which `HadoopFileSystemDVStore` writes."
     )
     producer = f"Delta Spark {version}"
@@ -256,14 +256,14 @@ def zap_version(program: Go, version: str, parent: Path) -> None:
         entry["dump"] = f"../dumps/{dump.name}"
         manifest.append(entry)
     limits = (
-        "Each names the dump of what zapx reads of the segment; merges also the new document numbers by input and old\n"
-        "number. `interop/go/README.md` describes dumps and documents.\n\n"
-        "Proves: segments of this version, made of documents or merged, and what Go reads of them.\n"
+        "Each entry names a dump of what zapx reads from the segment; those of merges also list the new document\n"
+        "numbers by input and old number. `interop/go/README.md` describes dumps and documents.\n\n"
+        "Proves: segments of this version, made of documents or merged, and what Go reads from them.\n"
         "Does not prove: vectors, encryption, chunks of more than 1024 documents"
-        + ("; bytes, for Go writes some parts in random order." if number > 15 else ".")
+        + ("; bytes, because Go writes some parts in random order." if number > 15 else ".")
     )
     readme = README.format(title=f"zap segments, version {number}", producer=f"zapx {release}", limits=limits)
-    readme = readme.replace("its rows, as ranges from start to the row after the last,", "what it was made of")
+    readme = readme.replace("its rows, as ranges from start to the row after the last,", "what it was made of,")
     write(folder, readme, manifest)
 
 

@@ -21,13 +21,13 @@ README = """# Scorch indexes
 Written by bleve {bleve} (bbolt {bbolt}) through `interop/go/bleve/write_indexes.py`, which rewrites these files.
 (The order of documents in a segment is random, and times differ.)
 
-Each folder is a whole index, and `NAME.json` says of every epoch what scorch itself said of it: the count of documents,
-its segments with the deleted documents' numbers and all stored documents, and the live documents by id.
+Each folder is a whole index, and `NAME.json` has what scorch returned for every epoch: the number of documents, the
+segments with their deleted documents' numbers and all stored documents, and the live documents by id.
 
 `small-vNN`: three batches in zap version NN: documents, deletes, and updates with a delete. All epochs are kept.
 
-Does not prove: branch pages, buckets of their own pages in every place, values over several pages, other page sizes,
-dropped fields and nested documents; `tests/interop/test_tables_scorch.py` makes larger ones.
+Does not prove: branch pages, buckets with pages of their own in every place, values over several pages, other page
+sizes, dropped fields and nested documents; `tests/interop/test_tables_scorch.py` creates larger indexes.
 """
 
 
