@@ -11,13 +11,13 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.extras import pa
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.stats import VectorStats
 from dvcodec.tables.partition_value import PartitionValue
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from typing_extensions import Self
 
     from dvcodec.tables.bounds import RowGroupFilter

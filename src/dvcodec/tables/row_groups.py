@@ -13,17 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import DecodeError
-from dvcodec.core.extras import pa, types
+from dvcodec.core.extras import pa, pq, types
 from dvcodec.io.parquet_footer import ColumnChunk, column_chunks
 from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
 from dvcodec.tables.model import WHOLE, Part
 from dvcodec.tables.schema_evolution import Evolution
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
 
 __all__ = ["skipped_groups"]
 

@@ -6,23 +6,17 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import ds, pa, require_extra
 from dvcodec.io import Storage
 from dvcodec.io.target import local_path
 from dvcodec.tables.parquet import open_parquet, physical_batches
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.dataset as ds
+__all__ = ["ArrowInput", "open_batches"]
 
-    ArrowInput: TypeAlias = (
-        "pa.Table | pa.RecordBatch | pa.RecordBatchReader | ds.Dataset | str | os.PathLike[str] | Any"
-    )
-
-__all__ = ["open_batches"]
+ArrowInput: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader | ds.Dataset | str | os.PathLike[str] | Any"
 
 
 @contextmanager
@@ -40,7 +34,7 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
         MissingExtra: pyarrow is not installed.
         DecodeError, OSError: a file cannot be read.
     """
-    pa, ds = require_extra("pyarrow", "tables"), require_extra("pyarrow.dataset", "tables")
+    require_extra("pyarrow.dataset", "tables")
     names = list(columns)
     if isinstance(source, (str, os.PathLike)):
         local = local_path(source)
@@ -49,7 +43,7 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
                 _check(file.schema_arrow, names, f"{what} {os.fspath(source)}")
                 yield (batch.select(names) for _, batch in physical_batches(file, names))
             return
-        source = _folder(local, ds)
+        source = _folder(local)
     if isinstance(source, ds.Dataset):
         _check(source.schema, names, what)
         yield source.to_batches(columns=names, batch_readahead=1, fragment_readahead=1)
@@ -64,7 +58,7 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
     yield (batch.select(names) for batch in batches)
 
 
-def _folder(folder: Path, ds: Any) -> Any:
+def _folder(folder: Path) -> Any:
     files = sorted(str(file) for file in folder.rglob("*.parquet") if not file.name.startswith(("_", ".")))
     if not files:
         raise UsageError(f"{folder}: no Parquet files")

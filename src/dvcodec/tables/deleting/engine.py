@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import MissingExtra
-from dvcodec.core.extras import require_extra
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from dvcodec.core.extras import pa, require_extra
 
 __all__ = ["Engine"]
 

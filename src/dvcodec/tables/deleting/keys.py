@@ -8,7 +8,6 @@ if no key is between their bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +15,12 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa
 from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.deleting.arrow_input import open_batches
+from dvcodec.tables.deleting.arrow_input import ArrowInput, open_batches
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.key_store import POSITION, KeyStore, MemoryKeys, store_keys
 from dvcodec.tables.deleting.key_types import cast_keys, joinable, plain_values
 from dvcodec.tables.deleting.matching import BATCH_ROWS, Condition, ConditionFinder
 from dvcodec.tables.table import Snapshot
-
-if TYPE_CHECKING:
-    from dvcodec.tables.deleting.arrow_input import ArrowInput
 
 __all__ = ["keys_finder"]
 
