@@ -65,9 +65,13 @@ class Condition(ABC):
 
 
 class ConditionFinder(Finder):
-    """Finds rows by a condition, which `bind` makes for each snapshot."""
+    """Finds rows by a condition, which `bind` makes for each snapshot.
 
-    _condition: Condition
+    Attributes:
+        condition: what `prepare` has bound to a snapshot.
+    """
+
+    condition: Condition
 
     @abstractmethod
     def bind(self, snapshot: Snapshot) -> Condition:
@@ -75,18 +79,17 @@ class ConditionFinder(Finder):
 
     def prepare(self, snapshot: Snapshot) -> None:
         """Look at the snapshot's schema; see `Finder.prepare`."""
-        self._condition = self.bind(snapshot)
+        self.condition = self.bind(snapshot)
 
     def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:
         """Whether a data file may have such rows; see `Finder.may_match`."""
-        condition = self._condition
-        known = snapshot.bounds(data_file, condition.columns)
+        known = snapshot.bounds(data_file, self.condition.columns)
         whole = self._whole(snapshot, known)
-        return condition.may_match(known) if whole is None else whole
+        return self.condition.may_match(known) if whole is None else whole
 
     def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:
         """Return the rows of a data file; see `Finder.find`."""
-        condition = self._condition
+        condition = self.condition
         decided = self.decided(snapshot, data_file)
         if decided is not None:
             return decided
@@ -99,21 +102,16 @@ class ConditionFinder(Finder):
         parts = checked_rows(snapshot, data_file, condition.columns, condition.batch_rows, may_match, seen)
         return Found(matching_rows(parts, condition, known, data_file.path), seen.groups_skipped)
 
-    @property
-    def condition(self) -> Condition:
-        """What `prepare` has bound to a snapshot."""
-        return self._condition
-
     def decided(self, snapshot: Snapshot, data_file: DataFile) -> Found | None:
         """Return the rows of a data file if partition values alone decide; None if it has to be opened."""
         if data_file.physical_rows is None:
             return None
-        whole = self._whole(snapshot, snapshot.bounds(data_file, self._condition.columns))
+        whole = self._whole(snapshot, snapshot.bounds(data_file, self.condition.columns))
         return None if whole is None else Found(RowSet.from_ranges([(0, data_file.physical_rows)] if whole else []))
 
     def _whole(self, snapshot: Snapshot, known: Mapping[str, ColumnBounds]) -> bool | None:
         """Whether all rows of a data file meet the condition, or none; None if it has to be opened to know."""
-        condition = self._condition
+        condition = self.condition
         if not all(name in known and known[name].constant for name in condition.columns):
             return None
         key = tuple(known[name].lower for name in condition.columns)
