@@ -43,7 +43,7 @@ BATCH = 2**63 - 1
 _OF_ONE_COMMIT = frozenset(
     ["changelogManifestList", "changelogManifestListSize", "changelogRecordCount", "properties", "operation"]
 )
-"""Members that say something of the commit that made a snapshot; others hold until they are changed."""
+"""Members that describe the commit that made a snapshot; others hold until they are changed."""
 _WRITER = "writerVersion"
 """Member with the release of Paimon that wrote a snapshot."""
 
