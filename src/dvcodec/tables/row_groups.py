@@ -1,6 +1,6 @@
 """Row groups of a Parquet data file that cannot have rows of interest, by the statistics in its footer.
 
-Specification: parquet.thrift, ``Statistics`` and ``ColumnOrder``. Taken for unknown here:
+Specification: parquet.thrift, ``Statistics`` and ``ColumnOrder``. Treated as unknown here:
 
 - bounds without a column order that says what they are ordered by, and the deprecated ``min`` and ``max``;
 - floats: writers leave NaN out of bounds, or not;
@@ -117,13 +117,9 @@ def _value(data: bytes | None, chunk: ColumnChunk, kind: pa.DataType) -> Any:
 
 def _keeps_order(kind: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether values of a type in the file become values of the table in the same order."""
-
-    def is_whole(one: pa.DataType) -> bool:
-        return bool(types.is_signed_integer(one))
-
     pairs: tuple[tuple[Any, Any], ...] = (
-        (is_whole, is_whole),
-        (is_whole, types.is_decimal),
+        (types.is_signed_integer, types.is_signed_integer),
+        (types.is_signed_integer, types.is_decimal),
         (types.is_decimal, types.is_decimal),
         (types.is_date32, types.is_date32),
         (types.is_date32, types.is_timestamp),
