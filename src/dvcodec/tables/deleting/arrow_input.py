@@ -27,7 +27,7 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
         source: a table, batch, reader or dataset of pyarrow's; a data frame that exports Arrow (polars, pandas);
             the path or URL of a Parquet file, or a local folder of them.
         columns: to read, in this order.
-        what: they are, for errors.
+        what: what they are, for errors.
 
     Raises:
         UsageError: something else, or without one of the columns.
@@ -48,14 +48,12 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
         _check(source.schema, names, what)
         yield source.to_batches(columns=names, batch_readahead=1, fragment_readahead=1)
         return
-    if not isinstance(source, (pa.Table, pa.RecordBatch, pa.RecordBatchReader)):
+    if not isinstance(source, pa.RecordBatchReader):
         if not hasattr(source, "__arrow_c_stream__"):
             raise UsageError(f"{what}: expected Arrow data or the path of Parquet, not {type(source).__name__}")
         source = pa.RecordBatchReader.from_stream(source)
     _check(source.schema, names, what)
-    batches = [source] if isinstance(source, pa.RecordBatch) else source
-    batches = batches.to_batches() if isinstance(batches, pa.Table) else batches
-    yield (batch.select(names) for batch in batches)
+    yield (batch.select(names) for batch in source)
 
 
 def _folder(folder: Path) -> Any:

@@ -44,7 +44,7 @@ class Engine:
 
         Args:
             text: a query.
-            name: of the table that `rows` are in it. They stay until others of that name come, for this thread.
+            name: name of the table with `rows` in the query. In this thread they stay until others take the name.
             rows: see `name`.
         """
         cursor = getattr(self._local, "cursor", None)

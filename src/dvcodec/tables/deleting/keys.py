@@ -25,7 +25,7 @@ from dvcodec.tables.table import Snapshot
 __all__ = ["keys_finder"]
 
 _MOST_ROWS = 1 << 20
-"""Of a batch, where there are many keys: they are hashed for each."""
+"""Most rows in a batch if there are many keys, which are hashed once for each batch."""
 
 
 def keys_finder(keys: ArrowInput, on: Sequence[str]) -> Finder:
@@ -77,7 +77,6 @@ class _KeysCondition(Condition):
     def __init__(self, keys: KeyStore, on: Sequence[str]) -> None:
         self._keys = keys
         self.columns = tuple(on)
-        self.name = f"keys on {', '.join(on)}"
         self.batch_rows = min(max(BATCH_ROWS, keys.count), _MOST_ROWS)
 
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:

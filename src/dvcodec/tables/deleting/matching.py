@@ -22,29 +22,27 @@ from dvcodec.tables.table import Snapshot
 __all__ = ["BATCH_ROWS", "Condition", "ConditionFinder", "free_name", "matching_rows", "one_line"]
 
 BATCH_ROWS = 1 << 18
-"""Rows that are looked at together: an engine takes milliseconds for a query."""
+"""Rows evaluated together: each query costs an engine milliseconds."""
 _POSITIONS = 1 << 20
-"""Positions that are held as numbers."""
+"""Positions collected before they become a row set."""
 
 
 class Condition(ABC):
     """What rows have to meet, bound to the columns of one snapshot. Methods are called from several threads.
 
     Attributes:
-        name: what it is, for errors.
-        columns: that it reads.
+        columns: the columns that it reads.
         position: name of the column of physical positions in the batches: none of `columns`.
         batch_rows: most rows of a batch.
     """
 
-    name: str
     columns: tuple[str, ...]
     position: str
     batch_rows: int = BATCH_ROWS
 
     @cached_property
     def of_values(self) -> dict[tuple[Any, ...], bool]:
-        """Whether a row meets it, by the values of all columns, as far as that was found out."""
+        """Whether a row with these values of all columns meets it, as far as that has been evaluated."""
         return {}
 
     @abstractmethod
@@ -78,7 +76,7 @@ class ConditionFinder(Finder):
         """Check the question and make the condition; see `Finder.prepare`."""
 
     def prepare(self, snapshot: Snapshot) -> None:
-        """Look at the snapshot's schema; see `Finder.prepare`."""
+        """Bind the condition to a snapshot; see `Finder.prepare`."""
         self.condition = self.bind(snapshot)
 
     def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:

@@ -56,7 +56,7 @@ _FAMILIES = {
     "VARCHAR": "text",
 }
 _MOST_VALUES = 1000
-"""In a list."""
+"""Most values in a list that are evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
