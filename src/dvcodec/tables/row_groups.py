@@ -5,7 +5,7 @@ Specification: parquet.thrift, ``Statistics`` and ``ColumnOrder``. Treated as un
 - bounds without a column order that says what they are ordered by, and the deprecated ``min`` and ``max``;
 - floats: writers leave NaN out of bounds, or not;
 - decimals in fixed bytes: those of Arrow C++ before version 4 are ordered wrongly;
-- nested columns, whose nulls are counted otherwise, and all that is converted in another order than it is stored in.
+- nested columns, whose nulls are counted otherwise, and columns whose conversion changes their order.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Engine:
         self._database.execute(statement)
 
     def query(self, text: str, name: str = "", rows: pa.RecordBatch | pa.RecordBatchReader | None = None) -> Any:
-        """Return a relation, which is evaluated when its values are taken.
+        """Return a relation, which is evaluated when its values are fetched.
 
         Args:
             text: a query.

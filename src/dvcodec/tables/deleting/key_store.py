@@ -31,7 +31,7 @@ _DISK_MEMORY = "1GB"
 
 
 def store_keys(batches: Iterator[pa.RecordBatch], kinds: Sequence[pa.DataType]) -> KeyStore:
-    """Keep keys; those with a null are left out.
+    """Store keys; those with a null are left out.
 
     Args:
         batches: of keys, in order of `kinds`.

@@ -1,4 +1,4 @@
-"""Types of keys: which are cast to the type of a column, and how values are made equal that engines take for one."""
+"""Types of keys: which are cast to the type of a column, and how NaN and zero are made comparable."""
 
 from __future__ import annotations
 

@@ -28,12 +28,12 @@ _POSITIONS = 1 << 20
 
 
 class Condition(ABC):
-    """What rows have to meet, bound to the columns of one snapshot. Methods are called from several threads.
+    """A condition on rows, bound to the columns of one snapshot. Methods are called from several threads.
 
     Attributes:
         columns: the columns that it reads.
-        position: name of the column of physical positions in the batches: none of `columns`.
-        batch_rows: most rows of a batch.
+        position: name of the batches' column of physical positions; none of `columns` has it.
+        batch_rows: maximum rows in a batch.
     """
 
     columns: tuple[str, ...]
@@ -168,7 +168,7 @@ def _numbered(condition: Condition, start: int, columns: Sequence[Any], rows: in
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """Return a name that no other is, in any case."""
+    """Return a name that differs from all others, whatever their case."""
     lower = {other.lower() for other in taken}
     while name.lower() in lower:
         name += "_"

@@ -92,7 +92,7 @@ def _problem(expression: pc.Expression, schema: pa.Schema) -> str | None:
 
 
 def _needed(expression: pc.Expression, schema: pa.Schema, names: Sequence[str], others: Sequence[str]) -> Sequence[str]:
-    """Return those of `names` that an expression reads beside `others`: found by halves, as pyarrow does not say."""
+    """Return those of `names` that an expression reads besides `others`: by bisection, as pyarrow has no list."""
     if _problem(expression, pa.schema([schema.field(name) for name in others])) is None:
         return ()
     if len(names) == 1:

@@ -1,4 +1,4 @@
-"""Commit a delete: plan, write, commit, and once more after a conflict."""
+"""Run a delete: plan, write and commit, and again after a conflict."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Why DuckDB, of the engines that were tried (DuckDB 2.0, polars 2.1, DataFusion 5
 exact, or an error.
 
 - DuckDB compares decimals of 38 digits and integers with decimal literals exactly, and times to the nanosecond;
-  overflow, casts that fail and, as set here, division by zero are errors. It parses to a tree that is looked at before
+  overflow, casts that fail and, as set here, division by zero are errors. It parses to a tree that is checked before
   anything is evaluated.
 - polars 2.1 cuts time literals to microseconds, wraps integer overflow around, and takes null for ``x % 0``: rows would
   stay silently. It does not compare times with a zone with literals.

@@ -187,7 +187,7 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
             raise self._conflict(f"snapshot {state.id} is not the one that was read")
 
     def _hint(self, number: int) -> None:
-        """Say which snapshot is the newest. Readers look whether there is a newer one."""
+        """Write the hint to the newest snapshot; readers check whether there is a newer one."""
         with (
             suppress(OSError),
             open_sink(self._folder.join("snapshot/LATEST"), storage_options=self._folder.storage) as out,
