@@ -7,17 +7,14 @@ each row (Spark's ``_metadata.row_index``, Iceberg's ``_pos``).
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import pa, require_extra
 from dvcodec.core.rowset import RowSet
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["live_rows", "row_mask"]
 
@@ -50,7 +47,7 @@ def row_mask(
         return rows.arrow_mask(start, start + length, keep=keep)
     if positions is None or start is not None or length is not None:
         raise UsageError("pass either start and length, or positions")
-    pa = require_extra("pyarrow", "arrow")
+    require_extra("pyarrow", "arrow")
     found = rows.contains(_position_array(positions))
     return pa.array(~found if keep else found)
 
@@ -105,7 +102,6 @@ def _filtered(frame: Any, mask: pa.BooleanArray) -> Any:
     changes = int(np.bitwise_count((packed ^ packed >> 1) & 0x7F).sum())
     if changes * _SHORT < len(mask) or not frame.num_columns:
         return frame.filter(mask)
-    pa = require_extra("pyarrow", "arrow")
     wanted = np.unpackbits(packed, bitorder="little")[mask.offset : mask.offset + len(mask)].view(np.bool_)
     is_batch = isinstance(frame, pa.RecordBatch)
     parts, start = [], 0

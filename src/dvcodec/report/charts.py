@@ -56,24 +56,12 @@ def bars(items: Sequence[Bar], *, unit: str, what: str, last: str = "") -> Html:
         column = [
             tag("title", words),
             # The whole column reacts to the pointer, not only its bar.
-            tag("rect", class_="area", x=_at(left), y=0, width=_at(step), height=floor),
-            tag(
-                "rect",
-                class_="bar",
-                x=_at(left + _GAP / 2),
-                y=_at(floor - height),
-                width=_at(step - _GAP),
-                height=_at(height),
-                rx=2,
-            ),
+            _rect("area", left, 0, step, floor),
+            _rect("bar", left + _GAP / 2, floor - height, step - _GAP, height, rx=2),
         ]
         if bar.count:
-            middle = _at(left + step / 2)
-            column.append(
-                tag(
-                    "text", _short(bar.count), class_="count", x=middle, y=_at(floor - height - 5), text_anchor="middle"
-                )
-            )
+            middle, above = _at(left + step / 2), _at(floor - height - 5)
+            column.append(tag("text", _short(bar.count), class_="count", x=middle, y=above, text_anchor="middle"))
         drawn.append(tag("g", *column))
         if bar.label:
             anchor = "middle" if i else "start"
@@ -82,7 +70,7 @@ def bars(items: Sequence[Bar], *, unit: str, what: str, last: str = "") -> Html:
         drawn.append(tag("text", last, x=_WIDTH - _GAP // 2, y=_HEIGHT - 5, text_anchor="end"))
     drawn.append(tag("line", class_="floor", x1=0, x2=_WIDTH, y1=floor, y2=floor))
     label = "; ".join(f"{bar.title}: {bar.count:,}" for bar in items if bar.count) or f"no {unit}s"
-    return _svg(_WIDTH, _HEIGHT, f"{what}. {label}", drawn)
+    return _svg(_HEIGHT, f"{what}. {label}", drawn)
 
 
 def stack(parts: Sequence[tuple[str, int]], *, what: str) -> Html:
@@ -99,11 +87,11 @@ def stack(parts: Sequence[tuple[str, int]], *, what: str) -> Html:
         width = _WIDTH * size / total if total else 0
         if size:
             words = f"{name}: {size:,}, {share_text(size / total)}"
-            box = tag("rect", class_=f"stack-{shade}", x=_at(left), y=0, width=_at(max(width - 1.5, 0.5)), height=28)
+            box = _rect(f"stack-{shade}", left, 0, max(width - 1.5, 0.5), 28)
             drawn.append(tag("g", tag("title", words), box))
         left += width
     if not total:
-        drawn.append(tag("rect", class_="track", x=0, y=0, width=_WIDTH, height=28))
+        drawn.append(_rect("track", 0, 0, _WIDTH, 28))
     label = "; ".join(f"{name}: {size:,}" for name, size in parts)
     rows = [
         tag(
@@ -114,19 +102,18 @@ def stack(parts: Sequence[tuple[str, int]], *, what: str) -> Html:
         )
         for shade, (name, size) in enumerate(parts, 1)
     ]
-    return join(
-        _svg(_WIDTH, 28, f"{what}. {label}", drawn), tag("table", tag("tbody", *rows), class_="legend", aria_label=what)
-    )
+    legend = tag("table", tag("tbody", *rows), class_="legend", aria_label=what)
+    return join(_svg(28, f"{what}. {label}", drawn), legend)
 
 
 def share_bar(share: float | None, title: str) -> Html:
     """Draw a share as a thin bar in a track; the track is empty if the share is unknown."""
     width = 0.0 if share is None else 100 * min(share, 1)
-    bar = tag("rect", class_="bar", x=0, y=0, width=_at(max(width, 0.5)), height=6) if width else None
+    bar = _rect("bar", 0, 0, max(width, 0.5), 6) if width else None
     return tag(
         "svg",
         tag("title", title),
-        tag("rect", class_="track", x=0, y=0, width=100, height=6),
+        _rect("track", 0, 0, 100, 6),
         bar,
         class_="share",
         viewBox="0 0 100 6",
@@ -135,8 +122,12 @@ def share_bar(share: float | None, title: str) -> Html:
     )
 
 
-def _svg(width: int, height: int, label: str, drawn: Sequence[str]) -> Html:
-    return tag("svg", *drawn, class_="chart", viewBox=f"0 0 {width} {height}", role="img", aria_label=label)
+def _svg(height: int, label: str, drawn: Sequence[str]) -> Html:
+    return tag("svg", *drawn, class_="chart", viewBox=f"0 0 {_WIDTH} {height}", role="img", aria_label=label)
+
+
+def _rect(style: str, x: float, y: float, width: float, height: float, **more: object) -> Html:
+    return tag("rect", class_=style, x=_at(x), y=_at(y), width=_at(width), height=_at(height), **more)
 
 
 def _at(value: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dvcodec.core.text import plain
 
-__all__ = ["Html", "embedded", "join", "tag"]
+__all__ = ["Html", "embedded", "join", "section", "tag"]
 
 _VOID = frozenset({"br", "col", "hr", "meta", "rect", "line", "path"})
 """Elements without content: of HTML, and of SVG (closed by a slash, which HTML allows there)."""
@@ -36,6 +36,12 @@ def tag(name: str, *children: str | None, **attributes: object) -> Html:
     if name in _VOID:
         return Html(f"<{name}{shown}/>")
     return Html(f"<{name}{shown}>{join(*children)}</{name}>")
+
+
+def section(name: str, title: str, *children: str | None) -> Html:
+    """Make a section of the page, with its title as a heading; `name` is its id."""
+    heading = f"{name}-title"
+    return tag("section", tag("h2", title, id=heading), *children, id=name, aria_labelledby=heading)
 
 
 def join(*parts: str | None) -> Html:

@@ -6,7 +6,7 @@ from collections import Counter
 
 from dvcodec.core.text import bytes_text, counted
 from dvcodec.report.charts import Bar, bars, stack
-from dvcodec.report.markup import Html, tag
+from dvcodec.report.markup import Html, section, tag
 from dvcodec.tables.scanning import Scan
 from dvcodec.tables.stats import Totals
 
@@ -39,13 +39,7 @@ def pictures(scan: Scan, sums: Totals) -> Html:
             stack(parts, what="Containers of the vectors"),
         ),
     )
-    return tag(
-        "section",
-        tag("h2", "Distribution", id="charts-title"),
-        tag("div", *figures, class_="charts"),
-        id="charts",
-        aria_labelledby="charts-title",
-    )
+    return section("charts", "Distribution", tag("div", *figures, class_="charts"))
 
 
 def _figure(title: str, caption: str, chart: Html) -> Html:

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, share_text
 from dvcodec.report.charts import share_bar
-from dvcodec.report.markup import Html, join, tag
+from dvcodec.report.markup import Html, join, section, tag
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.model import NO_SNAPSHOT, TableKind
@@ -163,10 +163,7 @@ def findings(audit: Audit) -> Html:
     groups = _by_severity(audit.findings)
     if not groups:
         return Html()
-    lists = (_group(severity, group) for severity, group in groups.items())
-    return tag(
-        "section", tag("h2", "Findings", id="findings-title"), *lists, id="findings", aria_labelledby="findings-title"
-    )
+    return section("findings", "Findings", *(_group(severity, group) for severity, group in groups.items()))
 
 
 def _group(severity: Severity, group: Sequence[Finding]) -> Html:
@@ -226,9 +223,9 @@ def rewrite(candidates: Sequence[RewriteCandidate], folder: str) -> Html:
     if len(candidates) > CANDIDATES_SHOWN:
         caption += f" The first {CANDIDATES_SHOWN}; below, show the data files \u201cworth rewriting\u201d for all."
     columns = ("Data file", "Deleted share", "Deleted", "Live rows", "Gain", "Why")
-    return tag(
-        "section",
-        tag("h2", "Worth rewriting", id="rewrite-title"),
+    return section(
+        "rewrite",
+        "Worth rewriting",
         tag("p", caption, class_="note lead"),
         tag(
             "div",
@@ -241,8 +238,6 @@ def rewrite(candidates: Sequence[RewriteCandidate], folder: str) -> Html:
             ),
             class_="panel scroll",
         ),
-        id="rewrite",
-        aria_labelledby="rewrite-title",
     )
 
 

@@ -2,7 +2,7 @@
 
 pyarrow's datasets simplify a filter by what is known of a file, as they do for partitions and row groups: there is no
 arithmetic of intervals here. They know ranges of values or nulls, not both in one column. So a column that may have
-both is looked at twice, and a file is left out only if the filter is false or null for every combination.
+both is evaluated twice, and a file is skipped only if the filter is false or null for every combination.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dvcodec.tables.partition_value import is_nan
 __all__ = ["ColumnBounds", "RowGroupFilter", "ending_text", "may_be_true", "safe_text"]
 
 _COMBINATIONS = 64
-"""Of ranges and nulls that are looked at; more columns are taken for unknown."""
+"""Most combinations of ranges and nulls that are evaluated; further columns count as unknown."""
 _FIRST_SURROGATE = "\ud800"
 
 

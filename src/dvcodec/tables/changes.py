@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
@@ -19,7 +19,8 @@ from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["FileChange", "SnapshotChange", "history"]
 
-
+Pair: TypeAlias = tuple[Snapshot | None, Snapshot]
+"""A snapshot, after the one that it is compared with."""
 _WAITING, _WAITING_FILES = 64, 100_000
 """Snapshots whose vectors are read ahead, and data files in them."""
 
@@ -151,7 +152,7 @@ def history(
 
 def _pairs(
     table: Table, infos: Sequence[SnapshotInfo], places: Mapping[int, int], chosen: Iterable[int]
-) -> Iterator[tuple[Snapshot | None, Snapshot]]:
+) -> Iterator[Pair]:
     """Yield snapshots, each with the one that it is compared with."""
     seen: Snapshot | None = None
     for place in chosen:
@@ -167,9 +168,7 @@ def _pairs(
         yield old, seen
 
 
-def _prefetched(
-    table: Table, pairs: Iterator[tuple[Snapshot | None, Snapshot]]
-) -> Iterator[tuple[Snapshot | None, Snapshot]]:
+def _prefetched(table: Table, pairs: Iterator[Pair]) -> Iterator[Pair]:
     """Yield pairs; for a remote table, prefetch the vector files of the next ones.
 
     The data files of the waiting snapshots bound the prefetch.
@@ -178,7 +177,7 @@ def _prefetched(
     if local_path(table.location) is not None:
         yield from pairs
         return
-    waiting: deque[tuple[Snapshot | None, Snapshot]] = deque()
+    waiting: deque[Pair] = deque()
     size = 0
     known: set[str] = set()
     with ThreadPoolExecutor(storage.options.max_concurrency) as pool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import Unsupported
-from dvcodec.core.extras import pa
+from dvcodec.core.extras import pa, pq
 from dvcodec.io import Storage
 from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.model import Part
@@ -16,9 +15,6 @@ from dvcodec.tables.orc import OrcFile, open_orc
 from dvcodec.tables.parquet import open_parquet, physical_batches
 from dvcodec.tables.row_groups import skipped_groups
 from dvcodec.tables.schema_evolution import Evolution
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
 
 __all__ = ["FILE_FORMATS", "OpenFile", "open_data_file"]
 

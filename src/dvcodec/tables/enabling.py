@@ -5,6 +5,8 @@ What is changed differs by format, see ``dvcodec.tables.<format>.enable``. Lance
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -15,7 +17,6 @@ from dvcodec.tables.table import Table
 __all__ = ["Enabled", "enable"]
 
 _ATTEMPTS = 10
-_NOTHING_TO_DO = frozenset({TableKind.LANCE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,10 @@ def enable(table: Table, *, dry_run: bool = False) -> Enabled:
     """
     if table.kind is TableKind.SCORCH:
         raise UsageError(f"{table.location}: documents of a search index are deleted by its own library")
-    if table.kind in _NOTHING_TO_DO:
+    if table.kind is TableKind.LANCE:
         return Enabled(())
-    act = import_module(f"dvcodec.tables.{table.kind.value}.enable").enable
+    act: Callable[..., Enabled] = import_module(f"dvcodec.tables.{table.kind.value}.enable").enable
     for _ in range(_ATTEMPTS - 1):
-        try:
-            found: Enabled = act(table, dry_run=dry_run)
-        except CommitConflict:
-            continue
-        return found
-    last: Enabled = act(table, dry_run=dry_run)
-    return last
+        with suppress(CommitConflict):
+            return act(table, dry_run=dry_run)
+    return act(table, dry_run=dry_run)

@@ -101,6 +101,7 @@ class Finding:
         expected: object,
         actual: object,
         data_file: str | None = None,
+        others: tuple[DeletionVector, ...] = (),
     ) -> Finding:
         """Return the finding of a failed check of one vector.
 
@@ -111,13 +112,14 @@ class Finding:
             actual: see `failed`.
             vector: the vector whose path and offset are reported.
             data_file: its data file, if the vector does not record it.
+            others: more vectors that are affected.
         """
         return cls.failed(
             check,
             what,
             expected,
             actual,
-            vectors=(vector,),
+            vectors=(vector, *others),
             data_file=data_file or vector.data_file,
             path=vector.location,
             offset=vector.offset,

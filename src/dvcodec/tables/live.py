@@ -6,10 +6,10 @@ A corrupt or ambiguous vector raises before any row of its data file is returned
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.extras import pc, require_extra
+from dvcodec.core.extras import pa, pc, pq, require_extra
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
 from dvcodec.tables.deletes import Deletes
@@ -19,9 +19,6 @@ from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.physical import checked_rows
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Snapshot, Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["deleted_rows", "export_live", "live_batches"]
 
@@ -111,7 +108,7 @@ def export_live(
         DecodeError, OSError: see `live_batches`; the sink cannot be written.
     """
     check_outside(sink, table.location)
-    pa, pq = require_extra("pyarrow", "tables"), require_extra("pyarrow.parquet", "tables")
+    require_extra("pyarrow.parquet", "tables")
     snapshot = table.snapshot(snapshot_id)
     files = named_files(snapshot, data_file)
     rows_of = Deletes(snapshot)

@@ -5,19 +5,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from dvcodec.core.errors import UsageError
+from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.extras import pa
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.stats import VectorStats
 from dvcodec.tables.partition_value import PartitionValue
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from typing_extensions import Self
 
     from dvcodec.tables.bounds import RowGroupFilter
@@ -35,6 +36,7 @@ __all__ = [
     "RowReader",
     "SnapshotInfo",
     "TableKind",
+    "refuse_twins",
     "vectors_of",
 ]
 
@@ -247,6 +249,22 @@ class RowReader:
     ) -> Iterator[PhysicalRows]:
         """Read the data file like `Snapshot.rows`, or a part of it."""
         return self.read(batch_rows=batch_rows, part=part, wanted=wanted)
+
+
+def refuse_twins(names: Iterable[object], what: str, source: str) -> None:
+    """Refuse metadata that has two of what each name may have once.
+
+    Args:
+        names: names, ids or paths.
+        what: what they name, for errors.
+        source: the file of the metadata, for errors.
+
+    Raises:
+        NotCanonical: a name is repeated.
+    """
+    for name, count in Counter(names).most_common(1):
+        if count > 1:
+            raise NotCanonical(what, source=source, expected="one", actual=f"{count} of {name}")
 
 
 def vectors_of(vectors: Iterable[DeletionVector]) -> dict[str, list[DeletionVector]]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import posixpath
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dvcodec.core.errors import UsageError
+from dvcodec.delta.descriptor import new_file
 from dvcodec.io import SinkTarget, StorageOptions, remove
 from dvcodec.io.file_key import file_key
+from dvcodec.io.paths import join
 from dvcodec.io.target import local_path
 
-__all__ = ["check_outside", "is_inside", "new_files"]
+__all__ = ["check_outside", "is_inside", "new_files", "vector_file"]
 
 
 def check_outside(target: SinkTarget, table: str) -> None:
@@ -45,6 +48,19 @@ def _spellings(target: str | os.PathLike[str]) -> tuple[str, ...]:
         return file_key(os.path.realpath(local)), file_key(os.path.normpath(there))
     scheme, _, rest = file_key(str(target)).partition("://")
     return (f"{scheme}://{posixpath.normpath(rest)}",)
+
+
+def vector_file(folder: str, layout: str, number: int = 0) -> str:
+    """Return the path of a new file of vectors, named as its format does.
+
+    Args:
+        folder: path or URL of its folder.
+        layout: ``puffin``, ``delta``, ``paimon32`` or ``paimon64``.
+        number: in the names of Paimon's files.
+    """
+    if layout == "puffin":
+        return join(folder, f"{uuid.uuid4()}-deletes.puffin")
+    return new_file(folder) if layout == "delta" else join(folder, f"index-{uuid.uuid4()}-{number}")
 
 
 @contextmanager

@@ -74,7 +74,7 @@ class OrcFile:
 
         Args:
             columns: names, in this order; empty = all.
-            batch_rows: at most so many rows in a batch, fewer if they take more than a few megabytes. None is empty.
+            batch_rows: maximum rows in a batch, fewer if they take more than a few megabytes. No batch is empty.
             dictionary: column of strings to yield as a dictionary. Of metadata, each of its values in a batch is
                 charged.
 
@@ -85,7 +85,7 @@ class OrcFile:
         self._worker.send({"do": "read", "columns": list(columns), "rows": batch_rows, "dictionary": dictionary})
         self._answer()
         rows = 0
-        while True:
+        while rows <= self.rows:
             self._worker.send({"do": "next"})
             answer = self._answer()
             if answer[:1] != BATCH:
@@ -98,8 +98,6 @@ class OrcFile:
                     if self._budget is not None and dictionary is not None:
                         self._budget.charge(batch.column(dictionary).dictionary.nbytes, "values")
                     yield batch.select(list(columns)) if columns else batch
-            if rows > self.rows:
-                break
         if rows != self.rows:
             stated, found = f"{self.rows} rows", f"{rows} rows in stripes"
             raise NotCanonical("ORC file", source=self._name, expected=stated, actual=found)
@@ -168,6 +166,8 @@ class _Worker:
             stderr=subprocess.DEVNULL,
             env=os.environ | _ENVIRONMENT,
         )
+        self._stdin: Any = self._process.stdin
+        self._stdout: Any = self._process.stdout
 
     @property
     def is_alive(self) -> bool:
@@ -184,15 +184,13 @@ class _Worker:
 
     def answer(self) -> memoryview | None:
         """Return the answer to the last command, None if the worker died over it."""
-        assert self._process.stdin is not None  # noqa: S101
-        assert self._process.stdout is not None  # noqa: S101
         timer = threading.Timer(SECONDS, self._kill)
         timer.daemon = True
         timer.start()
         try:
             with suppress(BrokenPipeError):
-                self._process.stdin.flush()
-            found = receive(self._process.stdout)  # type: ignore[arg-type]
+                self._stdin.flush()
+            found = receive(self._stdout)
         finally:
             timer.cancel()
         return memoryview(found) if found else None
@@ -207,7 +205,7 @@ class _Worker:
 
     def close(self) -> None:
         """End the process."""
-        for stream in filter(None, (self._process.stdin, self._process.stdout)):
+        for stream in (self._stdin, self._stdout):
             with suppress(OSError):
                 stream.close()
         if not self._timed_out:
@@ -221,9 +219,8 @@ class _Worker:
         self._process.kill()
 
     def _write(self, data: Any) -> None:
-        assert self._process.stdin is not None  # noqa: S101
         with suppress(BrokenPipeError):  # it died: `answer` says so
-            self._process.stdin.write(data)
+            self._stdin.write(data)
 
 
 _LOCK = threading.Lock()

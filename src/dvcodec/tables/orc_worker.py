@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 SCHEMA, BATCH, END, ERROR, MEMORY = b"S", b"B", b"D", b"E", b"M"
@@ -76,7 +77,7 @@ def serve(reading: BinaryIO, writing: BinaryIO) -> None:
 
 
 def _batches(data: Any, columns: list[str], most: int, dictionary: str | None) -> Iterator[Any]:
-    """Yield batches of at most so many rows, and of at most `BATCH_BYTES` if they have several rows.
+    """Yield batches of at most `most` rows, and of at most `BATCH_BYTES` if they have several rows.
 
     Args:
         data: the file, a buffer.
@@ -146,8 +147,8 @@ def _warm_up() -> None:
 
 
 def _limit(memory: int | None) -> None:
-    """Limit the address space to what is in use and so much more, where the system can; None = what `main` set."""
-    try:
+    """Limit the address space to what is in use plus `memory` bytes, if the system can; None = what `main` set."""
+    with suppress(ImportError, OSError, ValueError):
         import resource  # noqa: PLC0415  (not on Windows)
 
         _, most = resource.getrlimit(resource.RLIMIT_AS)
@@ -156,8 +157,6 @@ def _limit(memory: int | None) -> None:
             with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  (only Linux has it)
                 soft = int(file.read().split()[0]) * resource.getpagesize() + memory
         resource.setrlimit(resource.RLIMIT_AS, (min(soft, most) if most >= 0 else soft, most))
-    except (ImportError, OSError, ValueError):
-        pass
 
 
 def main(path: list[str], memory: int) -> None:
@@ -170,12 +169,10 @@ def main(path: list[str], memory: int) -> None:
     sys.path[:] = path
     reading, writing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is not an answer
-    try:
+    with suppress(ImportError, OSError, ValueError):  # not on this system: the timer is left
         import resource  # noqa: PLC0415  (not on Windows)
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    except (ImportError, OSError, ValueError):  # not on this system: the timer is left
-        pass
     with writing:
         serve(reading, writing)

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import DecodeError, NotCanonical
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import pa, pq, require_extra
 from dvcodec.core.limits import Budget
 from dvcodec.io import Storage
 from dvcodec.io.parquet import arrow_damage, batch_rows_of, parquet_file, parquet_metadata
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 __all__ = ["count_rows", "open_metadata", "open_parquet", "physical_batches"]
 

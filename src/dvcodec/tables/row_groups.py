@@ -1,11 +1,11 @@
 """Row groups of a Parquet data file that cannot have rows of interest, by the statistics in its footer.
 
-Specification: parquet.thrift, ``Statistics`` and ``ColumnOrder``. Taken for unknown here:
+Specification: parquet.thrift, ``Statistics`` and ``ColumnOrder``. Treated as unknown here:
 
 - bounds without a column order that says what they are ordered by, and the deprecated ``min`` and ``max``;
 - floats: writers leave NaN out of bounds, or not;
 - decimals in fixed bytes: those of Arrow C++ before version 4 are ordered wrongly;
-- nested columns, whose nulls are counted otherwise, and all that is converted in another order than it is stored in.
+- nested columns, whose nulls are counted otherwise, and columns whose conversion changes their order.
 """
 
 from __future__ import annotations
@@ -13,17 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import DecodeError
-from dvcodec.core.extras import pa, types
+from dvcodec.core.extras import pa, pq, types
 from dvcodec.io.parquet_footer import ColumnChunk, column_chunks
 from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
 from dvcodec.tables.model import WHOLE, Part
 from dvcodec.tables.schema_evolution import Evolution
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
 
 __all__ = ["skipped_groups"]
 
@@ -120,13 +117,9 @@ def _value(data: bytes | None, chunk: ColumnChunk, kind: pa.DataType) -> Any:
 
 def _keeps_order(kind: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether values of a type in the file become values of the table in the same order."""
-
-    def is_whole(one: pa.DataType) -> bool:
-        return bool(types.is_signed_integer(one))
-
     pairs: tuple[tuple[Any, Any], ...] = (
-        (is_whole, is_whole),
-        (is_whole, types.is_decimal),
+        (types.is_signed_integer, types.is_signed_integer),
+        (types.is_signed_integer, types.is_decimal),
         (types.is_decimal, types.is_decimal),
         (types.is_date32, types.is_date32),
         (types.is_date32, types.is_timestamp),

@@ -225,17 +225,8 @@ def overlaps(group: Sequence[DeletionVector]) -> Iterator[Finding]:
         if start is None or size is None:
             continue
         if owner is not None and start < reach and (vector.data_file, start) != (owner.data_file, owner.offset):
-            what = f"bytes shared with the vector for {owner.data_file}"
-            yield Finding.failed(
-                "overlap",
-                what,
-                f"an offset of at least {reach}",
-                start,
-                vectors=(vector, owner),
-                data_file=vector.data_file,
-                path=vector.location,
-                offset=start,
-            )
+            what, expected = f"bytes shared with the vector for {owner.data_file}", f"an offset of at least {reach}"
+            yield Finding.of_vector("overlap", vector, what, expected, start, others=(owner,))
         if start + size > reach:
             reach, owner = start + size, vector
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.folder import Folder, StoredFile
 from dvcodec.tables.model import (
@@ -28,8 +29,6 @@ from dvcodec.tables.model import (
 from dvcodec.tables.path_matching import PathMatcher
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
     from dvcodec.tables.deleting import Deletion
     from dvcodec.tables.findings import Finding

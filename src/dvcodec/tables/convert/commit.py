@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables import rules
-from dvcodec.tables.convert.plan import Planned, check_deletes, plan
+from dvcodec.tables.convert.plan import check_deletes, plan, rows_of
 from dvcodec.tables.convert.record import absolute
 from dvcodec.tables.convert.write import counter
 from dvcodec.tables.deleting import committer
@@ -13,7 +12,7 @@ from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.run import Deletion, run
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.storage import real_path
-from dvcodec.tables.table import Snapshot, Table
+from dvcodec.tables.table import Table
 
 __all__ = ["copy_deletes"]
 
@@ -69,13 +68,5 @@ def copy_deletes(
             raise UsageError(
                 f"{file.path}: {file.physical_rows} rows, and {item.data_file.physical_rows} in {table.location}"
             )
-        rows[file.path] = _rows(snapshot, item)
+        rows[file.path] = rows_of(snapshot, item)
     return run(writer, positions_finder(rows), dry_run=dry_run)
-
-
-def _rows(snapshot: Snapshot, item: Planned) -> RowSet:
-    rows = item.rows
-    if rows is None:
-        rows = RowSet().union(*(found.rows for found in snapshot.read(item.sources[0])))
-    rules.refuse(rules.positions(item.data_file, item.sources[0], rows.max))
-    return rows

@@ -42,7 +42,7 @@ def _text(found: PartitionValue, path: str) -> str | None:
         return None
     try:
         text = spell(found.value)
-    except OverflowError:
+    except (OverflowError, ValueError):
         raise UsageError(
             f"{path}: its partition value {found.column} is outside of the years 1 to 9999, which Delta does not have"
         ) from None
@@ -59,10 +59,7 @@ def _float(value: float | np.float32) -> str:
 
 
 def _date(days: int) -> str:
-    try:
-        return date.fromordinal(date(1970, 1, 1).toordinal() + days).isoformat()
-    except ValueError:
-        raise OverflowError from None
+    return date.fromordinal(date(1970, 1, 1).toordinal() + days).isoformat()
 
 
 def _timestamp(micros: int) -> str:

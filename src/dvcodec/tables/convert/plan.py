@@ -12,7 +12,7 @@ from dvcodec.tables import rules
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, TableKind
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["FRAMED", "Planned", "check_deletes", "plan"]
+__all__ = ["FRAMED", "Planned", "check_deletes", "plan", "rows_of"]
 
 FRAMED = {
     "iceberg": (Magic.PORTABLE64,),
@@ -102,3 +102,17 @@ def plan(snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
         planned.append(Planned(files[path], sources, RowSet().union(*(rows for _, rows in parts))))
     planned.sort(key=lambda item: (item.sources[0].location, item.sources[0].offset or 0))
     return planned
+
+
+def rows_of(snapshot: Snapshot, item: Planned) -> RowSet:
+    """Return the deleted rows of a data file; its one vector is read.
+
+    Raises:
+        DecodeError: the vector is corrupt, or a position is beyond the rows of the data file.
+        OSError: it cannot be read.
+    """
+    rows = item.rows
+    if rows is None:
+        rows = RowSet().union(*(found.rows for found in snapshot.read(item.sources[0])))
+    rules.refuse(rules.positions(item.data_file, item.sources[0], rows.max))
+    return rows

@@ -14,13 +14,12 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.core.location import DvLocation
-from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source
 from dvcodec.io.frames import read_frame
 from dvcodec.ops.convert import encode_frame, frame_for
 from dvcodec.tables import rules
 from dvcodec.tables.convert.partition import partition_values
-from dvcodec.tables.convert.plan import FRAMED, Planned
+from dvcodec.tables.convert.plan import FRAMED, Planned, rows_of
 from dvcodec.tables.convert.record import Speller, absolute
 from dvcodec.tables.model import DataFile, DeletionVector
 from dvcodec.tables.table import Snapshot
@@ -128,11 +127,9 @@ class Reader:
             yield from self._hand_on(item, How.COPIED if same else How.ENCODED, found.cardinality, data)
 
     def _encoded(self, item: Planned) -> Iterator[StoredFrame]:
-        rows = item.rows
-        if rows is None:
-            rows = RowSet().union(*(found.rows for found in self._snapshot.read(item.sources[0])))
+        rows = rows_of(self._snapshot, item)
+        if item.rows is None:
             self._advance()
-        rules.refuse(rules.positions(item.data_file, item.sources[0], rows.max))
         data = encode_frame(rows, self.speller.layout, item.data_file.path)
         yield from self._hand_on(item, How.ENCODED, rows.cardinality, data)
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from dvcodec import delta, iceberg, paimon
 from dvcodec.core.cursor import as_view
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import StoredFrame
+from dvcodec.core.location import DvLocation
 from dvcodec.io import Storage, StorageOptions, open_sink, storage_of
 from dvcodec.io.opening import can_exclude
 from dvcodec.io.paths import join
@@ -22,7 +22,7 @@ from dvcodec.tables.convert.plan import Planned, check_deletes, plan
 from dvcodec.tables.convert.read import ConvertedVector, How, Reader
 from dvcodec.tables.convert.record import TARGETS, Speller, Target, absolute
 from dvcodec.tables.model import SnapshotInfo
-from dvcodec.tables.new_files import check_outside, is_inside, new_files
+from dvcodec.tables.new_files import check_outside, is_inside, new_files, vector_file
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Table
 
@@ -30,6 +30,7 @@ __all__ = ["ENTRIES", "Conversion", "convert_table", "counter"]
 
 ENTRIES = "entries.jsonl"
 """Name of the file of commit values: one JSON object a line, one line a vector."""
+Writer: TypeAlias = Callable[..., list[DvLocation]]
 FILE_BYTES = 64 << 20
 """A Puffin or Delta vector file is closed by the vector that takes it past this size."""
 
@@ -160,12 +161,14 @@ def convert_table(
         exclusive = can_exclude(target, storage)
         if local_path(target) is None:  # half an object may be there
             written.append(entries)
-        with (
-            _unless_taken(target, entries, written),
-            open_sink(entries, exclusive=exclusive, storage_options=storage) as out,
-        ):
-            for converted in reader.converted:
-                out.write(json.dumps(converted.to_dict()).encode() + b"\n")
+        try:
+            with open_sink(entries, exclusive=exclusive, storage_options=storage) as out:
+                for converted in reader.converted:
+                    out.write(json.dumps(converted.to_dict()).encode() + b"\n")
+        except FileExistsError:  # of a concurrent conversion: this file comes last
+            if entries in written:
+                written.remove(entries)
+            raise _taken(target) from None
     return Conversion(to, snapshot.info, tuple(reader.converted), files, entries, reader.empty)
 
 
@@ -200,17 +203,6 @@ def _folder(folder: str, storage: Storage) -> Iterator[list[str]]:
         raise
 
 
-@contextmanager
-def _unless_taken(folder: str, entries: str, written: list[str]) -> Iterator[None]:
-    """Report that a concurrent conversion has written the file of entries, which comes last."""
-    try:
-        yield
-    except FileExistsError:
-        if entries in written:  # it belongs to the other conversion
-            written.remove(entries)
-        raise _taken(folder) from None
-
-
 def _taken(folder: str) -> UsageError:
     return UsageError(f"{folder}: the folder already has a conversion ({ENTRIES}): name another")
 
@@ -232,21 +224,15 @@ def _groups(planned: list[Planned], speller: Speller) -> Iterable[list[Planned]]
 
 def _write(reader: Reader, group: list[Planned], folder: str, written: list[str], storage: Storage) -> None:
     """Write as many files as a group needs."""
-    to = reader.speller.to
-    full = paimon.TARGET_SIZE if to.startswith("paimon") else FILE_BYTES
+    layout = reader.speller.layout
+    others: dict[str, Writer] = {"puffin": iceberg.write_stored_vectors, "delta": delta.write_stored_vectors}
+    write = others.get(layout, paimon.write_stored_vectors)
+    full = paimon.TARGET_SIZE if layout.startswith("paimon") else FILE_BYTES
     with closing(reader.frames(group)) as frames:
         for first in frames:
             several = itertools.chain([first], _until(frames, full - len(as_view(first.data))))
-            if to == "iceberg":
-                written.append(join(folder, f"{uuid.uuid4()}-deletes.puffin"))
-                locations = iceberg.write_stored_vectors(written[-1], several, storage_options=storage)
-            elif to == "delta":
-                written.append(delta.new_file(folder))
-                locations = delta.write_stored_vectors(written[-1], several, storage_options=storage)
-            else:
-                written.append(join(folder, f"index-{uuid.uuid4()}-{len(written)}"))
-                locations = paimon.write_stored_vectors(written[-1], several, storage_options=storage)
-            reader.written(locations)
+            written.append(vector_file(folder, layout, len(written)))
+            reader.written(write(written[-1], several, storage_options=storage))
 
 
 def _until(frames: Iterator[StoredFrame], size: int) -> Iterator[StoredFrame]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.extras import pa, pc
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.committer import Committer
 from dvcodec.tables.deleting.finder import Finder
@@ -20,10 +21,6 @@ from dvcodec.tables.deleting.run import Deletion, Isolation, run
 from dvcodec.tables.model import TableKind
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
 __all__ = ["Deletion", "Isolation", "KeySource", "committer", "delete"]
 

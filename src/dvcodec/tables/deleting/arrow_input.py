@@ -6,23 +6,17 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import ds, pa, require_extra
 from dvcodec.io import Storage
 from dvcodec.io.target import local_path
 from dvcodec.tables.parquet import open_parquet, physical_batches
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.dataset as ds
+__all__ = ["ArrowInput", "open_batches"]
 
-    ArrowInput: TypeAlias = (
-        "pa.Table | pa.RecordBatch | pa.RecordBatchReader | ds.Dataset | str | os.PathLike[str] | Any"
-    )
-
-__all__ = ["open_batches"]
+ArrowInput: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader | ds.Dataset | str | os.PathLike[str] | Any"
 
 
 @contextmanager
@@ -33,14 +27,14 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
         source: a table, batch, reader or dataset of pyarrow's; a data frame that exports Arrow (polars, pandas);
             the path or URL of a Parquet file, or a local folder of them.
         columns: to read, in this order.
-        what: they are, for errors.
+        what: what they are, for errors.
 
     Raises:
         UsageError: something else, or without one of the columns.
         MissingExtra: pyarrow is not installed.
         DecodeError, OSError: a file cannot be read.
     """
-    pa, ds = require_extra("pyarrow", "tables"), require_extra("pyarrow.dataset", "tables")
+    require_extra("pyarrow.dataset", "tables")
     names = list(columns)
     if isinstance(source, (str, os.PathLike)):
         local = local_path(source)
@@ -49,22 +43,20 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
                 _check(file.schema_arrow, names, f"{what} {os.fspath(source)}")
                 yield (batch.select(names) for _, batch in physical_batches(file, names))
             return
-        source = _folder(local, ds)
+        source = _folder(local)
     if isinstance(source, ds.Dataset):
         _check(source.schema, names, what)
         yield source.to_batches(columns=names, batch_readahead=1, fragment_readahead=1)
         return
-    if not isinstance(source, (pa.Table, pa.RecordBatch, pa.RecordBatchReader)):
+    if not isinstance(source, pa.RecordBatchReader):
         if not hasattr(source, "__arrow_c_stream__"):
             raise UsageError(f"{what}: expected Arrow data or the path of Parquet, not {type(source).__name__}")
         source = pa.RecordBatchReader.from_stream(source)
     _check(source.schema, names, what)
-    batches = [source] if isinstance(source, pa.RecordBatch) else source
-    batches = batches.to_batches() if isinstance(batches, pa.Table) else batches
-    yield (batch.select(names) for batch in batches)
+    yield (batch.select(names) for batch in source)
 
 
-def _folder(folder: Path, ds: Any) -> Any:
+def _folder(folder: Path) -> Any:
     files = sorted(str(file) for file in folder.rglob("*.parquet") if not file.name.startswith(("_", ".")))
     if not files:
         raise UsageError(f"{folder}: no Parquet files")

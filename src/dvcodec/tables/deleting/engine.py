@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import MissingExtra
-from dvcodec.core.extras import require_extra
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from dvcodec.core.extras import pa, require_extra
 
 __all__ = ["Engine"]
 
@@ -43,11 +40,11 @@ class Engine:
         self._database.execute(statement)
 
     def query(self, text: str, name: str = "", rows: pa.RecordBatch | pa.RecordBatchReader | None = None) -> Any:
-        """Return a relation, which is evaluated when its values are taken.
+        """Return a relation, which is evaluated when its values are fetched.
 
         Args:
             text: a query.
-            name: of the table that `rows` are in it. They stay until others of that name come, for this thread.
+            name: name of the table with `rows` in the query. In this thread they stay until others take the name.
             rows: see `name`.
         """
         cursor = getattr(self._local, "cursor", None)

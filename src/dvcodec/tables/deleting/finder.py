@@ -1,4 +1,4 @@
-"""Which rows to delete: the question that a predicate, a set of keys or plain positions answer, file by file."""
+"""Which rows to delete: a predicate, a set of keys or positions answer this for each data file."""
 
 from __future__ import annotations
 

@@ -25,13 +25,13 @@ __all__ = ["KeyStore", "store_keys"]
 POSITION = "position"
 """Column of the batches that are joined; keys are c0, c1 ..."""
 IN_MEMORY = 128 << 20
-"""Bytes of keys from which on they are on disk."""
+"""Most bytes of keys in memory; more are kept on disk."""
 _DISK_MEMORY = "1GB"
-"""That DuckDB takes for its keys, before it spills."""
+"""Memory that DuckDB uses for keys before it spills."""
 
 
 def store_keys(batches: Iterator[pa.RecordBatch], kinds: Sequence[pa.DataType]) -> KeyStore:
-    """Keep keys; those with a null are left out.
+    """Store keys; those with a null are left out.
 
     Args:
         batches: of keys, in order of `kinds`.

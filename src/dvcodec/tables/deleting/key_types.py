@@ -1,15 +1,15 @@
-"""Types of keys: which are cast to the type of a column, and how values are made equal that engines take for one."""
+"""Types of keys: which are cast to the type of a column, and how NaN and zero are made comparable."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.extras import pa, pc
+from dvcodec.core.extras import pa, pc, types
+from dvcodec.tables.decimals import MAX_DIGITS
+from dvcodec.tables.schema_evolution import plain_array
 
 __all__ = ["cast_keys", "joinable", "plain_values"]
-
-_MAX_DIGITS = 38
 
 
 def joinable(kind: pa.DataType, name: str) -> pa.DataType:
@@ -18,17 +18,12 @@ def joinable(kind: pa.DataType, name: str) -> pa.DataType:
     Raises:
         UsageError: lists, structs and the like are not keys.
     """
-    types = pa.types
     kind = getattr(kind, "storage_type", kind)
     if types.is_dictionary(kind):
         return joinable(kind.value_type, name)
-    for found, wanted in (
-        (pa.string_view(), pa.string()),
-        (pa.binary_view(), pa.binary()),
-        (pa.float16(), pa.float32()),
-    ):
-        if kind == found:
-            return wanted
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary(), pa.float16(): pa.float32()}
+    if kind in plain:
+        return plain[kind]
     if _family(kind) is None:
         raise UsageError(f"column {name} of type {kind} cannot be a key")
     return kind
@@ -36,7 +31,7 @@ def joinable(kind: pa.DataType, name: str) -> pa.DataType:
 
 def plain_values(array: Any, kind: pa.DataType) -> pa.Array:
     """Return a column of the table in the type of `joinable`, with one NaN and one zero."""
-    array = _storage(array)
+    array = plain_array(array)
     array = array if array.type == kind else array.cast(kind)
     if pa.types.is_floating(kind):
         array = pc.add(array, pa.scalar(0.0, kind))  # -0.0 becomes 0.0
@@ -55,7 +50,7 @@ def cast_keys(array: Any, kind: pa.DataType, name: str) -> pa.Array:
     Raises:
         UsageError: the types do not go together, or a value is not one of the column's type.
     """
-    array = _storage(array)
+    array = plain_array(array)
     if array.type == kind or pa.types.is_null(array.type):
         return plain_values(array, kind)
     array = plain_values(array, joinable(array.type, name))
@@ -78,39 +73,24 @@ def cast_keys(array: Any, kind: pa.DataType, name: str) -> pa.Array:
     return plain_values(cast, kind)
 
 
-def _storage(array: Any) -> Any:
-    array = getattr(array, "storage", array)
-    return array.dictionary_decode() if hasattr(array, "dictionary") else array
-
-
 def _cast(array: Any, kind: pa.DataType) -> Any:
     if pa.types.is_integer(array.type) and pa.types.is_decimal(kind):  # pyarrow wants room for all integers first
-        array = array.cast(
-            pa.decimal128(_MAX_DIGITS, 0) if kind.scale > _MAX_DIGITS // 2 else pa.decimal128(38, kind.scale)
-        )
+        scale = 0 if kind.scale > MAX_DIGITS // 2 else kind.scale
+        array = array.cast(pa.decimal128(MAX_DIGITS, scale))
     return array.cast(kind)
 
 
 def _family(kind: pa.DataType) -> str | None:
     """Return the family of a type: values of one family are cast to each other if nothing is lost."""
-    types = pa.types
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "number"
-    if types.is_string(kind) or types.is_large_string(kind) or kind == pa.string_view():
-        return "text"
-    if (
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_fixed_size_binary(kind)
-        or kind == pa.binary_view()
-    ):
-        return "binary"
-    if types.is_timestamp(kind):
-        return "moment" if kind.tz is None else "moment with a zone"
-    if types.is_date(kind):
-        return "moment"
-    if types.is_time(kind):
-        return "time"
-    if types.is_duration(kind):
-        return "duration"
-    return "boolean" if types.is_boolean(kind) else None
+    if types.is_timestamp(kind) and kind.tz is not None:
+        return "moment with a zone"
+    families = {
+        "number": (types.is_integer, types.is_floating, types.is_decimal),
+        "text": (types.is_string, types.is_large_string, types.is_string_view),
+        "binary": (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view),
+        "moment": (types.is_timestamp, types.is_date),
+        "time": (types.is_time,),
+        "duration": (types.is_duration,),
+        "boolean": (types.is_boolean,),
+    }
+    return next((family for family, tests in families.items() if any(is_one(kind) for is_one in tests)), None)

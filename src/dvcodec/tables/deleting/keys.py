@@ -8,7 +8,6 @@ if no key is between their bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,20 +15,17 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa
 from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.deleting.arrow_input import open_batches
+from dvcodec.tables.deleting.arrow_input import ArrowInput, open_batches
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.key_store import POSITION, KeyStore, MemoryKeys, store_keys
 from dvcodec.tables.deleting.key_types import cast_keys, joinable, plain_values
 from dvcodec.tables.deleting.matching import BATCH_ROWS, Condition, ConditionFinder
 from dvcodec.tables.table import Snapshot
 
-if TYPE_CHECKING:
-    from dvcodec.tables.deleting.arrow_input import ArrowInput
-
 __all__ = ["keys_finder"]
 
 _MOST_ROWS = 1 << 20
-"""Of a batch, where there are many keys: they are hashed for each."""
+"""Most rows in a batch if there are many keys, which are hashed once for each batch."""
 
 
 def keys_finder(keys: ArrowInput, on: Sequence[str]) -> Finder:
@@ -81,7 +77,6 @@ class _KeysCondition(Condition):
     def __init__(self, keys: KeyStore, on: Sequence[str]) -> None:
         self._keys = keys
         self.columns = tuple(on)
-        self.name = f"keys on {', '.join(on)}"
         self.batch_rows = min(max(BATCH_ROWS, keys.count), _MOST_ROWS)
 
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:

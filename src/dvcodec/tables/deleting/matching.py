@@ -22,29 +22,27 @@ from dvcodec.tables.table import Snapshot
 __all__ = ["BATCH_ROWS", "Condition", "ConditionFinder", "free_name", "matching_rows", "one_line"]
 
 BATCH_ROWS = 1 << 18
-"""Rows that are looked at together: an engine takes milliseconds for a query."""
+"""Rows evaluated together: each query costs an engine milliseconds."""
 _POSITIONS = 1 << 20
-"""Positions that are held as numbers."""
+"""Positions collected before they become a row set."""
 
 
 class Condition(ABC):
-    """What rows have to meet, bound to the columns of one snapshot. Methods are called from several threads.
+    """A condition on rows, bound to the columns of one snapshot. Methods are called from several threads.
 
     Attributes:
-        name: what it is, for errors.
-        columns: that it reads.
-        position: name of the column of physical positions in the batches: none of `columns`.
-        batch_rows: most rows of a batch.
+        columns: the columns that it reads.
+        position: name of the batches' column of physical positions; none of `columns` has it.
+        batch_rows: maximum rows in a batch.
     """
 
-    name: str
     columns: tuple[str, ...]
     position: str
     batch_rows: int = BATCH_ROWS
 
     @cached_property
     def of_values(self) -> dict[tuple[Any, ...], bool]:
-        """Whether a row meets it, by the values of all columns, as far as that was found out."""
+        """Whether a row with these values of all columns meets it, as far as that has been evaluated."""
         return {}
 
     @abstractmethod
@@ -65,28 +63,31 @@ class Condition(ABC):
 
 
 class ConditionFinder(Finder):
-    """Finds rows by a condition, which `bind` makes for each snapshot."""
+    """Finds rows by a condition, which `bind` makes for each snapshot.
 
-    _condition: Condition
+    Attributes:
+        condition: what `prepare` has bound to a snapshot.
+    """
+
+    condition: Condition
 
     @abstractmethod
     def bind(self, snapshot: Snapshot) -> Condition:
         """Check the question and make the condition; see `Finder.prepare`."""
 
     def prepare(self, snapshot: Snapshot) -> None:
-        """Look at the snapshot's schema; see `Finder.prepare`."""
-        self._condition = self.bind(snapshot)
+        """Bind the condition to a snapshot; see `Finder.prepare`."""
+        self.condition = self.bind(snapshot)
 
     def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:
         """Whether a data file may have such rows; see `Finder.may_match`."""
-        condition = self._condition
-        known = snapshot.bounds(data_file, condition.columns)
+        known = snapshot.bounds(data_file, self.condition.columns)
         whole = self._whole(snapshot, known)
-        return condition.may_match(known) if whole is None else whole
+        return self.condition.may_match(known) if whole is None else whole
 
     def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:
         """Return the rows of a data file; see `Finder.find`."""
-        condition = self._condition
+        condition = self.condition
         decided = self.decided(snapshot, data_file)
         if decided is not None:
             return decided
@@ -99,21 +100,16 @@ class ConditionFinder(Finder):
         parts = checked_rows(snapshot, data_file, condition.columns, condition.batch_rows, may_match, seen)
         return Found(matching_rows(parts, condition, known, data_file.path), seen.groups_skipped)
 
-    @property
-    def condition(self) -> Condition:
-        """What `prepare` has bound to a snapshot."""
-        return self._condition
-
     def decided(self, snapshot: Snapshot, data_file: DataFile) -> Found | None:
         """Return the rows of a data file if partition values alone decide; None if it has to be opened."""
         if data_file.physical_rows is None:
             return None
-        whole = self._whole(snapshot, snapshot.bounds(data_file, self._condition.columns))
+        whole = self._whole(snapshot, snapshot.bounds(data_file, self.condition.columns))
         return None if whole is None else Found(RowSet.from_ranges([(0, data_file.physical_rows)] if whole else []))
 
     def _whole(self, snapshot: Snapshot, known: Mapping[str, ColumnBounds]) -> bool | None:
         """Whether all rows of a data file meet the condition, or none; None if it has to be opened to know."""
-        condition = self._condition
+        condition = self.condition
         if not all(name in known and known[name].constant for name in condition.columns):
             return None
         key = tuple(known[name].lower for name in condition.columns)
@@ -172,7 +168,7 @@ def _numbered(condition: Condition, start: int, columns: Sequence[Any], rows: in
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """Return a name that no other is, in any case."""
+    """Return a name that differs from all others, whatever their case."""
     lower = {other.lower() for other in taken}
     while name.lower() in lower:
         name += "_"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dvcodec.core.errors import UsageError
@@ -99,11 +98,6 @@ def plan_again(plan: Plan, newest: Snapshot) -> Plan | None:
         if one is not None:
             found.append(one)
     return Plan(newest, tuple(found), plan.searched, plan.skipped, plan.groups_skipped)
-
-
-def added_files(plan: Plan, newest: Snapshot) -> Iterable[DataFile]:
-    """Return the data files that the newer snapshot has and the plan's does not."""
-    return (file for path, file in newest.files.items() if path not in plan.base.files)
 
 
 class _Current:

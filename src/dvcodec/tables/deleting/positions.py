@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, vectors_from_arrow
-from dvcodec.tables.deleting.arrow_input import open_batches
+from dvcodec.tables.deleting.arrow_input import ArrowInput, open_batches
 from dvcodec.tables.deleting.finder import Finder, Found
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.naming import named_files
@@ -16,11 +16,10 @@ from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
     from dvcodec.core.bitmap_set import Positions
-    from dvcodec.tables.deleting.arrow_input import ArrowInput
 
-    PositionsInput: TypeAlias = Mapping[str, Positions] | ArrowInput
+__all__ = ["PositionsInput", "positions_finder"]
 
-__all__ = ["positions_finder"]
+PositionsInput: TypeAlias = "Mapping[str, Positions] | ArrowInput"
 
 
 def positions_finder(positions: PositionsInput) -> Finder:

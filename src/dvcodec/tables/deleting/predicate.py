@@ -6,25 +6,23 @@ never null, so that ``~isin`` deletes nulls too. Integer division by zero and ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import Unsupported, UsageError
-from dvcodec.core.extras import pa, require_extra
+from dvcodec.core.extras import pa, pc, require_extra
 from dvcodec.tables.bounds import ColumnBounds, may_be_true
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder, free_name, one_line
 from dvcodec.tables.deleting.sql import SqlCondition
 from dvcodec.tables.table import Snapshot
 
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-
-    Predicate: TypeAlias = "pc.Expression | str"
-
 __all__ = ["where_finder"]
+
+Predicate: TypeAlias = "pc.Expression | str"
 
 
 def where_finder(where: Predicate) -> ConditionFinder:
@@ -37,28 +35,20 @@ def where_finder(where: Predicate) -> ConditionFinder:
         UsageError: neither of the two.
         MissingExtra: pyarrow is not installed.
     """
-    pc = require_extra("pyarrow.compute", "tables")
+    require_extra("pyarrow.compute", "tables")
     if isinstance(where, str):
-        return _SqlFinder(where)
+        return _WhereFinder(partial(SqlCondition, where))
     if isinstance(where, pc.Expression):
-        return _ExpressionFinder(where)
+        return _WhereFinder(partial(_ExpressionCondition, where))
     raise UsageError(f"where: expected a pyarrow expression or SQL text, not {type(where).__name__}")
 
 
-class _SqlFinder(ConditionFinder):
-    def __init__(self, text: str) -> None:
-        self._text = text
+class _WhereFinder(ConditionFinder):
+    def __init__(self, condition_of: Callable[[Snapshot], Condition]) -> None:
+        self._condition_of = condition_of
 
     def bind(self, snapshot: Snapshot) -> Condition:
-        return SqlCondition(self._text, snapshot)
-
-
-class _ExpressionFinder(ConditionFinder):
-    def __init__(self, expression: pc.Expression) -> None:
-        self._expression = expression
-
-    def bind(self, snapshot: Snapshot) -> Condition:
-        return _ExpressionCondition(self._expression, snapshot)
+        return self._condition_of(snapshot)
 
 
 class _ExpressionCondition(Condition):
@@ -102,7 +92,7 @@ def _problem(expression: pc.Expression, schema: pa.Schema) -> str | None:
 
 
 def _needed(expression: pc.Expression, schema: pa.Schema, names: Sequence[str], others: Sequence[str]) -> Sequence[str]:
-    """Return those of `names` that an expression reads beside `others`: found by halves, as pyarrow does not say."""
+    """Return those of `names` that an expression reads besides `others`: by bisection, as pyarrow has no list."""
     if _problem(expression, pa.schema([schema.field(name) for name in others])) is None:
         return ()
     if len(names) == 1:

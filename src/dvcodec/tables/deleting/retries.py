@@ -1,4 +1,4 @@
-"""How often a commit is tried again that lost to another writer, and how long it waits before."""
+"""How often a commit is retried after a conflict with another writer, and how long it waits in between."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Backoff", "Retries"]
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often, and how fast.
+    """How often a commit is retried, and how fast.
 
     Attributes:
-        number: of tries after the first. With eight writers, each loses seven races for each that it wins.
-        min_wait_ms: before the first of them, doubled for each next one; the actual wait is a random part of it.
+        number: retries after the first attempt. With eight writers, each loses seven races for each that it wins.
+        min_wait_ms: longest wait before the first retry, doubled for each further one; the actual wait is random.
         max_wait_ms: upper bound of a wait.
-        total_ms: after which no try starts.
+        total_ms: time after which no retry starts.
     """
 
     number: int = 50
@@ -40,10 +40,10 @@ class Backoff:
         self._start = time.monotonic()
 
     def wait(self, conflict: CommitConflict | FileNotFoundError, retries: Retries) -> None:
-        """Wait before the next try.
+        """Wait before the next retry.
 
         Raises:
-            CommitConflict, FileNotFoundError: `conflict`, if no tries are left.
+            CommitConflict, FileNotFoundError: `conflict`, if no retries are left.
         """
         self.lost += 1
         if self.lost > retries.number or (time.monotonic() - self._start) * 1000 > retries.total_ms:

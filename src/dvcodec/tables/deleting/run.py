@@ -1,4 +1,4 @@
-"""Commit a delete: plan, write, commit, and once more after a conflict."""
+"""Run a delete: plan, write and commit, and again after a conflict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dvcodec.core.errors import CommitConflict, DecodeError, UsageError
 from dvcodec.io import remove
 from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written
 from dvcodec.tables.deleting.finder import Finder
-from dvcodec.tables.deleting.plan import Plan, added_files, plan_again, plan_deletes
+from dvcodec.tables.deleting.plan import Plan, plan_again, plan_deletes
 from dvcodec.tables.deleting.retries import Backoff
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Snapshot
@@ -102,6 +102,9 @@ def run(
         return batch is not None and last is not None and last >= batch.number
 
     def wait(base: Snapshot, conflict: CommitConflict | FileNotFoundError) -> None:
+        # Others may have committed since the base, and removed files that it needs.
+        if isinstance(conflict, FileNotFoundError) and committer.current().info.id == base.info.id:
+            raise conflict
         wanted = committer.retries(base)
         backoff.wait(conflict, wanted if retries is None else replace(wanted, number=retries))
         LOG.info("%s: conflict %d: %s", base.table.location, backoff.lost, conflict)
@@ -116,8 +119,6 @@ def run(
             try:
                 return plan_deletes(base, finder, threads=threads, progress=progress)
             except FileNotFoundError as gone:
-                if not _is_superseded(committer, base):
-                    raise
                 wait(base, gone)
 
     plan = search()
@@ -125,21 +126,12 @@ def run(
         try:
             snapshot, size = attempt(committer, plan)
             return Deletion(snapshot, True, plan, backoff.lost, size)
-        except CommitConflict as conflict:
+        except (CommitConflict, FileNotFoundError) as conflict:
             wait(plan.base, conflict)
-        except FileNotFoundError as gone:
-            if not _is_superseded(committer, plan.base):
-                raise
-            wait(plan.base, gone)
         newest = committer.current()
         committer.check(newest)
         plan = Plan(newest, (), 0, 0) if is_in(newest) else _resolve(finder, plan, newest, isolation, search)
     return Deletion(plan.base.info.id, False, plan, backoff.lost, repeated=is_in(plan.base))
-
-
-def _is_superseded(committer: Committer[Any], base: Snapshot) -> bool:
-    """Whether others have committed since the base: then they may have removed files that it needs."""
-    return bool(committer.current().info.id != base.info.id)
 
 
 def _resolve(finder: Finder, plan: Plan, newest: Snapshot, isolation: Isolation, search: Callable[[], Plan]) -> Plan:
@@ -151,7 +143,8 @@ def _resolve(finder: Finder, plan: Plan, newest: Snapshot, isolation: Isolation,
     if finder.can_search_again:
         finder.prepare(newest)
     if isolation == "serializable":
-        found = next((file for file in added_files(plan, newest) if finder.may_match(newest, file)), None)
+        added = (file for path, file in newest.files.items() if path not in plan.base.files)
+        found = next((file for file in added if finder.may_match(newest, file)), None)
         if found is not None:
             raise CommitConflict(
                 f"{newest.table.location}: {found.path} was added meanwhile and may have rows to delete"

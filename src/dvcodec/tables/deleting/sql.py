@@ -4,7 +4,7 @@ Why DuckDB, of the engines that were tried (DuckDB 2.0, polars 2.1, DataFusion 5
 exact, or an error.
 
 - DuckDB compares decimals of 38 digits and integers with decimal literals exactly, and times to the nanosecond;
-  overflow, casts that fail and, as set here, division by zero are errors. It parses to a tree that is looked at before
+  overflow, casts that fail and, as set here, division by zero are errors. It parses to a tree that is checked before
   anything is evaluated.
 - polars 2.1 cuts time literals to microseconds, wraps integer overflow around, and takes null for ``x % 0``: rows would
   stay silently. It does not compare times with a zone with literals.
@@ -21,7 +21,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -153,22 +155,17 @@ class SqlCondition(Condition):
 
     def _resolve(self, tree: dict[str, Any], snapshot: Snapshot) -> tuple[str, ...]:
         """Return the columns of the table that the text names."""
-        names = list(dict.fromkeys(str(node["column_names"][0]) for node in _nodes(tree, "COLUMN_REF")))
-        found: dict[str, str] = {}
-        for name in names:
-            try:
-                snapshot.schema([name])
-            except UsageError:
-                found[name] = self._resolve_case(name, snapshot)
-            else:
-                found[name] = name
-        for first in found.values():
-            for other in found.values():
-                if first != other and first.lower() == other.lower():
-                    raise self._error(f"columns {first} and {other} differ in case alone: use a pyarrow expression")
-        return tuple(dict.fromkeys(found.values()))
+        names = dict.fromkeys(str(node["column_names"][0]) for node in _nodes(tree, "COLUMN_REF"))
+        found = tuple(dict.fromkeys(self._resolve_name(name, snapshot) for name in names))
+        for first, other in combinations(found, 2):
+            if first.lower() == other.lower():
+                raise self._error(f"columns {first} and {other} differ in case alone: use a pyarrow expression")
+        return found
 
-    def _resolve_case(self, name: str, snapshot: Snapshot) -> str:
+    def _resolve_name(self, name: str, snapshot: Snapshot) -> str:
+        with suppress(UsageError):
+            snapshot.schema([name])
+            return name
         every = snapshot.schema().names
         found = [other for other in every if other.lower() == name.lower()]
         if len(found) > 1:

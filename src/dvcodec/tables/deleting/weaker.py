@@ -33,20 +33,10 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "COMPARE_GREATERTHANOREQUALTO": ge,
 }
 _MIRRORED = {lt: gt, gt: lt, le: ge, ge: le, eq: eq, ne: ne}
-_WHOLE = (
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "HUGEINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-    "UHUGEINT",
-)
+_SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_UNSIGNED = tuple(f"U{name}" for name in _SIGNED)
 _FAMILIES = {
-    **dict.fromkeys((*_WHOLE, "DECIMAL"), "number"),
+    **dict.fromkeys((*_SIGNED, *_UNSIGNED, "DECIMAL"), "number"),
     **dict.fromkeys(("FLOAT", "DOUBLE"), "float"),
     **dict.fromkeys(
         (
@@ -66,7 +56,7 @@ _FAMILIES = {
     "VARCHAR": "text",
 }
 _MOST_VALUES = 1000
-"""In a list."""
+"""Most values in a list that are evaluated."""
 
 
 @dataclass(frozen=True, slots=True)

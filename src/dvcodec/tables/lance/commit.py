@@ -19,7 +19,7 @@ import secrets
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import CommitConflict, DvcodecError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import require_extra
@@ -30,14 +30,12 @@ from dvcodec.io.target import local_path
 from dvcodec.lance import DeletionFile, choose_kind, read_deletion_file, read_manifest
 from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.tables.deleting.committer import Committer, FileDelete, Written, batch_number
+from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import DELETIONS, TRANSACTIONS
 from dvcodec.tables.lance.next_version import NextVersion
 from dvcodec.tables.lance.rows import of_library, open_version
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.lance.table import KNOWN_FLAGS, LanceTable
-
-if TYPE_CHECKING:
-    from dvcodec.tables.folder import Folder
 
 __all__ = ["LanceCommitter", "committer"]
 

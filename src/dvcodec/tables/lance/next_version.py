@@ -43,7 +43,7 @@ class NextVersion:
         self._error: BaseException | None = None
 
     def settle(self) -> bool:
-        """Return whether the version was published; afterwards it cannot be any more.
+        """Return whether the version was published; after this call it cannot be.
 
         Raises:
             CommitConflict, CommitUnknown, UsageError, OSError: why it was not; see `put_once`.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dvcodec.io.store import StoreOptions
     from lance import LanceDataset
 
-__all__ = ["fragment_rows", "of_library", "open_version", "physical_rows"]
+__all__ = ["fragment_rows", "of_library", "open_version"]
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _READAHEAD = 2
@@ -68,21 +68,27 @@ def fragment_rows(
     part: Part = WHOLE,
     wanted: RowGroupFilter | None = None,  # noqa: ARG001  (it has no row groups)
 ) -> Iterator[PhysicalRows]:
-    """Open a version and read a fragment of it; see `open_version` and `physical_rows`."""
-    if not part.number:
-        yield from physical_rows(open_version(location, version, options), data_file, number, columns, batch_rows)
+    """Open a version, see `open_version`, and read a fragment of it, deleted rows included; see `Snapshot.rows`.
 
-
-def physical_rows(
-    dataset: LanceDataset, data_file: DataFile, number: int, columns: Sequence[str] | None, batch_rows: int
-) -> Iterator[PhysicalRows]:
-    """Read a fragment by its number, deleted rows included; see `LanceSnapshot.rows`.
+    Args:
+        location: see `open_version`.
+        version: see `open_version`.
+        options: see `open_version`.
+        data_file: the fragment.
+        number: its id.
+        columns: names to read, in this order; None = all.
+        batch_rows: maximum rows in a batch.
+        part: of the fragment; all of it is in the first.
+        wanted: see `Snapshot.rows`.
 
     Raises:
         UsageError: no such column or fragment.
         NotCanonical: Lance's library refuses the data, or returns its rows out of order.
         OSError: a data file cannot be read.
     """
+    if part.number:
+        return
+    dataset = open_version(location, version, options)
     schema = select(dataset.schema, columns, dataset.uri)
     names = schema.names
     start = 0
@@ -103,8 +109,8 @@ def physical_rows(
             _check_order(batch["_rowaddr"], (number << _FRAGMENT_BITS) + start, data_file.location)
             whole = batch.select(names)
             for at in range(0, batch.num_rows, batch_rows):
-                part = whole.slice(at, batch_rows)
-                yield PhysicalRows(start + at, part.cast(schema) if names else part)
+                rows = whole.slice(at, batch_rows)
+                yield PhysicalRows(start + at, rows.cast(schema) if names else rows)
             start += batch.num_rows
     if data_file.physical_rows not in (None, start):
         raise NotCanonical(

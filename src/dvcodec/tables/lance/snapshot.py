@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
+from dvcodec.core.extras import pa
 from dvcodec.io.paths import split
 from dvcodec.lance import DeletionFile, read_deletion_file
 from dvcodec.lance.data_file import read_row_count
@@ -19,10 +19,6 @@ from dvcodec.tables.findings import Finding
 from dvcodec.tables.lance.rows import fragment_rows, open_version
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Record, RowReader
 from dvcodec.tables.table import Snapshot
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 __all__ = ["DeletionRecord", "FragmentRecord", "LanceSnapshot"]
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.io.parallel import run_bounded
 from dvcodec.lance import Fragment, Manifest, manifest_version, read_manifest, read_operation
 from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, Place, data_file_place, deletion_file_place, needed
+from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, data_file_place, deletion_file_place, needed
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
-from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
 
 __all__ = ["KNOWN_FLAGS", "LanceTable", "open"]
 
@@ -90,14 +90,10 @@ class LanceTable(WritableTable):
         location = manifests[version]
         manifest = _read(self.folder, location, version)
         data_files = [_data_file(self.folder, fragment, manifest, location) for fragment in manifest.fragments]
-        _refuse_twins((fragment.id for fragment in manifest.fragments), "fragments of one id", location)
-        _refuse_twins((file.path for file in data_files), "fragments of one data file", location)
-        vectors = (
-            _vector(self.folder, fragment, data_file, manifest, location)
-            for fragment, data_file in zip(manifest.fragments, data_files, strict=True)
-        )
-        info = self._info(manifest, location, manifests)
-        return LanceSnapshot(self, info, tuple(data_files), tuple(vector for vector in vectors if vector is not None))
+        refuse_twins((fragment.id for fragment in manifest.fragments), "fragments of one id", location)
+        refuse_twins((file.path for file in data_files), "fragments of one data file", location)
+        vectors = tuple(_vectors(self.folder, data_files, manifest, location))
+        return LanceSnapshot(self, self._info(manifest, location, manifests), tuple(data_files), vectors)
 
     def referenced(self) -> frozenset[str]:
         """Return the locations of all files that a version, a detached version or a branch needs.
@@ -113,11 +109,9 @@ class LanceTable(WritableTable):
         if manifest.transaction_offset is not None:
             operation = read_operation(location, manifest.transaction_offset, storage_options=self.folder.storage)
         elif manifest.transaction_file:
-            try:
+            with suppress(FileNotFoundError):  # committed versions do not need it
                 place = self.folder.locate(f"{TRANSACTIONS}/{manifest.transaction_file}")
                 operation = read_operation(place, storage_options=self.folder.storage)
-            except FileNotFoundError:
-                operation = None  # committed versions do not need it
         before = manifest.version - 1
         return SnapshotInfo(manifest.version, manifest.timestamp_ms, operation, before if before in manifests else None)
 
@@ -156,23 +150,16 @@ def _data_file(folder: Folder, fragment: Fragment, manifest: Manifest, source: s
     )
 
 
-def _vector(
-    folder: Folder, fragment: Fragment, data_file: DataFile, manifest: Manifest, source: str
-) -> DeletionVector | None:
-    file = fragment.deletion_file
-    if file is None:
-        return None
-    place: Place = deletion_file_place(folder, file, manifest, source)
-    return DeletionVector(
-        "lance",
-        data_file.path,
-        *place,
-        cardinality=file.num_deleted_rows or None,
-        record=DeletionRecord(file, data_file.physical_rows),
-    )
-
-
-def _refuse_twins(names: Iterable[object], what: str, source: str) -> None:
-    for name, count in Counter(names).most_common(1):
-        if count > 1:
-            raise NotCanonical(what, source=source, expected="one", actual=f"{count} of {name}")
+def _vectors(
+    folder: Folder, data_files: Iterable[DataFile], manifest: Manifest, source: str
+) -> Iterator[DeletionVector]:
+    for fragment, data_file in zip(manifest.fragments, data_files, strict=True):
+        file = fragment.deletion_file
+        if file is not None:
+            yield DeletionVector(
+                "lance",
+                data_file.path,
+                *deletion_file_place(folder, file, manifest, source),
+                cardinality=file.num_deleted_rows or None,
+                record=DeletionRecord(file, data_file.physical_rows),
+            )

@@ -25,8 +25,8 @@ __all__ = ["Value", "decode_row"]
 Value: TypeAlias = "bool | int | float | str | bytes | Decimal | None"
 """Dates are days since 1970, times of day milliseconds, timestamps nanoseconds since 1970."""
 
-_FORMATS = {"TINYINT": "<b", "SMALLINT": "<h", "INT": "<i", "DATE": "<i", "TIME": "<i", "BIGINT": "<q"}
-_FLOATS = {"FLOAT": "<f", "DOUBLE": "<d"}
+_INTEGERS = {"TINYINT": "<b", "SMALLINT": "<h", "INT": "<i", "DATE": "<i", "TIME": "<i", "BIGINT": "<q"}
+_NUMBERS = {**_INTEGERS, "FLOAT": "<f", "DOUBLE": "<d"}
 _TEXT = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
 _COMPACT_DIGITS = 18
 _DECIMAL_BYTES = 16
@@ -47,7 +47,8 @@ def decode_row(data: bytes, types: Sequence[DataType], *, source: str, what: str
         Truncated: it ends before its values do.
         Unsupported: a type that no partition or key can have.
     """
-    return _Row(data, len(types), source, what).values(types)
+    row = _Row(data, len(types), source, what)
+    return tuple(row.value(i, kind) for i, kind in enumerate(types))
 
 
 class _Row:
@@ -62,10 +63,7 @@ class _Row:
             expected = f"{self._bits + 8 * arity} bytes of {arity} fields"
             raise Truncated(what, source=source, expected=expected, actual=f"{len(self._row)} bytes")
 
-    def values(self, types: Sequence[DataType]) -> tuple[Value, ...]:
-        return tuple(self._value(i, kind) for i, kind in enumerate(types))
-
-    def _value(self, i: int, kind: DataType) -> Value:
+    def value(self, i: int, kind: DataType) -> Value:
         bit = i + 8
         if self._row[bit >> 3] >> (bit & 7) & 1:
             return None
@@ -73,10 +71,9 @@ class _Row:
         word = self._row[start : start + 8]
         if kind.root == "BOOLEAN":
             return word[0] != 0
-        if kind.root in _FORMATS:
-            return int(struct.unpack_from(_FORMATS[kind.root], word)[0])
-        if kind.root in _FLOATS:
-            return float(struct.unpack_from(_FLOATS[kind.root], word)[0])
+        if kind.root in _NUMBERS:
+            number: int | float = struct.unpack_from(_NUMBERS[kind.root], word)[0]
+            return number
         if kind.root in _TEXT:
             return self._text(kind, self._inline(word))
         low, high = (int(half) for half in struct.unpack("<II", word))

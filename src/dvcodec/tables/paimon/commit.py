@@ -43,7 +43,7 @@ BATCH = 2**63 - 1
 _OF_ONE_COMMIT = frozenset(
     ["changelogManifestList", "changelogManifestListSize", "changelogRecordCount", "properties", "operation"]
 )
-"""Members that say something of the commit that made a snapshot; others hold until they are changed."""
+"""Members that describe the commit that made a snapshot; others hold until they are changed."""
 _WRITER = "writerVersion"
 """Member with the release of Paimon that wrote a snapshot."""
 
@@ -187,7 +187,7 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
             raise self._conflict(f"snapshot {state.id} is not the one that was read")
 
     def _hint(self, number: int) -> None:
-        """Say which snapshot is the newest. Readers look whether there is a newer one."""
+        """Write the hint to the newest snapshot; readers check whether there is a newer one."""
         with (
             suppress(OSError),
             open_sink(self._folder.join("snapshot/LATEST"), storage_options=self._folder.storage) as out,

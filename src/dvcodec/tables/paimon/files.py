@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io import is_url
@@ -14,10 +13,7 @@ from dvcodec.tables.json_fields import bare_name
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.paimon.manifests import ManifestEntry
 from dvcodec.tables.paimon.metadata import TableSchema
-from dvcodec.tables.paimon.partition import PartitionSpec
-
-if TYPE_CHECKING:
-    from dvcodec.tables.paimon.partition import Partition
+from dvcodec.tables.paimon.partition import Partition, PartitionSpec
 
 __all__ = ["Layout"]
 

@@ -24,6 +24,8 @@ from dvcodec.tables.model import Record
 
 __all__ = [
     "DELETE",
+    "ENTRIES",
+    "LIST",
     "DataFileMeta",
     "ManifestEntry",
     "StoredRecords",
@@ -32,8 +34,7 @@ __all__ = [
     "read_manifest",
     "read_manifest_list",
     "read_manifests",
-    "read_stored_list",
-    "read_stored_manifest",
+    "read_stored",
 ]
 
 VERSION = 2
@@ -45,10 +46,11 @@ def _optional(kind: object) -> dict[str, Any]:
 
 
 _TEXTS = {"type": "array", "items": "string"}
-_LIST_SCHEMA = {
+LIST = {
     "type": "record",
     "fields": [{"name": "_VERSION", "type": "int"}, {"name": "_FILE_NAME", "type": "string"}],
 }
+"""The used fields of a manifest list."""
 _FILE_FIELDS: tuple[dict[str, Any], ...] = (
     {"name": "_FILE_NAME", "type": "string"},
     {"name": "_FILE_SIZE", "type": "long"},
@@ -62,7 +64,7 @@ _FILE_FIELDS: tuple[dict[str, Any], ...] = (
     {"name": "_FIRST_ROW_ID", **_optional("long")},
     {"name": "_WRITE_COLS", **_optional(_TEXTS)},
 )
-_ENTRY_SCHEMA = {
+ENTRIES = {
     "type": "record",
     "fields": [
         {"name": "_VERSION", "type": "int"},
@@ -72,7 +74,7 @@ _ENTRY_SCHEMA = {
         {"name": "_FILE", "type": {"type": "record", "fields": list(_FILE_FIELDS)}},
     ],
 }
-"""The fields that are used. Producers write more; older ones lack those with a default."""
+"""The used fields of a manifest. Producers write more; older ones lack those with a default."""
 _KNOWN = frozenset(
     [
         *(field["name"] for field in _FILE_FIELDS),
@@ -178,7 +180,7 @@ def read_manifest_list(folder: Folder, name: str) -> list[str]:
         DecodeError: the list is corrupt, or names a manifest twice.
         OSError: it cannot be read.
     """
-    stored = read_stored_list(folder, name)
+    stored = read_stored(folder, name, LIST)
     found: dict[str, None] = {}
     for record in stored.records:
         manifest = bare_name(record["_FILE_NAME"], "_FILE_NAME", stored.source)
@@ -187,15 +189,6 @@ def read_manifest_list(folder: Folder, name: str) -> list[str]:
             raise NotCanonical("_FILE_NAME", source=stored.source, expected=expected, actual=f"{manifest!r:.80} twice")
         found[manifest] = None
     return list(found)
-
-
-def read_stored_list(folder: Folder, name: str) -> StoredRecords:
-    """Read a manifest list with all its fields.
-
-    Raises:
-        DecodeError, OSError: see `read_manifest_list`.
-    """
-    return _open(folder, name, _LIST_SCHEMA)
 
 
 def read_manifests(folder: Folder, names: Iterable[str]) -> Iterator[tuple[str, list[ManifestEntry]]]:
@@ -214,20 +207,22 @@ def read_manifest(folder: Folder, name: str) -> list[ManifestEntry]:
         DecodeError: the manifest is corrupt.
         OSError: it cannot be read.
     """
-    stored = read_stored_manifest(folder, name)
+    stored = read_stored(folder, name, ENTRIES)
     return [read_entry(record, stored.source) for record in stored.records]
 
 
-def read_stored_manifest(folder: Folder, name: str) -> StoredRecords:
-    """Read a manifest with all its fields; `read_entry` reads one of its records.
+def read_stored(folder: Folder, name: str, known: Mapping[str, Any]) -> StoredRecords:
+    """Read a manifest list or a manifest with all its fields.
+
+    Args:
+        folder: the table's.
+        name: bare name of the file.
+        known: `LIST`; or `ENTRIES`, whose records `read_entry` reads.
 
     Raises:
-        DecodeError, OSError: see `read_manifest`.
+        DecodeError: it is corrupt.
+        OSError: it cannot be read.
     """
-    return _open(folder, name, _ENTRY_SCHEMA)
-
-
-def _open(folder: Folder, name: str, known: Mapping[str, Any]) -> StoredRecords:
     location = folder.join(f"manifest/{name}")
     with folder.storage.open(location) as source:
         cursor = read_within(source, "max_manifest_bytes")
@@ -249,7 +244,7 @@ def read_entry(record: Mapping[str, Any], source: str) -> ManifestEntry:
     """Read a record of a manifest.
 
     Args:
-        record: of `read_stored_manifest`.
+        record: of `read_stored`.
         source: the manifest, for errors.
 
     Raises:

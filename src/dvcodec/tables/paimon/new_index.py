@@ -106,18 +106,10 @@ class NewIndex:
             else:
                 entries.append(entry)
         for bucket, some in buckets.items():
-            names = {_name(one.data_file) for one in some}
-            others = [
-                one
-                for one in self._vectors(bucket, left_out[bucket])
-                if IndexedVector.of(one).meta.data_file not in names
-            ]
+            others = list(self._others(bucket, left_out[bucket], some))
             files = _files(some, written)
             frames = (
-                self._frame(
-                    IndexedVector.of(one).meta.data_file, one.location, one.offset or 0, one.size or 0, one.cardinality
-                )
-                for one in others
+                self._frame(name, one.location, one.offset or 0, one.size or 0, one.cardinality) for name, one in others
             )
             if self._one_file and others and files:
                 unused += [file[0].path for file in files]
@@ -140,10 +132,16 @@ class NewIndex:
         touched = self._one_file or any(meta.data_file in names for meta in entry.vectors or ())
         return entry.index_type == DELETION_VECTORS and touched
 
-    def _vectors(self, bucket: Bucket, index_files: set[str]) -> Iterator[DeletionVector]:
+    def _others(
+        self, bucket: Bucket, index_files: set[str], deletes: Iterable[FileDelete]
+    ) -> Iterator[tuple[str, DeletionVector]]:
+        """Yield the vectors in index files of a bucket that are not replaced, by the names of their data files."""
+        replaced = {_name(one.data_file) for one in deletes}
         for one in self._base.vectors:
-            if (one.partition_key, one.bucket) == bucket and split(one.path)[1] in index_files:
-                yield one
+            name = IndexedVector.of(one).meta.data_file
+            is_there = (one.partition_key, one.bucket) == bucket and split(one.path)[1] in index_files
+            if is_there and name not in replaced:
+                yield name, one
 
     def _frame(self, data_file: str, location: str, offset: int, size: int, cardinality: int | None) -> StoredFrame:
         """Read a vector that is copied, and verify it."""

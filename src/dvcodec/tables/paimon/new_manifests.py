@@ -21,12 +21,13 @@ from dvcodec.tables.model import DataFile
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import (
     DELETE,
+    ENTRIES,
+    LIST,
     DataFileMeta,
     ManifestEntry,
     live_entries,
     read_entry,
-    read_stored_list,
-    read_stored_manifest,
+    read_stored,
 )
 from dvcodec.tables.paimon.metadata import SnapshotRecord
 
@@ -81,7 +82,7 @@ def write_lists(
         DecodeError: the metadata of the snapshot is corrupt, or cannot be written again without loss.
         OSError: a file cannot be read or written.
     """
-    before = [read_stored_list(folder, name) for name in (state.base_manifest_list, state.delta_manifest_list)]
+    before = [read_stored(folder, name, LIST) for name in (state.base_manifest_list, state.delta_manifest_list)]
     records = [record for one in before for record in one.records]
     schema, codec = _wider(before[0].schema, before[1].schema, before[1].source), before[1].codec
     delta: list[dict[str, Any]] = []
@@ -115,7 +116,7 @@ def _find(folder: Folder, manifests: Sequence[str], removed: Sequence[DataFile],
     names = {DataFileMeta.of(file).file_name for file in removed}
     found: list[_Deleted] = []
     for name in manifests if removed else ():
-        stored = read_stored_manifest(folder, name)
+        stored = read_stored(folder, name, ENTRIES)
         for record in stored.records:
             if record["_FILE"]["_FILE_NAME"] in names:
                 entry = read_entry(record, stored.source)

@@ -86,7 +86,7 @@ class PartitionSpec:
             raise Unsupported("data-file.path-directory", source=source, expected=expected, actual=repr(self._root))
         self._known: dict[bytes, Partition] = {}
 
-    def decode(self, data: bytes, *, source: str, what: str = "_PARTITION") -> Partition:
+    def decode(self, data: bytes, *, source: str) -> Partition:
         """Decode a partition from a manifest.
 
         Raises:
@@ -94,16 +94,11 @@ class PartitionSpec:
         """
         found = self._known.get(data)
         if found is None:
-            values = decode_row(data, self.types, source=source, what=what)
-            parts = [
-                f"{_escape(name)}={_escape(self._spell(value, kind, name))}"
-                for name, value, kind in zip(self.names, values, self.types, strict=True)
-            ]
-            texts = {
-                name: None if value is None else _cast(value, kind)
-                for name, value, kind in zip(self.names, values, self.types, strict=True)
-            }
-            typed = tuple(map(_typed, self.names, self.types, values))
+            values = decode_row(data, self.types, source=source, what="_PARTITION")
+            columns = list(zip(self.names, self.types, values, strict=True))
+            parts = [f"{_escape(name)}={_escape(self._spell(value, kind, name))}" for name, kind, value in columns]
+            texts = {name: None if value is None else _cast(value, kind) for name, kind, value in columns}
+            typed = tuple(_typed(*column) for column in columns)
             folder = "/".join([self._root, *parts] if self._root else parts)
             found = self._known[data] = Partition(values, texts, typed, folder)
         return found

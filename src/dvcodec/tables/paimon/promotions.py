@@ -6,6 +6,7 @@ fields added since are null, renamed ones keep their id.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from dvcodec.core.errors import Unsupported
@@ -48,10 +49,8 @@ class PaimonEvolution(Evolution):
         if array.type == stored.type:
             return array
         if _kin(array.type, stored.type):
-            try:
+            with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 return array if stored.children else array.cast(stored.type)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                pass
         expected = f"values of {stored.kind.text}"
         raise Unsupported(what, source=self.source, expected=expected, actual=str(array.type))
 

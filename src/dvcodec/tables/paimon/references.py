@@ -7,8 +7,9 @@ have their own metadata folders (``branch/branch-NAME``) and share the table's d
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache, partial
 
-from dvcodec.paimon import IndexManifestEntry, read_index_manifest
+from dvcodec.paimon import read_index_manifest
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import ManifestEntry, live_entries, read_manifest_list, read_manifests
@@ -37,33 +38,28 @@ class _References:
         self._folder = folder
         self._paths: set[str] = set()
         self._manifests: dict[str, list[ManifestEntry]] = {}
-        self._index_manifests: dict[str, list[IndexManifestEntry]] = {}
+        # Each is read once for all states.
+        self._index_entries = cache(partial(read_index_manifest, storage_options=folder.storage))
 
     def collect(self) -> frozenset[str]:
         branches = [f"branch/{name}/" for name in self._folder.names("branch") if name.startswith("branch-")]
         for root in ["", *branches]:
             branch = self._folder.inner(root[:-1]) if root else self._folder
-            layouts: dict[int, Layout] = {}
+            layout_of = cache(partial(self._layout, branch))
             for name in _OWN:
                 self._paths |= {f"{root}{name}/{file}" for file in branch.names(name)}
             for kind, prefix in _STATES.items():
                 for file in branch.names(kind):
                     if file.startswith(prefix):
-                        self._add(read_snapshot(branch, f"{kind}/{file}"), branch, layouts, whole=kind != "changelog")
+                        state = read_snapshot(branch, f"{kind}/{file}")
+                        self._add(state, layout_of(state.schema_id), whole=kind != "changelog")
         return frozenset(map(self._folder.locate, self._paths))
 
-    def _add(
-        self,
-        state: SnapshotRecord,
-        branch: Folder,
-        layouts: dict[int, Layout],
-        *,
-        whole: bool,
-    ) -> None:
+    def _layout(self, branch: Folder, schema_id: int) -> Layout:
+        return Layout(self._folder, read_schema(branch, schema_id))
+
+    def _add(self, state: SnapshotRecord, layout: Layout, *, whole: bool) -> None:
         """Add the files that a state needs; a changelog has only the changes of a snapshot and is not `whole`."""
-        if state.schema_id not in layouts:
-            layouts[state.schema_id] = Layout(self._folder, read_schema(branch, state.schema_id))
-        layout = layouts[state.schema_id]
         for name, place in ((state.statistics, "statistics"), (state.index_manifest, "manifest")):
             if name is not None:
                 self._paths.add(f"{place}/{name}")
@@ -75,12 +71,6 @@ class _References:
         alive = live_entries([*base, *delta]) if whole else [entry for entry in delta if not entry.deleted]
         for entry in [*alive, *(entry for entry in changelog if not entry.deleted)]:
             self._paths.update(layout.files(entry))
-
-    def _index_entries(self, source: str) -> list[IndexManifestEntry]:
-        """Return the entries of an index manifest, which is read only once for all states."""
-        if source not in self._index_manifests:
-            self._index_manifests[source] = read_index_manifest(source, storage_options=self._folder.storage)
-        return self._index_manifests[source]
 
     def _entries(self, manifest_list: str) -> Iterator[ManifestEntry]:
         """Yield the entries of a manifest list's manifests; each manifest is read once for all states."""

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import pa, require_extra
 from dvcodec.tables.columns import Column, column_errors
 from dvcodec.tables.paimon.metadata import SchemaField
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["DataType", "Field", "arrow_type", "parse_type", "read_column", "to_column"]
 
@@ -186,7 +183,6 @@ def to_column(field: Field) -> Column:
 
 
 def _arrow_field(field: Field) -> pa.Field:
-    pa = require_extra("pyarrow", "tables")
     return pa.field(field.name, arrow_type(field.type), nullable=field.type.nullable)
 
 
@@ -199,7 +195,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
     Raises:
         MissingExtra: pyarrow is not installed.
     """
-    pa = require_extra("pyarrow", "tables")
+    require_extra("pyarrow", "tables")
     if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         precision = kind.precision or 0
         unit = "ms" if precision <= 3 else "us" if precision <= 6 else "ns"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -11,9 +11,10 @@ from dvcodec.core.extras import pa
 from dvcodec.ops.stats import measure
 from dvcodec.paimon.index_file import load_vector
 from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.columns import chosen
+from dvcodec.tables.columns import Column, chosen
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, RowReader
+from dvcodec.tables.paimon.binary_row import Value
 from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
@@ -61,11 +62,7 @@ class PaimonSnapshot(Snapshot):
             Unsupported: an unknown type.
             MissingExtra: pyarrow is not installed.
         """
-        schema = self._shown
-        wanted = map(schema.field, chosen([one.name for one in schema.fields], columns, self.table.location))
-        fields = [read_column(one, self.table.folder.join(schema.name)).field for one in wanted]
-
-        return pa.schema(fields)
+        return pa.schema([column.field for column in self._columns(self._chosen(columns))])
 
     def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
         """Return what reads a data file; see `Snapshot.rows`, and `visible` for which of its records are rows.
@@ -78,37 +75,27 @@ class PaimonSnapshot(Snapshot):
         meta, visible = self._record(data_file, DataFileMeta), self.visible[data_file.path]
         if isinstance(visible, str):
             raise Unsupported(f"rows of the data file: {visible}", source=data_file.location)
-        schema, folder = self._shown, self.table.folder
-        names = chosen([one.name for one in schema.fields], columns, self.table.location)
-        assert self.partitions is not None  # noqa: S101  (there is a data file)
-        values = self.partitions.decode(meta.partition, source=data_file.location).values
-        written = self.schemas(meta.schema_id)
+        folder, names = self.table.folder, self._chosen(columns)
+        constants, written = self._constants(data_file), self.schemas(meta.schema_id)
         read = partial(
             read_rows,
             data_file,
             folder.storage,
-            [read_column(schema.field(name), folder.join(schema.name)) for name in names],
-            dict(zip(self.partitions.names, values, strict=True)),
+            self._columns(names),
+            constants,
             written,
             folder.join(written.name),
             visible,
-            shown=schema.fields,
+            shown=self._shown.fields,
         )
         return RowReader(read)
 
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the partition values of a data file; the statistics of its other columns are not read."""
-        meta = self._record(data_file, DataFileMeta)
-        assert self.partitions is not None  # noqa: S101  (of every snapshot with data files)
-        schema, folder = self._shown, self.table.folder
-        partition = self.partitions.decode(meta.partition, source=data_file.location)
-        values = dict(zip(self.partitions.names, partition.values, strict=True))
+        values = self._constants(data_file)
+        known = self._columns([name for name in self._chosen(columns) if name in values])
         return {
-            name: ColumnBounds.of_partition(
-                partition_scalar(values[name], read_column(schema.field(name), folder.join(schema.name)))
-            )
-            for name in chosen([one.name for one in schema.fields], columns, self.table.location)
-            if name in values
+            column.name: ColumnBounds.of_partition(partition_scalar(values[column.name], column)) for column in known
         }
 
     def stored_rows(self, data_file: DataFile) -> int | None:
@@ -141,6 +128,20 @@ class PaimonSnapshot(Snapshot):
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
         """Compare an index file with its record in the index manifest; see `vectors.check_index_file`."""
         return check_index_file(location, vectors, self.table.folder.storage)
+
+    def _constants(self, data_file: DataFile) -> dict[str, Value]:
+        """Return the partition values of a data file by column."""
+        meta = self._record(data_file, DataFileMeta)
+        assert self.partitions is not None  # noqa: S101  (of every snapshot with data files)
+        values = self.partitions.decode(meta.partition, source=data_file.location).values
+        return dict(zip(self.partitions.names, values, strict=True))
+
+    def _chosen(self, columns: Sequence[str] | None) -> list[str]:
+        return chosen([field.name for field in self._shown.fields], columns, self.table.location)
+
+    def _columns(self, names: Iterable[str]) -> list[Column]:
+        schema = self._shown
+        return [read_column(schema.field(name), self.table.folder.join(schema.name)) for name in names]
 
     @property
     def _shown(self) -> TableSchema:

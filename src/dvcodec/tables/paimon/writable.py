@@ -40,7 +40,7 @@ _LAYOUT = (
 )
 """Options that say where files are."""
 _UNITS = {"b": 0, "bytes": 0, "k": 10, "kb": 10, "kibibytes": 10, "m": 20, "mb": 20, "mebibytes": 20, "g": 30, "gb": 30}
-"""Of sizes, as powers of two."""
+"""Units of sizes, as powers of two."""
 _TARGET_SIZE = "deletion-vector.index-file.target-size"
 
 

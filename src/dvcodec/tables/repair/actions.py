@@ -83,10 +83,5 @@ class RepairPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "table": self.table,
-            "kind": self.kind.value,
-            "snapshot": self.snapshot,
-            "actions": [action.to_dict() for action in self.actions],
-            "unfixed": [finding.to_dict() for finding in self.unfixed],
-        }
+        lists = {name: [item.to_dict() for item in getattr(self, name)] for name in ("actions", "unfixed")}
+        return {name: getattr(self, name) for name in self.__slots__} | {"kind": self.kind.value} | lists

@@ -54,14 +54,9 @@ class Repaired:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "snapshot": self.snapshot,
-            "committed": self.committed,
-            "actions": [action.to_dict() for action in self.actions],
-            "left": [action.to_dict() | {"reason": reason} for action, reason in self.left],
-            "files": self.files,
-            "bytes_written": self.bytes_written,
-        }
+        actions = [action.to_dict() for action in self.actions]
+        left = [action.to_dict() | {"reason": reason} for action, reason in self.left]
+        return {name: getattr(self, name) for name in self.__slots__} | {"actions": actions, "left": left}
 
 
 def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
@@ -93,9 +88,9 @@ def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
         )
     writer.check(base)
     new = _NewVectors(base, plan)
-    reasons = {i: new.reason(action) for i, action in enumerate(plan.actions)}
-    done = tuple(action for i, action in enumerate(plan.actions) if reasons[i] is None)
-    left = tuple((action, reason) for i, action in enumerate(plan.actions) if (reason := reasons[i]) is not None)
+    judged = [(action, new.reason(action)) for action in plan.actions]
+    done = tuple(action for action, reason in judged if reason is None)
+    left = tuple((action, reason) for action, reason in judged if reason is not None)
     deletes = tuple(new.deletes(done))
     if not deletes:
         return Repaired(base.info.id, False, (), left)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Hashable
 from dataclasses import replace
 from functools import cache
@@ -10,16 +9,14 @@ from functools import cache
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
-from dvcodec.delta.descriptor import new_file
 from dvcodec.io import Storage, StorageOptions, remove, storage_of
-from dvcodec.io.paths import join
 from dvcodec.io.target import local_path
 from dvcodec.ops import convert
 from dvcodec.ops.convert import ConvertTarget
 from dvcodec.ops.sniff import ContainerKind, sniff_source
 from dvcodec.puffin import rewrite_paths
 from dvcodec.tables.model import DeletionVector, TableKind
-from dvcodec.tables.new_files import check_outside, new_files
+from dvcodec.tables.new_files import check_outside, new_files, vector_file
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
 from dvcodec.tables.table import Table
 
@@ -66,7 +63,8 @@ def write(
         found: dict[int, list[DvLocation]] = {}
         snapshot = cache(table.snapshot)
         for group in groups.values():
-            path, to = _new_file(group[0][1].replaces[0], table.kind, folder)
+            to = _layout(group[0][1].replaces[0], table.kind)
+            path = vector_file(folder, to)
             written.append(path)
             vectors = {
                 str(action.data_file): RowSet().union(
@@ -94,13 +92,11 @@ def _groups(plan: RepairPlan) -> dict[Hashable, list[tuple[int, RepairAction]]]:
     return groups
 
 
-def _new_file(vector: DeletionVector, kind: TableKind, folder: str) -> tuple[str, ConvertTarget]:
-    """Return the name of a new file, as its format names them, and the layout to write."""
-    if kind is TableKind.ICEBERG:
-        return join(folder, f"{uuid.uuid4()}-deletes.puffin"), "puffin"
-    if kind is TableKind.DELTA:
-        return new_file(folder), "delta"
-    return join(folder, f"index-{uuid.uuid4()}-0"), "paimon64" if vector.format == "paimon64" else "paimon32"
+def _layout(vector: DeletionVector, kind: TableKind) -> ConvertTarget:
+    """Return the layout of a file for new vectors in place of a recorded one."""
+    if kind is TableKind.PAIMON:
+        return "paimon64" if vector.format == "paimon64" else "paimon32"
+    return "puffin" if kind is TableKind.ICEBERG else "delta"
 
 
 def _rewrite(action: RepairAction, folder: str, written: list[str], old: Storage, new: Storage) -> list[DvLocation]:
@@ -112,7 +108,7 @@ def _rewrite(action: RepairAction, folder: str, written: list[str], old: Storage
     ]
     with old.open(container) as source:
         if sniff_source(source).kind is ContainerKind.PUFFIN:
-            path = join(folder, f"{uuid.uuid4()}-deletes.puffin")
+            path = vector_file(folder, "puffin")
             written.append(path)
             if rewrite_paths(source, path, lambda one: action.mapping.get(one, one), storage_options=new):
                 with new.open(path) as copy:

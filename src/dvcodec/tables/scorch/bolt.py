@@ -24,7 +24,7 @@ values have no checksum, so a changed byte in one is not found. The list of free
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -60,10 +60,12 @@ class Value:
     Attributes:
         data: its bytes.
         offset: byte offset in the file.
+        source: the file, for errors.
     """
 
     data: memoryview
     offset: int
+    source: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +75,12 @@ class Bucket:
     Attributes:
         entries: values and buckets by key, ascending.
         offset: byte offset of its header in the file.
+        source: the file, for errors.
     """
 
     entries: Mapping[bytes, Value | Bucket]
     offset: int
+    source: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,8 @@ class Meta:
     offset: int
 
 
-Element: TypeAlias = "tuple[bytes, Value | Bucket]"
+Element: TypeAlias = "tuple[bytes, Value | Bucket, int]"
+"""Key, value, and the element's byte offset in the file."""
 
 
 def read_meta(source: Source) -> Meta:
@@ -149,7 +154,7 @@ def read_bolt(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Meta,
     with open_source(cursor.view, name=source.name) as copy:
         meta = read_meta(copy)
     tree = _Tree(cursor, meta)
-    return meta, Bucket(dict(tree.bucket(meta.root, 0)), meta.offset)
+    return meta, Bucket(tree.bucket(meta.root, 0), meta.offset, source.name)
 
 
 def _meta(cursor: Cursor) -> Meta:
@@ -205,19 +210,25 @@ class _Tree:
         self.pages = min(meta.pages, cursor.end // meta.page_size)
         self.seen = bytearray(self.pages)
 
-    def bucket(self, root: int, depth: int) -> Iterator[Element]:
-        """Yield the contents of the bucket whose tree begins at a page; keys ascend. It is nested in `depth` pages."""
+    def bucket(self, root: int, depth: int) -> dict[bytes, Value | Bucket]:
+        """Return the contents of the bucket whose tree begins at a page. It is nested in `depth` pages."""
+        return self._ascending(self._walk(root, b"", None, depth, is_root=True))
+
+    def _ascending(self, elements: Iterable[Element]) -> dict[bytes, Value | Bucket]:
+        """Collect the elements of a bucket, whose keys have to ascend."""
+        found: dict[bytes, Value | Bucket] = {}
         last = b""
-        for key, value, at in self._walk(root, b"", None, depth, is_root=True):
+        for key, value, at in elements:
             if key <= last:
                 raise self._error("key", at, f"above {_shown(last)}", _shown(key))
             last = key
-            yield key, value
+            found[key] = value
+        return found
 
     def _walk(
         self, number: int, low: bytes, high: bytes | None, depth: int, *, is_root: bool = False
-    ) -> Iterator[tuple[bytes, Value | Bucket, int]]:
-        """Yield key, value and offset of the elements below a page; keys are in low <= key < high."""
+    ) -> Iterator[Element]:
+        """Yield the elements below a page; keys are in low <= key < high."""
         kind, count, start, stop = self._page(number)
         if depth >= _MAX_DEPTH:
             raise self._error("height of the tree", start, f"at most {_MAX_DEPTH} pages", "more")
@@ -264,9 +275,7 @@ class _Tree:
                 raise self._error("key of a branch", at, f"above {_shown(keys[-2])}", _shown(keys[-1]))
         return keys, children
 
-    def _leaf(
-        self, start: int, count: int, stop: int, depth: int | None
-    ) -> Iterator[tuple[bytes, Value | Bucket, int]]:
+    def _leaf(self, start: int, count: int, stop: int, depth: int | None) -> Iterator[Element]:
         """Yield the elements of a leaf; `depth` is None in an inline bucket, which contains no buckets."""
         end = self._table_end(start, count, stop)
         for at in range(start, start + count * _ELEMENT, _ELEMENT):
@@ -277,7 +286,7 @@ class _Tree:
             if flags > IS_BUCKET:
                 raise self._error("flags of an element", at, f"0 or {IS_BUCKET}", flags)
             if not flags:
-                yield key, Value(self.cursor.view[value_at:end], value_at), at
+                yield key, Value(self.cursor.view[value_at:end], value_at, self.cursor.source), at
             elif depth is None:
                 raise self._error("element of an inline bucket", at, "a value", "a bucket")
             else:
@@ -291,7 +300,7 @@ class _Tree:
         if root:
             if stop - start > _BUCKET.size:
                 raise self._error("header of a bucket", start, f"{_BUCKET.size} bytes", stop - start)
-            return Bucket(dict(self.bucket(root, depth)), start)
+            return Bucket(self.bucket(root, depth), start, self.cursor.source)
         at = start + _BUCKET.size
         if stop - at < _PAGE.size:
             raise self._error("inline bucket", at, f"a page header of {_PAGE.size} bytes", f"{stop - at} bytes")
@@ -299,14 +308,8 @@ class _Tree:
         if (number, kind, further) != (0, LEAF, 0):
             actual = f"page {number}, kind {kind}, {further} further pages"
             raise self._error("inline bucket", at, f"page 0, kind {LEAF}, no further pages", actual)
-        entries: dict[bytes, Value | Bucket] = {}
-        last = b""
-        for key, value, place in self._leaf(at + _PAGE.size, count, stop, None):
-            if key <= last:
-                raise self._error("key", place, f"above {_shown(last)}", _shown(key))
-            last = key
-            entries[key] = value
-        return Bucket(entries, start)
+        entries = self._ascending(self._leaf(at + _PAGE.size, count, stop, None))
+        return Bucket(entries, start, self.cursor.source)
 
     def _table_end(self, start: int, count: int, stop: int) -> int:
         end = start + count * _ELEMENT

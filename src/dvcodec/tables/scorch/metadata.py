@@ -102,7 +102,7 @@ def read_root(location: str, storage: Storage) -> Root:
                 raise
             continue
         if read_transaction(location, storage) == meta.transaction:
-            return Root(meta.transaction, _epochs(root, source.name))
+            return Root(meta.transaction, _epochs(root))
     raise NotCanonical(
         "transactions",
         source=location,
@@ -133,119 +133,85 @@ def encode_key(value: int) -> bytes:
     return bytes([_LONG + len(data)]) + data
 
 
-def _decode_key(key: bytes, bucket: Bucket, what: str, source: str) -> int:
+def _decode_key(key: bytes, bucket: Bucket, what: str) -> int:
     value = key[0] - _ZERO if key[0] <= _LONG else int.from_bytes(key[1:], "big")
     if value < 0 or len(key) > 9 or encode_key(value) != key:
-        raise NotCanonical(
-            what, source=source, offset=bucket.offset, expected="an ordered integer", actual=key[:16].hex(" ")
-        )
+        raise _error(what, bucket, "an ordered integer", key[:16].hex(" "))
     return value
 
 
-def _epochs(root: Bucket, source: str) -> tuple[Epoch, ...]:
-    if SNAPSHOTS not in root.entries:
+def _epochs(root: Bucket) -> tuple[Epoch, ...]:
+    snapshots = _find(root, SNAPSHOTS, Bucket, "snapshots")
+    if snapshots is None:
         return ()
-    snapshots = _get(root, SNAPSHOTS, Bucket, "snapshots", source)
-    found = []
-    for key in snapshots.entries:
-        if key != TRAINER:
-            bucket = _get(snapshots, key, Bucket, "snapshot", source)
-            found.append(_epoch(_decode_key(key, bucket, "epoch of a snapshot", source), bucket, source))
-    return tuple(found)
+    return tuple(_epoch(key, snapshots) for key in snapshots.entries if key != TRAINER)
 
 
-def _epoch(number: int, bucket: Bucket, source: str) -> Epoch:
-    meta = _get(bucket, META_DATA, Bucket, f"meta data of snapshot {number}", source)
-    kind = _get(meta, b"type", Value, "type of the segments", source)
+def _epoch(key: bytes, snapshots: Bucket) -> Epoch:
+    bucket = _get(snapshots, key, Bucket, "snapshot")
+    number = _decode_key(key, bucket, "epoch of a snapshot")
+    meta = _get(bucket, META_DATA, Bucket, f"meta data of snapshot {number}")
+    kind = _get(meta, b"type", Value, "type of the segments")
     if bytes(kind.data) != b"zap":
-        raise Unsupported(
-            "type of the segments",
-            source=source,
-            offset=kind.offset,
-            expected="zap",
-            actual=repr(bytes(kind.data[:32])),
-        )
-    stored = _get(meta, b"version", Value, "version of the segments", source)
+        raise _error("type of the segments", kind, "zap", repr(bytes(kind.data[:32])), Unsupported)
+    stored = _get(meta, b"version", Value, "version of the segments")
     version = int.from_bytes(stored.data[:4], "big")
     if len(stored.data) < 4 or version not in VERSIONS:
-        raise Unsupported(
-            "version of the segments",
-            source=source,
-            offset=stored.offset,
-            expected="11 to 17",
-            actual=stored.data[:8].hex(" "),
-        )
-    writer = _find(meta, b"fileWriterID", Value, "writer id", source)
-    segments = [_segment(key, bucket, number, source) for key in bucket.entries if key not in (META_DATA, INTERNAL)]
+        raise _error("version of the segments", stored, "11 to 17", stored.data[:8].hex(" "), Unsupported)
+    writer = _find(meta, b"fileWriterID", Value, "writer id")
+    segments = [_segment(key, bucket, number) for key in bucket.entries if key not in (META_DATA, INTERNAL)]
     return Epoch(
         number,
-        _milliseconds(_find(meta, b"timeStamp", Value, "time", source), source),
+        _milliseconds(_find(meta, b"timeStamp", Value, "time")),
         version,
         b"" if writer is None else bytes(writer.data),
         tuple(segments),
     )
 
 
-def _segment(key: bytes, snapshot: Bucket, epoch: int, source: str) -> SegmentEntry:
-    bucket = _get(snapshot, key, Bucket, f"segment of snapshot {epoch}", source)
-    number = _decode_key(key, bucket, "number of a segment", source)
-    name = _get(bucket, b"p", Value, f"file name of segment {number}", source)
-    text = _text(name, "file name of a segment", source)
+def _segment(key: bytes, snapshot: Bucket, epoch: int) -> SegmentEntry:
+    bucket = _get(snapshot, key, Bucket, f"segment of snapshot {epoch}")
+    number = _decode_key(key, bucket, "number of a segment")
+    name = _get(bucket, b"p", Value, f"file name of segment {number}")
+    text = _text(name, "file name of a segment")
     if _FILE_NAME.fullmatch(text) is None or text in (".", ".."):
-        raise NotCanonical(
-            "file name of a segment", source=source, offset=name.offset, expected="a bare name", actual=repr(text)
-        )
+        raise _error("file name of a segment", name, "a bare name", repr(text))
     return SegmentEntry(
         number,
         text,
-        _find(bucket, b"d", Value, "deleted documents", source),
-        _dropped(_find(bucket, b"fields", Value, "dropped fields", source), source),
+        _find(bucket, b"d", Value, "deleted documents"),
+        _dropped(_find(bucket, b"fields", Value, "dropped fields")),
     )
 
 
-def _dropped(value: Value | None, source: str) -> frozenset[str]:
+def _dropped(value: Value | None) -> frozenset[str]:
     """Return the fields that a mapping change dropped: ``{name: {"Deleted": .., "Store": ..}}``, either true."""
     if value is None:
         return frozenset()
+    text = _text(value, "dropped fields")
     try:
-        found = json.loads(_text(value, "dropped fields", source))
+        found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, DecodeError):
-            raise
-        raise NotCanonical(
-            "dropped fields", source=source, offset=value.offset, expected="JSON", actual=str(error)[:120]
-        ) from None
+        raise _error("dropped fields", value, "JSON", str(error)[:120]) from None
     if found is None:
         return frozenset()
     if not isinstance(found, dict) or not all(isinstance(info, dict) for info in found.values()):
-        raise NotCanonical(
-            "dropped fields",
-            source=source,
-            offset=value.offset,
-            expected="an object of objects",
-            actual="JSON of another form",
-        )
+        raise _error("dropped fields", value, "an object of objects", "JSON of another form")
     return frozenset(name for name, info in found.items() if info.get("Deleted") is True or info.get("Store") is True)
 
 
-def _milliseconds(value: Value | None, source: str) -> int | None:
+def _milliseconds(value: Value | None) -> int | None:
     """Read an RFC 3339 time, truncated to milliseconds."""
     if value is None:
         return None
-    text = _text(value, "time of a snapshot", source)
+    text = _text(value, "time of a snapshot")
     match = _TIME.fullmatch(text)
     try:
         moment = datetime.fromisoformat(match[1]).replace(tzinfo=timezone.utc) if match else None
     except ValueError:
         moment = None
     if match is None or moment is None:
-        raise NotCanonical(
-            "time of a snapshot",
-            source=source,
-            offset=value.offset,
-            expected="an RFC 3339 time",
-            actual=repr(text[:64]),
-        )
+        raise _error("time of a snapshot", value, "an RFC 3339 time", repr(text[:64]))
     seconds = (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(seconds=1)
     if match[3]:
         ahead = 3600 * int(match[4]) + 60 * int(match[5])
@@ -253,25 +219,28 @@ def _milliseconds(value: Value | None, source: str) -> int | None:
     return seconds * 1000 + int((match[2] or "").ljust(3, "0")[:3])
 
 
-def _text(value: Value, what: str, source: str) -> str:
+def _text(value: Value, what: str) -> str:
     try:
         return bytes(value.data).decode()
     except UnicodeDecodeError as error:
-        raise NotCanonical(what, source=source, offset=value.offset, expected="UTF-8", actual=str(error)) from None
+        raise _error(what, value, "UTF-8", str(error)) from None
 
 
-def _get(bucket: Bucket, key: bytes, kind: type[Kind], what: str, source: str) -> Kind:
-    found = _find(bucket, key, kind, what, source)
+def _get(bucket: Bucket, key: bytes, kind: type[Kind], what: str) -> Kind:
+    found = _find(bucket, key, kind, what)
     if found is None:
-        raise NotCanonical(what, source=source, offset=bucket.offset, expected=f"key {key!r}", actual="none")
+        raise _error(what, bucket, f"key {key!r}", "none")
     return found
 
 
-def _find(bucket: Bucket, key: bytes, kind: type[Kind], what: str, source: str) -> Kind | None:
+def _find(bucket: Bucket, key: bytes, kind: type[Kind], what: str) -> Kind | None:
     found = bucket.entries.get(key)
     if found is not None and not isinstance(found, kind):
-        actual = type(found).__name__.lower()
-        raise NotCanonical(
-            what, source=source, offset=found.offset, expected=f"a {kind.__name__.lower()}", actual=f"a {actual}"
-        )
+        raise _error(what, found, f"a {kind.__name__.lower()}", f"a {type(found).__name__.lower()}")
     return found
+
+
+def _error(
+    what: str, place: Value | Bucket, expected: str, actual: str, kind: type[DecodeError] = NotCanonical
+) -> DecodeError:
+    return kind(what, source=place.source, offset=place.offset, expected=expected, actual=actual)

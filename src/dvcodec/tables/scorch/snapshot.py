@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.extras import pa
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
@@ -18,10 +18,6 @@ from dvcodec.tables.scorch.metadata import read_root, read_transaction
 from dvcodec.tables.scorch.rows import read_rows
 from dvcodec.tables.scorch.schema import schema
 from dvcodec.tables.table import Snapshot
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 __all__ = ["ScorchSnapshot", "SegmentRecord"]
 

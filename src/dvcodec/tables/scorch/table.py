@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
 from dvcodec.tables.scorch.metadata import Epoch, Root, SegmentEntry, read_root
 from dvcodec.tables.scorch.snapshot import ScorchSnapshot, SegmentRecord
 from dvcodec.tables.table import Table
@@ -76,16 +76,12 @@ class ScorchTable(Table):
                 expected="an empty writer id",
                 actual=repr(epoch.writer_id[:40]),
             )
-        for name, count in Counter(entry.file_name for entry in epoch.segments).most_common(1):
-            if count > 1:
-                actual = f"{count} of {name}"
-                raise NotCanonical("segments of one file", source=self._location(ROOT), expected="one", actual=actual)
+        refuse_twins((entry.file_name for entry in epoch.segments), "segments of one file", self._location(ROOT))
         dropped = tuple(sorted({name for entry in epoch.segments for name in entry.dropped_fields}))
         threads = self.folder.storage.readers(self.location)
         data_files = tuple(run_bounded(lambda one: self._data_file(one, epoch, dropped), epoch.segments, threads))
-        vectors = map(self._vector, epoch.segments, data_files)
-        deleted = tuple(vector for vector in vectors if vector is not None)
-        return ScorchSnapshot(self, _info(epoch), data_files, deleted, transaction=root.transaction)
+        vectors = tuple(self._vectors(epoch.segments, data_files))
+        return ScorchSnapshot(self, _info(epoch), data_files, vectors, transaction=root.transaction)
 
     def referenced(self) -> frozenset[str]:
         """Return the locations of all files that an epoch needs.
@@ -118,18 +114,18 @@ class ScorchTable(Table):
             problem = str(error)
         return DataFile(entry.file_name, location, rows, size, record=SegmentRecord(entry.id, rows, dropped, problem))
 
-    def _vector(self, entry: SegmentEntry, data_file: DataFile) -> DeletionVector | None:
-        if entry.deleted is None:
-            return None
-        return DeletionVector(
-            "scorch",
-            data_file.path,
-            self._store + ROOT,
-            self._location(ROOT),
-            entry.deleted.offset,
-            len(entry.deleted.data),
-            record=data_file.record,
-        )
+    def _vectors(self, entries: Iterable[SegmentEntry], data_files: Iterable[DataFile]) -> Iterator[DeletionVector]:
+        for entry, data_file in zip(entries, data_files, strict=True):
+            if entry.deleted is not None:
+                yield DeletionVector(
+                    "scorch",
+                    data_file.path,
+                    self._store + ROOT,
+                    self._location(ROOT),
+                    entry.deleted.offset,
+                    len(entry.deleted.data),
+                    record=data_file.record,
+                )
 
 
 def _info(epoch: Epoch) -> SnapshotInfo:
