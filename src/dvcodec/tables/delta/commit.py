@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dvcodec._version import __version__
@@ -20,16 +20,17 @@ from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_del
 from dvcodec.tables.deleting.committer import Committer, FileDelete, StreamBatch, Written
 from dvcodec.tables.delta.actions import AddFile
 from dvcodec.tables.delta.log import LOG
-from dvcodec.tables.delta.protocol import check_writer
+from dvcodec.tables.delta.protocol import check_writer, is_on
 from dvcodec.tables.delta.replay import commit_infos
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from dvcodec.tables.delta.stats import loosened
 from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.delta.table import open as open_delta
+from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.put import put_once
 
-__all__ = ["DeltaCommitter", "committer"]
+__all__ = ["DeltaCommitter", "commit_info", "committer", "put_commit"]
 
 _REPEATED = ("partitionValues", "size", "tags", "baseRowId", "defaultRowCommitVersion", "deletionVector")
 """Members of a ``remove`` that repeat those of the ``add``."""
@@ -94,18 +95,54 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         The absence of that file proves nothing: others may have committed it, and log cleanup removed it after a
         checkpoint; or the table may have been recreated.
         """
-        folder, version = base.table.folder, base.info.id + 1
-        data = "".join(f"{_json(action)}\n" for action in _actions(base, deletes, written, self.batch)).encode()
+        actions = list(_actions(base, deletes, written, self.batch))
         table = self._open()
         if table.log.latest != base.info.id or not _has(table, base.info):
-            raise CommitConflict(f"{folder.location}: version {base.info.id} is not the newest one any more")
-        put_once(folder.storage, folder.join(f"{LOG}/{version:020}.json"), data)
-        return version
+            raise CommitConflict(f"{table.location}: version {base.info.id} is not the newest one any more")
+        put_commit(table.folder, base.info.id + 1, actions)
+        return base.info.id + 1
 
     def _open(self) -> DeltaTable:
         """List the log again."""
         self._folder.storage.reopen(self._folder.location)
         return open_delta(self._folder)
+
+
+def put_commit(folder: Folder, version: int, actions: Iterable[Mapping[str, Any]]) -> str:
+    """Create the file of a version; return its location.
+
+    Raises:
+        CommitConflict, CommitUnknown, UsageError, OSError: see `put_once`.
+    """
+    location = folder.join(f"{LOG}/{version:020}.json")
+    lines = (f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions)
+    put_once(folder.storage, location, "".join(lines).encode())
+    return location
+
+
+def commit_info(
+    base: DeltaSnapshot,
+    now: int,
+    operation: str,
+    *,
+    parameters: Mapping[str, str],
+    is_blind: bool,
+    metrics: Mapping[str, int],
+) -> dict[str, Any]:
+    """Return the action ``commitInfo`` of the version after `base`."""
+    info: dict[str, Any] = {"timestamp": now}
+    if is_on(base.metadata, "delta.enableInCommitTimestamps"):
+        info = {"inCommitTimestamp": max(now, (base.info.timestamp_ms or 0) + 1)} | info
+    info |= {
+        "operation": operation,
+        "operationParameters": parameters,
+        "readVersion": base.info.id,
+        "isBlindAppend": is_blind,
+        "operationMetrics": {name: str(value) for name, value in metrics.items()},
+        "engineInfo": f"dvcodec/{__version__}",
+        "txnId": str(uuid.uuid4()),
+    }
+    return {"commitInfo": info}
 
 
 def _has(table: DeltaTable, info: SnapshotInfo) -> bool:
@@ -118,7 +155,7 @@ def _actions(
     base: DeltaSnapshot, deletes: Sequence[FileDelete], written: Written, batch: StreamBatch | None
 ) -> Iterator[dict[str, Any]]:
     now = int(time.time() * 1000)
-    yield {"commitInfo": _info(base, deletes, now)}
+    yield commit_info(base, now, "DELETE", parameters={}, is_blind=False, metrics=_metrics(deletes))
     if batch is not None:
         yield {"txn": {"appId": batch.query, "version": batch.number, "lastUpdated": now}}
     for one in deletes:
@@ -150,9 +187,9 @@ def _changed(one: FileDelete, location: DvLocation, base: DeltaSnapshot) -> dict
     }
 
 
-def _info(base: DeltaSnapshot, deletes: Sequence[FileDelete], now: int) -> dict[str, Any]:
+def _metrics(deletes: Sequence[FileDelete]) -> dict[str, int]:
     removed = sum(one.whole for one in deletes)
-    metrics = {
+    return {
         "numRemovedFiles": removed,
         "numAddedFiles": 0,
         "numDeletedRows": sum(one.gained for one in deletes),
@@ -160,19 +197,3 @@ def _info(base: DeltaSnapshot, deletes: Sequence[FileDelete], now: int) -> dict[
         "numDeletionVectorsRemoved": sum(bool(one.replaced) for one in deletes),
         "numDeletionVectorsUpdated": sum(bool(one.replaced) and not one.whole for one in deletes),
     }
-    info: dict[str, Any] = {"timestamp": now}
-    if (base.metadata.configuration.get("delta.enableInCommitTimestamps") or "").lower() == "true":
-        info = {"inCommitTimestamp": max(now, (base.info.timestamp_ms or 0) + 1)} | info
-    return info | {
-        "operation": "DELETE",
-        "operationParameters": {},
-        "readVersion": base.info.id,
-        "isBlindAppend": False,
-        "operationMetrics": {name: str(value) for name, value in metrics.items()},
-        "engineInfo": f"dvcodec/{__version__}",
-        "txnId": str(uuid.uuid4()),
-    }
-
-
-def _json(action: dict[str, Any]) -> str:
-    return json.dumps(action, separators=(",", ":"))
