@@ -6,12 +6,21 @@ Iceberg Java writes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dvcodec.tables.iceberg.avro_fields import INTEGERS, AvroColumn
 
-__all__ = ["ENTRY_COLUMNS", "FILE_COLUMNS", "LIST_COLUMNS", "LIST_SCHEMA", "OBSOLETE", "PARTITION", "entry_schema"]
+__all__ = [
+    "ENTRY_COLUMNS",
+    "FILE_COLUMNS",
+    "LIST_COLUMNS",
+    "LIST_SCHEMA",
+    "OBSOLETE",
+    "PARTITION",
+    "chosen",
+    "entry_schema",
+]
 
 PARTITION = "partition"
 """The field of a file whose type depends on the partition spec."""
@@ -138,3 +147,9 @@ FILE_COLUMNS = _columns(_FILE, "file_path", "file_format", PARTITION, "record_co
 """Fields of a file."""
 LIST_COLUMNS = _columns(LIST_SCHEMA["fields"], "manifest_path", "manifest_length", "partition_spec_id")
 """Fields of a manifest list."""
+
+
+def chosen(columns: Iterable[AvroColumn], *names: str) -> tuple[AvroColumn, ...]:
+    """Return the columns of these names, in this order."""
+    by_name = {column.name: column for column in columns}
+    return tuple(by_name[name] for name in names)

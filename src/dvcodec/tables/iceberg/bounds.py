@@ -18,26 +18,17 @@ from dvcodec.core.extras import pa
 from dvcodec.io import Storage
 from dvcodec.tables.bounds import ColumnBounds, safe_text
 from dvcodec.tables.columns import Column
-from dvcodec.tables.iceberg.avro_fields import INTEGERS, AvroColumn, open_avro, select
+from dvcodec.tables.iceberg.avro_fields import open_avro, select
+from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, chosen
+from dvcodec.tables.iceberg.manifests import DELETED
 from dvcodec.tables.partition_value import is_nan
 
 __all__ = ["ColumnStatistics", "bounds_of", "read_statistics"]
 
-_DELETED = 2
 _COUNTS = ("null_value_counts", "nan_value_counts")
 _BOUNDS = ("lower_bounds", "upper_bounds")
-_ENTRY = (
-    AvroColumn("status", 0, INTEGERS, required=True),
-    AvroColumn("data_file", 2, ("record",), required=True),
-)
-_FILE = (
-    AvroColumn("file_path", 100, ("string",), required=True),
-    AvroColumn("record_count", 103, INTEGERS, required=True),
-    AvroColumn("null_value_counts", 110, ("array",)),
-    AvroColumn("nan_value_counts", 137, ("array",)),
-    AvroColumn("lower_bounds", 125, ("array",)),
-    AvroColumn("upper_bounds", 128, ("array",)),
-)
+_ENTRY = chosen(ENTRY_COLUMNS, "status", "data_file")
+_FILE = chosen(FILE_COLUMNS, "file_path", "record_count", *_COUNTS, *_BOUNDS)
 _WHOLE = {4: "<i", 8: "<q"}
 _FLOATS = {4: "<f", 8: "<d"}
 _DAY_UNITS = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -79,7 +70,7 @@ def read_statistics(
         names = {name: one.name for name, one in select(entry["data_file"].type, _FILE, "data_file", cursor).items()}
         for record in file.records():
             stored = record[entry["data_file"].name]
-            if record[entry["status"].name] == _DELETED or stored is None:
+            if record[entry["status"].name] == DELETED or stored is None:
                 continue
             members = {name: stored[spelled] for name, spelled in names.items()}
             parts = {name: _pairs(members.get(name), ids, int) for name in _COUNTS}

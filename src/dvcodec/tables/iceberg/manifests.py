@@ -13,9 +13,10 @@ from sys import intern
 from typing import Any, NoReturn, TypeAlias
 
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.errors import Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.iceberg.avro_fields import INTEGERS, AvroColumn, open_avro, partition_names, select
+from dvcodec.tables.iceberg.avro_fields import fail, open_avro, partition_names, select
+from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, PARTITION, chosen
 from dvcodec.tables.iceberg.manifest_list import DATA, Manifest
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
@@ -26,33 +27,17 @@ __all__ = ["EqualityDeletes", "ListedFile", "ManifestEntry", "read_manifest"]
 
 POSITION_DELETES, EQUALITY_DELETES = 1, 2
 """Content of a delete file; other files have `DATA`."""
-ADDED, DELETED = 1, 2
-"""Status of an entry; 0 is existing."""
+EXISTING, ADDED, DELETED = 0, 1, 2
+"""Status of an entry."""
 PUFFIN = "puffin"
 FILE_PATH_ID = 2147483546
 """Field id of the column of position deletes that names the data file."""
 
-_ENTRY = (
-    AvroColumn("status", 0, INTEGERS, required=True),
-    AvroColumn("snapshot_id", 1, INTEGERS),
-    AvroColumn("sequence_number", 3, INTEGERS),
-    AvroColumn("file_sequence_number", 4, INTEGERS),
-    AvroColumn("data_file", 2, ("record",), required=True),
-)
+_REQUIRED = ("file_format", PARTITION, "record_count", "file_size_in_bytes")
 _FILE = (
-    AvroColumn("content", 134, INTEGERS),
-    AvroColumn("file_path", 100, ("string",), required=True),
-    AvroColumn("file_format", 101, ("string",), required=True),
-    AvroColumn("partition", 102, ("record",), required=True),
-    AvroColumn("record_count", 103, INTEGERS, required=True),
-    AvroColumn("file_size_in_bytes", 104, INTEGERS, required=True),
-    AvroColumn("lower_bounds", 125, ("array",)),
-    AvroColumn("upper_bounds", 128, ("array",)),
-    AvroColumn("equality_ids", 135, ("array",)),
-    AvroColumn("key_metadata", 131, ("bytes",)),
-    AvroColumn("referenced_data_file", 143, ("string",)),
-    AvroColumn("content_offset", 144, INTEGERS),
-    AvroColumn("content_size_in_bytes", 145, INTEGERS),
+    *chosen(FILE_COLUMNS, "content", "file_path", *_REQUIRED),
+    *chosen(FILE_COLUMNS, "lower_bounds", "upper_bounds", "equality_ids", "key_metadata"),
+    *chosen(FILE_COLUMNS, "referenced_data_file", "content_offset", "content_size_in_bytes"),
 )
 
 
@@ -144,7 +129,7 @@ class _EntryReader:
         self._manifest = manifest
         self._cursor = cursor
         self._locate = locate
-        entry = select(schema, _ENTRY, "manifest entry", cursor)
+        entry = select(schema, ENTRY_COLUMNS, "manifest entry", cursor)
         columns = select(entry["data_file"].type, _FILE, "data_file", cursor)
         self._entry = {name: field.name for name, field in entry.items()}
         self._columns = {name: field.name for name, field in columns.items()}
@@ -156,13 +141,13 @@ class _EntryReader:
         status, stored = entry["status"], entry["data_file"]
         if status == DELETED:
             return None
-        if status not in (0, ADDED) or stored is None:
+        if status not in (EXISTING, ADDED) or stored is None:
             self._fail("status", f"entry {number}", "0 (existing), 1 (added), 2 (deleted)", status)
         found = {name: stored[spelled] for name, spelled in self._columns.items()}
         path = found["file_path"]
         if path is None or not is_path(path):
             self._fail("file_path", f"entry {number}", "a path", repr(path)[:80])
-        for name in ("file_format", "partition", "record_count", "file_size_in_bytes"):
+        for name in _REQUIRED:
             if found[name] is None:
                 self._fail(name, path, "a value", "nothing")
         content = found.get("content") or DATA
@@ -227,7 +212,7 @@ class _EntryReader:
         return number
 
     def _fail(self, name: str, where: str, expected: object, actual: object) -> NoReturn:
-        raise self._cursor.error(NotCanonical, f"{name} of {where}", at=0, expected=expected, actual=actual)
+        fail(self._cursor, f"{name} of {where}", expected, actual)
 
 
 def _only_data_file(found: Mapping[str, Any]) -> str | None:

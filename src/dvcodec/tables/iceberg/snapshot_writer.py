@@ -21,7 +21,7 @@ from dvcodec.tables.iceberg.carried import Carried, read_all_manifests, read_car
 from dvcodec.tables.iceberg.change import Change, properties_of
 from dvcodec.tables.iceberg.latest import METADATA
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES
-from dvcodec.tables.iceberg.manifests import ADDED, DELETED, ManifestEntry
+from dvcodec.tables.iceberg.manifests import ADDED, DELETED, EXISTING, ManifestEntry
 from dvcodec.tables.iceberg.new_manifests import (
     UNPARTITIONED,
     assign_row_ids,
@@ -36,7 +36,6 @@ from dvcodec.tables.json_fields import JsonFields
 
 __all__ = ["Replacement", "SnapshotWriter"]
 
-EXISTING = 0
 _Entry = dict[str, Any]
 _Group = tuple[int, str]
 """Partition spec, and the partition's Avro type as JSON: what entries of one manifest share."""
@@ -63,14 +62,6 @@ class Replacement:
     summary: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Files:
-    """Entries of new and of removed files, for the summary."""
-
-    added: list[_Entry] = field(default_factory=list)
-    removed: list[_Entry] = field(default_factory=list)
-
-
 class SnapshotWriter:
     """Writes one snapshot on top of a base.
 
@@ -91,7 +82,8 @@ class SnapshotWriter:
         self._manifests_written = 0
         self._read: dict[str, Carried] = {}
         self._known_partitions: dict[str, dict[str, Any]] = {}
-        self._changed = _Files()
+        self._added: list[_Entry] = []
+        self._removed: list[_Entry] = []
 
     def write(self, replacement: Replacement) -> Change:
         """Write manifests and manifest list; return the change that makes them current.
@@ -122,7 +114,8 @@ class SnapshotWriter:
                 groups[group] += self._filtered(carried, manifest, replacement)
                 replaced += 1
             else:
-                self._fill_counts(manifest)
+                if any(value is None for name, value in manifest.items() if name.endswith("_count")):
+                    self._carried(manifest)  # fills in the counts, which lists of version 1 may lack
                 if manifest["added_files_count"] or manifest["existing_files_count"]:
                     manifests.append(manifest)
         for (spec_id, kind), entries in groups.items():
@@ -155,11 +148,6 @@ class SnapshotWriter:
                 by_spec[manifest["partition_spec_id"]].append(manifest["manifest_path"])
         return frozenset(path for paths in by_spec.values() if len(paths) >= most for path in paths)
 
-    def _fill_counts(self, manifest: _Entry) -> None:
-        """Read a manifest for its counts, which lists of version 1 may lack."""
-        if any(value is None for name, value in manifest.items() if name.endswith("_count")):
-            self._carried(manifest)
-
     def _partition_of(self, path: str, by_path: Mapping[str, _Entry]) -> tuple[_Group, Mapping[str, Any]]:
         """Return what a data file's vector has in common with others of a manifest, and its partition as stored."""
         entry = ManifestEntry.of(self._base.files[path])
@@ -186,7 +174,7 @@ class SnapshotWriter:
             "file_sequence_number": None,
             "data_file": file | {"partition": partition},
         }
-        self._changed.added.append(entry | {"spec_id": spec_id})
+        self._added.append(entry | {"spec_id": spec_id})
         return entry
 
     def _filtered(self, carried: Carried, manifest: _Entry, replacement: Replacement) -> list[_Entry]:
@@ -199,7 +187,7 @@ class SnapshotWriter:
             else:
                 goes = (file["file_path"], file["content_offset"]) in replacement.gone
             if goes:
-                self._changed.removed.append(entry | {"spec_id": manifest["partition_spec_id"]})
+                self._removed.append(entry | {"spec_id": manifest["partition_spec_id"]})
                 entries.append(entry | {"status": DELETED, "snapshot_id": self._id})
             else:
                 entries.append(entry | {"status": EXISTING})
@@ -251,8 +239,8 @@ class SnapshotWriter:
             "timestamp-ms": timestamp_ms,
             "summary": summarize(
                 replacement.operation,
-                self._changed.added,
-                self._changed.removed,
+                self._added,
+                self._removed,
                 before.object_if_any("summary").values,
                 manifests=counts,
             )
