@@ -423,7 +423,7 @@ def test_vectors_that_read_back_otherwise_are_not_committed(
 def test_encrypted_files_are_refused(tmp_path: Path) -> None:
     """A vector of an encrypted data file would be readable by all; nor is an encrypted manifest carried over."""
     files = build_iceberg(tmp_path / "files", FIRST, tweak_entry=altered({"key_metadata": b"k"}, content=0))
-    with pytest.raises(Unsupported, match="data/a: data file: expected no encryption, found key_metadata"):
+    with pytest.raises(Unsupported, match="data/a: file: expected no encryption, found key_metadata"):
         delete(writer_of(files), {files.paths["a"]: RowSet([5])})
     crafted = build_iceberg(tmp_path / "manifests", FIRST)
     writer = writer_of(crafted)

@@ -198,7 +198,7 @@ class AddFile(Record):
         values = _text_map(action.object("partitionValues"))
         size = action.integer("size", least=0)
         # Names are texts of their own in each line.
-        members = dict(zip(map(intern, action.values), action.values.values(), strict=True))
+        members = {intern(name): value for name, value in action.values.items()}
         return cls(plain_path(action), LoggedVector.parse(action), size, _rows(action), values, members)
 
 

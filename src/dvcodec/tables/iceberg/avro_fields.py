@@ -19,6 +19,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import Storage, read_within
+from dvcodec.tables.decimals import MAX_DIGITS
 
 __all__ = ["INTEGERS", "AvroColumn", "Found", "Logical", "fail", "fields_of", "open_avro", "partition_names", "select"]
 
@@ -28,7 +29,6 @@ _LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8,
 """Minimum bytes of a value of each primitive type."""
 _MAX_DEPTH = 16
 _MAX_FIXED = 2**31 - 1
-_MAX_SCALE = 38
 _MEMBER_IDS = ("element-id", "key-id", "value-id")
 
 
@@ -235,8 +235,11 @@ class _Cleaner:
             kind = self._fixed.get(kind)
         if not isinstance(kind, dict) or not isinstance(kind.get("logicalType"), str):
             return None
-        scale = kind.get("scale", 0)
-        scale = scale if isinstance(scale, int) and 0 <= scale <= _MAX_SCALE else 0
-        precision = kind.get("precision", 0)
-        precision = precision if isinstance(precision, int) and 0 < precision <= _MAX_SCALE else 0
-        return Logical(kind["logicalType"], scale, kind.get("adjust-to-utc") is True, precision)
+        utc = kind.get("adjust-to-utc") is True
+        return Logical(kind["logicalType"], _digits(kind, "scale"), utc, _digits(kind, "precision"))
+
+
+def _digits(kind: dict[str, Any], name: str) -> int:
+    """Return the scale or precision of a logical type; 0 if it is missing or invalid."""
+    number = kind.get(name)
+    return number if isinstance(number, int) and 0 <= number <= MAX_DIGITS else 0

@@ -24,13 +24,9 @@ __all__ = [
 
 PARTITION = "partition"
 """The field of a file whose type depends on the partition spec."""
-OBSOLETE: Mapping[int, str] = {
-    105: "block_size_in_bytes",
-    106: "file_ordinal",
-    107: "sort_columns",
-    111: "distinct_counts",
-}
-"""Fields of files that older versions had and that writers of version 3 leave out, by field id."""
+OBSOLETE = frozenset({105, 106, 107, 111})
+"""Field ids of ``block_size_in_bytes``, ``file_ordinal``, ``sort_columns`` and ``distinct_counts``: fields of files
+that older versions had and that writers of version 3 leave out."""
 
 
 def _required(number: int, name: str, kind: Any) -> dict[str, Any]:

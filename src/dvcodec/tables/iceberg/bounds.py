@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from dvcodec.core.extras import pa
@@ -21,14 +20,15 @@ from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg.avro_fields import open_avro, select
 from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, chosen
 from dvcodec.tables.iceberg.manifests import DELETED
+from dvcodec.tables.iceberg.partitions import scaled
 from dvcodec.tables.partition_value import is_nan
 
 __all__ = ["ColumnStatistics", "bounds_of", "read_statistics"]
 
-_COUNTS = ("null_value_counts", "nan_value_counts")
-_BOUNDS = ("lower_bounds", "upper_bounds")
+_STATISTICS = {"null_value_counts": int, "nan_value_counts": int, "lower_bounds": bytes, "upper_bounds": bytes}
+"""Maps by field id, in the order of `ColumnStatistics`, and the type of their values."""
 _ENTRY = chosen(ENTRY_COLUMNS, "status", "data_file")
-_FILE = chosen(FILE_COLUMNS, "file_path", "record_count", *_COUNTS, *_BOUNDS)
+_FILE = chosen(FILE_COLUMNS, "file_path", "record_count", *_STATISTICS)
 _WHOLE = {4: "<i", 8: "<q"}
 _FLOATS = {4: "<f", 8: "<d"}
 _DAY_UNITS = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -73,15 +73,10 @@ def read_statistics(
             if record[entry["status"].name] == DELETED or stored is None:
                 continue
             members = {name: stored[spelled] for name, spelled in names.items()}
-            parts = {name: _pairs(members.get(name), ids, int) for name in _COUNTS}
-            ends = {name: _pairs(members.get(name), ids, bytes) for name in _BOUNDS}
+            maps = [_pairs(members.get(name), ids, kind) for name, kind in _STATISTICS.items()]
+            rows = members["record_count"]
             found[members["file_path"]] = {
-                number: ColumnStatistics(
-                    members["record_count"],
-                    *(parts[name].get(number) for name in _COUNTS),
-                    *(ends[name].get(number) for name in _BOUNDS),
-                )
-                for number in ids
+                number: ColumnStatistics(rows, *(values.get(number) for values in maps)) for number in ids
             }
     return found
 
@@ -134,17 +129,10 @@ def _value(column: Column, data: bytes) -> Any:
     if kind == "boolean":
         return data != b"\0" if len(data) == 1 else None
     if kind == "decimal":
-        return _decimal(data, column.type.scale)
+        return scaled(int.from_bytes(data, "big", signed=True), column.type.scale) if 0 < len(data) <= 16 else None
     if kind == "string":
         return _text(data)
     return data if kind == "binary" or (kind == "fixed" and len(data) == column.type.byte_width) else None
-
-
-def _decimal(data: bytes, scale: int) -> Decimal | None:
-    if not 0 < len(data) <= 16:
-        return None
-    unscaled = int.from_bytes(data, "big", signed=True)
-    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 
 
 def _text(data: bytes) -> str | None:

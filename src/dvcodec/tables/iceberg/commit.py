@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from dvcodec import iceberg
 from dvcodec.core import vector as vector_
-from dvcodec.core.errors import CommitConflict, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import CommitConflict, NotCanonical, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.io import read_window
 from dvcodec.io.target import local_path
@@ -28,6 +28,7 @@ from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter
 from dvcodec.tables.iceberg.table import Place, table_of
+from dvcodec.tables.iceberg.vectors import refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DeletionVector
 from dvcodec.tables.table import Table
@@ -115,9 +116,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         """
         vectors = {delete.data_file.path: delete.rows for delete in deletes}
         for delete in deletes:
-            if ManifestEntry.of(delete.data_file).key_metadata is not None:
-                path = delete.data_file.path
-                raise Unsupported("data file", source=path, expected="no encryption", actual="key_metadata")
+            refuse_encrypted(ManifestEntry.of(delete.data_file), delete.data_file.path)
         if not vectors:
             return Written({}, 0)
         table = table_of(base)

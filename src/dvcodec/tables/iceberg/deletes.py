@@ -73,27 +73,21 @@ def read_deletes(location: str, file_format: str, count: int, storage: Storage) 
     if file_format not in _READERS:
         known = ", ".join(_READERS)
         raise Unsupported("format of position deletes", source=location, expected=known, actual=file_format)
-    with data_errors(location), _READERS[file_format](location, storage) as (batches, budget):
-        counted = _Counted(batches)
-        rows = vectors_within(counted, budget)
-    if counted.rows != count:
-        raise CardinalityMismatch(
-            "record_count", source=location, expected=f"{count} (manifest)", actual=f"{counted.rows} rows"
-        )
-    return PositionDeletes(rows, counted.rows)
+    found = 0
 
-
-class _Counted:
-    """Record batches whose rows are counted while they are read."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self.rows = 0
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches:
-            self.rows += batch.num_rows
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        nonlocal found
+        for batch in batches:
+            found += batch.num_rows
             yield batch
+
+    with data_errors(location), _READERS[file_format](location, storage) as (batches, budget):
+        rows = vectors_within(counted(batches), budget)
+    if found != count:
+        raise CardinalityMismatch(
+            "record_count", source=location, expected=f"{count} (manifest)", actual=f"{found} rows"
+        )
+    return PositionDeletes(rows, count)
 
 
 _Reader: TypeAlias = "Iterator[tuple[Iterator[pa.RecordBatch], Budget]]"

@@ -15,7 +15,6 @@ one: so two dvcodec processes want the same file, and only one of them gets it.
 from __future__ import annotations
 
 import logging
-import re
 import uuid
 from contextlib import suppress
 from dataclasses import replace
@@ -26,7 +25,7 @@ from dvcodec.io.paths import join, split
 from dvcodec.io.target import local_path
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import Change, changed, forgotten, metadata_bytes, properties_of
-from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT
+from dvcodec.tables.iceberg.latest import HADOOP_NAME, METADATA, VERSION_HINT, version_of
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.table import IcebergTable, Place
 from dvcodec.tables.iceberg.table import open as open_iceberg
@@ -37,8 +36,6 @@ from dvcodec.tables.table import Table
 __all__ = ["FolderPlace", "place_of"]
 
 _LOGGER = logging.getLogger("dvcodec.tables")
-_HADOOP = re.compile(r"v(\d{1,18})(?:\.gz)?\.metadata\.json(?:\.gz)?")
-_CATALOG = re.compile(r"(\d{1,18})-.*?(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DOTALL)
 _COMPRESSION = "write.metadata.compression-codec"
 _NAMES = uuid.UUID("5b0f4e0e-7d0a-4f2e-9d7e-0d3a3b0c6f11")
 """Namespace of the names of next metadata files."""
@@ -82,7 +79,7 @@ class FolderPlace(Place):
         for kind, names in (("Delta", {"_delta_log"}), ("Paimon", {"snapshot", "schema"})):
             if names <= beside:
                 raise UsageError(f"{source}: Iceberg metadata of a {kind} table: commit to that table")
-        if not _HADOOP.fullmatch(name) and not (self._only_writer and _CATALOG.fullmatch(name)):
+        if not HADOOP_NAME.fullmatch(name) and not (self._only_writer and version_of(name) >= 0):
             raise UsageError(
                 f"{source}: metadata files of this name belong to a catalog, which would not see a commit by folder: "
                 "open the table through its catalog; or pass only_writer=True to open_table (--only-writer) if no "
@@ -110,7 +107,7 @@ class FolderPlace(Place):
         old = forgotten(members, new)
         put_once(storage, join(folder, name), metadata_bytes(new, name))
         storage.reopen(table.folder.location)
-        if _HADOOP.fullmatch(name):
+        if HADOOP_NAME.fullmatch(name):
             self._write_hint(folder, version, is_last=not old)
         for path in old:
             with suppress(OSError, DvcodecError):
@@ -119,7 +116,7 @@ class FolderPlace(Place):
     def _newest(self) -> int:
         """Return the highest version in the names of metadata files."""
         self._folder.storage.reopen(self._folder.location)
-        return max(map(_version, self._folder.names(METADATA)), default=-1)
+        return max(map(version_of, self._folder.names(METADATA)), default=-1)
 
     def _write_hint(self, folder: str, version: int, *, is_last: bool) -> None:
         """Write the version hint; readers that find an older one go on to newer versions.
@@ -140,12 +137,7 @@ class FolderPlace(Place):
             _LOGGER.warning("%s: not written: %s", hint, error)
 
 
-def _version(name: str) -> int:
-    match = _HADOOP.fullmatch(name) or _CATALOG.fullmatch(name)
-    return int(match[1]) if match else -1
-
-
 def _next_name(last: str, suffix: str) -> tuple[int, str]:
-    version = _version(last) + 1
-    stem = f"v{version}" if _HADOOP.fullmatch(last) else f"{version:05d}-{uuid.uuid5(_NAMES, last)}"
+    version = version_of(last) + 1
+    stem = f"v{version}" if HADOOP_NAME.fullmatch(last) else f"{version:05d}-{uuid.uuid5(_NAMES, last)}"
     return version, f"{stem}{suffix}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa, require_extra
 from dvcodec.tables.columns import Column, chosen, column_errors
 from dvcodec.tables.decimals import MAX_DIGITS, parse_decimal
+from dvcodec.tables.iceberg.partitions import scaled
 from dvcodec.tables.json_fields import JsonFields
 
 __all__ = ["constant_of_default", "constant_of_partition", "read_fields", "stored_ids"]
@@ -175,17 +175,12 @@ def _stored(field: Column, value: Any) -> Any:
     """Convert a value as Avro stores it (decimals as unscaled numbers) to one that Arrow takes."""
     if field.kind == "decimal" and value is not None:
         number = int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else value
-        return _decimal(number, field.type.scale)
+        if abs(number) >= 10**MAX_DIGITS:
+            raise ValueError(f"more than {MAX_DIGITS} digits")
+        return scaled(number, field.type.scale)
     if field.kind == "uuid" and isinstance(value, str):
         return _uuid(value)
     return value
-
-
-def _decimal(unscaled: int, scale: int) -> Decimal:
-    if abs(unscaled) >= 10**MAX_DIGITS:
-        raise ValueError(f"more than {MAX_DIGITS} digits")
-    digits = tuple(map(int, f"{abs(unscaled):d}"))
-    return Decimal((int(unscaled < 0), digits, -scale))
 
 
 def _default(field: Column, value: Any) -> Any:

@@ -127,11 +127,8 @@ class IcebergTable(WritableTable):
             raise UsageError(f"{self.location}: no snapshot {number}")
         else:
             record = metadata.snapshots[number]
-            info, plan, schema_id = (
-                record.info,
-                self._plans.get(number, lambda: self._read_plan(record)),
-                record.schema_id,
-            )
+            info, schema_id = record.info, record.schema_id
+            plan = self._plans.get(number, lambda: self._read_plan(record))
         return IcebergSnapshot(
             self,
             info,
@@ -157,9 +154,8 @@ class IcebergTable(WritableTable):
             check_newest(metadata.source, self.folder.storage, metadata.earlier)
         found = {metadata.source, self.folder.join(f"{METADATA}/{VERSION_HINT}")}
         found.update(map(self._locate, (*metadata.metadata_log, *metadata.statistics)))
-        for record in metadata.snapshots.values():
-            found.add(self._manifest_list(record))
         lists = [self._manifest_list(record) for record in metadata.snapshots.values()]
+        found.update(lists)
         manifests = dict.fromkeys(itertools.chain.from_iterable(self._each(self._read_list, lists)))
         for manifest, entries in zip(manifests, self._each(self._read_manifest, manifests), strict=True):
             found.add(manifest.location)
