@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.action_checks import ActionChecks
-from dvcodec.tables.delta.actions import AddFile, FileKey, Metadata, Protocol, RemoveFile, parse_lines
+from dvcodec.tables.delta.actions import AddFile, FileKey, LogicalFile, Metadata, Protocol, parse_lines
 from dvcodec.tables.delta.checkpoint import read_checkpoint
 from dvcodec.tables.delta.log import LOG, Log
 from dvcodec.tables.folder import Folder
@@ -114,7 +114,7 @@ class _Replay:
                 if ordered:
                     self.checks.check(action, key, older)
             elif action.where == "remove":
-                key = RemoveFile.parse(action).key
+                key = LogicalFile.parse(action).key
                 older = self.files.pop(key, None)
                 if ordered:
                     self.checks.check(action, key, older)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.tables.deleting.table import WritableTable
-from dvcodec.tables.delta.actions import AddFile, LoggedVector, Protocol, RemoveFile, plain_path
+from dvcodec.tables.delta.actions import AddFile, LoggedVector, LogicalFile, Protocol, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.delta.log import LOG, Log
 from dvcodec.tables.delta.partition import PartitionReader
@@ -166,7 +166,7 @@ class DeltaTable(WritableTable):
         """Yield the locations of the files that actions name."""
         for action in actions:
             if action.where in ("add", "remove"):
-                file = RemoveFile.parse(action)
+                file = LogicalFile.parse(action)
                 yield self.folder.locate(file.path)
                 if file.vector is not None and file.vector.path:
                     yield self.folder.locate(file.vector.path)

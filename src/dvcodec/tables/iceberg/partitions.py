@@ -96,15 +96,9 @@ class PartitionReader:
         values = tuple([_comparable(logical, struct.get(name)) for _, name, logical in self._fields])
         found = self._known.get(values)
         if found is None:
-            texts = {
-                field.name: _text(field.transform, logical, value)
-                for (field, _, logical), value in zip(self._fields, values, strict=True)
-            }
-            typed = tuple(
-                _typed(field, logical, value)
-                for (field, _, logical), value in zip(self._fields, values, strict=True)
-                if field.transform != "void"
-            )
+            parts = [(field, logical, value) for (field, _, logical), value in zip(self._fields, values, strict=True)]
+            texts = {field.name: _text(field.transform, logical, value) for field, logical, value in parts}
+            typed = tuple(_typed(*part) for part in parts if part[0].transform != "void")
             found = self._known[values] = Partition(self._spec_id, values, texts, typed)
         return found
 
