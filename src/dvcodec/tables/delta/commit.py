@@ -168,7 +168,7 @@ def _actions(
 
 
 def _known(added: AddFile) -> dict[str, Any]:
-    """Return an ``add`` without what a checkpoint has parsed of it. With two vectors a data file has two of them."""
+    """Return an ``add`` without the members that a checkpoint parsed. A data file with two vectors has two of them."""
     return {name: value for name, value in added.action.items() if not name.endswith("_parsed")}
 
 

@@ -118,7 +118,7 @@ def _mapping(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
 
 
 def _lists(protocol: Protocol) -> Iterator[Finding]:
-    """Find what no protocol may say; for vectors and column mapping see `_features` and `_mapping`."""
+    """Find invalid versions and lists; `_features` and `_mapping` check those of vectors and column mapping."""
     writer = protocol.writer_version or 0
     if writer > WRITER_VERSION:
         expected = f"a writer version of at most {WRITER_VERSION}"

@@ -1,7 +1,7 @@
 """Enable deletion vectors in a Delta table: one commit, with a protocol and a property.
 
 Specification: Delta's PROTOCOL.md, "Table Features" and "Deletion Vectors". From reader version 3 and writer version 7
-on a table lists its features; those that the old versions implied are listed too: writers go on to obey them.
+on a table lists its features; those that the old versions implied are listed too, so that writers keep obeying them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def enable(table: DeltaTable, *, dry_run: bool = False) -> Enabled:
 
 
 def with_vectors(protocol: Protocol) -> dict[str, Any]:
-    """Return a ``protocol`` action that has deletion vectors besides all that it had, be it listed or implied."""
+    """Return a ``protocol`` action with deletion vectors in addition to the features that it listed or implied."""
     version = protocol.writer_version or 0
     writer = list(protocol.writer_features)
     if version < WRITER_VERSION:
@@ -97,7 +97,7 @@ def _check(protocol: Protocol, metadata: Metadata, table: str) -> None:
 
     Raises:
         UsageError: a property forbids them.
-        Unsupported: a feature that is not known here, or another format than Parquet.
+        Unsupported: an unknown feature, or another format than Parquet.
     """
     check_features(protocol)
     if protocol.writer_version is None:

@@ -79,7 +79,7 @@ MODES = ("none", "name", "id")
 
 
 def check_protocol(protocol: Protocol) -> None:
-    """Check that all features are known that readers have to support.
+    """Check that all features that readers have to support are known.
 
     Raises:
         Unsupported: one is not. (For catalog-managed tables, the log may lack the newest commits.)
@@ -101,7 +101,7 @@ def check_features(protocol: Protocol) -> None:
     """Check the features that a writer of deletes has to support.
 
     Raises:
-        Unsupported: a writer feature that is not known here.
+        Unsupported: an unknown writer feature.
     """
     features = {*protocol.reader_features, *protocol.writer_features}
     unknown = sorted(features - CARRIED)
@@ -128,7 +128,7 @@ def check_writer(protocol: Protocol, metadata: Metadata, table: str) -> None:
 
     Raises:
         UsageError: the table does not have vectors enabled, is append-only, or has a property that forbids them.
-        Unsupported: a writer feature that is not known here.
+        Unsupported: an unknown writer feature.
     """
     check_features(protocol)
     listed = FEATURE in protocol.reader_features and FEATURE in protocol.writer_features
@@ -148,7 +148,7 @@ FORBIDDING = {
     "delta.enableIcebergCompatV1": "Iceberg readers of the table would not see deletion vectors",
     "delta.enableIcebergCompatV2": "Iceberg readers of the table would not see deletion vectors",
 }
-"""Properties of a table that a delete does not obey, and why."""
+"""Properties that keep a table from being deleted from, and why."""
 
 
 def is_on(metadata: Metadata, name: str) -> bool:

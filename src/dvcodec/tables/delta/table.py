@@ -52,7 +52,7 @@ class DeltaTable(WritableTable):
 
     Attributes:
         log: its log.
-        last: the version that was rebuilt last, others go on from it; None before.
+        last: the last rebuilt version, from which later ones are rebuilt; None before the first.
     """
 
     kind = TableKind.DELTA

@@ -2,8 +2,8 @@
 
 Specification: Iceberg table spec, "Manifests" (``lower_bounds``, ``upper_bounds``, counts of values), and appendix D,
 "Binary single-value serialization". Upper bounds that were cut off are greater than what they stand for. Bounds of a
-file that is older than a promotion have the old type. Entries are not kept with their statistics, which would be most
-of a snapshot: a manifest is read again for the columns that are asked for.
+file that is older than a promotion have the old type. Entries do not keep their statistics, which would be most of
+a snapshot: the manifest is read again for the requested columns.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def read_statistics(
 
 
 def _pairs(items: Any, ids: Collection[int], kind: type[Any]) -> dict[int, Any]:
-    """Return a map with field ids as keys, which Avro stores as pairs; of one that comes twice, nothing."""
+    """Return the values of a map by field id, which Avro stores as pairs; None for an id that occurs twice."""
     found: dict[int, Any] = {}
     for item in items or ():
         if isinstance(item, dict) and item.get("key") in ids and isinstance(item.get("value"), kind):
@@ -92,7 +92,7 @@ def _pairs(items: Any, ids: Collection[int], kind: type[Any]) -> dict[int, Any]:
 
 
 def bounds_of(column: Column, recorded: ColumnStatistics) -> ColumnBounds:
-    """Return what statistics say of a column; what cannot be read is not known."""
+    """Return the bounds of a column by its statistics; an unreadable value counts as unknown."""
     if column.children:
         return ColumnBounds()
     nulls, values = recorded.nulls != 0, recorded.nulls is None or recorded.nulls < recorded.rows
@@ -112,9 +112,9 @@ def _scalar(column: Column, data: bytes | None) -> pa.Scalar[Any] | None:
 
 
 def _value(column: Column, data: bytes) -> Any:
-    """Return a serialized value as what Arrow makes a scalar of; None if it is not one, or has no order here.
+    """Return a serialized value in a form that Arrow accepts; None if it is invalid, or its order is not known.
 
-    UUIDs have none: Java compares them as two signed numbers.
+    That of UUIDs is not: Java compares them as two signed numbers.
     """
     kind = column.kind
     if kind in ("int", "long", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"):

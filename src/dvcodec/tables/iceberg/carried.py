@@ -1,7 +1,7 @@
-"""Manifests and manifest lists with all that they hold, to be carried over by a commit.
+"""Manifests and manifest lists with all their fields, for a commit that carries them over.
 
-`manifests` reads what scans need; here every field is kept, and one that is not known is refused: a rewritten manifest
-would lose it. What entries inherit (sequence numbers, snapshot ids, first row ids) is filled in, as they have to be
+`manifests` reads what scans need; here every field is kept, and an unknown one is refused: a rewritten manifest would
+lose it. What entries inherit (sequence numbers, snapshot ids, first row ids) is filled in, as they have to be
 written out in another manifest. Specification: Iceberg table spec, "Sequence Number Inheritance", "First Row ID
 Inheritance".
 """
@@ -24,7 +24,7 @@ from dvcodec.tables.iceberg.manifests import ADDED, DELETED
 __all__ = ["STATUSES", "Carried", "counts_of", "read_all_manifests", "read_carried"]
 
 STATUSES = ("existing", "added", "deleted")
-"""What counts of a manifest are called, by the status of an entry."""
+"""Names of the counts in a manifest list, by the status of entries."""
 _NESTED = frozenset({"key", "value", "contains_null", "contains_nan", "lower_bound", "upper_bound"})
 """Fields of the records in arrays: maps by field id, and summaries of partitions."""
 
@@ -43,11 +43,11 @@ class Carried:
 
 
 def read_all_manifests(location: str, storage: Storage) -> list[dict[str, Any]]:
-    """Read a manifest list; each manifest has all fields of version 3, counts of files and rows excepted if missing.
+    """Read a manifest list; each manifest has all fields of version 3, and None for counts that the list lacks.
 
     Raises:
         NotCanonical: the file is corrupt.
-        Unsupported: a field that is not known, or a key.
+        Unsupported: an unknown field, or a key.
         OSError: it cannot be read.
     """
     with open_avro(location, storage) as (file, cursor):
@@ -71,7 +71,7 @@ def read_carried(manifest: dict[str, Any], location: str, storage: Storage) -> C
 
     Raises:
         NotCanonical: the file is corrupt.
-        Unsupported: a field that is not known.
+        Unsupported: an unknown field.
         OSError: it cannot be read.
     """
     with open_avro(location, storage) as (file, cursor):

@@ -1,9 +1,9 @@
 """Commits deletes to Iceberg tables of format version 3: new manifests, a manifest list, a snapshot.
 
-Specification: Iceberg table spec, "Deletion Vectors", "Manifests", "Snapshots"; where it leaves a choice, as Iceberg
-Java's ``RowDelta`` does it. A data file has one vector at most: the new one includes the old one and position
-deletes for that data file alone, whose entries become deleted. Position deletes of a whole partition and equality
-deletes stay. The main branch is committed to; tags and other branches are not touched.
+Specification: Iceberg table spec, "Deletion Vectors", "Manifests", "Snapshots"; where it leaves a choice, commits
+are those of Iceberg Java's ``RowDelta``. A data file has one vector at most: the new one includes the old one and
+position deletes for that data file alone, whose entries become deleted. Position deletes of a whole partition and
+equality deletes stay. The commit is to the main branch; tags and other branches are not touched.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         Raises:
             UsageError: format version 1 or 2; ``write.delete.mode`` is copy-on-write; the table was moved, or cannot be
                 committed to where it was opened from.
-            Unsupported: encryption, or a property that is not known how to obey.
+            Unsupported: encryption, or a property that dvcodec cannot obey.
             CommitConflict: it is another table than before.
         """
         table, members = table_of(base), _members(base)
@@ -83,7 +83,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         return found
 
     def retries(self, base: IcebergSnapshot) -> Retries:
-        """Return what the table's properties ``commit.retry.*`` say; where they say nothing, the default."""
+        """Return the table's properties ``commit.retry.*``; defaults for those that are missing or not numbers."""
         properties, default = properties_of(_members(base)), Retries()
 
         def found(name: str, value: int) -> int:
@@ -160,7 +160,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
 
         Args:
             base: the current snapshot must still be this one.
-            replacement: which files come and go.
+            replacement: which files are added and removed.
             files: location of each file that is written, appended before it is.
 
         Raises:

@@ -1,8 +1,8 @@
 """Equality deletes: which rows of data files they delete.
 
-Specification: Iceberg table spec, "Equality Delete Files" and "Scan Planning": a row is deleted if its values of the
-columns ``equality_ids`` are those of a row of the delete file, null equal to null, and if its data file is older. Those
-of an unpartitioned spec apply to all data files, the others to those of their partition.
+Specification: Iceberg table spec, "Equality Delete Files" and "Scan Planning": a row is deleted if it
+equals a row of the delete file in the columns ``equality_ids`` (null equals null), and its data file is older. Deletes
+of an unpartitioned spec apply to all data files, others to those of their partition.
 """
 
 from __future__ import annotations
@@ -168,6 +168,6 @@ class _Keys:
 
 
 def _codes(array: pa.Array, values: pa.Array) -> NDArray[np.int64]:
-    """Return the index of each value in others, -1 if it is not there; null is a value like another."""
+    """Return the index of each value in others, -1 if it is missing; null is a value like any other."""
     found: NDArray[np.int64] = pc.fill_null(pc.index_in(array, value_set=values), -1).to_numpy(zero_copy_only=False)
     return found.astype(np.int64)

@@ -1,15 +1,15 @@
 """Commits to Iceberg tables without a catalog: the new metadata file is put beside the old one, if it is absent.
 
 ``v3.metadata.json`` is followed by ``v4.metadata.json``, as Iceberg Java's ``HadoopTableOperations`` does it: of
-several writers only one can make that file, so this naming is safe for concurrent commits, as far as the other writer
-does not replace existing files either. (Java renames: on HDFS this is atomic. On a local disk and on object stores it
-looks first and then renames, and a commit in between is lost.) The version hint is written afterwards; readers go on
-from it to newer versions.
+several writers only one can create that file, so this naming is safe for concurrent commits, unless another writer
+replaces existing files. (Java renames, which is atomic on HDFS. On a local disk and on object stores it first checks
+and then renames, and a commit in between is lost.) The version hint is written afterwards; readers go on from it to
+newer versions.
 
-``00003-<uuid>.metadata.json`` is how catalogs name metadata files: which one is current, the catalog says, and a file
-more in the folder is nothing to it. Such a table is refused, unless the caller knows that no catalog has it, and that
-nothing but dvcodec commits to it (`only_writer`). The ``uuid`` of the next file is then made from the name of the last
-one: so two dvcodec processes want the same file, and only one of them gets it.
+Catalogs name metadata files ``00003-<uuid>.metadata.json``. Which one is current is recorded in the catalog, and it
+ignores any other file in the folder. Such a table is refused, unless the caller knows that no catalog has it, and that
+only dvcodec commits to it (`only_writer`). The ``uuid`` of the next file is then derived from the name of the last one:
+so two dvcodec processes want the same file, and only one of them gets it.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class FolderPlace(Place):
         """Write the version hint; readers that find an older one go on to newer versions.
 
         Where old metadata files are removed (`is_last` is False), a slow writer must not leave the hint at one of them:
-        it looks afterwards whether others have committed newer versions.
+        so it checks afterwards for newer versions by others.
         """
         storage, hint = self._folder.storage, join(folder, VERSION_HINT)
         local = local_path(hint)

@@ -31,7 +31,7 @@ _CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompre
 
 
 def codec_of(properties: Mapping[str, str]) -> str:
-    """Return the Avro codec that the table's properties want for manifests; ``deflate`` by default."""
+    """Return the Avro codec that the table's properties set for manifests; ``deflate`` by default."""
     return _CODECS.get(properties.get(_CODEC, "gzip").lower(), "deflate")
 
 
@@ -69,7 +69,7 @@ def manifest_bytes(
 
 
 def _tagged(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Name the types of arrays that may be null: fastavro would otherwise look through each to find it out."""
+    """Tag nullable arrays with their type: fastavro would otherwise check all their items to find it."""
     file = entry["data_file"]
     arrays = {column.name: ("array", file[column.name]) for column in _ARRAYS if file[column.name] is not None}
     return {**entry, "data_file": file | arrays}
@@ -86,7 +86,7 @@ def manifest_record(
     snapshot_id: int,
     sequence_number: int,
 ) -> dict[str, Any]:
-    """Return what a manifest list says of a new manifest; data manifests have no first row id yet.
+    """Return the record of a new manifest in a manifest list; data manifests have no first row id yet.
 
     Args:
         path: of the manifest, as recorded.
@@ -194,7 +194,7 @@ def _summary(values: Sequence[Any], kind: Any) -> dict[str, Any] | None:
 
 
 def _encoding(primitive: str, logical: str | None) -> tuple[Callable[[Any], bytes], Callable[[Any], Any]]:
-    """Return how a value of a type is stored as a bound, and what it is ordered by."""
+    """Return the serializer of bounds of a type, and the key that orders its values."""
     if logical == "decimal":
         return lambda value: _shortest(_unscaled(value)), _unscaled
     if primitive in ("float", "double"):
@@ -215,5 +215,5 @@ def _unscaled(value: Any) -> int:
 
 
 def _shortest(number: int) -> bytes:
-    """Return two's complement, big-endian, in as few bytes as hold it."""
+    """Return two's complement, big-endian, in as few bytes as possible."""
     return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)

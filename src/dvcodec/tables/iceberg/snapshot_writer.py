@@ -38,7 +38,7 @@ __all__ = ["Replacement", "SnapshotWriter"]
 
 _Entry = dict[str, Any]
 _Group = tuple[int, str]
-"""Partition spec, and the partition's Avro type as JSON: what entries of one manifest share."""
+"""Partition spec, and the Avro type of partitions as JSON: entries of one manifest share both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Replacement:
 
     Attributes:
         vectors: new vectors by data file.
-        removed: data files that go.
-        gone: delete files and vectors that go: path and offset.
+        removed: data files to remove.
+        gone: delete files and vectors to remove: path and offset.
         manifests: paths of the manifests that `gone` is in.
         operation: of the snapshot.
         summary: further members of its summary.
@@ -137,7 +137,7 @@ class SnapshotWriter:
         return self._read[path]
 
     def _small_manifests(self) -> frozenset[str]:
-        """Return manifests of deletes to merge with the new ones: once a spec has many, as properties say."""
+        """Return the small manifests of deletes to rewrite as one, if a spec has as many as the properties set."""
         if self._properties.get("commit.manifest-merge.enabled", "true").lower() != "true":
             return frozenset()
         most = int(self._properties.get("commit.manifest.min-count-to-merge", "100"))
@@ -149,7 +149,7 @@ class SnapshotWriter:
         return frozenset(path for paths in by_spec.values() if len(paths) >= most for path in paths)
 
     def _partition_of(self, path: str, by_path: Mapping[str, _Entry]) -> tuple[_Group, Mapping[str, Any]]:
-        """Return what a data file's vector has in common with others of a manifest, and its partition as stored."""
+        """Return the group that a data file's vector belongs to, and its partition as stored."""
         entry = ManifestEntry.of(self._base.files[path])
         spec_id = entry.partition.spec_id
         if not self._base.metadata.specs[spec_id]:
@@ -178,7 +178,7 @@ class SnapshotWriter:
         return entry
 
     def _filtered(self, carried: Carried, manifest: _Entry, replacement: Replacement) -> list[_Entry]:
-        """Return the entries of a manifest again: those that go as deleted, the others as existing."""
+        """Return the entries of a manifest: removed ones as deleted, the others as existing."""
         entries = []
         for entry in carried.entries:
             file = entry["data_file"]

@@ -86,7 +86,7 @@ class IcebergTable(WritableTable):
     Attributes:
         metadata: the metadata file.
         skipped_metadata: bare names of metadata files next to it that may be newer: their names have no version.
-        place: what is committed to, if it is not simply the folder: the catalog that the table was opened from.
+        place: where commits go, if not to the folder: the catalog that the table was opened from.
     """
 
     kind = TableKind.ICEBERG
@@ -228,7 +228,7 @@ class Place(ABC):
         """Open the table as it is now, not from a cache.
 
         Raises:
-            UsageError: it is not there any more.
+            UsageError: it does not exist any more.
             DecodeError: its metadata is corrupt.
             OSError: it cannot be read.
         """

@@ -36,7 +36,7 @@ class UpgradedDeletes:
         snapshot: id of the new snapshot; that of the base if nothing was committed.
         committed: False if there was nothing to replace, or for a dry run.
         position_deletes: files of position deletes that were replaced, or would be.
-        equality_deletes: files of equality deletes that were.
+        equality_deletes: the same for files of equality deletes.
         vectors: new vectors.
         removed: data files without a live row, which were removed from the table.
     """
@@ -132,7 +132,7 @@ def _upgrade(
 
 
 def _deletes(base: IcebergSnapshot, progress: Progress | None) -> Iterator[FileDelete]:
-    """Yield what each data file needs that has other deletes than a vector.
+    """Yield the deletes of each data file that has other deletes than a vector.
 
     Raises:
         Refused: deletes name a data file by a path that it does not have any more: their rows would live again.
