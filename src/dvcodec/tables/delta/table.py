@@ -124,15 +124,13 @@ class DeltaTable(WritableTable):
         for name in self.log.names:
             if ".checkpoint." in name:
                 found.update(read_sidecars(self.folder, name))
-        last = None
-        for version in self.log.versions:
+        versions = dict.fromkeys(self.log.versions)
+        for version in versions:
             names = self.log.checkpoints.get(version)
-            if names is not None and (version not in self.log.commits or last != version - 1):
+            if names is not None and (version not in self.log.commits or version - 1 not in versions):
                 found.update(self._named(read_checkpoint(self.folder, names, version)))
-            last = version
-        for actions in read_commits(
-            self.folder, self.log, [one for one in self.log.versions if one in self.log.commits]
-        ):
+        commits = [version for version in versions if version in self.log.commits]
+        for actions in read_commits(self.folder, self.log, commits):
             found.update(self._named(actions))
         return frozenset(found)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from dvcodec.core import avro
@@ -29,7 +30,7 @@ _NESTED = frozenset({"key", "value", "contains_null", "contains_nan", "lower_bou
 """Fields of the records in arrays: maps by field id, and summaries of partitions."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Carried:
     """The live entries of a manifest.
 
@@ -40,6 +41,11 @@ class Carried:
 
     partition: Mapping[str, Any]
     entries: tuple[dict[str, Any], ...]
+
+    @cached_property
+    def partitions(self) -> Mapping[str, Mapping[str, Any]]:
+        """Partitions of the files by path, as stored."""
+        return {entry["data_file"]["file_path"]: entry["data_file"]["partition"] for entry in self.entries}
 
 
 def read_all_manifests(location: str, storage: Storage) -> list[dict[str, Any]]:

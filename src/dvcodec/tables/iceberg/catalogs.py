@@ -169,6 +169,8 @@ class CatalogPlace(Place):
 
     def put(self, table: IcebergTable, members: JsonFields, change: Change) -> None:
         """Commit through the catalog; the table is loaded again to settle an unanswered request."""
+        from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415
+
         base = table.metadata.current
         written: list[str] = []
         loaded = self._load()
@@ -188,7 +190,7 @@ class CatalogPlace(Place):
             if self._has(now, change):  # the answer to an earlier try of pyiceberg's was lost
                 return
             self._remove(written)
-            if _is_conflict(error) or now.metadata_location != table.metadata.source:
+            if isinstance(error, CommitFailedException) or now.metadata_location != table.metadata.source:
                 raise CommitConflict(f"{self._name}: {error}") from error
             raise OSError(f"{self._name}: the catalog refused the commit: {error}") from error
 
@@ -294,18 +296,12 @@ class _NotWritten(Exception):
         self.reason = reason
 
 
-def _is_conflict(error: Exception) -> bool:
-    from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415
-
-    return isinstance(error, CommitFailedException)
-
-
 def _is_refusal(error: Exception) -> bool:
     """Whether the catalog rejected the commit; after any other error it may have succeeded."""
     from pyiceberg import exceptions as of  # noqa: PLC0415
 
-    said = (of.BadRequestError, of.UnauthorizedError, of.ForbiddenError, of.OAuthError, of.NoSuchTableError)
-    return _is_conflict(error) or isinstance(error, (*said, ValueError))
+    denied = (of.UnauthorizedError, of.ForbiddenError, of.OAuthError)
+    return isinstance(error, (of.CommitFailedException, of.BadRequestError, of.NoSuchTableError, *denied, ValueError))
 
 
 def _requests(members: JsonFields, change: Change, base: int | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

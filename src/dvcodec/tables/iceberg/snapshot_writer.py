@@ -24,11 +24,10 @@ from dvcodec.tables.iceberg.manifest_list import DATA, DELETES
 from dvcodec.tables.iceberg.manifests import ADDED, DELETED, EXISTING, ManifestEntry
 from dvcodec.tables.iceberg.new_manifests import (
     UNPARTITIONED,
+    NewManifest,
     assign_row_ids,
     codec_of,
-    manifest_bytes,
     manifest_list_bytes,
-    manifest_record,
 )
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.summary import summarize
@@ -81,7 +80,6 @@ class SnapshotWriter:
         self._commit = uuid.uuid4()
         self._manifests_written = 0
         self._read: dict[str, Carried] = {}
-        self._known_partitions: dict[str, dict[str, Any]] = {}
         self._added: list[_Entry] = []
         self._removed: list[_Entry] = []
 
@@ -155,15 +153,7 @@ class SnapshotWriter:
         if not self._base.metadata.specs[spec_id]:
             return (spec_id, json.dumps(UNPARTITIONED)), {}
         carried = self._carried(by_path[entry.manifest])
-        partitions = self._partitions(entry.manifest, carried)
-        return (spec_id, json.dumps(carried.partition)), partitions[path]
-
-    def _partitions(self, manifest: str, carried: Carried) -> Mapping[str, Any]:
-        if manifest not in self._known_partitions:
-            self._known_partitions[manifest] = {
-                entry["data_file"]["file_path"]: entry["data_file"]["partition"] for entry in carried.entries
-            }
-        return self._known_partitions[manifest]
+        return (spec_id, json.dumps(carried.partition)), carried.partitions[path]
 
     def _new_vector(self, location: DvLocation, partition: Mapping[str, Any], spec_id: int) -> _Entry:
         file = {column.name: None for column in FILE_COLUMNS} | iceberg.manifest_entry(location)
@@ -199,19 +189,11 @@ class SnapshotWriter:
         spec = next(one for one in self._members.objects("partition-specs") if one.integer("spec-id") == spec_id)
         current = self._members.integer("current-schema-id")
         schema = next(one for one in self._members.objects("schemas") if one.integer("schema-id") == current)
-        data = manifest_bytes(content, entries, partition, spec=spec, schema=schema, codec=self._codec)
+        manifest = NewManifest(content, entries, partition, spec)
+        data = manifest.encode(schema, self._codec)
         path = self._put(f"{self._commit}-m{self._manifests_written}.avro", data)
         self._manifests_written += 1
-        return manifest_record(
-            path,
-            len(data),
-            content,
-            entries,
-            partition,
-            spec=spec,
-            snapshot_id=self._id,
-            sequence_number=self._sequence_number,
-        )
+        return manifest.record(path, len(data), self._id, self._sequence_number)
 
     def _snapshot(self, manifests: list[_Entry], replaced: int, replacement: Replacement) -> Change:
         """Write the manifest list and return the change with the snapshot."""
