@@ -82,7 +82,7 @@ class EqualityMatcher:
 
     def _read(self, file: DataFile | EqualityDeletes, fields: Sequence[Column]) -> Iterator[PhysicalRows]:
         metadata = self._metadata
-        entry = file if isinstance(file, EqualityDeletes) else ManifestEntry.of(file)
+        entry = file.record if isinstance(file, EqualityDeletes) else ManifestEntry.of(file)
         return read_rows(
             file.location,
             self._storage,

@@ -69,22 +69,18 @@ class EqualityDeletes:
     Attributes:
         path: as recorded.
         location: where it can be opened.
-        partition: partition of the file.
-        sequence_number: data sequence number.
-        file_format: ``parquet``, ``avro``, ``orc``, in lower case.
         rows: row count, as recorded.
-        manifest: path of the manifest, as the list spells it.
+        sequence_number: data sequence number.
         equality_ids: field ids of the columns that are compared.
+        record: what else its entry records.
     """
 
     path: str
     location: str
-    partition: Partition
-    sequence_number: int
-    file_format: str
     rows: int
-    manifest: str
+    sequence_number: int
     equality_ids: tuple[int, ...]
+    record: ManifestEntry
 
 
 ListedFile: TypeAlias = DataFile | DeletionVector | EqualityDeletes
@@ -157,22 +153,14 @@ class _EntryReader:
         sequence_number = self._sequence_number(entry, path)
         partition = self._partitions.read(found["partition"])
         location = self._locate(path)
-        if content == EQUALITY_DELETES:
-            return EqualityDeletes(
-                path,
-                location,
-                partition,
-                sequence_number,
-                found["file_format"].lower(),
-                found["record_count"],
-                self._manifest.path,
-                tuple(found.get("equality_ids") or ()),
-            )
         snapshot_id = self._manifest.snapshot_id if (own := entry.get("snapshot_id")) is None else own
         file_format, key = intern(found["file_format"].lower()), found.get("key_metadata")
         recorded = ManifestEntry(self._manifest.path, status, snapshot_id, partition, file_format, key)
         rows, size = found["record_count"], found["file_size_in_bytes"]
         size = size if size >= 0 else None  # Paimon's Iceberg metadata lacks it
+        if content == EQUALITY_DELETES:
+            columns = tuple(found.get("equality_ids") or ())
+            return EqualityDeletes(path, location, rows, sequence_number, columns, recorded)
         if content == POSITION_DELETES:
             vector = file_format == PUFFIN
             return DeletionVector(

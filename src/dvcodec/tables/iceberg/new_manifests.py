@@ -194,10 +194,11 @@ def _encoding(primitive: str, logical: str | None) -> tuple[Callable[[Any], byte
         return lambda value: bytes([value]), int
     if primitive in ("int", "long"):
         return struct.Struct("<i" if primitive == "int" else "<q").pack, int
-    return (
-        lambda value: value.encode() if isinstance(value, str) else bytes(value),
-        lambda value: value.encode() if isinstance(value, str) else value,
-    )
+    return _utf8, _utf8
+
+
+def _utf8(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
 
 
 def _unscaled(value: Any) -> int:

@@ -117,7 +117,7 @@ def _upgrade(
             removed=frozenset(touched - written.locations.keys()),
             gone=frozenset({(path, None) for path in old} | {(vector.path, vector.offset) for vector in gone}),
             manifests=frozenset(
-                {one.manifest for one in equality} | {ManifestEntry.of(vector).manifest for vector in gone}
+                {one.record.manifest for one in equality} | {ManifestEntry.of(vector).manifest for vector in gone}
             ),
             operation="replace",
         )
