@@ -88,28 +88,25 @@ class SnapshotWriter:
 
         Raises:
             NotCanonical: the metadata is corrupt.
-            Unsupported: manifests have fields that are not known.
+            Unsupported: manifests have unknown fields.
             OSError: a file cannot be read or written.
         """
         manifests, replaced = [], 0
-        rewritten = replacement.manifests | self._small_manifests()
         by_path = {manifest["manifest_path"]: manifest for manifest in self._base_manifests}
         groups: dict[_Group, list[_Entry]] = defaultdict(list)
         for path, location in replacement.vectors.items():
             group, partition = self._partition_of(path, by_path)
             groups[group].append(self._new_vector(location, partition, group[0]))
         touched = {ManifestEntry.of(self._base.files[path]).manifest for path in replacement.removed}
+        rewritten = touched | replacement.manifests | self._small_manifests()
         for manifest in self._base_manifests:
-            path = manifest["manifest_path"]
-            if manifest["content"] == DATA and path in touched:
-                carried = self._carried(manifest)
+            if manifest["manifest_path"] in rewritten:
+                carried, spec_id = self._carried(manifest), manifest["partition_spec_id"]
                 entries = self._filtered(carried, manifest, replacement)
-                manifests.append(self._write_manifest(DATA, entries, carried.partition, manifest["partition_spec_id"]))
-                replaced += 1
-            elif manifest["content"] == DELETES and path in rewritten:
-                carried = self._carried(manifest)
-                group = manifest["partition_spec_id"], json.dumps(carried.partition)
-                groups[group] += self._filtered(carried, manifest, replacement)
+                if manifest["content"] == DATA:
+                    manifests.append(self._write_manifest(DATA, entries, carried.partition, spec_id))
+                else:
+                    groups[spec_id, json.dumps(carried.partition)] += entries
                 replaced += 1
             else:
                 if any(value is None for name, value in manifest.items() if name.endswith("_count")):
