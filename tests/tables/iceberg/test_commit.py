@@ -328,7 +328,7 @@ def test_tables_of_other_formats_are_refused(crafted: IcebergFiles) -> None:
 def test_metadata_beside_that_may_be_newer_is_refused(crafted: IcebergFiles) -> None:
     (crafted.folder / "metadata" / "vfinal.metadata.json").write_bytes(crafted.metadata.read_bytes())
     writer = writer_of(crafted)
-    with pytest.raises(UsageError, match=r"vfinal\.metadata\.json beside it may be newer: its name says no version"):
+    with pytest.raises(UsageError, match=r"vfinal\.metadata\.json beside it may be newer: its name has no version"):
         writer.check(writer.current())
 
 

@@ -178,7 +178,7 @@ def _changed(one: FileDelete, location: DvLocation, base: DeltaSnapshot) -> dict
     if rows is None:
         rows = base.stored_rows(one.data_file)
     if rows is None:
-        raise UsageError(f"{one.data_file.path}: its rows are not known, and a vector requires numRecords")
+        raise UsageError(f"{one.data_file.path}: its row count is unknown, and a vector requires numRecords")
     descriptor = Descriptor.from_location(location, base.table.location)
     return {
         "dataChange": True,

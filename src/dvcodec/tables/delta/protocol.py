@@ -157,7 +157,7 @@ def is_on(metadata: Metadata, name: str) -> bool:
 
 
 def declares_mapping(protocol: Protocol) -> bool:
-    """Whether the protocol says that columns may be mapped."""
+    """Whether the protocol declares column mapping."""
     return protocol.reader_version == 2 or MAPPING in protocol.reader_features
 
 

@@ -124,7 +124,7 @@ def entry_schema(partition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _columns(fields: list[dict[str, Any]], *required: str) -> tuple[AvroColumn, ...]:
-    """Return what files of any version have of these fields."""
+    """Return these fields as columns to look for in files of any version."""
     return tuple(
         AvroColumn(field["name"], field["field-id"], _types(field["type"]), field["name"] in required)
         for field in fields

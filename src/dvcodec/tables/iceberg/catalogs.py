@@ -128,7 +128,7 @@ def from_catalog(
 
 
 class CatalogPlace(Place):
-    """A table in a catalog, which says which metadata file is the newest.
+    """A table in a catalog, which records the newest metadata file.
 
     Args:
         catalog: of pyiceberg.

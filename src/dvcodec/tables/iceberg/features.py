@@ -63,6 +63,6 @@ def refuse_without_vectors(base: IcebergSnapshot, members: JsonFields) -> None:
     mode = properties_of(members).get(_DELETE_MODE, "merge-on-read")
     if mode.lower() != "merge-on-read":
         raise UsageError(
-            f"{source}: property {_DELETE_MODE} is {mode}: the table wants data files rewritten, not deletion vectors; "
-            "set it to merge-on-read, or remove it"
+            f"{source}: property {_DELETE_MODE} is {mode}: deletes are to rewrite data files, not to write deletion "
+            "vectors; set it to merge-on-read, or remove it"
         )

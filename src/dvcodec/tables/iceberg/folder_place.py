@@ -42,7 +42,7 @@ _NAMES = uuid.UUID("5b0f4e0e-7d0a-4f2e-9d7e-0d3a3b0c6f11")
 
 
 def place_of(table: Table) -> Place:
-    """Return what a table is committed to: the catalog that it was opened from, else its folder."""
+    """Return where commits to a table go: to the catalog that it was opened from, else to its folder."""
     own = table.place if isinstance(table, IcebergTable) else None
     return own or FolderPlace(table.folder)
 
@@ -72,7 +72,7 @@ class FolderPlace(Place):
         """Refuse a table that a catalog may have, that another format makes, or whose files are elsewhere."""
         source, name = table.metadata.source, split(table.metadata.source)[1]
         if table.skipped_metadata:
-            raise UsageError(f"{source}: {table.skipped_metadata[0]} beside it may be newer: its name says no version")
+            raise UsageError(f"{source}: {table.skipped_metadata[0]} beside it may be newer: its name has no version")
         if properties_of(members).get("write.metadata.path") is not None:
             raise UsageError(f"{source}: property write.metadata.path: commit through the table's catalog")
         beside = set(table.folder.names())

@@ -57,8 +57,8 @@ def upgrade_deletes(table: Table, *, dry_run: bool = False, progress: Progress |
     """Replace all position deletes and equality deletes of an Iceberg table by deletion vectors, in one commit.
 
     The same rows are live afterwards, and readers that support only vectors can read the table. It has to be of format
-    version 3 already: see `dvcodec.tables.enable`. If another writer commits first, all is read again, as often as the
-    table's properties ``commit.retry.*`` say.
+    version 3 already: see `dvcodec.tables.enable`. If another writer commits first, everything is read again, as
+    often as the table's properties ``commit.retry.*`` allow.
 
     Args:
         table: see `open_table`; its newest state counts.
@@ -66,8 +66,8 @@ def upgrade_deletes(table: Table, *, dry_run: bool = False, progress: Progress |
         progress: called with how many data files have been searched, and of how many.
 
     Raises:
-        UsageError: a table of another format, or one that must not be written to: the message says why.
-        Unsupported: it uses a feature that is not known here; the message names it.
+        UsageError: a table of another format, or one that must not be written to; the message says why.
+        Unsupported: it uses an unknown feature; the message names it.
         DecodeError: a data file or delete file is corrupt; nothing was committed.
         CommitConflict: another writer committed first each time; nothing was committed.
         CommitUnknown: it could not be found out whether the commit is in.
