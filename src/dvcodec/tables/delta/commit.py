@@ -26,11 +26,10 @@ from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from dvcodec.tables.delta.stats import loosened
 from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.delta.table import open as open_delta
-from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.put import put_once
 
-__all__ = ["DeltaCommitter", "commit_info", "committer", "put_commit"]
+__all__ = ["DeltaCommitter", "commit_bytes", "commit_info", "committer"]
 
 _REPEATED = ("partitionValues", "size", "tags", "baseRowId", "defaultRowCommitVersion", "deletionVector")
 """Members of a ``remove`` that repeat those of the ``add``."""
@@ -95,12 +94,13 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         The absence of that file proves nothing: others may have committed it, and log cleanup removed it after a
         checkpoint; or the table may have been recreated.
         """
-        actions = list(_actions(base, deletes, written, self.batch))
+        folder, version = base.table.folder, base.info.id + 1
+        data = commit_bytes(_actions(base, deletes, written, self.batch))
         table = self._open()
         if table.log.latest != base.info.id or not _has(table, base.info):
-            raise CommitConflict(f"{table.location}: version {base.info.id} is not the newest one any more")
-        put_commit(table.folder, base.info.id + 1, actions)
-        return base.info.id + 1
+            raise CommitConflict(f"{folder.location}: version {base.info.id} is not the newest one any more")
+        put_once(folder.storage, folder.join(f"{LOG}/{version:020}.json"), data)
+        return version
 
     def _open(self) -> DeltaTable:
         """List the log again."""
@@ -108,16 +108,9 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         return open_delta(self._folder)
 
 
-def put_commit(folder: Folder, version: int, actions: Iterable[Mapping[str, Any]]) -> str:
-    """Create the file of a version; return its location.
-
-    Raises:
-        CommitConflict, CommitUnknown, UsageError, OSError: see `put_once`.
-    """
-    location = folder.join(f"{LOG}/{version:020}.json")
-    lines = (f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions)
-    put_once(folder.storage, location, "".join(lines).encode())
-    return location
+def commit_bytes(actions: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return the file of a commit: a line of JSON for each action."""
+    return "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions).encode()
 
 
 def commit_info(

@@ -12,7 +12,8 @@ from typing import Any
 
 from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.tables.delta.actions import Metadata, Protocol
-from dvcodec.tables.delta.commit import commit_info, committer, put_commit
+from dvcodec.tables.delta.commit import commit_bytes, commit_info, committer
+from dvcodec.tables.delta.log import LOG
 from dvcodec.tables.delta.protocol import (
     FEATURE,
     FORBIDDING,
@@ -28,6 +29,7 @@ from dvcodec.tables.delta.protocol import (
 )
 from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.enabling import Enabled
+from dvcodec.tables.put import put_once
 
 __all__ = ["enable", "with_vectors"]
 
@@ -44,7 +46,7 @@ _IMPLIED = (
 
 def enable(table: DeltaTable, *, dry_run: bool = False) -> Enabled:
     """Enable deletion vectors in the newest version; see `dvcodec.tables.enable`."""
-    base = committer(table).current()
+    folder, base = table.folder, committer(table).current()
     protocol, metadata = base.protocol, base.metadata
     _check(protocol, metadata, table.location)
     actions: list[dict[str, Any]] = []
@@ -62,7 +64,9 @@ def enable(table: DeltaTable, *, dry_run: bool = False) -> Enabled:
     now = int(time.time() * 1000)
     parameters = {"properties": json.dumps({PROPERTY: "true"}, separators=(",", ":"))}
     info = commit_info(base, now, "SET TBLPROPERTIES", parameters=parameters, is_blind=True, metrics={})
-    return Enabled(tuple(changes), put_commit(table.folder, base.info.id + 1, [info, *actions]))
+    location = folder.join(f"{LOG}/{base.info.id + 1:020}.json")
+    put_once(folder.storage, location, commit_bytes([info, *actions]))
+    return Enabled(tuple(changes), location)
 
 
 def with_vectors(protocol: Protocol) -> dict[str, Any]:

@@ -110,7 +110,7 @@ class _Replay:
                 older = self.files.pop(key, None)
                 if isinstance(file, AddFile):
                     self.files[key] = file  # the newest comes last
-                else:
+                elif not ordered:
                     removed.add(key)
                 if ordered:
                     self.checks.check(action, key, older)
