@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables.delta.actions import AddFile, Metadata, Protocol, RemoveFile, parse_lines, plain_path
+from dvcodec.tables.delta.actions import AddFile, LogicalFile, Metadata, Protocol, parse_lines, plain_path
 from dvcodec.tables.json_fields import JsonFields
 
 ADD: dict[str, Any] = {
@@ -78,7 +78,7 @@ def test_what_can_be_no_path(spelled: str) -> None:
 
 
 def test_one_key_for_the_spellings_of_a_path() -> None:
-    keys = {RemoveFile.parse(action("remove", path=path)).key for path in ("/a%20b", "file:/a%20b", "file:///a%20b")}
+    keys = {LogicalFile.parse(action("remove", path=path)).key for path in ("/a%20b", "file:/a%20b", "file:///a%20b")}
     assert keys == {("/a b", None)}
 
 

@@ -100,7 +100,7 @@ def test_rows_of_another_format_that_the_log_does_not_count_are_refused(folder: 
     assert isinstance(table, DeltaTable)
     with pytest.raises(UsageError, match=r"b\.parquet: its number of rows is not known"):
         table.delete(positions={"b.parquet": RowSet([3])})
-    with pytest.raises(UsageError, match=r"b\.parquet: its rows are not known, and a vector requires numRecords"):
+    with pytest.raises(UsageError, match=r"b\.parquet: its row count is unknown, and a vector requires numRecords"):
         delete_positions(committer(table), {"b.parquet": RowSet([3])})
     assert set(folder.rglob("*")) == files
 

@@ -44,7 +44,7 @@ def field(kind: Any, name: Any = "a", nullable: Any = True, **metadata: Any) -> 
     ],
 )
 def test_primitives(name: str, arrow: pa.DataType) -> None:
-    assert parse(field(name)).arrow == pa.schema([("a", arrow)])
+    assert parse(field(name)).select(["a"]) == pa.schema([("a", arrow)])
 
 
 def test_nested() -> None:
@@ -53,7 +53,7 @@ def test_nested() -> None:
     value = {"type": "map", "keyType": "string", "valueType": array, "valueContainsNull": True}
     x = pa.struct([pa.field("x", pa.int64(), nullable=False)])
     items = pa.list_(pa.field("element", x, nullable=False))
-    assert parse(field(value, nullable=False)).arrow == pa.schema(
+    assert parse(field(value, nullable=False)).select(["a"]) == pa.schema(
         [pa.field("a", pa.map_(pa.string(), pa.field("value", items)), nullable=False)]
     )
 
@@ -87,7 +87,7 @@ def test_unknown_types_are_named_and_stop_only_their_column(name: Any) -> None:
     schema = parse(field("long", "fine"), field(name))
     assert schema.select(["fine"]) == pa.schema([("fine", pa.int64())])
     with pytest.raises(Unsupported, match=r"column a \(schemaString\.fields\[1\]\.type\).*leave this one out"):
-        schema.arrow  # noqa: B018
+        schema.select(schema.names)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_invalid_schemas_are_refused(text: str, place: str) -> None:
 )
 def test_invalid_columns_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(NotCanonical, match=r"schemaString\.fields\[0\]"):
-        parse(wrong).arrow  # noqa: B018
+        parse(wrong).select(["a"])
 
 
 def test_partition_columns_have_to_be_columns() -> None:

@@ -248,7 +248,7 @@ def test_a_commit_to_another_branch_is_a_conflict(member: str, catalog: Any, cra
 def test_tables_without_a_catalog_of_theirs_are_refused(crafted: IcebergFiles) -> None:
     static = pytest.importorskip("pyiceberg.table").StaticTable
     table = from_pyiceberg(static.from_metadata(str(crafted.metadata)))
-    with pytest.raises(OSError, match="the catalog cannot be asked"):
+    with pytest.raises(OSError, match="the request to the catalog failed"):
         committer(table).current()
     with pytest.raises(
         UsageError, match="pyiceberg does not commit to a NoopCatalog; it does to catalogs of REST, SQL"
@@ -265,7 +265,7 @@ def test_a_catalog_that_names_a_missing_file(catalog: Any, crafted: IcebergFiles
 @pytest.mark.parametrize(
     ("settings", "raised", "message"),
     [
-        ({"type": "sql", "uri": "sqlite:////nowhere/at/all.db"}, OSError, "catalog prod: it cannot be asked: .*unable"),
+        ({"type": "sql", "uri": "sqlite:////nowhere/at/all.db"}, OSError, "prod: it cannot be loaded: .*unable"),
         ({"type": "rest", "uri": "http://127.0.0.1:1"}, OSError, "127.0.0.1"),
         ({"type": "flat"}, UsageError, "catalog prod: .*flat"),
         ({}, UsageError, "catalog prod: "),

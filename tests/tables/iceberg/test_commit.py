@@ -328,7 +328,7 @@ def test_tables_of_other_formats_are_refused(crafted: IcebergFiles) -> None:
 def test_metadata_beside_that_may_be_newer_is_refused(crafted: IcebergFiles) -> None:
     (crafted.folder / "metadata" / "vfinal.metadata.json").write_bytes(crafted.metadata.read_bytes())
     writer = writer_of(crafted)
-    with pytest.raises(UsageError, match=r"vfinal\.metadata\.json beside it may be newer: its name says no version"):
+    with pytest.raises(UsageError, match=r"vfinal\.metadata\.json beside it may be newer: its name has no version"):
         writer.check(writer.current())
 
 
@@ -423,7 +423,7 @@ def test_vectors_that_read_back_otherwise_are_not_committed(
 def test_encrypted_files_are_refused(tmp_path: Path) -> None:
     """A vector of an encrypted data file would be readable by all; nor is an encrypted manifest carried over."""
     files = build_iceberg(tmp_path / "files", FIRST, tweak_entry=altered({"key_metadata": b"k"}, content=0))
-    with pytest.raises(Unsupported, match="data/a: data file: expected no encryption, found key_metadata"):
+    with pytest.raises(Unsupported, match="data/a: file: expected no encryption, found key_metadata"):
         delete(writer_of(files), {files.paths["a"]: RowSet([5])})
     crafted = build_iceberg(tmp_path / "manifests", FIRST)
     writer = writer_of(crafted)

@@ -39,7 +39,8 @@ def vector(path: str, number: int, data_file: str | None) -> DeletionVector:
 
 
 def equality(path: str, number: int, partition: Partition) -> EqualityDeletes:
-    return EqualityDeletes(path, path, partition, number, "parquet", 1, "manifest.avro", (1,))
+    record = ManifestEntry("manifest.avro", 1, 1, partition, "parquet")
+    return EqualityDeletes(path, path, 1, number, (1,), record)
 
 
 def plan(*files: ListedFile) -> Plan:

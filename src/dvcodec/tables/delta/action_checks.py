@@ -25,8 +25,8 @@ class ActionChecks:
 
     Attributes:
         missing: kind of action and missing field -> the first action that lacks it.
-        respelled: path as text and id of the vector -> what another spelling did to that file. To readers that compare
-            text the file is live as it was.
+        respelled: path as text and id of the vector -> the finding about an action that spells it differently.
+            Readers that compare text do not apply that action to the file.
     """
 
     missing: dict[tuple[str, str], Finding] = field(default_factory=dict)

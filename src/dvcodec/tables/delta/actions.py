@@ -20,7 +20,7 @@ from dvcodec.io.target import local_path
 from dvcodec.tables.json_fields import JsonFields, check_structure, is_path, parse_json
 from dvcodec.tables.model import Record
 
-__all__ = ["AddFile", "FileKey", "LoggedVector", "Metadata", "Protocol", "RemoveFile", "parse_lines", "plain_path"]
+__all__ = ["AddFile", "FileKey", "LoggedVector", "LogicalFile", "Metadata", "Protocol", "parse_lines", "plain_path"]
 
 FileKey: TypeAlias = tuple[str, str | None]
 """Identity of a logical file: its path in a normal form, and the unique id of its vector."""
@@ -137,12 +137,12 @@ class LoggedVector:
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveFile:
-    """A removed logical file: a tombstone.
+class LogicalFile:
+    """A data file and its vector, as an ``add`` or a ``remove`` names it.
 
     Attributes:
         path: decoded path of the data file.
-        vector: its vector.
+        vector: None if no rows are deleted.
     """
 
     path: str
@@ -151,21 +151,21 @@ class RemoveFile:
     @property
     def key(self) -> FileKey:
         """Identity of the logical file."""
-        return _key(self.path, self.vector)
+        return file_key(self.path), None if self.vector is None else self.vector.descriptor.unique_id
 
     @classmethod
-    def parse(cls, action: JsonFields) -> RemoveFile:
-        """Read a ``remove`` action.
+    def parse(cls, action: JsonFields) -> LogicalFile:
+        """Read path and vector of an ``add`` or ``remove`` action.
 
         Raises:
             NotCanonical: a member is missing or of the wrong type.
         """
-        return cls(plain_path(action), LoggedVector.parse(action))
+        return LogicalFile(plain_path(action), LoggedVector.parse(action))
 
 
 @dataclass(frozen=True, slots=True)
-class AddFile(Record):
-    """A logical file: a data file, and its vector. The record of both.
+class AddFile(LogicalFile, Record):
+    """An ``add`` action: the record of a data file, and of its vector.
 
     Attributes:
         path: decoded path of the data file.
@@ -176,17 +176,10 @@ class AddFile(Record):
         action: the JSON object, as a commit that changes the file repeats it.
     """
 
-    path: str
-    vector: LoggedVector | None
     size: int
     rows: int | None
     partition_values: Mapping[str, str | None]
     action: Mapping[str, Any] = field(repr=False)
-
-    @property
-    def key(self) -> FileKey:
-        """Identity of the logical file."""
-        return _key(self.path, self.vector)
 
     @classmethod
     def parse(cls, action: JsonFields) -> AddFile:
@@ -198,7 +191,7 @@ class AddFile(Record):
         values = _text_map(action.object("partitionValues"))
         size = action.integer("size", least=0)
         # Names are texts of their own in each line.
-        members = dict(zip(map(intern, action.values), action.values.values(), strict=True))
+        members = {intern(name): value for name, value in action.values.items()}
         return cls(plain_path(action), LoggedVector.parse(action), size, _rows(action), values, members)
 
 
@@ -253,10 +246,6 @@ def _lines(text: str) -> Iterator[str]:
 
 
 _ACTIONS = frozenset({"add", "remove", "cdc", "metaData", "protocol", "sidecar", "checkpointMetadata", "txn"})
-
-
-def _key(path: str, vector: LoggedVector | None) -> FileKey:
-    return file_key(path), None if vector is None else vector.descriptor.unique_id
 
 
 def _is_place(path: str) -> bool:

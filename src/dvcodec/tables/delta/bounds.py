@@ -2,7 +2,7 @@
 
 Specification: Delta's PROTOCOL.md, "Per-file Statistics". JSON text in ``add.stats``, by physical names of columns.
 Bounds may be wide: once rows are deleted, they and the counts of nulls are those of the file as it was written. Text is
-cut off, times are cut down to milliseconds. What the specification leaves open is taken as not known here:
+cut off, times are cut down to milliseconds. What the specification leaves open counts as unknown:
 
 - NaN: writers leave it out of bounds of floats, or not. So floats have none.
 - delta-rs writes decimals as 64-bit floats: those that such a float may not hold are widened.
@@ -23,18 +23,18 @@ from dvcodec.tables.columns import Column
 __all__ = ["bounds_of", "parse_statistics"]
 
 _FLOAT_DIGITS = 15
-"""Decimals of so many digits are the same after they were 64-bit floats."""
+"""Decimals of up to this many digits survive the conversion to a 64-bit float and back."""
 _FLOAT_ERROR = Decimal("1e-15")
 _WIDE = Context(prec=100)
 _MICROSECONDS = 999
-"""That a time may be beyond its millisecond."""
+"""How far a time may be beyond its recorded millisecond."""
 _GREGORIAN_YEARS = 1583
 _ENDS = "\ufffd\U0010ffff"
 """What writers append to truncated text, so that it stays an upper bound."""
 
 
 def parse_statistics(text: Any) -> Mapping[str, Any]:
-    """Return the statistics of a data file; those that cannot be read are not known."""
+    """Return the statistics of a data file; unreadable ones count as unknown."""
     try:
         found = json.loads(text, parse_float=Decimal)
     except (TypeError, ValueError, RecursionError, ArithmeticError):
@@ -43,7 +43,7 @@ def parse_statistics(text: Any) -> Mapping[str, Any]:
 
 
 def bounds_of(column: Column, statistics: Mapping[str, Any]) -> ColumnBounds:
-    """Return what statistics say of a column that is not one of the partition."""
+    """Return the bounds of a column, not of the partition, by the statistics."""
     if column.children:
         return ColumnBounds()
     name = column.stored_name

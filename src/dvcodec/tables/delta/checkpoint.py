@@ -99,7 +99,7 @@ def _sidecar(folder: Folder, action: JsonFields) -> str:
 
 
 def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[JsonFields]:
-    """Yield the actions of a Parquet file, kind by kind of each row group."""
+    """Yield the actions of a Parquet file, by kind in each batch."""
     with open_metadata(location, folder.storage, Budget.RECORD) as (file, batch_rows, _):
         columns = _columns(file.schema_arrow, kinds, location)
         rows, all_ = f"add.{_PARSED_ROWS}", f"add.{_PARSED}"
@@ -159,7 +159,7 @@ def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Itera
 
 
 def _members(column: pa.StructArray) -> dict[str, pa.Array]:
-    """Return the members of actions; statistics that are columns only are made text."""
+    """Return the members of actions; statistics that are stored only as columns are converted to text."""
     found = {field.name: column.field(field.name) for field in column.type}
     parsed, text = found.get(_PARSED), found.get("stats")
     if parsed is None or not pa.types.is_struct(parsed.type) or parsed.type.num_fields < 2:

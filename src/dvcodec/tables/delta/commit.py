@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dvcodec._version import __version__
@@ -20,7 +20,7 @@ from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_del
 from dvcodec.tables.deleting.committer import Committer, FileDelete, StreamBatch, Written
 from dvcodec.tables.delta.actions import AddFile
 from dvcodec.tables.delta.log import LOG
-from dvcodec.tables.delta.protocol import check_writer
+from dvcodec.tables.delta.protocol import check_writer, is_on
 from dvcodec.tables.delta.replay import commit_infos
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from dvcodec.tables.delta.stats import loosened
@@ -29,7 +29,7 @@ from dvcodec.tables.delta.table import open as open_delta
 from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.put import put_once
 
-__all__ = ["DeltaCommitter", "committer"]
+__all__ = ["DeltaCommitter", "commit_bytes", "commit_info", "committer"]
 
 _REPEATED = ("partitionValues", "size", "tags", "baseRowId", "defaultRowCommitVersion", "deletionVector")
 """Members of a ``remove`` that repeat those of the ``add``."""
@@ -95,7 +95,7 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         checkpoint; or the table may have been recreated.
         """
         folder, version = base.table.folder, base.info.id + 1
-        data = "".join(f"{_json(action)}\n" for action in _actions(base, deletes, written, self.batch)).encode()
+        data = commit_bytes(_actions(base, deletes, written, self.batch))
         table = self._open()
         if table.log.latest != base.info.id or not _has(table, base.info):
             raise CommitConflict(f"{folder.location}: version {base.info.id} is not the newest one any more")
@@ -108,6 +108,36 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         return open_delta(self._folder)
 
 
+def commit_bytes(actions: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return the file of a commit: a line of JSON for each action."""
+    return "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions).encode()
+
+
+def commit_info(
+    base: DeltaSnapshot,
+    now: int,
+    operation: str,
+    *,
+    parameters: Mapping[str, str],
+    is_blind: bool,
+    metrics: Mapping[str, int],
+) -> dict[str, Any]:
+    """Return the action ``commitInfo`` of the version after `base`."""
+    info: dict[str, Any] = {"timestamp": now}
+    if is_on(base.metadata, "delta.enableInCommitTimestamps"):
+        info = {"inCommitTimestamp": max(now, (base.info.timestamp_ms or 0) + 1)} | info
+    info |= {
+        "operation": operation,
+        "operationParameters": parameters,
+        "readVersion": base.info.id,
+        "isBlindAppend": is_blind,
+        "operationMetrics": {name: str(value) for name, value in metrics.items()},
+        "engineInfo": f"dvcodec/{__version__}",
+        "txnId": str(uuid.uuid4()),
+    }
+    return {"commitInfo": info}
+
+
 def _has(table: DeltaTable, info: SnapshotInfo) -> bool:
     """Whether a log has a version as it was read before."""
     versions = {*table.log.commits, *table.log.checkpoints}
@@ -118,7 +148,7 @@ def _actions(
     base: DeltaSnapshot, deletes: Sequence[FileDelete], written: Written, batch: StreamBatch | None
 ) -> Iterator[dict[str, Any]]:
     now = int(time.time() * 1000)
-    yield {"commitInfo": _info(base, deletes, now)}
+    yield commit_info(base, now, "DELETE", parameters={}, is_blind=False, metrics=_metrics(deletes))
     if batch is not None:
         yield {"txn": {"appId": batch.query, "version": batch.number, "lastUpdated": now}}
     for one in deletes:
@@ -131,7 +161,7 @@ def _actions(
 
 
 def _known(added: AddFile) -> dict[str, Any]:
-    """Return an ``add`` without what a checkpoint has parsed of it. With two vectors a data file has two of them."""
+    """Return an ``add`` without the members that a checkpoint parsed. A data file with two vectors has two of them."""
     return {name: value for name, value in added.action.items() if not name.endswith("_parsed")}
 
 
@@ -141,7 +171,7 @@ def _changed(one: FileDelete, location: DvLocation, base: DeltaSnapshot) -> dict
     if rows is None:
         rows = base.stored_rows(one.data_file)
     if rows is None:
-        raise UsageError(f"{one.data_file.path}: its rows are not known, and a vector requires numRecords")
+        raise UsageError(f"{one.data_file.path}: its row count is unknown, and a vector requires numRecords")
     descriptor = Descriptor.from_location(location, base.table.location)
     return {
         "dataChange": True,
@@ -150,9 +180,9 @@ def _changed(one: FileDelete, location: DvLocation, base: DeltaSnapshot) -> dict
     }
 
 
-def _info(base: DeltaSnapshot, deletes: Sequence[FileDelete], now: int) -> dict[str, Any]:
+def _metrics(deletes: Sequence[FileDelete]) -> dict[str, int]:
     removed = sum(one.whole for one in deletes)
-    metrics = {
+    return {
         "numRemovedFiles": removed,
         "numAddedFiles": 0,
         "numDeletedRows": sum(one.gained for one in deletes),
@@ -160,19 +190,3 @@ def _info(base: DeltaSnapshot, deletes: Sequence[FileDelete], now: int) -> dict[
         "numDeletionVectorsRemoved": sum(bool(one.replaced) for one in deletes),
         "numDeletionVectorsUpdated": sum(bool(one.replaced) and not one.whole for one in deletes),
     }
-    info: dict[str, Any] = {"timestamp": now}
-    if (base.metadata.configuration.get("delta.enableInCommitTimestamps") or "").lower() == "true":
-        info = {"inCommitTimestamp": max(now, (base.info.timestamp_ms or 0) + 1)} | info
-    return info | {
-        "operation": "DELETE",
-        "operationParameters": {},
-        "readVersion": base.info.id,
-        "isBlindAppend": False,
-        "operationMetrics": {name: str(value) for name, value in metrics.items()},
-        "engineInfo": f"dvcodec/{__version__}",
-        "txnId": str(uuid.uuid4()),
-    }
-
-
-def _json(action: dict[str, Any]) -> str:
-    return json.dumps(action, separators=(",", ":"))

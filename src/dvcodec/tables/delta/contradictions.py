@@ -13,23 +13,27 @@ from typing import Any
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.tables.delta.actions import Metadata, Protocol
 from dvcodec.tables.delta.log import LAST_CHECKPOINT, LOG, Log
-from dvcodec.tables.delta.protocol import declares_mapping, mapping_mode
-from dvcodec.tables.delta.schema import parse_schema
+from dvcodec.tables.delta.protocol import (
+    FEATURE,
+    FIELD_ID,
+    MAPPING,
+    MAPPING_MODE,
+    PHYSICAL_NAME,
+    PROPERTY,
+    READER_VERSION,
+    WRITER_VERSION,
+)
+from dvcodec.tables.delta.schema import read_schema
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder
 
 __all__ = ["check_hint", "contradictions"]
 
-VECTORS = "deletionVectors"
-READER_VERSION, WRITER_VERSION = 3, 7
-"""First reader and writer versions that list features; vectors need both."""
-MAPPING, MAPPING_MODE = "columnMapping", "delta.columnMapping.mode"
 MAPPING_READER, MAPPING_WRITER = 2, 5
 """Versions with column mapping that do not list it as a feature."""
-PHYSICAL_NAME, FIELD_ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
 NTZ = "timestampNtz"
 _TYPES = ("type", "elementType", "keyType", "valueType")
-ENABLED, APPEND_ONLY = "delta.enableDeletionVectors", "delta.appendOnly"
+APPEND_ONLY = "delta.appendOnly"
 
 
 def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Iterator[Finding]:
@@ -63,9 +67,9 @@ def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> 
     yield from _schema(protocol, metadata)
     if vectors and _is_true(metadata, APPEND_ONLY):
         yield _finding("delta-append-only", metadata.source, APPEND_ONLY, "no deleted rows", "true, and vectors")
-    if vectors and not _is_true(metadata, ENABLED):
-        actual = properties.get(ENABLED) or "not set"
-        yield _finding("delta-property", metadata.source, f"{ENABLED} of a table with vectors", "true", actual)
+    if vectors and not _is_true(metadata, PROPERTY):
+        actual = properties.get(PROPERTY) or "not set"
+        yield _finding("delta-property", metadata.source, f"{PROPERTY} of a table with vectors", "true", actual)
 
 
 def _versions(protocol: Protocol) -> Iterator[Finding]:
@@ -79,14 +83,14 @@ def _versions(protocol: Protocol) -> Iterator[Finding]:
 def _features(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Iterator[Finding]:
     if protocol.writer_version is None or protocol.writer_version < WRITER_VERSION:
         return
-    if vectors or _is_true(metadata, ENABLED):
+    if vectors or _is_true(metadata, PROPERTY):
         lists = {"writerFeatures": protocol.writer_features}
         if protocol.reader_version >= READER_VERSION:
             lists["readerFeatures"] = protocol.reader_features
-        missing = [name for name, features in lists.items() if VECTORS not in features]
+        missing = [name for name, features in lists.items() if FEATURE not in features]
         if missing:
-            what = "protocol of a table with vectors" if vectors else f"protocol of a table with {ENABLED}=true"
-            expected = f"{VECTORS} in readerFeatures and writerFeatures"
+            what = "protocol of a table with vectors" if vectors else f"protocol of a table with {PROPERTY}=true"
+            expected = f"{FEATURE} in readerFeatures and writerFeatures"
             yield _finding("delta-feature", protocol.source, what, expected, f"none in {' and '.join(sorted(missing))}")
     if _is_true(metadata, APPEND_ONLY) and "appendOnly" not in protocol.writer_features:
         what = f"protocol of a table with {APPEND_ONLY}=true"
@@ -114,12 +118,12 @@ def _mapping(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
 
 
 def _lists(protocol: Protocol) -> Iterator[Finding]:
-    """Find what no protocol may say; for vectors and column mapping see `_features` and `_mapping`."""
+    """Find invalid versions and lists; `_features` and `_mapping` check those of vectors and column mapping."""
     writer = protocol.writer_version or 0
     if writer > WRITER_VERSION:
         expected = f"a writer version of at most {WRITER_VERSION}"
         yield _finding("delta-protocol", protocol.source, "protocol", expected, f"writer version {writer}")
-    missing = set(protocol.reader_features) - {*protocol.writer_features, VECTORS, MAPPING}
+    missing = set(protocol.reader_features) - {*protocol.writer_features, FEATURE, MAPPING}
     if writer >= WRITER_VERSION and missing:
         expected = "the readerFeatures in writerFeatures too"
         yield _finding("delta-feature", protocol.source, "protocol", expected, f"no {', '.join(sorted(missing))} there")
@@ -128,8 +132,7 @@ def _lists(protocol: Protocol) -> Iterator[Finding]:
 def _schema(protocol: Protocol, metadata: Metadata) -> Iterator[Finding]:
     """Find columns that readers refuse. Unknown types and properties are ignored."""
     try:
-        mode = mapping_mode(protocol, metadata)
-        mode = parse_schema(metadata, mode, declared=declares_mapping(protocol)).mode
+        mode = read_schema(protocol, metadata).mode
     except Unsupported:
         return
     except NotCanonical as error:

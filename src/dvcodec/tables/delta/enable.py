@@ -1,34 +1,33 @@
 """Enable deletion vectors in a Delta table: one commit, with a protocol and a property.
 
 Specification: Delta's PROTOCOL.md, "Table Features" and "Deletion Vectors". From reader version 3 and writer version 7
-on a table lists its features; those that the old versions implied are listed too: writers go on to obey them.
+on a table lists its features; those that the old versions implied are listed too, so that writers keep obeying them.
 """
 
 from __future__ import annotations
 
 import json
 import time
-import uuid
 from typing import Any
 
-from dvcodec._version import __version__
 from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.tables.delta.actions import Metadata, Protocol
+from dvcodec.tables.delta.commit import commit_bytes, commit_info, committer
 from dvcodec.tables.delta.log import LOG
 from dvcodec.tables.delta.protocol import (
     FEATURE,
     FORBIDDING,
     KNOWN,
+    MAPPING,
     OF_COLUMNS,
     PROPERTY,
     READER_VERSION,
     WRITER_VERSION,
     check_features,
+    check_provider,
     is_on,
 )
-from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from dvcodec.tables.delta.table import DeltaTable
-from dvcodec.tables.delta.table import open as open_delta
 from dvcodec.tables.enabling import Enabled
 from dvcodec.tables.put import put_once
 
@@ -43,14 +42,11 @@ _IMPLIED = (
     (6, "identityColumns"),
 )
 """Writer versions from which on features are implied. Column mapping is implied by reader version 2."""
-_MAPPING = "columnMapping"
 
 
 def enable(table: DeltaTable, *, dry_run: bool = False) -> Enabled:
     """Enable deletion vectors in the newest version; see `dvcodec.tables.enable`."""
-    folder = table.folder
-    folder.storage.reopen(folder.location)
-    base = open_delta(folder).snapshot()
+    folder, base = table.folder, committer(table).current()
     protocol, metadata = base.protocol, base.metadata
     _check(protocol, metadata, table.location)
     actions: list[dict[str, Any]] = []
@@ -65,21 +61,22 @@ def enable(table: DeltaTable, *, dry_run: bool = False) -> Enabled:
         changes.append(f"{PROPERTY}: {metadata.configuration.get(PROPERTY, 'not set')} -> true")
     if dry_run or not actions:
         return Enabled(tuple(changes))
+    now = int(time.time() * 1000)
+    parameters = {"properties": json.dumps({PROPERTY: "true"}, separators=(",", ":"))}
+    info = commit_info(base, now, "SET TBLPROPERTIES", parameters=parameters, is_blind=True, metrics={})
     location = folder.join(f"{LOG}/{base.info.id + 1:020}.json")
-    lines = [{"commitInfo": _info(base)}, *actions]
-    data = "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines).encode()
-    put_once(folder.storage, location, data)
+    put_once(folder.storage, location, commit_bytes([info, *actions]))
     return Enabled(tuple(changes), location)
 
 
 def with_vectors(protocol: Protocol) -> dict[str, Any]:
-    """Return a ``protocol`` action that has deletion vectors besides all that it had, be it listed or implied."""
+    """Return a ``protocol`` action with deletion vectors in addition to the features that it listed or implied."""
     version = protocol.writer_version or 0
     writer = list(protocol.writer_features)
     if version < WRITER_VERSION:
         writer += [name for least, name in _IMPLIED if version >= least]
     if protocol.reader_version == 2:
-        writer.append(_MAPPING)
+        writer.append(MAPPING)
     writer = list(dict.fromkeys([*writer, *protocol.reader_features, FEATURE]))
     of_readers = [name for name in writer if name in KNOWN | OF_COLUMNS]
     return {
@@ -104,30 +101,12 @@ def _check(protocol: Protocol, metadata: Metadata, table: str) -> None:
 
     Raises:
         UsageError: a property forbids them.
-        Unsupported: a feature that is not known here, or another format than Parquet.
+        Unsupported: an unknown feature, or another format than Parquet.
     """
     check_features(protocol)
     if protocol.writer_version is None:
         raise Unsupported("protocol.minWriterVersion", source=protocol.source, expected="a version", actual="none")
-    if metadata.provider != "parquet":
-        what, actual = "metaData.format.provider", metadata.provider[:60]
-        raise Unsupported(what, source=metadata.source, expected="parquet", actual=actual)
+    check_provider(metadata)
     for name, why in FORBIDDING.items():
         if name.startswith("delta.enableIcebergCompat") and is_on(metadata, name):
             raise UsageError(f"{table}: {name} is set: {why}")
-
-
-def _info(base: DeltaSnapshot) -> dict[str, Any]:
-    now = int(time.time() * 1000)
-    info: dict[str, Any] = {"timestamp": now}
-    if is_on(base.metadata, "delta.enableInCommitTimestamps"):
-        info = {"inCommitTimestamp": max(now, (base.info.timestamp_ms or 0) + 1)} | info
-    return info | {
-        "operation": "SET TBLPROPERTIES",
-        "operationParameters": {"properties": json.dumps({PROPERTY: "true"}, separators=(",", ":"))},
-        "readVersion": base.info.id,
-        "isBlindAppend": True,
-        "operationMetrics": {},
-        "engineInfo": f"dvcodec/{__version__}",
-        "txnId": str(uuid.uuid4()),
-    }

@@ -16,7 +16,6 @@ are not read: the commits that they replace are kept too.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -129,9 +128,7 @@ class Log:
 
     def base(self, version: int) -> int | None:
         """Return the version of the nearest checkpoint at or before a version, None without one."""
-        ordered = sorted(self.checkpoints)
-        place = bisect_right(ordered, version)
-        return ordered[place - 1] if place else None
+        return max((checkpoint for checkpoint in self.checkpoints if checkpoint <= version), default=None)
 
     def _missing(self, version: int) -> int | None:
         """Return the first version, going back, that has neither commit nor checkpoint; None if none is missing."""

@@ -16,7 +16,7 @@ __all__ = ["json_text"]
 
 _ESCAPED = r'["\\\x00-\x1f]'
 _YEARS = ("0001-01-01", "9999-12-31")
-"""Of dates and times that JSON has in four digits; others are left out, as if not known."""
+"""Years that JSON writes in four digits; dates and times beyond are left out, as unknown."""
 
 
 def json_text(values: pa.Array) -> pa.Array:

@@ -34,7 +34,7 @@ class PartitionReader:
         self._known: dict[tuple[tuple[str, str | None], ...], tuple[str | None, tuple[PartitionValue, ...]]] = {}
 
     def read(self, added: AddFile) -> tuple[str | None, tuple[PartitionValue, ...]]:
-        """Return the partition of a data file as folders are called, None without; and its values.
+        """Return the partition of a data file, spelled like its folders (None without), and its values.
 
         Raises:
             NotCanonical: a value is missing.

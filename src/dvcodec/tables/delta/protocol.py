@@ -14,14 +14,15 @@ __all__ = [
     "PROPERTY",
     "check_features",
     "check_protocol",
+    "check_provider",
     "check_writer",
     "declares_mapping",
     "is_on",
     "mapping_mode",
 ]
 
-READER_VERSION = 3
-WRITER_VERSION = 7
+READER_VERSION, WRITER_VERSION = 3, 7
+"""The versions that list features, and the highest ones; vectors need both."""
 KNOWN = frozenset(
     {
         "columnMapping",
@@ -70,11 +71,15 @@ CARRIED = KNOWN | OF_COLUMNS | OF_WRITERS - {"icebergCompatV1", "icebergCompatV2
 """Features that a delete leaves as they are: it repeats the actions of data files, and writes no rows."""
 FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
 """Of deletion vectors: what the protocol lists, and the property of the table that lets writers make new ones."""
+MAPPING, MAPPING_MODE = "columnMapping", "delta.columnMapping.mode"
+"""Of column mapping, likewise."""
+PHYSICAL_NAME, FIELD_ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
+"""What the metadata of a mapped column has."""
 MODES = ("none", "name", "id")
 
 
 def check_protocol(protocol: Protocol) -> None:
-    """Check that all features are known that readers have to support.
+    """Check that all features that readers have to support are known.
 
     Raises:
         Unsupported: one is not. (For catalog-managed tables, the log may lack the newest commits.)
@@ -96,7 +101,7 @@ def check_features(protocol: Protocol) -> None:
     """Check the features that a writer of deletes has to support.
 
     Raises:
-        Unsupported: a writer feature that is not known here.
+        Unsupported: an unknown writer feature.
     """
     features = {*protocol.reader_features, *protocol.writer_features}
     unknown = sorted(features - CARRIED)
@@ -107,12 +112,23 @@ def check_features(protocol: Protocol) -> None:
         )
 
 
+def check_provider(metadata: Metadata) -> None:
+    """Check that the data files are Parquet.
+
+    Raises:
+        Unsupported: they are not.
+    """
+    if metadata.provider != "parquet":
+        what, actual = "metaData.format.provider", metadata.provider[:60]
+        raise Unsupported(what, source=metadata.source, expected="parquet", actual=actual)
+
+
 def check_writer(protocol: Protocol, metadata: Metadata, table: str) -> None:
     """Check that a delete may commit a deletion vector.
 
     Raises:
         UsageError: the table does not have vectors enabled, is append-only, or has a property that forbids them.
-        Unsupported: a writer feature that is not known here.
+        Unsupported: an unknown writer feature.
     """
     check_features(protocol)
     listed = FEATURE in protocol.reader_features and FEATURE in protocol.writer_features
@@ -132,7 +148,7 @@ FORBIDDING = {
     "delta.enableIcebergCompatV1": "Iceberg readers of the table would not see deletion vectors",
     "delta.enableIcebergCompatV2": "Iceberg readers of the table would not see deletion vectors",
 }
-"""Properties of a table that a delete does not obey, and why."""
+"""Properties that keep a table from being deleted from, and why."""
 
 
 def is_on(metadata: Metadata, name: str) -> bool:
@@ -141,8 +157,8 @@ def is_on(metadata: Metadata, name: str) -> bool:
 
 
 def declares_mapping(protocol: Protocol) -> bool:
-    """Whether the protocol says that columns may be mapped."""
-    return protocol.reader_version == 2 or "columnMapping" in protocol.reader_features
+    """Whether the protocol declares column mapping."""
+    return protocol.reader_version == 2 or MAPPING in protocol.reader_features
 
 
 def mapping_mode(protocol: Protocol, metadata: Metadata) -> str:
@@ -155,11 +171,9 @@ def mapping_mode(protocol: Protocol, metadata: Metadata) -> str:
     Raises:
         Unsupported: another mode.
     """
-    mode = metadata.configuration.get("delta.columnMapping.mode") or "none"
+    mode = metadata.configuration.get(MAPPING_MODE) or "none"
     if mode not in MODES and not declares_mapping(protocol):
         return "none"
     if mode not in MODES:
-        raise Unsupported(
-            "delta.columnMapping.mode", source=metadata.source, expected=" or ".join(MODES), actual=repr(mode)[:60]
-        )
+        raise Unsupported(MAPPING_MODE, source=metadata.source, expected=" or ".join(MODES), actual=repr(mode)[:60])
     return mode

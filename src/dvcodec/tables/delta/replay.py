@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.action_checks import ActionChecks
-from dvcodec.tables.delta.actions import AddFile, FileKey, Metadata, Protocol, RemoveFile, parse_lines
+from dvcodec.tables.delta.actions import AddFile, FileKey, LogicalFile, Metadata, Protocol, parse_lines
 from dvcodec.tables.delta.checkpoint import read_checkpoint
 from dvcodec.tables.delta.log import LOG, Log
 from dvcodec.tables.folder import Folder
@@ -104,24 +104,19 @@ class _Replay:
         seen = set()
         removed = set()
         for action in actions:
-            if action.where == "add":
-                added = AddFile.parse(action)
-                key = added.key
-                if key in removed:
-                    _fail_both(action)
-                older = self.files.pop(key, None)  # the newest comes last
-                self.files[key] = added
-                if ordered:
-                    self.checks.check(action, key, older)
-            elif action.where == "remove":
-                key = RemoveFile.parse(action).key
+            if action.where in ("add", "remove"):
+                file = AddFile.parse(action) if action.where == "add" else LogicalFile.parse(action)
+                key = file.key
                 older = self.files.pop(key, None)
+                if isinstance(file, AddFile):
+                    self.files[key] = file  # the newest comes last
+                elif not ordered:
+                    removed.add(key)
                 if ordered:
                     self.checks.check(action, key, older)
-                else:
-                    removed.add(key)
-                    if older is not None:
-                        _fail_both(action)
+                elif key in removed and (older is not None or key in self.files):
+                    actual = f"both of {action.text('path')!r:.80}"
+                    action.fail("path", "a file that is either live or removed", actual)
             elif action.where == "txn":
                 self.transactions[action.text("appId")] = action.integer("version")
             elif action.where in ("protocol", "metaData"):
@@ -141,10 +136,6 @@ class _Replay:
             what = "protocol" if self.protocol is None else "metaData"
             raise NotCanonical(what, source=source, expected=f"one up to version {version}", actual="none")
         return State(version, self.protocol, self.metadata, self.files, self.transactions, self.checks)
-
-
-def _fail_both(action: JsonFields) -> NoReturn:
-    action.fail("path", "a file that is either live or removed", f"both of {action.text('path')!r:.80}")
 
 
 def commit_infos(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[SnapshotInfo]:

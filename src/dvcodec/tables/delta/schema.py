@@ -13,14 +13,14 @@ from typing import Any
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
 from dvcodec.tables.columns import Column, ColumnKey, column_errors
-from dvcodec.tables.delta.actions import Metadata
+from dvcodec.tables.delta.actions import Metadata, Protocol
+from dvcodec.tables.delta.protocol import FIELD_ID, PHYSICAL_NAME, declares_mapping, mapping_mode
 from dvcodec.tables.json_fields import JsonFields, parse_json
 
-__all__ = ["TableSchema", "parse_schema"]
+__all__ = ["TableSchema", "parse_schema", "read_schema"]
 
 MAX_DEPTH = 64
 """Maximum nesting of types: Arrow recurses on them."""
-_ID, _PHYSICAL_NAME = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 _DECIMAL = re.compile(r"decimal(?:\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\))?")
 _MAX_PRECISION = 38
 _MAX_ID = "delta.columnMapping.maxColumnId"
@@ -77,7 +77,7 @@ class TableSchema:
             value = waiting.pop()
             if isinstance(value, dict):
                 metadata = value.get("metadata")
-                number = metadata.get(_ID) if isinstance(metadata, dict) else None
+                number = metadata.get(FIELD_ID) if isinstance(metadata, dict) else None
                 found.update([number] if isinstance(number, int) else [])
                 waiting += value.values()
             elif isinstance(value, list):
@@ -97,15 +97,6 @@ class TableSchema:
         """
         return _physical(self._fields[name], self.mode)[1]
 
-    @cached_property
-    def arrow(self) -> pa.Schema:
-        """All columns as Arrow has them.
-
-        Raises:
-            DecodeError: a type is invalid or unknown.
-        """
-        return self.select(self.names)
-
     def select(self, names: Sequence[str]) -> pa.Schema:
         """Return columns as Arrow has them.
 
@@ -113,6 +104,11 @@ class TableSchema:
             DecodeError: the type of one is corrupt or unknown.
         """
         return pa.schema([self.column(name).field for name in names])
+
+
+def read_schema(protocol: Protocol, metadata: Metadata) -> TableSchema:
+    """Return the columns that a protocol and metadata declare; see `parse_schema`."""
+    return parse_schema(metadata, mapping_mode(protocol, metadata), declared=declares_mapping(protocol))
 
 
 def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> TableSchema:
@@ -143,7 +139,7 @@ def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> Tab
 
 def _is_mapped(field: JsonFields) -> bool:
     metadata = field.values.get("metadata")
-    return isinstance(metadata, dict) and _PHYSICAL_NAME in metadata
+    return isinstance(metadata, dict) and PHYSICAL_NAME in metadata
 
 
 def _unique(fields: list[JsonFields], source: str) -> None:
@@ -160,8 +156,8 @@ def _physical(field: JsonFields, mode: str) -> tuple[int | None, str]:
     if mode == "none":
         return None, field.text("name")
     metadata = field.object("metadata")
-    name = metadata.text(_PHYSICAL_NAME)
-    return metadata.integer(_ID) if mode == "id" else None, name
+    name = metadata.text(PHYSICAL_NAME)
+    return metadata.integer(FIELD_ID) if mode == "id" else None, name
 
 
 def _field(field: JsonFields, mode: str, depth: int) -> Column:

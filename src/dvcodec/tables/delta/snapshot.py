@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from dvcodec.core import vector as stored
 from dvcodec.core.bitmap import ContainerMix
-from dvcodec.core.errors import Unsupported
 from dvcodec.core.rowset import RowSet
 from dvcodec.delta import EMPTY, read_frames
 from dvcodec.delta.inline import read_inline
@@ -23,9 +22,9 @@ from dvcodec.tables.delta.bounds import bounds_of, parse_statistics
 from dvcodec.tables.delta.contradictions import check_hint, contradictions
 from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.partition import partition_scalar
-from dvcodec.tables.delta.protocol import declares_mapping, mapping_mode
+from dvcodec.tables.delta.protocol import check_provider
 from dvcodec.tables.delta.rows import read_rows
-from dvcodec.tables.delta.schema import TableSchema, parse_schema
+from dvcodec.tables.delta.schema import TableSchema, read_schema
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, RowReader
 from dvcodec.tables.parquet import count_rows
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-__all__ = ["DeltaSnapshot", "read_schema"]
+__all__ = ["DeltaSnapshot"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +116,7 @@ class DeltaSnapshot(Snapshot):
         """
         schema, metadata = self._columns, self.metadata
         names = chosen(schema.names, columns, self.table.location)
-        if metadata.provider != "parquet":
-            raise Unsupported(
-                "metaData.format.provider", source=metadata.source, expected="parquet", actual=metadata.provider[:60]
-            )
+        check_provider(metadata)
         fields = [schema.column(name) for name in names]
         values = self._record(data_file, AddFile).partition_values
         partition = frozenset(metadata.partition_columns)
@@ -156,11 +152,6 @@ class DeltaSnapshot(Snapshot):
     @cached_property
     def _columns(self) -> TableSchema:
         return read_schema(self.protocol, self.metadata)
-
-
-def read_schema(protocol: Protocol, metadata: Metadata) -> TableSchema:
-    """Return the columns that a protocol and metadata declare; see `parse_schema`."""
-    return parse_schema(metadata, mapping_mode(protocol, metadata), declared=declares_mapping(protocol))
 
 
 _NO_ROWS = VectorStats(0, None, None, 0, ContainerMix(0, 0, 0), 0, 0)

@@ -16,7 +16,7 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 
 
 def loosened(stats: str | None, rows: int, source: str) -> str:
-    """Return statistics that are right for a data file with deleted rows.
+    """Return statistics that are valid for a data file with deleted rows.
 
     ``tightBounds`` becomes false and ``numRecords`` the physical rows; every other member keeps its text: bounds are
     still bounds, and decimals are not read as floats.

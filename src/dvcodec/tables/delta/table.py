@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.tables.deleting.table import WritableTable
-from dvcodec.tables.delta.actions import AddFile, LoggedVector, Protocol, RemoveFile, plain_path
+from dvcodec.tables.delta.actions import AddFile, LoggedVector, LogicalFile, Protocol, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.delta.log import LOG, Log
 from dvcodec.tables.delta.partition import PartitionReader
 from dvcodec.tables.delta.protocol import check_protocol
 from dvcodec.tables.delta.replay import State, commit_infos, read_commits, rebuild
-from dvcodec.tables.delta.snapshot import DeltaSnapshot, read_schema
+from dvcodec.tables.delta.schema import read_schema
+from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
@@ -51,7 +52,7 @@ class DeltaTable(WritableTable):
 
     Attributes:
         log: its log.
-        last: the version that was rebuilt last, others go on from it; None before.
+        last: the last rebuilt version, from which later ones are rebuilt; None before the first.
     """
 
     kind = TableKind.DELTA
@@ -123,15 +124,13 @@ class DeltaTable(WritableTable):
         for name in self.log.names:
             if ".checkpoint." in name:
                 found.update(read_sidecars(self.folder, name))
-        last = None
-        for version in self.log.versions:
+        versions = dict.fromkeys(self.log.versions)
+        for version in versions:
             names = self.log.checkpoints.get(version)
-            if names is not None and (version not in self.log.commits or last != version - 1):
+            if names is not None and (version not in self.log.commits or version - 1 not in versions):
                 found.update(self._named(read_checkpoint(self.folder, names, version)))
-            last = version
-        for actions in read_commits(
-            self.folder, self.log, [one for one in self.log.versions if one in self.log.commits]
-        ):
+        commits = [version for version in versions if version in self.log.commits]
+        for actions in read_commits(self.folder, self.log, commits):
             found.update(self._named(actions))
         return frozenset(found)
 
@@ -165,7 +164,7 @@ class DeltaTable(WritableTable):
         """Yield the locations of the files that actions name."""
         for action in actions:
             if action.where in ("add", "remove"):
-                file = RemoveFile.parse(action)
+                file = LogicalFile.parse(action)
                 yield self.folder.locate(file.path)
                 if file.vector is not None and file.vector.path:
                     yield self.folder.locate(file.vector.path)

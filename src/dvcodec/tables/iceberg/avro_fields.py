@@ -19,8 +19,9 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import Storage, read_within
+from dvcodec.tables.decimals import MAX_DIGITS
 
-__all__ = ["INTEGERS", "AvroColumn", "Found", "Logical", "fields_of", "open_avro", "partition_names", "select"]
+__all__ = ["INTEGERS", "AvroColumn", "Found", "Logical", "fail", "fields_of", "open_avro", "partition_names", "select"]
 
 INTEGERS = ("int", "long")
 """Types of an `AvroColumn` of integers."""
@@ -28,7 +29,6 @@ _LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8,
 """Minimum bytes of a value of each primitive type."""
 _MAX_DEPTH = 16
 _MAX_FIXED = 2**31 - 1
-_MAX_SCALE = 38
 _MEMBER_IDS = ("element-id", "key-id", "value-id")
 
 
@@ -108,11 +108,11 @@ def select(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Curs
         field = by_id.get(column.field_id, by_name.get(column.name))
         if field is None:
             if column.required:
-                _fail(cursor, f"field {column.name} ({column.field_id}) of {what}", "a field", "nothing")
+                fail(cursor, f"field {column.name} ({column.field_id}) of {what}", "a field", "nothing")
             continue
         kind = not_null(field["type"])
         if _type_name(kind) not in column.types:
-            _fail(cursor, f"field {column.name} of {what}", " or ".join(column.types), _type_name(kind))
+            fail(cursor, f"field {column.name} of {what}", " or ".join(column.types), _type_name(kind))
         found[column.name] = Found(field["name"], kind)
     return found
 
@@ -126,10 +126,10 @@ def partition_names(schema: Any, cursor: Cursor) -> dict[int, tuple[str, Logical
     found = {}
     for field in fields_of(schema, "partition", cursor):
         if not isinstance(field.get("field-id"), int):
-            _fail(cursor, f"field {field['name']!r:.60} of partition", "a field-id", field.get("field-id"))
+            fail(cursor, f"field {field['name']!r:.60} of partition", "a field-id", field.get("field-id"))
         primitive = _type_name(not_null(field["type"]))
         if primitive not in (*_LEAST, "fixed"):
-            _fail(cursor, f"field {field['name']!r:.60} of partition", "a primitive type", "another")
+            fail(cursor, f"field {field['name']!r:.60} of partition", "a primitive type", "another")
         found[field["field-id"]] = (field["name"], field["logical"] or Logical(primitive, 0, False))
     return found
 
@@ -150,7 +150,7 @@ def fields_of(schema: Any, what: str, cursor: Cursor) -> list[dict[str, Any]]:
     """
     schema = not_null(schema)
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        _fail(cursor, what, "a record", _type_name(schema))
+        fail(cursor, what, "a record", _type_name(schema))
     fields: list[dict[str, Any]] = schema["fields"]
     return fields
 
@@ -161,7 +161,12 @@ def _type_name(kind: Any) -> str:
     return kind if isinstance(kind, str) else "a union"
 
 
-def _fail(cursor: Cursor, what: str, expected: object, actual: object) -> NoReturn:
+def fail(cursor: Cursor, what: str, expected: object, actual: object) -> NoReturn:
+    """Refuse a file.
+
+    Raises:
+        NotCanonical: always.
+    """
     raise cursor.error(NotCanonical, what, at=0, expected=expected, actual=actual)
 
 
@@ -180,13 +185,13 @@ class _Cleaner:
     def clean(self, kind: Any, depth: int = 0) -> tuple[Any, int]:
         """Return a type, and the minimum bytes of a value of it."""
         if depth > _MAX_DEPTH:
-            _fail(self._cursor, "Avro schema", f"at most {_MAX_DEPTH} levels", "more")
+            fail(self._cursor, "Avro schema", f"at most {_MAX_DEPTH} levels", "more")
         if isinstance(kind, list):
             return [self.clean(option, depth + 1)[0] for option in kind], 1
         if isinstance(kind, str):
             return (kind, _LEAST[kind]) if kind in _LEAST else self._fixed_type(self._fixed.get(kind, {}), kind)
         if not isinstance(kind, dict):
-            _fail(self._cursor, "Avro schema", "a type", f"{kind!r:.60}")
+            fail(self._cursor, "Avro schema", "a type", f"{kind!r:.60}")
         name = kind.get("type")
         if name == "record":
             return self._record(kind, depth)
@@ -194,7 +199,7 @@ class _Cleaner:
             member = "items" if name == "array" else "values"
             inner, least = self.clean(kind.get(member), depth + 1)
             if name == "array" and not least:
-                _fail(self._cursor, "Avro schema", "items of at least one byte", "an array of nothing")
+                fail(self._cursor, "Avro schema", "items of at least one byte", "an array of nothing")
             ids = {key: kind[key] for key in _MEMBER_IDS if isinstance(kind.get(key), int)}
             return {"type": name, member: inner, "logical": self._logical(kind[member]), **ids}, 1
         if name == "fixed":
@@ -215,13 +220,13 @@ class _Cleaner:
         fields, total = [], 0
         for item in items if isinstance(items, list) else [None]:
             if not isinstance(item, dict) or not isinstance(item.get("name"), str):
-                _fail(self._cursor, "Avro schema", "fields with names", f"{item!r:.60}")
+                fail(self._cursor, "Avro schema", "fields with names", f"{item!r:.60}")
             inner, least = self.clean(item.get("type"), depth + 1)
             known = {"name": item["name"], "type": inner, "logical": self._logical(item["type"])}
             fields.append(known | {"field-id": item["field-id"]} if "field-id" in item else known)
             total += least
         if len({field["name"] for field in fields}) < len(fields):
-            _fail(self._cursor, "Avro schema", "fields of distinct names", "two of one name")
+            fail(self._cursor, "Avro schema", "fields of distinct names", "two of one name")
         return {"type": "record", "name": f"type_{next(self._count)}", "fields": fields}, total
 
     def _logical(self, kind: Any) -> Logical | None:
@@ -230,8 +235,11 @@ class _Cleaner:
             kind = self._fixed.get(kind)
         if not isinstance(kind, dict) or not isinstance(kind.get("logicalType"), str):
             return None
-        scale = kind.get("scale", 0)
-        scale = scale if isinstance(scale, int) and 0 <= scale <= _MAX_SCALE else 0
-        precision = kind.get("precision", 0)
-        precision = precision if isinstance(precision, int) and 0 < precision <= _MAX_SCALE else 0
-        return Logical(kind["logicalType"], scale, kind.get("adjust-to-utc") is True, precision)
+        utc = kind.get("adjust-to-utc") is True
+        return Logical(kind["logicalType"], _digits(kind, "scale"), utc, _digits(kind, "precision"))
+
+
+def _digits(kind: dict[str, Any], name: str) -> int:
+    """Return the scale or precision of a logical type; 0 if it is missing or invalid."""
+    number = kind.get(name)
+    return number if isinstance(number, int) and 0 <= number <= MAX_DIGITS else 0

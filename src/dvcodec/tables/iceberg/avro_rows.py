@@ -151,7 +151,7 @@ def _primitive(what: str, plain: Any, logical: Logical | None) -> pa.DataType:
 
 
 def _meant(field: pa.Field) -> pa.Field:
-    """Return a field as a reader of the table sees it: with decimals and maps."""
+    """Return a field in its final type, with decimals and maps."""
     metadata, kind = dict(field.metadata or {}), field.type
     digits, is_map = metadata.pop(_DECIMAL, None), metadata.pop(_MAP, None) is not None
     if digits is not None:

@@ -6,22 +6,27 @@ Iceberg Java writes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dvcodec.tables.iceberg.avro_fields import INTEGERS, AvroColumn
 
-__all__ = ["ENTRY_COLUMNS", "FILE_COLUMNS", "LIST_COLUMNS", "LIST_SCHEMA", "OBSOLETE", "PARTITION", "entry_schema"]
+__all__ = [
+    "ENTRY_COLUMNS",
+    "FILE_COLUMNS",
+    "LIST_COLUMNS",
+    "LIST_SCHEMA",
+    "OBSOLETE",
+    "PARTITION",
+    "chosen",
+    "entry_schema",
+]
 
 PARTITION = "partition"
 """The field of a file whose type depends on the partition spec."""
-OBSOLETE: Mapping[int, str] = {
-    105: "block_size_in_bytes",
-    106: "file_ordinal",
-    107: "sort_columns",
-    111: "distinct_counts",
-}
-"""Fields of files that older versions had and that writers of version 3 leave out, by field id."""
+OBSOLETE = frozenset({105, 106, 107, 111})
+"""Field ids of ``block_size_in_bytes``, ``file_ordinal``, ``sort_columns`` and ``distinct_counts``: fields of files
+that older versions had and that writers of version 3 leave out."""
 
 
 def _required(number: int, name: str, kind: Any) -> dict[str, Any]:
@@ -119,7 +124,7 @@ def entry_schema(partition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _columns(fields: list[dict[str, Any]], *required: str) -> tuple[AvroColumn, ...]:
-    """Return what files of any version have of these fields."""
+    """Return these fields as columns to look for in files of any version."""
     return tuple(
         AvroColumn(field["name"], field["field-id"], _types(field["type"]), field["name"] in required)
         for field in fields
@@ -138,3 +143,9 @@ FILE_COLUMNS = _columns(_FILE, "file_path", "file_format", PARTITION, "record_co
 """Fields of a file."""
 LIST_COLUMNS = _columns(LIST_SCHEMA["fields"], "manifest_path", "manifest_length", "partition_spec_id")
 """Fields of a manifest list."""
+
+
+def chosen(columns: Iterable[AvroColumn], *names: str) -> tuple[AvroColumn, ...]:
+    """Return the columns of these names, in this order."""
+    by_name = {column.name: column for column in columns}
+    return tuple(by_name[name] for name in names)

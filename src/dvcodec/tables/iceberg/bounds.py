@@ -2,8 +2,8 @@
 
 Specification: Iceberg table spec, "Manifests" (``lower_bounds``, ``upper_bounds``, counts of values), and appendix D,
 "Binary single-value serialization". Upper bounds that were cut off are greater than what they stand for. Bounds of a
-file that is older than a promotion have the old type. Entries are not kept with their statistics, which would be most
-of a snapshot: a manifest is read again for the columns that are asked for.
+file that is older than a promotion have the old type. Entries do not keep their statistics, which would be most of
+a snapshot: the manifest is read again for the requested columns.
 """
 
 from __future__ import annotations
@@ -11,33 +11,24 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from dvcodec.core.extras import pa
 from dvcodec.io import Storage
 from dvcodec.tables.bounds import ColumnBounds, safe_text
 from dvcodec.tables.columns import Column
-from dvcodec.tables.iceberg.avro_fields import INTEGERS, AvroColumn, open_avro, select
+from dvcodec.tables.iceberg.avro_fields import open_avro, select
+from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, chosen
+from dvcodec.tables.iceberg.manifests import DELETED
+from dvcodec.tables.iceberg.partitions import scaled
 from dvcodec.tables.partition_value import is_nan
 
 __all__ = ["ColumnStatistics", "bounds_of", "read_statistics"]
 
-_DELETED = 2
-_COUNTS = ("null_value_counts", "nan_value_counts")
-_BOUNDS = ("lower_bounds", "upper_bounds")
-_ENTRY = (
-    AvroColumn("status", 0, INTEGERS, required=True),
-    AvroColumn("data_file", 2, ("record",), required=True),
-)
-_FILE = (
-    AvroColumn("file_path", 100, ("string",), required=True),
-    AvroColumn("record_count", 103, INTEGERS, required=True),
-    AvroColumn("null_value_counts", 110, ("array",)),
-    AvroColumn("nan_value_counts", 137, ("array",)),
-    AvroColumn("lower_bounds", 125, ("array",)),
-    AvroColumn("upper_bounds", 128, ("array",)),
-)
+_STATISTICS = {"null_value_counts": int, "nan_value_counts": int, "lower_bounds": bytes, "upper_bounds": bytes}
+"""Maps by field id, in the order of `ColumnStatistics`, and the type of their values."""
+_ENTRY = chosen(ENTRY_COLUMNS, "status", "data_file")
+_FILE = chosen(FILE_COLUMNS, "file_path", "record_count", *_STATISTICS)
 _WHOLE = {4: "<i", 8: "<q"}
 _FLOATS = {4: "<f", 8: "<d"}
 _DAY_UNITS = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -79,24 +70,19 @@ def read_statistics(
         names = {name: one.name for name, one in select(entry["data_file"].type, _FILE, "data_file", cursor).items()}
         for record in file.records():
             stored = record[entry["data_file"].name]
-            if record[entry["status"].name] == _DELETED or stored is None:
+            if record[entry["status"].name] == DELETED or stored is None:
                 continue
             members = {name: stored[spelled] for name, spelled in names.items()}
-            parts = {name: _pairs(members.get(name), ids, int) for name in _COUNTS}
-            ends = {name: _pairs(members.get(name), ids, bytes) for name in _BOUNDS}
+            maps = [_pairs(members.get(name), ids, kind) for name, kind in _STATISTICS.items()]
+            rows = members["record_count"]
             found[members["file_path"]] = {
-                number: ColumnStatistics(
-                    members["record_count"],
-                    *(parts[name].get(number) for name in _COUNTS),
-                    *(ends[name].get(number) for name in _BOUNDS),
-                )
-                for number in ids
+                number: ColumnStatistics(rows, *(values.get(number) for values in maps)) for number in ids
             }
     return found
 
 
 def _pairs(items: Any, ids: Collection[int], kind: type[Any]) -> dict[int, Any]:
-    """Return a map with field ids as keys, which Avro stores as pairs; of one that comes twice, nothing."""
+    """Return the values of a map by field id, which Avro stores as pairs; None for an id that occurs twice."""
     found: dict[int, Any] = {}
     for item in items or ():
         if isinstance(item, dict) and item.get("key") in ids and isinstance(item.get("value"), kind):
@@ -106,7 +92,7 @@ def _pairs(items: Any, ids: Collection[int], kind: type[Any]) -> dict[int, Any]:
 
 
 def bounds_of(column: Column, recorded: ColumnStatistics) -> ColumnBounds:
-    """Return what statistics say of a column; what cannot be read is not known."""
+    """Return the bounds of a column by its statistics; an unreadable value counts as unknown."""
     if column.children:
         return ColumnBounds()
     nulls, values = recorded.nulls != 0, recorded.nulls is None or recorded.nulls < recorded.rows
@@ -126,9 +112,9 @@ def _scalar(column: Column, data: bytes | None) -> pa.Scalar[Any] | None:
 
 
 def _value(column: Column, data: bytes) -> Any:
-    """Return a serialized value as what Arrow makes a scalar of; None if it is not one, or has no order here.
+    """Return a serialized value in a form that Arrow accepts; None if it is invalid, or its order is not known.
 
-    UUIDs have none: Java compares them as two signed numbers.
+    That of UUIDs is not: Java compares them as two signed numbers.
     """
     kind = column.kind
     if kind in ("int", "long", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"):
@@ -143,17 +129,10 @@ def _value(column: Column, data: bytes) -> Any:
     if kind == "boolean":
         return data != b"\0" if len(data) == 1 else None
     if kind == "decimal":
-        return _decimal(data, column.type.scale)
+        return scaled(int.from_bytes(data, "big", signed=True), column.type.scale) if 0 < len(data) <= 16 else None
     if kind == "string":
         return _text(data)
     return data if kind == "binary" or (kind == "fixed" and len(data) == column.type.byte_width) else None
-
-
-def _decimal(data: bytes, scale: int) -> Decimal | None:
-    if not 0 < len(data) <= 16:
-        return None
-    unscaled = int.from_bytes(data, "big", signed=True)
-    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 
 
 def _text(data: bytes) -> str | None:

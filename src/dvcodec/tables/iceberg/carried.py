@@ -1,7 +1,7 @@
-"""Manifests and manifest lists with all that they hold, to be carried over by a commit.
+"""Manifests and manifest lists with all their fields, for a commit that carries them over.
 
-`manifests` reads what scans need; here every field is kept, and one that is not known is refused: a rewritten manifest
-would lose it. What entries inherit (sequence numbers, snapshot ids, first row ids) is filled in, as they have to be
+`manifests` reads what scans need; here every field is kept, and an unknown one is refused: a rewritten manifest would
+lose it. What entries inherit (sequence numbers, snapshot ids, first row ids) is filled in, as they have to be
 written out in another manifest. Specification: Iceberg table spec, "Sequence Number Inheritance", "First Row ID
 Inheritance".
 """
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import Unsupported
 from dvcodec.io import Storage, read_within
-from dvcodec.tables.iceberg.avro_fields import AvroColumn, fields_of, not_null, open_avro, select
+from dvcodec.tables.iceberg.avro_fields import AvroColumn, Found, fields_of, not_null, open_avro, select
 from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, LIST_COLUMNS, OBSOLETE, PARTITION
 from dvcodec.tables.iceberg.manifest_list import DATA
 from dvcodec.tables.iceberg.manifests import ADDED, DELETED
@@ -24,12 +25,12 @@ from dvcodec.tables.iceberg.manifests import ADDED, DELETED
 __all__ = ["STATUSES", "Carried", "counts_of", "read_all_manifests", "read_carried"]
 
 STATUSES = ("existing", "added", "deleted")
-"""What counts of a manifest are called, by the status of an entry."""
+"""Names of the counts in a manifest list, by the status of entries."""
 _NESTED = frozenset({"key", "value", "contains_null", "contains_nan", "lower_bound", "upper_bound"})
 """Fields of the records in arrays: maps by field id, and summaries of partitions."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Carried:
     """The live entries of a manifest.
 
@@ -41,21 +42,24 @@ class Carried:
     partition: Mapping[str, Any]
     entries: tuple[dict[str, Any], ...]
 
+    @cached_property
+    def partitions(self) -> Mapping[str, Mapping[str, Any]]:
+        """Partitions of the files by path, as stored."""
+        return {entry["data_file"]["file_path"]: entry["data_file"]["partition"] for entry in self.entries}
+
 
 def read_all_manifests(location: str, storage: Storage) -> list[dict[str, Any]]:
-    """Read a manifest list; each manifest has all fields of version 3, counts of files and rows excepted if missing.
+    """Read a manifest list; each manifest has all fields of version 3, and None for counts that the list lacks.
 
     Raises:
         NotCanonical: the file is corrupt.
-        Unsupported: a field that is not known, or a key.
+        Unsupported: an unknown field, or a key.
         OSError: it cannot be read.
     """
     with open_avro(location, storage) as (file, cursor):
-        names = _names(file.schema, LIST_COLUMNS, "manifest list", cursor)
-        found = [{name: record[spelled] for name, spelled in names.items()} for record in file.records()]
+        names = _fields(file.schema, LIST_COLUMNS, "manifest list", cursor)
+        found = [_by_name(record, names, LIST_COLUMNS) for record in file.records()]
     for manifest in found:
-        for column in LIST_COLUMNS:
-            manifest.setdefault(column.name, None)
         for name in ("content", "sequence_number", "min_sequence_number"):
             manifest[name] = manifest[name] or 0
         if manifest["key_metadata"] is not None:
@@ -73,13 +77,12 @@ def read_carried(manifest: dict[str, Any], location: str, storage: Storage) -> C
 
     Raises:
         NotCanonical: the file is corrupt.
-        Unsupported: a field that is not known.
+        Unsupported: an unknown field.
         OSError: it cannot be read.
     """
     with open_avro(location, storage) as (file, cursor):
-        names = _names(file.schema, ENTRY_COLUMNS, "manifest entry", cursor)
-        files = select(file.schema, ENTRY_COLUMNS, "manifest entry", cursor)["data_file"].type
-        columns = _names(files, FILE_COLUMNS, "data_file", cursor)
+        names = _fields(file.schema, ENTRY_COLUMNS, "manifest entry", cursor)
+        columns = _fields(names["data_file"].type, FILE_COLUMNS, "data_file", cursor)
         entries = []
         for record in file.records():
             entry = _by_name(record, names, ENTRY_COLUMNS)
@@ -111,8 +114,8 @@ def counts_of(entries: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return counts
 
 
-def _by_name(record: Mapping[str, Any], names: Mapping[str, str], columns: Iterable[AvroColumn]) -> dict[str, Any]:
-    return {column.name: record[names[column.name]] if column.name in names else None for column in columns}
+def _by_name(record: Mapping[str, Any], names: Mapping[str, Found], columns: Iterable[AvroColumn]) -> dict[str, Any]:
+    return {column.name: record[names[column.name].name] if column.name in names else None for column in columns}
 
 
 def _inherit(entry: dict[str, Any], manifest: Mapping[str, Any]) -> None:
@@ -124,15 +127,16 @@ def _inherit(entry: dict[str, Any], manifest: Mapping[str, Any]) -> None:
                 entry[name] = manifest["sequence_number"]
 
 
-def _names(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Cursor) -> dict[str, str]:
-    """Return what a file calls each column.
+def _fields(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Cursor) -> dict[str, Found]:
+    """Find the fields of a file, as `select` does.
 
     Raises:
         Unsupported: the file has another one.
     """
-    found = {name: field.name for name, field in select(schema, columns, what, cursor).items()}
+    found = select(schema, columns, what, cursor)
+    names = {field.name for field in found.values()}
     for field in fields_of(schema, what, cursor):
-        known = field["name"] in found.values() or field.get("field-id") in OBSOLETE
+        known = field["name"] in names or field.get("field-id") in OBSOLETE
         items = not_null(field["type"])
         items = items.get("items") if isinstance(items, dict) else None
         nested = {inner["name"] for inner in items.get("fields", ())} if isinstance(items, dict) else _NESTED
@@ -146,8 +150,7 @@ def _partition_type(location: str, storage: Storage) -> Mapping[str, Any]:
     """Return the type of the partition struct with its logical types, as the manifest spells it."""
     with storage.open(location) as source:
         schema = avro.decode(read_within(source, "max_manifest_bytes")).schema
-    fields = {field.get("field-id", field["name"]): field["type"] for field in schema["fields"]}
-    files = not_null(fields.get(2, fields.get("data_file")))
-    columns = {field.get("field-id", field["name"]): field["type"] for field in files["fields"]}
-    partition: Mapping[str, Any] = not_null(columns.get(102, columns.get(PARTITION)))
-    return {**partition, "name": "r102"}
+    for number, name in ((2, "data_file"), (102, PARTITION)):
+        types = {field.get("field-id", field["name"]): field["type"] for field in schema["fields"]}
+        schema = not_null(types.get(number, types.get(name)))
+    return {**schema, "name": "r102"}

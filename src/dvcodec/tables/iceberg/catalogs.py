@@ -1,8 +1,8 @@
 """Commits to Iceberg tables through the catalogs of pyiceberg.
 
-REST catalogs make the new metadata themselves. Catalogs in SQL, Glue, Hive and BigQuery leave that to pyiceberg, which
-does not write metadata of format version 3 (as of 0.12): there the file comes from here, and pyiceberg does what makes
-it current: it swaps the row, the version or the lock. DynamoDB's catalog has no commit in pyiceberg.
+REST catalogs write the new metadata themselves. Catalogs in SQL, Glue, Hive and BigQuery leave that to pyiceberg, which
+does not write metadata of format version 3 (as of 0.12): so dvcodec writes the file, and pyiceberg makes it current by
+swapping the row, the version or the lock. pyiceberg cannot commit to DynamoDB's catalog.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ _OPTIONS = {
     },
     "gcs": {"gcs.service.host": "endpoint"},
 }
-"""Properties of pyiceberg's file access, as options of a store, the more specific last; others do not concern it."""
+"""Properties of pyiceberg's file access -> storage options, the more specific last; other properties are ignored."""
 _WAITS = (0.0, 0.2, 1.0, 3.0)
-"""Seconds before each look whether an unanswered commit is in."""
+"""Seconds to wait before each check whether an unanswered commit succeeded."""
 
 
 def load(name: str) -> Catalog:
     """Return a catalog of pyiceberg's configuration: ``.pyiceberg.yaml``, or variables ``PYICEBERG_CATALOG__...``.
 
     Raises:
-        UsageError: it is not configured, or not as pyiceberg expects.
+        UsageError: it is not configured, or its configuration is invalid.
         MissingExtra: pyiceberg is not installed.
         OSError: it cannot be reached.
     """
@@ -86,7 +86,7 @@ def load(name: str) -> Catalog:
     except OSError:
         raise
     except Exception as error:
-        raise OSError(f"catalog {name}: it cannot be asked: {error}") from error
+        raise OSError(f"catalog {name}: it cannot be loaded: {error}") from error
     return found
 
 
@@ -97,7 +97,7 @@ def from_pyiceberg(
 
     Args:
         table: of pyiceberg.
-        storage_options: how its store is reached; None = as the table's own properties say.
+        storage_options: how its store is reached; None = by the table's own properties.
         allow: see `dvcodec.tables.open_table`.
 
     Raises:
@@ -128,7 +128,7 @@ def from_catalog(
 
 
 class CatalogPlace(Place):
-    """A table in a catalog, which says which metadata file is the newest.
+    """A table in a catalog, which records the newest metadata file.
 
     Args:
         catalog: of pyiceberg.
@@ -146,7 +146,7 @@ class CatalogPlace(Place):
         self._storage, self._allow = storage, protocols(allow)
 
     def load(self) -> IcebergTable:
-        """Ask the catalog for the current metadata file, and open the table by it."""
+        """Open the table by the metadata file that the catalog records as current."""
         return self.open(self._load())
 
     def open(self, table: PyIcebergTable) -> IcebergTable:
@@ -168,7 +168,9 @@ class CatalogPlace(Place):
             )
 
     def put(self, table: IcebergTable, members: JsonFields, change: Change) -> None:
-        """Commit through the catalog; an unanswered request is settled by asking for the table again."""
+        """Commit through the catalog; the table is loaded again to settle an unanswered request."""
+        from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415
+
         base = table.metadata.current
         written: list[str] = []
         loaded = self._load()
@@ -188,7 +190,7 @@ class CatalogPlace(Place):
             if self._has(now, change):  # the answer to an earlier try of pyiceberg's was lost
                 return
             self._remove(written)
-            if _is_conflict(error) or now.metadata_location != table.metadata.source:
+            if isinstance(error, CommitFailedException) or now.metadata_location != table.metadata.source:
                 raise CommitConflict(f"{self._name}: {error}") from error
             raise OSError(f"{self._name}: the catalog refused the commit: {error}") from error
 
@@ -213,7 +215,7 @@ class CatalogPlace(Place):
                     self._storage.remove(table.folder.locate(path))
 
     def _with_own_metadata(self, folder: Folder, change: Change, written: list[str]) -> Any:
-        """Return the catalog with another method that writes metadata: based on the file that the swap will compare."""
+        """Return the catalog with a metadata writer of our own, based on the file that the swap will compare."""
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415
         from pyiceberg.table.snapshots import MetadataLogEntry  # noqa: PLC0415
 
@@ -238,7 +240,7 @@ class CatalogPlace(Place):
         stage = catalog._update_and_stage_table  # noqa: SLF001  (pyiceberg has no public way)
 
         def upgraded(current: Any, identifier: Any, requirements: Any, updates: Any) -> Any:  # noqa: ARG001
-            """Stage an upgrade that pyiceberg does not know: its own metadata differ by their time alone."""
+            """Stage an upgrade that pyiceberg does not know: in its own metadata only time and log change."""
             staged = stage(current, identifier, requirements, ())
             entry = MetadataLogEntry.model_validate(
                 {"metadata-file": current.metadata_location, "timestamp-ms": current.metadata.last_updated_ms}
@@ -255,11 +257,11 @@ class CatalogPlace(Place):
         return catalog
 
     def _settle(self, change: Change, base: int | None, error: Exception) -> None:
-        """Find out whether an unanswered commit is in.
+        """Find out whether an unanswered commit succeeded.
 
         Raises:
-            CommitConflict: another commit on the same base is in, so that this one never will be.
-            CommitUnknown: neither is in.
+            CommitConflict: another commit on the same base succeeded, so this one cannot.
+            CommitUnknown: neither did so far.
         """
         for wait in _WAITS:
             time.sleep(wait)
@@ -294,18 +296,12 @@ class _NotWritten(Exception):
         self.reason = reason
 
 
-def _is_conflict(error: Exception) -> bool:
-    from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415
-
-    return isinstance(error, CommitFailedException)
-
-
 def _is_refusal(error: Exception) -> bool:
-    """Whether a catalog has said no: after any other error the commit may be in."""
+    """Whether the catalog rejected the commit; after any other error it may have succeeded."""
     from pyiceberg import exceptions as of  # noqa: PLC0415
 
-    said = (of.BadRequestError, of.UnauthorizedError, of.ForbiddenError, of.OAuthError, of.NoSuchTableError)
-    return _is_conflict(error) or isinstance(error, (*said, ValueError))
+    denied = (of.UnauthorizedError, of.ForbiddenError, of.OAuthError)
+    return isinstance(error, (of.CommitFailedException, of.BadRequestError, of.NoSuchTableError, *denied, ValueError))
 
 
 def _requests(members: JsonFields, change: Change, base: int | None) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -341,7 +337,7 @@ def _requests(members: JsonFields, change: Change, base: int | None) -> tuple[tu
 
 @contextmanager
 def _errors_of(identifier: str | tuple[str, ...]) -> Iterator[None]:
-    """Raise what a catalog cannot do as errors of this library."""
+    """Raise the errors of a catalog as errors of this library."""
     from pyiceberg.exceptions import NoSuchTableError  # noqa: PLC0415
 
     try:
@@ -351,11 +347,11 @@ def _errors_of(identifier: str | tuple[str, ...]) -> Iterator[None]:
     except (DvcodecError, OSError):
         raise
     except Exception as error:
-        raise OSError(f"{identifier}: the catalog cannot be asked: {error}") from error
+        raise OSError(f"{identifier}: the request to the catalog failed: {error}") from error
 
 
 def _store_options(table: PyIcebergTable) -> dict[str, str]:
-    """Return how pyiceberg reaches the store of a table, as options."""
+    """Return the storage options by which pyiceberg reaches the store of a table."""
     scheme = table.metadata_location.partition("://")[0].lower()
     store = next((name for name, schemes in _STORES.items() if scheme in schemes), None)
     if store is None:

@@ -30,7 +30,7 @@ class Change:
     Attributes:
         timestamp_ms: of the commit.
         snapshot: the new snapshot of the main branch, as the metadata has it; None = no new snapshot.
-        upgrade: the new format version; None = as it is.
+        upgrade: the new format version; None = unchanged.
     """
 
     timestamp_ms: int
@@ -59,7 +59,7 @@ def changed(members: JsonFields, change: Change, source: str) -> dict[str, Any]:
     Args:
         members: the metadata of the base snapshot.
         change: the commit.
-        source: path of that metadata file, as it is recorded in the log of the new one.
+        source: path of that metadata file, to be recorded in the log of the new one.
 
     Raises:
         NotCanonical: a member has another type.
@@ -88,7 +88,7 @@ def changed(members: JsonFields, change: Change, source: str) -> dict[str, Any]:
 
 
 def forgotten(members: JsonFields, new: Mapping[str, Any]) -> list[str]:
-    """Return the paths of metadata files that are to be removed after the commit, as the table's properties say."""
+    """Return the paths of metadata files to remove after the commit, by the table's properties."""
     if properties_of(members).get(_DELETE_AFTER, "").lower() != "true":
         return []
     kept = {entry["metadata-file"] for entry in new["metadata-log"]}

@@ -1,9 +1,9 @@
 """Commits deletes to Iceberg tables of format version 3: new manifests, a manifest list, a snapshot.
 
-Specification: Iceberg table spec, "Deletion Vectors", "Manifests", "Snapshots"; where it leaves a choice, as Iceberg
-Java's ``RowDelta`` does it. A data file has one vector at most: the new one includes the old one and position
-deletes for that data file alone, whose entries become deleted. Position deletes of a whole partition and equality
-deletes stay. The main branch is committed to; tags and other branches are not touched.
+Specification: Iceberg table spec, "Deletion Vectors", "Manifests", "Snapshots"; where it leaves a choice, commits
+are those of Iceberg Java's ``RowDelta``. A data file has one vector at most: the new one includes the old one and
+position deletes for that data file alone, whose entries become deleted. Position deletes of a whole partition and
+equality deletes stay. The commit is to the main branch; tags and other branches are not touched.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from dvcodec import iceberg
 from dvcodec.core import vector as vector_
-from dvcodec.core.errors import CommitConflict, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import CommitConflict, NotCanonical, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.io import read_window
 from dvcodec.io.target import local_path
@@ -28,6 +28,7 @@ from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter
 from dvcodec.tables.iceberg.table import Place, table_of
+from dvcodec.tables.iceberg.vectors import refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DeletionVector
 from dvcodec.tables.table import Table
@@ -66,7 +67,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         Raises:
             UsageError: format version 1 or 2; ``write.delete.mode`` is copy-on-write; the table was moved, or cannot be
                 committed to where it was opened from.
-            Unsupported: encryption, or a property that is not known how to obey.
+            Unsupported: encryption, or a property that dvcodec cannot obey.
             CommitConflict: it is another table than before.
         """
         table, members = table_of(base), _members(base)
@@ -82,7 +83,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         return found
 
     def retries(self, base: IcebergSnapshot) -> Retries:
-        """Return what the table's properties ``commit.retry.*`` say; where they say nothing, the default."""
+        """Return the table's properties ``commit.retry.*``; defaults for those that are missing or not numbers."""
         properties, default = properties_of(_members(base)), Retries()
 
         def found(name: str, value: int) -> int:
@@ -115,9 +116,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         """
         vectors = {delete.data_file.path: delete.rows for delete in deletes}
         for delete in deletes:
-            if ManifestEntry.of(delete.data_file).key_metadata is not None:
-                path = delete.data_file.path
-                raise Unsupported("data file", source=path, expected="no encryption", actual="key_metadata")
+            refuse_encrypted(ManifestEntry.of(delete.data_file), delete.data_file.path)
         if not vectors:
             return Written({}, 0)
         table = table_of(base)
@@ -161,7 +160,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
 
         Args:
             base: the current snapshot must still be this one.
-            replacement: which files come and go.
+            replacement: which files are added and removed.
             files: location of each file that is written, appended before it is.
 
         Raises:

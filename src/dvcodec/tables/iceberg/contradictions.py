@@ -39,12 +39,10 @@ def contradictions(metadata: TableMetadata, plan: Plan, skipped_metadata: tuple[
         plan: plan of the snapshot.
         skipped_metadata: bare names of metadata files that were not read.
     """
-    if metadata.format_version < VECTORS_VERSION:
-        found = tuple(vector for vector in plan.vectors if vector.format == "iceberg")
-        if found:
-            what = "format-version of a table with Puffin vectors"
-            expected, actual = f"{VECTORS_VERSION} or higher", str(metadata.format_version)
-            yield Finding.failed("iceberg-version", what, expected, actual, path=metadata.source)
+    if metadata.format_version < VECTORS_VERSION and any(vector.format == "iceberg" for vector in plan.vectors):
+        what = "format-version of a table with Puffin vectors"
+        expected, actual = f"{VECTORS_VERSION} or higher", str(metadata.format_version)
+        yield Finding.failed("iceberg-version", what, expected, actual, path=metadata.source)
     for vector, data in plan.mismatched_partitions():
         what = "partition of the deletes"
         wanted, own = (ManifestEntry.of(one).partition for one in (data, vector))

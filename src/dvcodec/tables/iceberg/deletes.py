@@ -1,7 +1,7 @@
 """Position delete files of v2, in any of Iceberg's three formats.
 
 Specification: Iceberg table spec, "Position Delete Files": ``file_path`` string (field id 2147483546), ``pos`` long
-(2147483545). The names are fixed by the specification, as the ids are.
+(2147483545). The specification fixes both names and ids.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POS_ID = 2147483545
 _BATCH_ROWS = 1 << 20
 _BATCH_RECORDS = 1 << 16
 _RECORD_WORK = 64
-"""Work of a row of Avro, which is a dictionary of Python first, as `Budget` counts it."""
+"""Work of an Avro row, which is first decoded to a dict; see `Budget`."""
 _AVRO = (
     AvroColumn(FILE_PATH, FILE_PATH_ID, ("string",), required=True),
     AvroColumn(POS, POS_ID, ("long", "int"), required=True),
@@ -73,31 +73,25 @@ def read_deletes(location: str, file_format: str, count: int, storage: Storage) 
     if file_format not in _READERS:
         known = ", ".join(_READERS)
         raise Unsupported("format of position deletes", source=location, expected=known, actual=file_format)
-    with data_errors(location), _READERS[file_format](location, storage) as (batches, budget):
-        counted = _Counted(batches)
-        rows = vectors_within(counted, budget)
-    if counted.rows != count:
-        raise CardinalityMismatch(
-            "record_count", source=location, expected=f"{count} (manifest)", actual=f"{counted.rows} rows"
-        )
-    return PositionDeletes(rows, counted.rows)
+    found = 0
 
-
-class _Counted:
-    """Record batches whose rows are counted while they are read."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self.rows = 0
-        self._batches = batches
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches:
-            self.rows += batch.num_rows
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        nonlocal found
+        for batch in batches:
+            found += batch.num_rows
             yield batch
+
+    with data_errors(location), _READERS[file_format](location, storage) as (batches, budget):
+        rows = vectors_within(counted(batches), budget)
+    if found != count:
+        raise CardinalityMismatch(
+            "record_count", source=location, expected=f"{count} (manifest)", actual=f"{found} rows"
+        )
+    return PositionDeletes(rows, count)
 
 
 _Reader: TypeAlias = "Iterator[tuple[Iterator[pa.RecordBatch], Budget]]"
-"""What a reader of a format yields once: the batches, and what is left of the budget of the file."""
+"""What the reader of a format yields: the batches, and the remaining budget of the file."""
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def enable(table: IcebergTable, *, dry_run: bool = False) -> Enabled:
 
     Raises:
         UsageError: the table cannot be committed to where it was opened from.
-        Unsupported: format version 1, or a feature that is not known here.
+        Unsupported: format version 1, or an unknown feature.
     """
     place = place_of(table)
     newest = place.load()

@@ -1,13 +1,13 @@
 """Equality deletes: which rows of data files they delete.
 
-Specification: Iceberg table spec, "Equality Delete Files" and "Scan Planning": a row is deleted if its values of the
-columns ``equality_ids`` are those of a row of the delete file, null equal to null, and if its data file is older. Those
-of an unpartitioned spec apply to all data files, the others to those of their partition.
+Specification: Iceberg table spec, "Equality Delete Files" and "Scan Planning": a row is deleted if it
+equals a row of the delete file in the columns ``equality_ids`` (null equals null), and its data file is older. Deletes
+of an unpartitioned spec apply to all data files, others to those of their partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -20,11 +20,11 @@ from dvcodec.io import Storage
 from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
-from dvcodec.tables.iceberg.partitions import Partition
+from dvcodec.tables.iceberg.partitions import Partition, identity_values
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields
-from dvcodec.tables.model import DataFile
+from dvcodec.tables.model import DataFile, PhysicalRows
 
 __all__ = ["EqualityMatcher"]
 
@@ -74,37 +74,25 @@ class EqualityMatcher:
 
     def _find(self, group: _Group, fields: Sequence[Column], data: DataFile) -> RowSet:
         if group not in self._keys:
-            self._keys[group] = _Keys.of(
-                [(self._read(one, fields), one.sequence_number) for one in self._groups[group]],
-                [field.name for field in fields],
-            )
-        keys, parts = self._keys[group], []
-        for start, batch in self._read(data, fields):
-            parts.append(start + np.flatnonzero(keys.newest(batch) > (data.sequence_number or 0)))
+            files = ((self._read(one, fields), one.sequence_number) for one in self._groups[group])
+            self._keys[group] = _Keys.of(files, [field.name for field in fields])
+        keys, number = self._keys[group], data.sequence_number or 0
+        parts = [rows.start + np.flatnonzero(keys.newest(rows.batch) > number) for rows in self._read(data, fields)]
         return RowSet.from_positions(np.concatenate(parts)) if parts else RowSet()
 
-    def _read(self, file: DataFile | EqualityDeletes, fields: Sequence[Column]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _read(self, file: DataFile | EqualityDeletes, fields: Sequence[Column]) -> Iterator[PhysicalRows]:
         metadata = self._metadata
-        entry = file if isinstance(file, EqualityDeletes) else ManifestEntry.of(file)
-        rows = file.rows if isinstance(file, EqualityDeletes) else file.physical_rows
-        recorded = entry.partition
-        partition = {
-            field.source_id: value
-            for field, value in zip(metadata.specs[recorded.spec_id], recorded.values, strict=True)
-            if field.transform == "identity" and field.source_id is not None
-        }
-        names = None if metadata.name_mapping is None else read_name_mapping(metadata.name_mapping, metadata.source)
-        for found in read_rows(
+        entry = file.record if isinstance(file, EqualityDeletes) else ManifestEntry.of(file)
+        return read_rows(
             file.location,
             self._storage,
             fields,
             file_format=entry.file_format,
-            partition=partition,
-            names=names,
-            rows=rows,
+            partition=identity_values(entry.partition, metadata.specs),
+            names=read_name_mapping(metadata.name_mapping, metadata.source),
+            rows=file.rows if isinstance(file, EqualityDeletes) else file.physical_rows,
             batch_rows=_BATCH_ROWS,
-        ):
-            yield found.start, found.batch
+        )
 
     def _fields(self, ids: Sequence[int]) -> list[Column]:
         """Return the columns of field ids, by the newest schema that has each."""
@@ -136,21 +124,20 @@ class _Keys:
     The columns of a key are turned into one number, column by column: `index_in` finds values and nulls alike.
     """
 
-    def __init__(self, levels: list[tuple[pa.Array, pa.Array]], newest: NDArray[np.int64], names: list[str]) -> None:
+    def __init__(self, levels: list[tuple[str, pa.Array, pa.Array]], newest: NDArray[np.int64]) -> None:
         self._levels = levels
         self._newest = newest
-        self._names = names
 
     @classmethod
-    def of(cls, files: Sequence[tuple[Iterator[tuple[int, pa.RecordBatch]], int]], names: list[str]) -> _Keys:
+    def of(cls, files: Iterable[tuple[Iterator[PhysicalRows], int]], names: list[str]) -> _Keys:
         """Read files of keys, each with its sequence number."""
         batches, numbers = [], []
         for found, number in files:
-            for _, batch in found:
-                batches.append(batch)
-                numbers.append(np.full(batch.num_rows, number, np.int64))
+            for rows in found:
+                batches.append(rows.batch)
+                numbers.append(np.full(rows.batch.num_rows, number, np.int64))
         if not batches:
-            return cls([], np.zeros(0, np.int64), names)
+            return cls([], np.zeros(0, np.int64))
         table = pa.Table.from_batches(batches)
         levels = []
         codes = np.zeros(table.num_rows, np.int64)
@@ -158,11 +145,11 @@ class _Keys:
             values = pc.unique(table[name].combine_chunks())
             codes = codes * (len(values) + 1) + _codes(table[name].combine_chunks(), values)
             known = pc.unique(pa.array(codes))
-            levels.append((values, known))
+            levels.append((name, values, known))
             codes = _codes(pa.array(codes), known)
-        newest = np.full(len(levels[-1][1]), -1, np.int64)
+        newest = np.full(len(known), -1, np.int64)
         np.maximum.at(newest, codes, np.concatenate(numbers))
-        return cls(levels, newest, names)
+        return cls(levels, newest)
 
     def newest(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
         """Return the highest sequence number that deletes each row, -1 if none does."""
@@ -171,7 +158,7 @@ class _Keys:
             return found
         codes = np.zeros(batch.num_rows, np.int64)
         alive = np.ones(batch.num_rows, np.bool_)
-        for name, (values, known) in zip(self._names, self._levels, strict=True):
+        for name, values, known in self._levels:
             code = _codes(batch[name], values)
             alive &= code >= 0
             codes = _codes(pa.array(codes * (len(values) + 1) + code), known)
@@ -181,6 +168,6 @@ class _Keys:
 
 
 def _codes(array: pa.Array, values: pa.Array) -> NDArray[np.int64]:
-    """Return the index of each value in others, -1 if it is not there; null is a value like another."""
+    """Return the index of each value in others, -1 if it is missing; null is a value like any other."""
     found: NDArray[np.int64] = pc.fill_null(pc.index_in(array, value_set=values), -1).to_numpy(zero_copy_only=False)
     return found.astype(np.int64)

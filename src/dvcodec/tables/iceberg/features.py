@@ -18,15 +18,15 @@ _REFUSED = {
     "write.location-provider.impl": "files in the table's own folders",
     "delta-version": "a table that Iceberg writers commit to, not one that Delta makes",
 }
-"""Table properties that are not known how to obey, and what is known instead."""
+"""Table properties that dvcodec cannot obey, and what it supports instead."""
 
 
 def refuse_unknown(table: IcebergTable, members: JsonFields) -> None:
-    """Refuse a table that has something that a commit would have to know of.
+    """Refuse a table with a feature that a commit would have to support, and does not.
 
     Raises:
         UsageError: the table was moved.
-        Unsupported: a feature that is not known; the message names it.
+        Unsupported: an unknown feature; the message names it.
     """
     source = table.metadata.source
     if table.folder.moved:
@@ -63,6 +63,6 @@ def refuse_without_vectors(base: IcebergSnapshot, members: JsonFields) -> None:
     mode = properties_of(members).get(_DELETE_MODE, "merge-on-read")
     if mode.lower() != "merge-on-read":
         raise UsageError(
-            f"{source}: property {_DELETE_MODE} is {mode}: the table wants data files rewritten, not deletion vectors; "
-            "set it to merge-on-read, or remove it"
+            f"{source}: property {_DELETE_MODE} is {mode}: deletes are to rewrite data files, not to write deletion "
+            "vectors; set it to merge-on-read, or remove it"
         )

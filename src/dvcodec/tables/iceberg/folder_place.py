@@ -1,21 +1,20 @@
 """Commits to Iceberg tables without a catalog: the new metadata file is put beside the old one, if it is absent.
 
 ``v3.metadata.json`` is followed by ``v4.metadata.json``, as Iceberg Java's ``HadoopTableOperations`` does it: of
-several writers only one can make that file, so this naming is safe for concurrent commits, as far as the other writer
-does not replace existing files either. (Java renames: on HDFS this is atomic. On a local disk and on object stores it
-looks first and then renames, and a commit in between is lost.) The version hint is written afterwards; readers go on
-from it to newer versions.
+several writers only one can create that file, so this naming is safe for concurrent commits, unless another writer
+replaces existing files. (Java renames, which is atomic on HDFS. On a local disk and on object stores it first checks
+and then renames, and a commit in between is lost.) The version hint is written afterwards; readers go on from it to
+newer versions.
 
-``00003-<uuid>.metadata.json`` is how catalogs name metadata files: which one is current, the catalog says, and a file
-more in the folder is nothing to it. Such a table is refused, unless the caller knows that no catalog has it, and that
-nothing but dvcodec commits to it (`only_writer`). The ``uuid`` of the next file is then made from the name of the last
-one: so two dvcodec processes want the same file, and only one of them gets it.
+Catalogs name metadata files ``00003-<uuid>.metadata.json``. Which one is current is recorded in the catalog, and it
+ignores any other file in the folder. Such a table is refused, unless the caller knows that no catalog has it, and that
+only dvcodec commits to it (`only_writer`). The ``uuid`` of the next file is then derived from the name of the last one:
+so two dvcodec processes want the same file, and only one of them gets it.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 import uuid
 from contextlib import suppress
 from dataclasses import replace
@@ -26,7 +25,7 @@ from dvcodec.io.paths import join, split
 from dvcodec.io.target import local_path
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import Change, changed, forgotten, metadata_bytes, properties_of
-from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT
+from dvcodec.tables.iceberg.latest import HADOOP_NAME, METADATA, VERSION_HINT, version_of
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.table import IcebergTable, Place
 from dvcodec.tables.iceberg.table import open as open_iceberg
@@ -37,15 +36,13 @@ from dvcodec.tables.table import Table
 __all__ = ["FolderPlace", "place_of"]
 
 _LOGGER = logging.getLogger("dvcodec.tables")
-_HADOOP = re.compile(r"v(\d{1,18})(?:\.gz)?\.metadata\.json(?:\.gz)?")
-_CATALOG = re.compile(r"(\d{1,18})-.*?(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DOTALL)
 _COMPRESSION = "write.metadata.compression-codec"
 _NAMES = uuid.UUID("5b0f4e0e-7d0a-4f2e-9d7e-0d3a3b0c6f11")
 """Namespace of the names of next metadata files."""
 
 
 def place_of(table: Table) -> Place:
-    """Return what a table is committed to: the catalog that it was opened from, else its folder."""
+    """Return where commits to a table go: to the catalog that it was opened from, else to its folder."""
     own = table.place if isinstance(table, IcebergTable) else None
     return own or FolderPlace(table.folder)
 
@@ -75,14 +72,14 @@ class FolderPlace(Place):
         """Refuse a table that a catalog may have, that another format makes, or whose files are elsewhere."""
         source, name = table.metadata.source, split(table.metadata.source)[1]
         if table.skipped_metadata:
-            raise UsageError(f"{source}: {table.skipped_metadata[0]} beside it may be newer: its name says no version")
+            raise UsageError(f"{source}: {table.skipped_metadata[0]} beside it may be newer: its name has no version")
         if properties_of(members).get("write.metadata.path") is not None:
             raise UsageError(f"{source}: property write.metadata.path: commit through the table's catalog")
         beside = set(table.folder.names())
         for kind, names in (("Delta", {"_delta_log"}), ("Paimon", {"snapshot", "schema"})):
             if names <= beside:
                 raise UsageError(f"{source}: Iceberg metadata of a {kind} table: commit to that table")
-        if not _HADOOP.fullmatch(name) and not (self._only_writer and _CATALOG.fullmatch(name)):
+        if not HADOOP_NAME.fullmatch(name) and not (self._only_writer and version_of(name) >= 0):
             raise UsageError(
                 f"{source}: metadata files of this name belong to a catalog, which would not see a commit by folder: "
                 "open the table through its catalog; or pass only_writer=True to open_table (--only-writer) if no "
@@ -110,7 +107,7 @@ class FolderPlace(Place):
         old = forgotten(members, new)
         put_once(storage, join(folder, name), metadata_bytes(new, name))
         storage.reopen(table.folder.location)
-        if _HADOOP.fullmatch(name):
+        if HADOOP_NAME.fullmatch(name):
             self._write_hint(folder, version, is_last=not old)
         for path in old:
             with suppress(OSError, DvcodecError):
@@ -119,13 +116,13 @@ class FolderPlace(Place):
     def _newest(self) -> int:
         """Return the highest version in the names of metadata files."""
         self._folder.storage.reopen(self._folder.location)
-        return max(map(_version, self._folder.names(METADATA)), default=-1)
+        return max(map(version_of, self._folder.names(METADATA)), default=-1)
 
     def _write_hint(self, folder: str, version: int, *, is_last: bool) -> None:
         """Write the version hint; readers that find an older one go on to newer versions.
 
         Where old metadata files are removed (`is_last` is False), a slow writer must not leave the hint at one of them:
-        it looks afterwards whether others have committed newer versions.
+        so it checks afterwards for newer versions by others.
         """
         storage, hint = self._folder.storage, join(folder, VERSION_HINT)
         local = local_path(hint)
@@ -140,12 +137,7 @@ class FolderPlace(Place):
             _LOGGER.warning("%s: not written: %s", hint, error)
 
 
-def _version(name: str) -> int:
-    match = _HADOOP.fullmatch(name) or _CATALOG.fullmatch(name)
-    return int(match[1]) if match else -1
-
-
 def _next_name(last: str, suffix: str) -> tuple[int, str]:
-    version = _version(last) + 1
-    stem = f"v{version}" if _HADOOP.fullmatch(last) else f"{version:05d}-{uuid.uuid5(_NAMES, last)}"
+    version = version_of(last) + 1
+    stem = f"v{version}" if HADOOP_NAME.fullmatch(last) else f"{version:05d}-{uuid.uuid5(_NAMES, last)}"
     return version, f"{stem}{suffix}"

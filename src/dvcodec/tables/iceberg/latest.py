@@ -15,16 +15,28 @@ from dvcodec.io import Storage, read_up_to
 from dvcodec.io.paths import split
 from dvcodec.tables.folder import Folder
 
-__all__ = ["METADATA", "VERSION_HINT", "check_newest", "find_metadata", "without_version"]
+__all__ = ["HADOOP_NAME", "METADATA", "VERSION_HINT", "check_newest", "find_metadata", "version_of", "without_version"]
 
 METADATA = "metadata"
 """Folder of metadata files in a table's folder."""
 VERSION_HINT = "version-hint.text"
 """Names the current version in tables without a catalog."""
+HADOOP_NAME = re.compile(r"v(\d{1,18})(?:\.gz)?\.metadata\.json(?:\.gz)?")
+"""Names of metadata files in tables without a catalog."""
 
 _SUFFIXES = (".metadata.json", ".metadata.json.gz")
-_NAME = re.compile(r"(?:v(\d{1,18})|(\d{1,18})-.*?)(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DOTALL)
+_CATALOG_NAME = re.compile(r"(\d{1,18})-.*?(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DOTALL)
 _HINT_BYTES = 4096
+
+
+def version_of(name: str) -> int:
+    """Return the version in the name of a metadata file, -1 if it has none.
+
+    >>> version_of("v3.metadata.json"), version_of("00004-1f.gz.metadata.json"), version_of("vfinal.metadata.json")
+    (3, 4, -1)
+    """
+    match = HADOOP_NAME.fullmatch(name) or _CATALOG_NAME.fullmatch(name)
+    return int(match[1]) if match else -1
 
 
 def without_version(names: Iterable[str]) -> tuple[str, ...]:
@@ -33,7 +45,7 @@ def without_version(names: Iterable[str]) -> tuple[str, ...]:
     >>> without_version(["v1.metadata.json", "vfinal.metadata.json", "snap-1.avro"])
     ('vfinal.metadata.json',)
     """
-    return tuple(sorted(name for name in names if name.endswith(_SUFFIXES) and not _NAME.fullmatch(name)))
+    return tuple(sorted(name for name in names if name.endswith(_SUFFIXES) and version_of(name) < 0))
 
 
 def check_newest(location: str, storage: Storage, older: Collection[str] = ()) -> None:
@@ -60,9 +72,9 @@ def check_newest(location: str, storage: Storage, older: Collection[str] = ()) -
 def _numbered(names: Iterable[str]) -> dict[int, list[str]]:
     numbered: dict[int, list[str]] = {}
     for name in names:
-        match = _NAME.fullmatch(name)
-        if match:
-            numbered.setdefault(int(match[1] or match[2]), []).append(name)
+        version = version_of(name)
+        if version >= 0:
+            numbered.setdefault(version, []).append(name)
     return numbered
 
 

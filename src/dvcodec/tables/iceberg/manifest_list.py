@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.errors import Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.iceberg.avro_fields import INTEGERS, AvroColumn, open_avro, select
+from dvcodec.tables.iceberg.avro_fields import fail, open_avro, select
+from dvcodec.tables.iceberg.avro_v3 import LIST_COLUMNS, chosen
 from dvcodec.tables.json_fields import is_path
 
 __all__ = ["DATA", "DELETES", "Manifest", "read_list"]
@@ -20,12 +21,8 @@ __all__ = ["DATA", "DELETES", "Manifest", "read_list"]
 DATA, DELETES = 0, 1
 """Content of a manifest."""
 _COLUMNS = (
-    AvroColumn("manifest_path", 500, ("string",), required=True),
-    AvroColumn("partition_spec_id", 502, INTEGERS, required=True),
-    AvroColumn("content", 517, INTEGERS),
-    AvroColumn("sequence_number", 515, INTEGERS),
-    AvroColumn("added_snapshot_id", 503, INTEGERS),
-    AvroColumn("key_metadata", 519, ("bytes",)),
+    *chosen(LIST_COLUMNS, "manifest_path", "partition_spec_id", "content"),
+    *chosen(LIST_COLUMNS, "sequence_number", "added_snapshot_id", "key_metadata"),
 )
 
 
@@ -70,7 +67,7 @@ def read_list(location: str, locate: Callable[[str], str], storage: Storage) -> 
         for i, record in enumerate(file.records()):
             manifest = _manifest(record, names, f"manifest {i}", locate, cursor)
             if manifest.path in manifests:
-                _fail(cursor, f"manifest_path of manifest {i}", "each manifest once", f"{manifest.path} twice")
+                fail(cursor, f"manifest_path of manifest {i}", "each manifest once", f"{manifest.path} twice")
             manifests[manifest.path] = manifest
     return list(manifests.values())
 
@@ -81,9 +78,9 @@ def _manifest(
     found = {name: record[spelled] for name, spelled in names.items()}
     path = found["manifest_path"]
     if path is None or not is_path(path):
-        _fail(cursor, f"manifest_path of {where}", "a path", repr(path)[:80])
+        fail(cursor, f"manifest_path of {where}", "a path", repr(path)[:80])
     if found["partition_spec_id"] is None:
-        _fail(cursor, f"partition_spec_id of {where}", "a number", "nothing")
+        fail(cursor, f"partition_spec_id of {where}", "a number", "nothing")
     content = found.get("content") or DATA
     if content not in (DATA, DELETES):
         raise cursor.error(Unsupported, f"content of {where}", at=0, expected="0 (data), 1 (deletes)", actual=content)
@@ -96,7 +93,3 @@ def _manifest(
         found.get("added_snapshot_id"),
         found.get("key_metadata") is not None,
     )
-
-
-def _fail(cursor: Cursor, what: str, expected: object, actual: object) -> NoReturn:
-    raise cursor.error(NotCanonical, what, at=0, expected=expected, actual=actual)

@@ -13,9 +13,10 @@ from sys import intern
 from typing import Any, NoReturn, TypeAlias
 
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.errors import Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.iceberg.avro_fields import INTEGERS, AvroColumn, open_avro, partition_names, select
+from dvcodec.tables.iceberg.avro_fields import fail, open_avro, partition_names, select
+from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, PARTITION, chosen
 from dvcodec.tables.iceberg.manifest_list import DATA, Manifest
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
@@ -26,33 +27,17 @@ __all__ = ["EqualityDeletes", "ListedFile", "ManifestEntry", "read_manifest"]
 
 POSITION_DELETES, EQUALITY_DELETES = 1, 2
 """Content of a delete file; other files have `DATA`."""
-ADDED, DELETED = 1, 2
-"""Status of an entry; 0 is existing."""
+EXISTING, ADDED, DELETED = 0, 1, 2
+"""Status of an entry."""
 PUFFIN = "puffin"
 FILE_PATH_ID = 2147483546
 """Field id of the column of position deletes that names the data file."""
 
-_ENTRY = (
-    AvroColumn("status", 0, INTEGERS, required=True),
-    AvroColumn("snapshot_id", 1, INTEGERS),
-    AvroColumn("sequence_number", 3, INTEGERS),
-    AvroColumn("file_sequence_number", 4, INTEGERS),
-    AvroColumn("data_file", 2, ("record",), required=True),
-)
+_REQUIRED = ("file_format", PARTITION, "record_count", "file_size_in_bytes")
 _FILE = (
-    AvroColumn("content", 134, INTEGERS),
-    AvroColumn("file_path", 100, ("string",), required=True),
-    AvroColumn("file_format", 101, ("string",), required=True),
-    AvroColumn("partition", 102, ("record",), required=True),
-    AvroColumn("record_count", 103, INTEGERS, required=True),
-    AvroColumn("file_size_in_bytes", 104, INTEGERS, required=True),
-    AvroColumn("lower_bounds", 125, ("array",)),
-    AvroColumn("upper_bounds", 128, ("array",)),
-    AvroColumn("equality_ids", 135, ("array",)),
-    AvroColumn("key_metadata", 131, ("bytes",)),
-    AvroColumn("referenced_data_file", 143, ("string",)),
-    AvroColumn("content_offset", 144, INTEGERS),
-    AvroColumn("content_size_in_bytes", 145, INTEGERS),
+    *chosen(FILE_COLUMNS, "content", "file_path", *_REQUIRED),
+    *chosen(FILE_COLUMNS, "lower_bounds", "upper_bounds", "equality_ids", "key_metadata"),
+    *chosen(FILE_COLUMNS, "referenced_data_file", "content_offset", "content_size_in_bytes"),
 )
 
 
@@ -84,22 +69,18 @@ class EqualityDeletes:
     Attributes:
         path: as recorded.
         location: where it can be opened.
-        partition: partition of the file.
-        sequence_number: data sequence number.
-        file_format: ``parquet``, ``avro``, ``orc``, in lower case.
         rows: row count, as recorded.
-        manifest: path of the manifest, as the list spells it.
+        sequence_number: data sequence number.
         equality_ids: field ids of the columns that are compared.
+        record: what else its entry records.
     """
 
     path: str
     location: str
-    partition: Partition
-    sequence_number: int
-    file_format: str
     rows: int
-    manifest: str
+    sequence_number: int
     equality_ids: tuple[int, ...]
+    record: ManifestEntry
 
 
 ListedFile: TypeAlias = DataFile | DeletionVector | EqualityDeletes
@@ -144,7 +125,7 @@ class _EntryReader:
         self._manifest = manifest
         self._cursor = cursor
         self._locate = locate
-        entry = select(schema, _ENTRY, "manifest entry", cursor)
+        entry = select(schema, ENTRY_COLUMNS, "manifest entry", cursor)
         columns = select(entry["data_file"].type, _FILE, "data_file", cursor)
         self._entry = {name: field.name for name, field in entry.items()}
         self._columns = {name: field.name for name, field in columns.items()}
@@ -156,13 +137,13 @@ class _EntryReader:
         status, stored = entry["status"], entry["data_file"]
         if status == DELETED:
             return None
-        if status not in (0, ADDED) or stored is None:
+        if status not in (EXISTING, ADDED) or stored is None:
             self._fail("status", f"entry {number}", "0 (existing), 1 (added), 2 (deleted)", status)
         found = {name: stored[spelled] for name, spelled in self._columns.items()}
         path = found["file_path"]
         if path is None or not is_path(path):
             self._fail("file_path", f"entry {number}", "a path", repr(path)[:80])
-        for name in ("file_format", "partition", "record_count", "file_size_in_bytes"):
+        for name in _REQUIRED:
             if found[name] is None:
                 self._fail(name, path, "a value", "nothing")
         content = found.get("content") or DATA
@@ -172,22 +153,14 @@ class _EntryReader:
         sequence_number = self._sequence_number(entry, path)
         partition = self._partitions.read(found["partition"])
         location = self._locate(path)
-        if content == EQUALITY_DELETES:
-            return EqualityDeletes(
-                path,
-                location,
-                partition,
-                sequence_number,
-                found["file_format"].lower(),
-                found["record_count"],
-                self._manifest.path,
-                tuple(found.get("equality_ids") or ()),
-            )
         snapshot_id = self._manifest.snapshot_id if (own := entry.get("snapshot_id")) is None else own
         file_format, key = intern(found["file_format"].lower()), found.get("key_metadata")
         recorded = ManifestEntry(self._manifest.path, status, snapshot_id, partition, file_format, key)
         rows, size = found["record_count"], found["file_size_in_bytes"]
         size = size if size >= 0 else None  # Paimon's Iceberg metadata lacks it
+        if content == EQUALITY_DELETES:
+            columns = tuple(found.get("equality_ids") or ())
+            return EqualityDeletes(path, location, rows, sequence_number, columns, recorded)
         if content == POSITION_DELETES:
             vector = file_format == PUFFIN
             return DeletionVector(
@@ -227,7 +200,7 @@ class _EntryReader:
         return number
 
     def _fail(self, name: str, where: str, expected: object, actual: object) -> NoReturn:
-        raise self._cursor.error(NotCanonical, f"{name} of {where}", at=0, expected=expected, actual=actual)
+        fail(self._cursor, f"{name} of {where}", expected, actual)
 
 
 def _only_data_file(found: Mapping[str, Any]) -> str | None:

@@ -14,7 +14,7 @@ from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, Unsuppor
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget, enough_memory
 from dvcodec.io import Storage, read_within
 from dvcodec.tables.json_fields import JsonFields, check_structure, parse_json
-from dvcodec.tables.model import SnapshotInfo
+from dvcodec.tables.model import NO_SNAPSHOT, SnapshotInfo
 
 __all__ = ["PartitionField", "SnapshotRecord", "TableMetadata", "read_members", "read_metadata"]
 
@@ -23,7 +23,6 @@ NAME_MAPPING = "schema.name-mapping.default"
 """Table property: field ids for data files that have none."""
 
 _GZIP = b"\x1f\x8b"
-_NO_SNAPSHOT = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +141,10 @@ def read_members(location: str, storage: Storage) -> JsonFields:
         LimitExceeded: it is larger than the default `Limits.max_manifest_bytes`.
         OSError: it cannot be read.
     """
-    return JsonFields.of(parse_json(_read_text(location, storage), location, "table metadata"), location)
-
-
-def _read_text(location: str, storage: Storage) -> bytes:
     with storage.open(location) as source:
         data = bytes(read_within(source, "max_manifest_bytes").view)
-    return _unzipped(data, location) if data.startswith(_GZIP) else data
+    text = _unzipped(data, location) if data.startswith(_GZIP) else data
+    return JsonFields.of(parse_json(text, location, "table metadata"), location)
 
 
 def _unzipped(data: bytes, location: str) -> bytes:
@@ -219,7 +215,7 @@ def _snapshots(members: JsonFields) -> tuple[dict[int, SnapshotRecord], int | No
         found[record.info.id] = record
     _check_parents(found, members)
     current = members.integer_or_none("current-snapshot-id")
-    if current == _NO_SNAPSHOT:
+    if current == NO_SNAPSHOT:
         current = None
     if current is not None and current not in found:
         members.fail("current-snapshot-id", "one of snapshots", current)
@@ -239,7 +235,7 @@ def _snapshot(item: JsonFields) -> SnapshotRecord:
     if "manifest-list" not in item and "manifests" not in item:
         item.fail("manifest-list", "a path")
     return SnapshotRecord(
-        info if info.parent != _NO_SNAPSHOT else replace(info, parent=None),
+        info if info.parent != NO_SNAPSHOT else replace(info, parent=None),
         item.integer_or_none("sequence-number", least=0) or 0,
         item.integer_or_none("schema-id"),
         item.path("manifest-list") if "manifest-list" in item else None,

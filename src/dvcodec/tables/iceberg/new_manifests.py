@@ -10,6 +10,7 @@ import json
 import math
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dvcodec.core import avro
@@ -21,7 +22,7 @@ from dvcodec.tables.iceberg.manifests import DELETED
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.partition_value import is_nan
 
-__all__ = ["UNPARTITIONED", "assign_row_ids", "codec_of", "manifest_bytes", "manifest_list_bytes", "manifest_record"]
+__all__ = ["UNPARTITIONED", "NewManifest", "assign_row_ids", "codec_of", "manifest_list_bytes"]
 
 UNPARTITIONED: Mapping[str, Any] = {"type": "record", "name": "r102", "fields": []}
 """Avro type of the partition of files without partition fields."""
@@ -31,87 +32,76 @@ _CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompre
 
 
 def codec_of(properties: Mapping[str, str]) -> str:
-    """Return the Avro codec that the table's properties want for manifests; ``deflate`` by default."""
+    """Return the Avro codec that the table's properties set for manifests; ``deflate`` by default."""
     return _CODECS.get(properties.get(_CODEC, "gzip").lower(), "deflate")
 
 
-def manifest_bytes(
-    content: int,
-    entries: Sequence[Mapping[str, Any]],
-    partition: Mapping[str, Any],
-    *,
-    spec: JsonFields,
-    schema: JsonFields,
-    codec: str,
-) -> bytes:
-    """Build a manifest.
+@dataclass(frozen=True, slots=True)
+class NewManifest:
+    """A manifest to be written.
 
-    Args:
+    Attributes:
         content: `DATA` or `DELETES`.
         entries: by the field names of version 3.
         partition: Avro type of their partition struct.
         spec: their partition spec, as the table's metadata has it.
-        schema: of the table, likewise.
-        codec: compression.
-
-    Raises:
-        UsageError: an entry that does not fit.
     """
-    header = {
-        "schema": json.dumps(schema.values, separators=(",", ":")),
-        "partition-spec": json.dumps(spec.array("fields"), separators=(",", ":")),
-        "partition-spec-id": str(spec.integer("spec-id")),
-        "format-version": "3",
-        "content": "deletes" if content == DELETES else "data",
-    }
-    tagged = map(_tagged, entries)
-    return avro.encode(entry_schema(partition), tagged, codec=codec, metadata=header, validate=False)
+
+    content: int
+    entries: Sequence[Mapping[str, Any]]
+    partition: Mapping[str, Any]
+    spec: JsonFields
+
+    def encode(self, schema: JsonFields, codec: str) -> bytes:
+        """Return the file.
+
+        Args:
+            schema: of the table, as its metadata has it.
+            codec: compression.
+
+        Raises:
+            UsageError: an entry that does not fit.
+        """
+        header = {
+            "schema": json.dumps(schema.values, separators=(",", ":")),
+            "partition-spec": json.dumps(self.spec.array("fields"), separators=(",", ":")),
+            "partition-spec-id": str(self.spec.integer("spec-id")),
+            "format-version": "3",
+            "content": "deletes" if self.content == DELETES else "data",
+        }
+        tagged = map(_tagged, self.entries)
+        return avro.encode(entry_schema(self.partition), tagged, codec=codec, metadata=header, validate=False)
+
+    def record(self, path: str, length: int, snapshot_id: int, sequence_number: int) -> dict[str, Any]:
+        """Return the record of the manifest in a manifest list; data manifests have no first row id yet.
+
+        Args:
+            path: of the manifest, as recorded.
+            length: bytes of the manifest.
+            snapshot_id: of the commit.
+            sequence_number: of the commit, which new entries inherit.
+        """
+        live = (entry["sequence_number"] for entry in self.entries if entry["status"] != DELETED)
+        return {
+            "manifest_path": path,
+            "manifest_length": length,
+            "partition_spec_id": self.spec.integer("spec-id"),
+            "content": self.content,
+            "sequence_number": sequence_number,
+            "min_sequence_number": min((number for number in live if number is not None), default=sequence_number),
+            "added_snapshot_id": snapshot_id,
+            **counts_of(self.entries),
+            "partitions": _summaries(self.entries, self.partition, self.spec),
+            "key_metadata": None,
+            "first_row_id": None,
+        }
 
 
 def _tagged(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Name the types of arrays that may be null: fastavro would otherwise look through each to find it out."""
+    """Tag nullable arrays with their type: fastavro would otherwise check all their items to find it."""
     file = entry["data_file"]
     arrays = {column.name: ("array", file[column.name]) for column in _ARRAYS if file[column.name] is not None}
     return {**entry, "data_file": file | arrays}
-
-
-def manifest_record(
-    path: str,
-    length: int,
-    content: int,
-    entries: Sequence[Mapping[str, Any]],
-    partition: Mapping[str, Any],
-    *,
-    spec: JsonFields,
-    snapshot_id: int,
-    sequence_number: int,
-) -> dict[str, Any]:
-    """Return what a manifest list says of a new manifest; data manifests have no first row id yet.
-
-    Args:
-        path: of the manifest, as recorded.
-        length: bytes of the manifest.
-        content: `DATA` or `DELETES`.
-        entries: of the manifest.
-        partition: Avro type of their partition struct.
-        spec: their partition spec.
-        snapshot_id: of the commit.
-        sequence_number: of the commit, which new entries inherit.
-    """
-    live = (entry["sequence_number"] for entry in entries if entry["status"] != DELETED)
-    return {
-        "manifest_path": path,
-        "manifest_length": length,
-        "partition_spec_id": spec.integer("spec-id"),
-        "content": content,
-        "sequence_number": sequence_number,
-        "min_sequence_number": min((number for number in live if number is not None), default=sequence_number),
-        "added_snapshot_id": snapshot_id,
-        **counts_of(entries),
-        "partitions": _summaries(entries, partition, spec),
-        "key_metadata": None,
-        "first_row_id": None,
-    }
 
 
 def assign_row_ids(manifests: Iterable[dict[str, Any]], first: int) -> int:
@@ -194,7 +184,7 @@ def _summary(values: Sequence[Any], kind: Any) -> dict[str, Any] | None:
 
 
 def _encoding(primitive: str, logical: str | None) -> tuple[Callable[[Any], bytes], Callable[[Any], Any]]:
-    """Return how a value of a type is stored as a bound, and what it is ordered by."""
+    """Return the serializer of bounds of a type, and the key that orders its values."""
     if logical == "decimal":
         return lambda value: _shortest(_unscaled(value)), _unscaled
     if primitive in ("float", "double"):
@@ -204,10 +194,11 @@ def _encoding(primitive: str, logical: str | None) -> tuple[Callable[[Any], byte
         return lambda value: bytes([value]), int
     if primitive in ("int", "long"):
         return struct.Struct("<i" if primitive == "int" else "<q").pack, int
-    return (
-        lambda value: value.encode() if isinstance(value, str) else bytes(value),
-        lambda value: value.encode() if isinstance(value, str) else value,
-    )
+    return _utf8, _utf8
+
+
+def _utf8(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
 
 
 def _unscaled(value: Any) -> int:
@@ -215,5 +206,5 @@ def _unscaled(value: Any) -> int:
 
 
 def _shortest(number: int) -> bytes:
-    """Return two's complement, big-endian, in as few bytes as hold it."""
+    """Return two's complement, big-endian, in as few bytes as possible."""
     return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)

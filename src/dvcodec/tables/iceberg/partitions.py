@@ -9,7 +9,7 @@ import base64
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,12 @@ from dvcodec.tables.iceberg.avro_fields import Logical
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.partition_value import PartitionValue, is_nan
 
-__all__ = ["Partition", "PartitionReader"]
+__all__ = ["Partition", "PartitionReader", "identity_values", "scaled"]
 
 _NAN = float("nan")
 """A single NaN object, so that tuples with it compare equal."""
 _PERIODS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
 _TICKS = {"micros": "us", "nanos": "ns", "millis": "ms"}
-_EXACT = Context(prec=40)
 _NOTHING = Logical("null", 0, False)
 _KINDS: Mapping[str, tuple[str, type[Any]]] = {
     "boolean": ("boolean", bool),
@@ -65,6 +64,25 @@ class Partition:
         return "/".join(f"{name}={'null' if text is None else text}" for name, text in self.texts.items()) or None
 
 
+def identity_values(partition: Partition, specs: Mapping[int, Sequence[PartitionField]]) -> dict[int, Any]:
+    """Return the values that whole columns have: field id of the column -> value, as in `Partition.values`."""
+    return {
+        field.source_id: value
+        for field, value in zip(specs[partition.spec_id], partition.values, strict=True)
+        if field.transform == "identity" and field.source_id is not None
+    }
+
+
+def scaled(unscaled: int, scale: int) -> Decimal:
+    """Return the decimal of an unscaled value.
+
+    Raises:
+        TypeError, ValueError: it is not an integer.
+    """
+    digits = tuple(map(int, str(abs(unscaled))))
+    return Decimal((int(unscaled < 0), digits, -scale))
+
+
 class PartitionReader:
     """Reads the partitions of one manifest; equal ones are one object."""
 
@@ -78,15 +96,9 @@ class PartitionReader:
         values = tuple([_comparable(logical, struct.get(name)) for _, name, logical in self._fields])
         found = self._known.get(values)
         if found is None:
-            texts = {
-                field.name: _text(field.transform, logical, value)
-                for (field, _, logical), value in zip(self._fields, values, strict=True)
-            }
-            typed = tuple(
-                _typed(field, logical, value)
-                for (field, _, logical), value in zip(self._fields, values, strict=True)
-                if field.transform != "void"
-            )
+            parts = [(field, logical, value) for (field, _, logical), value in zip(self._fields, values, strict=True)]
+            texts = {field.name: _text(field.transform, logical, value) for field, logical, value in parts}
+            typed = tuple(_typed(*part) for part in parts if part[0].transform != "void")
             found = self._known[values] = Partition(self._spec_id, values, texts, typed)
         return found
 
@@ -120,7 +132,7 @@ def _number(transform: str, logical: Logical, value: int) -> str:
     if transform in _PERIODS:
         return _moment(value, _PERIODS[transform]).replace("T", "-")
     if logical.name == "decimal":
-        return f"{_decimal(logical, value):f}"
+        return f"{scaled(value, logical.scale):f}"
     if logical.name == "date":
         return _moment(value, "D")
     kind, _, unit = logical.name.removeprefix("local-").partition("-")
@@ -135,10 +147,6 @@ def _moment(value: int, unit: Any) -> str:
     return str(np.datetime64(value, unit))
 
 
-def _decimal(logical: Logical, unscaled: int) -> Decimal:
-    return Decimal(unscaled).scaleb(-logical.scale, _EXACT)
-
-
 def _typed(field: PartitionField, logical: Logical, value: Any) -> PartitionValue:
     if field.transform != "identity":
         return PartitionValue(field.name, f"the transform {field.transform}", value)
@@ -150,5 +158,5 @@ def _typed(field: PartitionField, logical: Logical, value: Any) -> PartitionValu
     if kind == "timestamp" and logical.utc:
         kind = "timestamptz"
     if kind == "decimal" and value is not None:
-        value = _decimal(logical, value)
+        value = scaled(value, logical.scale)
     return PartitionValue(field.column, kind, value)

@@ -66,8 +66,9 @@ class Plan:
             elif isinstance(file, DeletionVector):
                 vectors.append(file)
             else:
-                partitioned = any(field.transform != "void" for field in specs[file.partition.spec_id])
-                equality.setdefault(file.partition if partitioned else None, []).append(file)
+                partition = file.record.partition
+                partitioned = any(field.transform != "void" for field in specs[partition.spec_id])
+                equality.setdefault(partition if partitioned else None, []).append(file)
         with_vector = {one.data_file for one in vectors if one.format == "iceberg" and one.data_file is not None}
         spellings = Spellings(data)
         respelled: dict[str, str] = {}

@@ -39,12 +39,14 @@ class NameMapping:
 _UNMAPPED = NameMapping(None, {})
 
 
-def read_name_mapping(text: str, source: str) -> Mapping[str, NameMapping]:
-    """Read the property ``schema.name-mapping.default``.
+def read_name_mapping(text: str | None, source: str) -> Mapping[str, NameMapping] | None:
+    """Read the property ``schema.name-mapping.default``; None if the table does not have it.
 
     Raises:
         NotCanonical: it is not the JSON of one.
     """
+    if text is None:
+        return None
     what = "name mapping"
     return _name_mapping(JsonFields({what: parse_json(text, source, what)}, source), what)
 

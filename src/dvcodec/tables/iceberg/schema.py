@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa, require_extra
 from dvcodec.tables.columns import Column, chosen, column_errors
 from dvcodec.tables.decimals import MAX_DIGITS, parse_decimal
+from dvcodec.tables.iceberg.partitions import scaled
 from dvcodec.tables.json_fields import JsonFields
 
 __all__ = ["constant_of_default", "constant_of_partition", "read_fields", "stored_ids"]
@@ -50,10 +50,11 @@ def read_fields(schema: JsonFields, names: Sequence[str] | None = None, location
     fields = {field.text("name"): field for field in schema.objects("fields")}
     if len(fields) < len(schema.array("fields")):
         schema.fail("fields", "columns of distinct names", "two of one name")
-    reader, found = _Reader(schema), []
+    require_extra("pyarrow", "tables")
+    found = []
     for name in chosen(fields, names, location):
         with column_errors(name):
-            found.append(reader.field(fields[name]))
+            found.append(_column(fields[name]))
     return tuple(found)
 
 
@@ -67,85 +68,80 @@ def stored_ids(schema: JsonFields) -> dict[int, str]:
     return {field.integer("id"): field.text("name") for field in fields}
 
 
-class _Reader:
-    def __init__(self, schema: JsonFields) -> None:
-        self._pa = pa = require_extra("pyarrow", "tables")
-        self._source = schema.source
-        self._simple: dict[str, Any] = {
-            "boolean": pa.bool_(),
-            "int": pa.int32(),
-            "long": pa.int64(),
-            "float": pa.float32(),
-            "double": pa.float64(),
-            "date": pa.date32(),
-            "time": pa.time64("us"),
-            "timestamp": pa.timestamp("us"),
-            "timestamptz": pa.timestamp("us", "UTC"),
-            "timestamp_ns": pa.timestamp("ns"),
-            "timestamptz_ns": pa.timestamp("ns", "UTC"),
-            "string": pa.string(),
-            "uuid": pa.binary(16),
-            "binary": pa.binary(),
-            "unknown": pa.null(),
-        }
+@lru_cache(maxsize=1)
+def _simple_types() -> Mapping[str, pa.DataType]:
+    """Return the types without parameters."""
+    return {
+        "boolean": pa.bool_(),
+        "int": pa.int32(),
+        "long": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "date": pa.date32(),
+        "time": pa.time64("us"),
+        "timestamp": pa.timestamp("us"),
+        "timestamptz": pa.timestamp("us", "UTC"),
+        "timestamp_ns": pa.timestamp("ns"),
+        "timestamptz_ns": pa.timestamp("ns", "UTC"),
+        "string": pa.string(),
+        "uuid": pa.binary(16),
+        "binary": pa.binary(),
+        "unknown": pa.null(),
+    }
 
-    def field(self, item: JsonFields, depth: int = 0) -> Column:
-        return self._field(
-            item.integer("id"),
-            item.text("name"),
-            item.values.get("type"),
-            not item.flag("required"),
-            item.path_to("type"),
-            depth,
-            item.values.get("initial-default"),
-        )
 
-    def _fields(self, struct: JsonFields, depth: int) -> tuple[Column, ...]:
-        return tuple(self.field(item, depth) for item in struct.objects("fields"))
+def _column(field: JsonFields, depth: int = 0) -> Column:
+    """Return a column, or a field of a struct."""
+    number, name, default = field.integer("id"), field.text("name"), field.values.get("initial-default")
+    return _typed(field, "type", number, name, nullable=not field.flag("required"), depth=depth, default=default)
 
-    def _field(
-        self, number: int, name: str, kind: Any, nullable: bool, where: str, depth: int, default: Any = None
-    ) -> Column:
-        if depth > _MAX_DEPTH:
-            raise NotCanonical(where, source=self._source, expected=f"at most {_MAX_DEPTH} levels", actual="more")
-        if isinstance(kind, str):
-            simple, arrow = self._primitive(kind, where)
-            return Column(name, number, type=arrow, nullable=nullable, kind=simple, default=default)
-        nested = JsonFields.of(kind, self._source, where)
-        word = nested.text("type")
-        if word == "struct":
-            children = self._fields(nested, depth + 1)
-        elif word == "list":
-            children = (self._part(nested, "element", depth, nullable=not nested.flag("element-required")),)
-        elif word == "map":
-            key = self._part(nested, "key", depth, nullable=False)
-            children = (key, self._part(nested, "value", depth, nullable=not nested.flag("value-required")))
+
+def _part(nested: JsonFields, name: str, depth: int, *, nullable: bool) -> Column:
+    """Return the element of a list, or the key or value of a map."""
+    return _typed(nested, name, nested.integer(f"{name}-id"), name, nullable=nullable, depth=depth + 1)
+
+
+def _typed(
+    parent: JsonFields, member: str, number: int, name: str, *, nullable: bool, depth: int, default: Any = None
+) -> Column:
+    """Return a column of the type that a member of an object has."""
+    if depth > _MAX_DEPTH:
+        parent.fail(member, f"at most {_MAX_DEPTH} levels", "more")
+    children: tuple[Column, ...] = ()
+    text = parent.values.get(member)
+    if isinstance(text, str):
+        kind, arrow = _primitive(parent, member, text)
+    else:
+        nested = parent.object(member)
+        kind = nested.text("type")
+        if kind == "struct":
+            children = tuple(_column(field, depth + 1) for field in nested.objects("fields"))
+            arrow = pa.struct([child.field for child in children])
+        elif kind == "list":
+            element = _part(nested, "element", depth, nullable=not nested.flag("element-required"))
+            children, arrow = (element,), pa.list_(element.field)
+        elif kind == "map":
+            key = _part(nested, "key", depth, nullable=False)
+            value = _part(nested, "value", depth, nullable=not nested.flag("value-required"))
+            children, arrow = (key, value), pa.map_(key.type, value.field)
         else:
-            nested.fail("type", "struct, list or map", repr(word)[:60])
-        arrow = self._nested(word, children)
-        return Column(name, number, type=arrow, nullable=nullable, children=children, kind=word, default=default)
+            nested.fail("type", "struct, list or map", repr(kind)[:60])
+    return Column(name, number, type=arrow, nullable=nullable, children=children, kind=kind, default=default)
 
-    def _part(self, nested: JsonFields, name: str, depth: int, *, nullable: bool) -> Column:
-        number = nested.integer(f"{name}-id")
-        return self._field(number, name, nested.values.get(name), nullable, nested.path_to(name), depth + 1)
 
-    def _nested(self, word: str, children: tuple[Column, ...]) -> pa.DataType:
-        pa = self._pa
-        arrow = [child.field for child in children]
-        if word == "struct":
-            return pa.struct(arrow)
-        return pa.list_(arrow[0]) if word == "list" else pa.map_(arrow[0].type, arrow[1])
-
-    def _primitive(self, text: str, where: str) -> tuple[str, pa.DataType]:
-        if text in self._simple:
-            return text, self._simple[text]
-        if match := _DECIMAL.fullmatch(text):
-            precision, scale = int(match[1]), int(match[2])
-            if 1 <= precision <= 38 and scale <= precision:
-                return "decimal", self._pa.decimal128(precision, scale)
-        elif (match := _FIXED.fullmatch(text)) and int(match[1]):
-            return "fixed", self._pa.binary(int(match[1]))
-        raise Unsupported(where, source=self._source, expected="a type that Arrow has", actual=repr(text)[:60])
+def _primitive(parent: JsonFields, member: str, text: str) -> tuple[str, pa.DataType]:
+    """Return the name of a type without its parameters, and the type."""
+    simple = _simple_types().get(text)
+    if simple is not None:
+        return text, simple
+    if match := _DECIMAL.fullmatch(text):
+        precision, scale = int(match[1]), int(match[2])
+        if 1 <= precision <= MAX_DIGITS and scale <= precision:
+            return "decimal", pa.decimal128(precision, scale)
+    elif (match := _FIXED.fullmatch(text)) and int(match[1]):
+        return "fixed", pa.binary(int(match[1]))
+    what, actual = parent.path_to(member), repr(text)[:60]
+    raise Unsupported(what, source=parent.source, expected="a type that Arrow has", actual=actual)
 
 
 def constant_of_default(field: Column, source: str) -> pa.Scalar:
@@ -179,17 +175,12 @@ def _stored(field: Column, value: Any) -> Any:
     """Convert a value as Avro stores it (decimals as unscaled numbers) to one that Arrow takes."""
     if field.kind == "decimal" and value is not None:
         number = int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else value
-        return _decimal(number, field.type.scale)
+        if abs(number) >= 10**MAX_DIGITS:
+            raise ValueError(f"more than {MAX_DIGITS} digits")
+        return scaled(number, field.type.scale)
     if field.kind == "uuid" and isinstance(value, str):
         return _uuid(value)
     return value
-
-
-def _decimal(unscaled: int, scale: int) -> Decimal:
-    if abs(unscaled) >= 10**MAX_DIGITS:
-        raise ValueError(f"more than {MAX_DIGITS} digits")
-    digits = tuple(map(int, f"{abs(unscaled):d}"))
-    return Decimal((int(unscaled < 0), digits, -scale))
 
 
 def _default(field: Column, value: Any) -> Any:
@@ -199,14 +190,14 @@ def _default(field: Column, value: Any) -> Any:
         return None
     if kind == "struct":
         found = _as(dict, value)
-        return {child.name: _part(child, found.get(str(child.id), child.default)) for child in field.children}
+        return {child.name: _default_part(child, found.get(str(child.id), child.default)) for child in field.children}
     if kind == "list":
-        return [_part(field.children[0], item) for item in _as(list, value)]
+        return [_default_part(field.children[0], item) for item in _as(list, value)]
     if kind == "map":
         key, item = field.children
         parts = _as(dict, value)
         pairs = zip(_as(list, parts["keys"]), _as(list, parts["values"]), strict=True)
-        return [(_part(key, name), _part(item, found)) for name, found in pairs]
+        return [(_default_part(key, name), _default_part(item, found)) for name, found in pairs]
     if kind == "boolean":
         return _as(bool, value)
     if kind in ("int", "long"):
@@ -216,7 +207,7 @@ def _default(field: Column, value: Any) -> Any:
     return _TEXTS[kind](_as(str, value))
 
 
-def _part(field: Column, value: Any) -> Any:
+def _default_part(field: Column, value: Any) -> Any:
     found = _default(field, value)
     if found is None and not field.nullable:
         raise ValueError(f"no value of {field.name}")

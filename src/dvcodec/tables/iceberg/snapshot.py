@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
@@ -20,7 +19,7 @@ from dvcodec.tables.iceberg.deletes import PositionDeletes, read_deletes
 from dvcodec.tables.iceberg.equality import EqualityMatcher
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
-from dvcodec.tables.iceberg.partitions import Partition
+from dvcodec.tables.iceberg.partitions import identity_values
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import ROW_FORMATS, read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import constant_of_partition, read_fields, stored_ids
@@ -87,12 +86,8 @@ class IcebergSnapshot(Snapshot):
             if vector.data_file not in (None, meant):
                 raise NotCanonical("file_path", source=vector.location, expected=vector.data_file, actual=path)
             rows[meant] = rows[meant] | some if meant in rows else some
-        found = []
-        for path, some in rows.items():
-            data = plan.data.get(path)
-            if data is not None and plan.holds(vector, data):
-                found.append(DeletedRows(path, some))
-        return tuple(found)
+        there = {path: some for path, some in rows.items() if path in plan.data}
+        return tuple(DeletedRows(path, some) for path, some in there.items() if plan.holds(vector, plan.data[path]))
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         """Return the columns of the snapshot's schema; see `Snapshot.schema`.
@@ -103,7 +98,6 @@ class IcebergSnapshot(Snapshot):
             Unsupported: an unknown type.
         """
         found = read_fields(self._fields(), columns, self.table.location)
-
         return pa.schema([column.field for column in found])
 
     def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
@@ -120,15 +114,14 @@ class IcebergSnapshot(Snapshot):
         if entry.file_format not in ROW_FORMATS:
             expected, actual = " or ".join(ROW_FORMATS), entry.file_format
             raise Unsupported("file format", source=data_file.path, expected=expected, actual=actual)
-        mapping = self.metadata.name_mapping
         read = partial(
             read_rows,
             data_file.location,
             self.table.folder.storage,
             fields,
             file_format=entry.file_format,
-            partition=self._identity_values(entry.partition),
-            names=None if mapping is None else read_name_mapping(mapping, self.metadata.source),
+            partition=identity_values(entry.partition, self.metadata.specs),
+            names=read_name_mapping(self.metadata.name_mapping, self.metadata.source),
             rows=data_file.physical_rows,
             stored=stored_ids(schema),
             dropped=self._every_id,
@@ -143,7 +136,7 @@ class IcebergSnapshot(Snapshot):
         """Return the bounds of columns by the manifest, and by the values of identity partitions."""
         entry = self._record(data_file, ManifestEntry)
         fields = {field.id or 0: field for field in read_fields(self._fields(), columns, self.table.location)}
-        values = self._identity_values(entry.partition)
+        values = identity_values(entry.partition, self.metadata.specs)
         found = {
             field.name: ColumnBounds.of_partition(constant_of_partition(field, values[number], data_file.location))
             for number, field in fields.items()
@@ -228,11 +221,3 @@ class IcebergSnapshot(Snapshot):
                 actual=self.schema_id,
             )
         return schema
-
-    def _identity_values(self, partition: Partition) -> Mapping[int, Any]:
-        spec = self.metadata.specs[partition.spec_id]
-        return {
-            field.source_id: value
-            for field, value in zip(spec, partition.values, strict=True)
-            if field.transform == "identity" and field.source_id is not None
-        }

@@ -21,14 +21,13 @@ from dvcodec.tables.iceberg.carried import Carried, read_all_manifests, read_car
 from dvcodec.tables.iceberg.change import Change, properties_of
 from dvcodec.tables.iceberg.latest import METADATA
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES
-from dvcodec.tables.iceberg.manifests import ADDED, DELETED, ManifestEntry
+from dvcodec.tables.iceberg.manifests import ADDED, DELETED, EXISTING, ManifestEntry
 from dvcodec.tables.iceberg.new_manifests import (
     UNPARTITIONED,
+    NewManifest,
     assign_row_ids,
     codec_of,
-    manifest_bytes,
     manifest_list_bytes,
-    manifest_record,
 )
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.summary import summarize
@@ -36,10 +35,9 @@ from dvcodec.tables.json_fields import JsonFields
 
 __all__ = ["Replacement", "SnapshotWriter"]
 
-EXISTING = 0
 _Entry = dict[str, Any]
 _Group = tuple[int, str]
-"""Partition spec, and the partition's Avro type as JSON: what entries of one manifest share."""
+"""Partition spec, and the Avro type of partitions as JSON: entries of one manifest share both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +46,8 @@ class Replacement:
 
     Attributes:
         vectors: new vectors by data file.
-        removed: data files that go.
-        gone: delete files and vectors that go: path and offset.
+        removed: data files to remove.
+        gone: delete files and vectors to remove: path and offset.
         manifests: paths of the manifests that `gone` is in.
         operation: of the snapshot.
         summary: further members of its summary.
@@ -61,14 +59,6 @@ class Replacement:
     manifests: frozenset[str]
     operation: str = "delete"
     summary: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Files:
-    """Entries of new and of removed files, for the summary."""
-
-    added: list[_Entry] = field(default_factory=list)
-    removed: list[_Entry] = field(default_factory=list)
 
 
 class SnapshotWriter:
@@ -90,39 +80,37 @@ class SnapshotWriter:
         self._commit = uuid.uuid4()
         self._manifests_written = 0
         self._read: dict[str, Carried] = {}
-        self._known_partitions: dict[str, dict[str, Any]] = {}
-        self._changed = _Files()
+        self._added: list[_Entry] = []
+        self._removed: list[_Entry] = []
 
     def write(self, replacement: Replacement) -> Change:
         """Write manifests and manifest list; return the change that makes them current.
 
         Raises:
             NotCanonical: the metadata is corrupt.
-            Unsupported: manifests have fields that are not known.
+            Unsupported: manifests have unknown fields.
             OSError: a file cannot be read or written.
         """
         manifests, replaced = [], 0
-        rewritten = replacement.manifests | self._small_manifests()
         by_path = {manifest["manifest_path"]: manifest for manifest in self._base_manifests}
         groups: dict[_Group, list[_Entry]] = defaultdict(list)
         for path, location in replacement.vectors.items():
             group, partition = self._partition_of(path, by_path)
             groups[group].append(self._new_vector(location, partition, group[0]))
         touched = {ManifestEntry.of(self._base.files[path]).manifest for path in replacement.removed}
+        rewritten = touched | replacement.manifests | self._small_manifests()
         for manifest in self._base_manifests:
-            path = manifest["manifest_path"]
-            if manifest["content"] == DATA and path in touched:
-                carried = self._carried(manifest)
+            if manifest["manifest_path"] in rewritten:
+                carried, spec_id = self._carried(manifest), manifest["partition_spec_id"]
                 entries = self._filtered(carried, manifest, replacement)
-                manifests.append(self._write_manifest(DATA, entries, carried.partition, manifest["partition_spec_id"]))
-                replaced += 1
-            elif manifest["content"] == DELETES and path in rewritten:
-                carried = self._carried(manifest)
-                group = manifest["partition_spec_id"], json.dumps(carried.partition)
-                groups[group] += self._filtered(carried, manifest, replacement)
+                if manifest["content"] == DATA:
+                    manifests.append(self._write_manifest(DATA, entries, carried.partition, spec_id))
+                else:
+                    groups[spec_id, json.dumps(carried.partition)] += entries
                 replaced += 1
             else:
-                self._fill_counts(manifest)
+                if any(value is None for name, value in manifest.items() if name.endswith("_count")):
+                    self._carried(manifest)  # fills in the counts, which lists of version 1 may lack
                 if manifest["added_files_count"] or manifest["existing_files_count"]:
                     manifests.append(manifest)
         for (spec_id, kind), entries in groups.items():
@@ -144,7 +132,7 @@ class SnapshotWriter:
         return self._read[path]
 
     def _small_manifests(self) -> frozenset[str]:
-        """Return manifests of deletes to merge with the new ones: once a spec has many, as properties say."""
+        """Return the small manifests of deletes to rewrite as one, if a spec has as many as the properties set."""
         if self._properties.get("commit.manifest-merge.enabled", "true").lower() != "true":
             return frozenset()
         most = int(self._properties.get("commit.manifest.min-count-to-merge", "100"))
@@ -155,27 +143,14 @@ class SnapshotWriter:
                 by_spec[manifest["partition_spec_id"]].append(manifest["manifest_path"])
         return frozenset(path for paths in by_spec.values() if len(paths) >= most for path in paths)
 
-    def _fill_counts(self, manifest: _Entry) -> None:
-        """Read a manifest for its counts, which lists of version 1 may lack."""
-        if any(value is None for name, value in manifest.items() if name.endswith("_count")):
-            self._carried(manifest)
-
     def _partition_of(self, path: str, by_path: Mapping[str, _Entry]) -> tuple[_Group, Mapping[str, Any]]:
-        """Return what a data file's vector has in common with others of a manifest, and its partition as stored."""
+        """Return the group that a data file's vector belongs to, and its partition as stored."""
         entry = ManifestEntry.of(self._base.files[path])
         spec_id = entry.partition.spec_id
         if not self._base.metadata.specs[spec_id]:
             return (spec_id, json.dumps(UNPARTITIONED)), {}
         carried = self._carried(by_path[entry.manifest])
-        partitions = self._partitions(entry.manifest, carried)
-        return (spec_id, json.dumps(carried.partition)), partitions[path]
-
-    def _partitions(self, manifest: str, carried: Carried) -> Mapping[str, Any]:
-        if manifest not in self._known_partitions:
-            self._known_partitions[manifest] = {
-                entry["data_file"]["file_path"]: entry["data_file"]["partition"] for entry in carried.entries
-            }
-        return self._known_partitions[manifest]
+        return (spec_id, json.dumps(carried.partition)), carried.partitions[path]
 
     def _new_vector(self, location: DvLocation, partition: Mapping[str, Any], spec_id: int) -> _Entry:
         file = {column.name: None for column in FILE_COLUMNS} | iceberg.manifest_entry(location)
@@ -186,11 +161,11 @@ class SnapshotWriter:
             "file_sequence_number": None,
             "data_file": file | {"partition": partition},
         }
-        self._changed.added.append(entry | {"spec_id": spec_id})
+        self._added.append(entry | {"spec_id": spec_id})
         return entry
 
     def _filtered(self, carried: Carried, manifest: _Entry, replacement: Replacement) -> list[_Entry]:
-        """Return the entries of a manifest again: those that go as deleted, the others as existing."""
+        """Return the entries of a manifest: removed ones as deleted, the others as existing."""
         entries = []
         for entry in carried.entries:
             file = entry["data_file"]
@@ -199,7 +174,7 @@ class SnapshotWriter:
             else:
                 goes = (file["file_path"], file["content_offset"]) in replacement.gone
             if goes:
-                self._changed.removed.append(entry | {"spec_id": manifest["partition_spec_id"]})
+                self._removed.append(entry | {"spec_id": manifest["partition_spec_id"]})
                 entries.append(entry | {"status": DELETED, "snapshot_id": self._id})
             else:
                 entries.append(entry | {"status": EXISTING})
@@ -211,19 +186,11 @@ class SnapshotWriter:
         spec = next(one for one in self._members.objects("partition-specs") if one.integer("spec-id") == spec_id)
         current = self._members.integer("current-schema-id")
         schema = next(one for one in self._members.objects("schemas") if one.integer("schema-id") == current)
-        data = manifest_bytes(content, entries, partition, spec=spec, schema=schema, codec=self._codec)
+        manifest = NewManifest(content, entries, partition, spec)
+        data = manifest.encode(schema, self._codec)
         path = self._put(f"{self._commit}-m{self._manifests_written}.avro", data)
         self._manifests_written += 1
-        return manifest_record(
-            path,
-            len(data),
-            content,
-            entries,
-            partition,
-            spec=spec,
-            snapshot_id=self._id,
-            sequence_number=self._sequence_number,
-        )
+        return manifest.record(path, len(data), self._id, self._sequence_number)
 
     def _snapshot(self, manifests: list[_Entry], replaced: int, replacement: Replacement) -> Change:
         """Write the manifest list and return the change with the snapshot."""
@@ -251,8 +218,8 @@ class SnapshotWriter:
             "timestamp-ms": timestamp_ms,
             "summary": summarize(
                 replacement.operation,
-                self._changed.added,
-                self._changed.removed,
+                self._added,
+                self._removed,
                 before.object_if_any("summary").values,
                 manifests=counts,
             )

@@ -63,10 +63,8 @@ def summarize(
 def _counts(word: str, file: Mapping[str, Any]) -> dict[str, int]:
     rows, size = file["record_count"], file["file_size_in_bytes"]
     if file["content"] == DATA:
-        files, records = (
-            ("added-data-files", "added-records") if word == "added" else ("deleted-data-files", "deleted-records")
-        )
-        return {files: 1, records: rows, f"{word}-files-size": size}
+        verb = "added" if word == "added" else "deleted"
+        return {f"{verb}-data-files": 1, f"{verb}-records": rows, f"{word}-files-size": size}
     kind = "position" if file["content"] == POSITION_DELETES else "equality"
     vector = file["file_format"].lower() == PUFFIN
     if vector and file["content_size_in_bytes"] is not None:

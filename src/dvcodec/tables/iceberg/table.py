@@ -86,7 +86,7 @@ class IcebergTable(WritableTable):
     Attributes:
         metadata: the metadata file.
         skipped_metadata: bare names of metadata files next to it that may be newer: their names have no version.
-        place: what is committed to, if it is not simply the folder: the catalog that the table was opened from.
+        place: where commits go, if not to the folder: the catalog that the table was opened from.
     """
 
     kind = TableKind.ICEBERG
@@ -127,11 +127,8 @@ class IcebergTable(WritableTable):
             raise UsageError(f"{self.location}: no snapshot {number}")
         else:
             record = metadata.snapshots[number]
-            info, plan, schema_id = (
-                record.info,
-                self._plans.get(number, lambda: self._read_plan(record)),
-                record.schema_id,
-            )
+            info, schema_id = record.info, record.schema_id
+            plan = self._plans.get(number, lambda: self._read_plan(record))
         return IcebergSnapshot(
             self,
             info,
@@ -157,9 +154,8 @@ class IcebergTable(WritableTable):
             check_newest(metadata.source, self.folder.storage, metadata.earlier)
         found = {metadata.source, self.folder.join(f"{METADATA}/{VERSION_HINT}")}
         found.update(map(self._locate, (*metadata.metadata_log, *metadata.statistics)))
-        for record in metadata.snapshots.values():
-            found.add(self._manifest_list(record))
         lists = [self._manifest_list(record) for record in metadata.snapshots.values()]
+        found.update(lists)
         manifests = dict.fromkeys(itertools.chain.from_iterable(self._each(self._read_list, lists)))
         for manifest, entries in zip(manifests, self._each(self._read_manifest, manifests), strict=True):
             found.add(manifest.location)
@@ -232,7 +228,7 @@ class Place(ABC):
         """Open the table as it is now, not from a cache.
 
         Raises:
-            UsageError: it is not there any more.
+            UsageError: it does not exist any more.
             DecodeError: its metadata is corrupt.
             OSError: it cannot be read.
         """

@@ -36,7 +36,7 @@ class UpgradedDeletes:
         snapshot: id of the new snapshot; that of the base if nothing was committed.
         committed: False if there was nothing to replace, or for a dry run.
         position_deletes: files of position deletes that were replaced, or would be.
-        equality_deletes: files of equality deletes that were.
+        equality_deletes: the same for files of equality deletes.
         vectors: new vectors.
         removed: data files without a live row, which were removed from the table.
     """
@@ -57,8 +57,8 @@ def upgrade_deletes(table: Table, *, dry_run: bool = False, progress: Progress |
     """Replace all position deletes and equality deletes of an Iceberg table by deletion vectors, in one commit.
 
     The same rows are live afterwards, and readers that support only vectors can read the table. It has to be of format
-    version 3 already: see `dvcodec.tables.enable`. If another writer commits first, all is read again, as often as the
-    table's properties ``commit.retry.*`` say.
+    version 3 already: see `dvcodec.tables.enable`. If another writer commits first, everything is read again, as
+    often as the table's properties ``commit.retry.*`` allow.
 
     Args:
         table: see `open_table`; its newest state counts.
@@ -66,8 +66,8 @@ def upgrade_deletes(table: Table, *, dry_run: bool = False, progress: Progress |
         progress: called with how many data files have been searched, and of how many.
 
     Raises:
-        UsageError: a table of another format, or one that must not be written to: the message says why.
-        Unsupported: it uses a feature that is not known here; the message names it.
+        UsageError: a table of another format, or one that must not be written to; the message says why.
+        Unsupported: it uses an unknown feature; the message names it.
         DecodeError: a data file or delete file is corrupt; nothing was committed.
         CommitConflict: another writer committed first each time; nothing was committed.
         CommitUnknown: it could not be found out whether the commit is in.
@@ -117,7 +117,7 @@ def _upgrade(
             removed=frozenset(touched - written.locations.keys()),
             gone=frozenset({(path, None) for path in old} | {(vector.path, vector.offset) for vector in gone}),
             manifests=frozenset(
-                {one.manifest for one in equality} | {ManifestEntry.of(vector).manifest for vector in gone}
+                {one.record.manifest for one in equality} | {ManifestEntry.of(vector).manifest for vector in gone}
             ),
             operation="replace",
         )
@@ -132,7 +132,7 @@ def _upgrade(
 
 
 def _deletes(base: IcebergSnapshot, progress: Progress | None) -> Iterator[FileDelete]:
-    """Yield what each data file needs that has other deletes than a vector.
+    """Yield the deletes of each data file that has other deletes than a vector.
 
     Raises:
         Refused: deletes name a data file by a path that it does not have any more: their rows would live again.
