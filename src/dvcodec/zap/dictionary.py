@@ -32,8 +32,6 @@ def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_
     head = data.at(address, varints.MAX_BYTES, "bytes of a dictionary")
     size = head.uvarint("bytes of a dictionary")
     start = address + head.pos
-    if size > data.end - start:
-        raise data.outside("dictionary", start, size)
     fst = Fst.open(data.window(start, start + size, "dictionary"), limits)
     data.charge_keys(address, fst.num_keys, limits)
     return fst
