@@ -20,13 +20,13 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_sink
 from dvcodec.io.sink import SinkTarget
-from dvcodec.zap.assemble import NESTED_FROM, FieldContent, check_version, write_content
+from dvcodec.zap.assemble import FieldContent, check_version, write_content
 from dvcodec.zap.doc_value_chunks import SKIPS, DocValues
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import SECTIONS_FROM
 from dvcodec.zap.merge_fields import DROPPED, SegmentLists, merge_lists, merge_thesauri
-from dvcodec.zap.nested import Edges
+from dvcodec.zap.nested import NESTED_FROM, Edges
 from dvcodec.zap.norms import convert_norms
 from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.segment import Segment
@@ -210,14 +210,12 @@ class _Merge:
 
     def edges(self) -> Edges:
         """Merge the edges whose two ends were kept."""
-        children, parents = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        kept = []
         for one in self.inputs:
             edges = one.segment.edges
             ends = np.stack([one.numbers[edges.children], one.numbers[edges.parents]])
-            ends = ends[:, (ends != DROPPED).all(axis=0)]
-            children.append(ends[0])
-            parents.append(ends[1])
-        return Edges(np.concatenate(children), np.concatenate(parents))
+            kept.append(ends[:, (ends != DROPPED).all(axis=0)])
+        return Edges(*np.concatenate(kept, axis=1))
 
     # ------------------------------------------------------------------ fields
 

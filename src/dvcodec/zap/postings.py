@@ -11,8 +11,6 @@ The norm is the bits of float32(1 / sqrt(field length)) up to version 14, the fi
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -58,23 +56,14 @@ def decode_postings(
 
 
 def _add_one_hits(found: Postings, records: Records) -> Postings:
-    bounds = offsets_of(records.counts)
-    here = bounds[:-1][records.one_hit]
-    rest = np.ones(int(bounds[-1]), np.bool_)
-    rest[here] = False
+    places = offsets_of(np.where(records.one_hit, 0, records.counts))[:-1][records.one_hit]
     docs, norms = decode_one_hits(records.values[records.one_hit])
-
-    def place(of_general: NDArray[Any], of_one_hits: Any) -> NDArray[Any]:
-        out = np.empty(len(rest), of_general.dtype)
-        out[rest], out[here] = of_general, of_one_hits
-        return out
-
     return Postings(
         records.counts,
-        place(found.docs, docs),
-        place(found.freqs, 1),
-        place(found.norms, norms),
-        place(found.location_counts, 0),
+        np.insert(found.docs, places, docs),
+        np.insert(found.freqs, places, 1),
+        np.insert(found.norms, places, norms),
+        np.insert(found.location_counts, places, 0),
         found.locations,
     )
 
@@ -82,10 +71,8 @@ def _add_one_hits(found: Postings, records: Records) -> Postings:
 def _decode_general(
     data: SegmentData, footer: Footer, num_fields: int, records: Records, with_locations: bool
 ) -> Postings:
-    none = np.zeros(0, np.uint64)
     if not len(records):
-        index = np.zeros(0, np.int64)
-        return Postings(records.counts, index, none, none, index, Locations.none())
+        return Postings.none()
     window = data.around(records.bitmap_at, records.bitmap_size, "bitmap")
     found, counts = bitmaps.expand(window, records.bitmap_at - window.base, records.bitmap_size)
     docs = found.astype(np.int64)

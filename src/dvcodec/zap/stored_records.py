@@ -111,25 +111,16 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
         out = np.empty(int(place[-1]), np.uint8)
     out[spread(place[:-1], id_sizes)] = gather(varints.bytes_of(window), ids, id_sizes)
     snappy.decompress_into(window, blocks, ends, out, place[:-1] + id_sizes, sizes, "stored values")
-    per_doc = np.bincount(owner, minlength=len(ids)) + 1
-    heads = offsets_of(per_doc)[:-1]
-    rest = np.ones(len(ids) + len(begins), np.bool_)
-    rest[heads] = False
-
-    def column(of_ids: Index | int, of_rest: Index) -> Index:
-        found = np.empty(len(rest), np.int64)
-        found[heads] = of_ids
-        found[rest] = of_rest
-        return found
-
-    value_starts = column(place[:-1], (place[:-1] + id_sizes)[owner] + starts.astype(np.int64))
-    value_sizes = column(id_sizes, lengths.astype(np.int64))
+    per_doc = np.bincount(owner, minlength=len(ids))
+    heads = offsets_of(per_doc)[:-1]  # where the ids belong among the other values
+    value_starts = np.insert((place[:-1] + id_sizes)[owner] + starts.astype(np.int64), heads, place[:-1])
+    value_sizes = np.insert(lengths.astype(np.int64), heads, id_sizes)
     return StoredColumns(
-        np.repeat(np.arange(first, first + len(ids), dtype=np.int64), per_doc),
-        column(0, fields.astype(np.int64)),
-        column(ID_TYPE, types.astype(np.int64)).astype(np.uint8),
+        np.repeat(np.arange(first, first + len(ids), dtype=np.int64), per_doc + 1),
+        np.insert(fields.astype(np.int64), heads, 0),
+        np.insert(types.astype(np.uint8), heads, ID_TYPE),
         _cut(window, out, value_starts, value_sizes, limits),
-        column(0, counts.astype(np.int64)),
+        np.insert(counts.astype(np.int64), heads, 0),
         gather(numbers, begins + HEAD, counts.astype(np.int64)),
     )
 

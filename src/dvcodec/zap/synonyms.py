@@ -103,13 +103,8 @@ def decode_thesaurus(
     else:
         ids, synonyms = _read_names(data, footer, at + size)
     counts, synonym_ids, docs = decode_synonym_lists(data, footer.num_docs, block.values, limits)
-    if len(synonym_ids):
-        place_of = np.minimum(np.searchsorted(ids, synonym_ids), max(len(ids) - 1, 0))
-        unknown = np.flatnonzero(ids[place_of] != synonym_ids) if len(ids) else np.zeros(1, np.int64)
-        if len(unknown):
-            raise data.error(
-                "synonym of a term", address, expected="the id of a name", actual=int(synonym_ids[unknown[0]])
-            )
+    if (i := first_true(~np.isin(synonym_ids, ids))) is not None:
+        raise data.error("synonym of a term", address, expected="the id of a name", actual=synonym_ids[i])
     return Thesaurus(block.keys, counts, synonym_ids, docs, ids, synonyms)
 
 
