@@ -6,14 +6,14 @@ last value of a field wins, and repeated occurrences of a message are merged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.varints import uvarints
 
-__all__ = ["Field", "blob", "fields", "message", "nested", "scalar"]
+__all__ = ["Field", "blob", "fields", "integers", "message", "nested", "scalar"]
 
 VARINT, FIXED64, LENGTH, GROUP, GROUP_END, FIXED32 = range(6)
 _MAX_NUMBER = (1 << 29) - 1
@@ -92,6 +92,16 @@ def fields(cursor: Cursor) -> Iterator[Field]:
             else:
                 _skip_fixed(cursor, number, kind, at)
             yield Field(number, None, at)
+
+
+def integers(cursor: Cursor, names: Mapping[int, str]) -> dict[int, int]:
+    """Read the varint fields with these numbers that fill the rest of the window; `names` describe them in errors.
+
+    Raises:
+        Truncated, NotCanonical: see `fields`; or one of them has another wire type.
+    """
+    known = (entry for entry in fields(cursor) if entry.number in names)
+    return {entry.number: entry.integer(cursor, names[entry.number]) for entry in known}
 
 
 def _key(cursor: Cursor) -> tuple[int, int]:
