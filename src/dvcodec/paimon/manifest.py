@@ -183,7 +183,9 @@ def read_index_manifest(
     with open_source(source, storage_options=storage_options) as opened:
         cursor = read_within(opened, "max_manifest_bytes", limits)
         file = avro.decode(cursor, limits=limits)
-        _check_schema(file.schema, cursor)
+        problem = differs(file.schema, SCHEMA, required=_OLDEST)
+        if problem:
+            raise cursor.error(Unsupported, "Avro schema", at=0, expected="Paimon's index manifest", actual=problem)
         return [_entry(record, i, cursor) for i, record in enumerate(file.records())]
 
 
@@ -310,10 +312,3 @@ def _vectors(ranges: Iterable[Mapping[str, Any] | None], where: str, cursor: Cur
             )
         found[meta.data_file] = meta
     return tuple(found.values())
-
-
-def _check_schema(schema: object, cursor: Cursor) -> None:
-    """Check that the writer's schema belongs to a known generation."""
-    problem = differs(schema, SCHEMA, required=_OLDEST)
-    if problem:
-        raise cursor.error(Unsupported, "Avro schema", at=0, expected="Paimon's index manifest", actual=problem)
