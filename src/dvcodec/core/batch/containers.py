@@ -51,16 +51,8 @@ class ContainerTable:
         if not bad.any():
             return self
         keep = ~bad[self.owner]
-        return ContainerTable(
-            self.valid & ~bad,
-            np.where(bad, 0, self.counts),
-            self.owner[keep],
-            self.keys[keep],
-            self.cards[keep],
-            self.kinds[keep],
-            self.starts[keep],
-            self.sizes[keep],
-        )
+        columns = (getattr(self, name)[keep] for name in self.__slots__[2:])
+        return ContainerTable(self.valid & ~bad, np.where(bad, 0, self.counts), *columns)
 
     def of(self, kind: ContainerKind) -> Index:
         """Return the indexes of the containers of a kind."""
