@@ -232,7 +232,7 @@ def encode_pieces(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_
         rows: the positions.
         magic: the layout.
         run_optimize: see `roaring.serialize`.
-        gap_keys: see `roaring64.encode`; the native layout always has them, the 32-bit layout never.
+        gap_keys: see `roaring64.pieces_of`; the native layout always has them, the 32-bit layout never.
 
     Raises:
         UsageError: a position that does not fit the layout, or more than 2**31 - 1 bytes.
