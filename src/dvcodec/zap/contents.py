@@ -15,7 +15,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.zap.chunks import decode_mode
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.dictionary import decode_dictionary, term_blocks
-from dvcodec.zap.doc_values import decode_doc_values
+from dvcodec.zap.doc_values import DocValueBlock
 from dvcodec.zap.fields import FieldInfo, decode_fields
 from dvcodec.zap.footer import Footer, refuse_writer_id
 from dvcodec.zap.postings import decode_postings
@@ -131,7 +131,7 @@ class Contents:
         return iter_stored(self.data, self.footer, len(self.fields), start=start, stop=stop, limits=self.limits)
 
     def doc_values(self, info: FieldInfo) -> Iterator[DocValues]:
-        """Read the doc values of a field, chunk by chunk; none without a block. See `decode_doc_values`."""
+        """Read the doc values of a field, chunk by chunk; none without a block. See `DocValueBlock`."""
         if info.doc_values is None:
             return iter(())
-        return decode_doc_values(self.data, self.footer, info.doc_values, info.options, limits=self.limits)
+        return iter(DocValueBlock.open(self.data, self.footer, info.doc_values, info.options, limits=self.limits))

@@ -28,7 +28,6 @@ from dvcodec.core.varints import uvarints
 from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.data import SegmentData
-from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.footer import NOT, Footer
 from dvcodec.zap.synonym_lists import decode_synonym_lists, encode_synonym_lists
 from dvcodec.zap.vellum import Fst, build
@@ -69,28 +68,23 @@ class Thesaurus:
         return len(self.terms)
 
 
-def decode_thesaurus(
-    data: SegmentData, footer: Footer, info: FieldInfo, *, limits: Limits = DEFAULT_LIMITS
-) -> Thesaurus:
+def decode_thesaurus(data: SegmentData, footer: Footer, place: int, *, limits: Limits = DEFAULT_LIMITS) -> Thesaurus:
     """Read a thesaurus.
 
     Args:
         data: the segment.
         footer: its footer.
-        info: the field of its name.
+        place: address of its section.
         limits: `Limits.max_keys` bounds the terms, `Limits.max_blob_bytes` the members, 16 bytes each.
 
     Raises:
-        UsageError: the field has no synonyms.
         Truncated: an address or a length extends beyond the footer.
         NotCanonical: a section of another kind, a synonym without a name, a repeated id, or names of another size than
             stated.
         DecodeError: as `Fst.open`, `Fst.to_block` and `decode_synonym_lists`.
         LimitExceeded: see `limits`.
     """
-    if info.synonyms is None:
-        raise UsageError(f"field {info.name!r} has no synonyms")
-    section = data.section(info.synonyms, _ROOM, "synonym section")
+    section = data.section(place, _ROOM, "synonym section")
     address = section.uvarint("address of a thesaurus")
     head = data.at(address, varints.MAX_BYTES, "thesaurus")
     size = head.uvarint("bytes of the terms")
@@ -116,13 +110,8 @@ def _read_names(data: SegmentData, footer: Footer, at: int) -> tuple[Index, Byte
     start = at + head.pos
     room = size or data.end - start
     if size > data.end - start or count > room // 2:
-        raise Truncated(
-            "synonyms",
-            source=data.source.name,
-            offset=start,
-            expected=f"{count} synonyms in {size or 'some'} bytes",
-            actual=f"{data.end - start} bytes left",
-        )
+        expected = f"{count} synonyms in {size or 'some'} bytes"
+        raise data.error("synonyms", start, Truncated, expected=expected, actual=f"{data.end - start} bytes left")
     if not count:
         if size:
             raise data.error("bytes of the synonyms", at, expected=0, actual=size)
