@@ -127,10 +127,8 @@ class ByteStrings(Sequence[bytes]):
     @classmethod
     def concat(cls, parts: Sequence[ByteStrings]) -> ByteStrings:
         """Concatenate the strings of several."""
-        if not parts:
-            return cls.from_list([])
-        lengths = np.concatenate([part.lengths for part in parts])
-        return cls(offsets_of(lengths), np.concatenate([part.data for part in parts]))
+        lengths = np.concatenate([np.zeros(0, np.int64), *(part.lengths for part in parts)])
+        return cls(offsets_of(lengths), np.concatenate([np.zeros(0, np.uint8), *(part.data for part in parts)]))
 
     @property
     def lengths(self) -> Index:
