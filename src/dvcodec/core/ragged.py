@@ -5,7 +5,7 @@ Every function is a few NumPy passes over all pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ __all__ = [
     "copy_pieces",
     "cut_by_weight",
     "gather",
+    "merge_pieces",
     "offsets_of",
     "spread",
     "sums",
@@ -99,6 +100,24 @@ def copy_pieces(
             out[place : place + length] = values[start : start + length]
         places, starts, lengths = places[~long], starts[~long], lengths[~long]
     out[spread(places, lengths)] = values[spread(starts, lengths)]
+
+
+def merge_pieces(lengths: Index, values: NDArray[T], others: Iterable[tuple[int, NDArray[T]]]) -> NDArray[T]:
+    """Join many pieces, of which some come one at a time.
+
+    Args:
+        lengths: int64[n], items of each piece.
+        values: the pieces that are not in `others`, adjacent.
+        others: index of a piece, and the piece; each is made when its turn comes.
+    """
+    bounds = offsets_of(lengths)
+    out = np.empty(int(bounds[-1]), values.dtype)
+    inside = np.ones(len(lengths), np.bool_)
+    for i, piece in others:
+        inside[i] = False
+        out[bounds[i] : bounds[i + 1]] = piece
+    out[spread(bounds[:-1][inside], lengths[inside])] = values
+    return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)

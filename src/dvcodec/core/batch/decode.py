@@ -17,7 +17,7 @@ from dvcodec.core.frame import CRC_BYTES, FRAME_OVERHEAD, LENGTH_BYTES, UNCOUNTE
 from dvcodec.core.gather_scatter import u32
 from dvcodec.core.heads import MIN_BITMAP
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
-from dvcodec.core.ragged import Flags, Index, offsets_of, spread
+from dvcodec.core.ragged import Flags, Index, merge_pieces
 from dvcodec.core.roaring64 import MAX_DV_KEY
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS
 from dvcodec.core.vector import Vector
@@ -251,9 +251,4 @@ def expand(
         values |= np.repeat(found.keys << 32, counts)
     if not others:
         return values, rows
-    bounds = offsets_of(rows)
-    out = np.empty(total, np.int64)
-    out[spread(bounds[:-1], counts)] = values
-    for i, found_rows in others.items():
-        out[bounds[i] : bounds[i + 1]] = found_rows.to_numpy(max_rows=None)
-    return out, rows
+    return merge_pieces(rows, values, ((i, one.to_numpy(max_rows=None)) for i, one in others.items())), rows
