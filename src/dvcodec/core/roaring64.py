@@ -125,14 +125,10 @@ def walk64(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MA
     count = cursor.u64le("bitmap count")
     if count > MAX_KEY:
         raise cursor.error(NotCanonical, "bitmap count", at=start, expected=f"at most {MAX_KEY}", actual=count)
-    if count > cursor.remaining // MIN_BUCKET:
-        raise cursor.error(
-            Truncated,
-            "bitmap count",
-            at=start,
-            expected=f"at most {cursor.remaining // MIN_BUCKET} in {cursor.remaining} bytes",
-            actual=count,
-        )
+    most = cursor.remaining // MIN_BUCKET
+    if count > most:
+        expected = f"at most {most} in {cursor.remaining} bytes"
+        raise cursor.error(Truncated, "bitmap count", at=start, expected=expected, actual=count)
     bitmaps: list[tuple[int, BitmapView]] = []
     left, last, cardinality = count, -1, 0
     while left:

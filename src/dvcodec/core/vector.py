@@ -162,14 +162,10 @@ def _walk_native(cursor: Cursor, limits: Limits) -> VectorView:
     """Walk Delta's native array: i32 count, then per bitmap an i32 byte length and the bitmap; the index is the key."""
     start = cursor.pos
     count = cursor.i32le("bitmap count")
-    if not 0 <= count <= cursor.remaining // _MIN_NATIVE:
-        raise cursor.error(
-            Truncated,
-            "bitmap count",
-            at=start,
-            expected=f"0 to {cursor.remaining // _MIN_NATIVE} in {cursor.remaining} bytes",
-            actual=count,
-        )
+    most = cursor.remaining // _MIN_NATIVE
+    if not 0 <= count <= most:
+        expected = f"0 to {most} in {cursor.remaining} bytes"
+        raise cursor.error(Truncated, "bitmap count", at=start, expected=expected, actual=count)
     bitmaps: list[tuple[int, BitmapView]] = []
     cardinality = 0
     key = 0

@@ -97,16 +97,11 @@ def _decode_general(
         expected = np.diff(located[bounds])[np.repeat(has_block, num_chunks)]
         found_counts, locations = decode_locations(blocks, expected, freqs[has_locations], num_fields)
         location_counts[has_locations] = found_counts
-        if footer.version <= LOCATIONS_WITHIN_FREQ:
-            i = first_true(location_counts.astype(np.uint64) > freqs)
-            if i is not None:
-                owner = int(np.searchsorted(np.cumsum(counts), i, side="right"))
-                raise data.error(
-                    "locations of a posting",
-                    records.location_at[owner],
-                    expected=f"at most {freqs[i]}, its frequency",
-                    actual=location_counts[i],
-                )
+        more = location_counts.astype(np.uint64) > freqs
+        if footer.version <= LOCATIONS_WITHIN_FREQ and (i := first_true(more)) is not None:
+            at = records.location_at[np.searchsorted(np.cumsum(counts), i, side="right")]
+            expected = f"at most {freqs[i]}, its frequency"
+            raise data.error("locations of a posting", at, expected=expected, actual=location_counts[i])
     return Postings(counts, docs, freqs, norms, location_counts, locations)
 
 

@@ -54,19 +54,15 @@ def content_sizes(
     starts, stops = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
     if (i := first_true(starts >= stops)) is not None:
         raise cursor.error(Truncated, what, at=starts[i], expected="a snappy block", actual="no bytes")
-    values, behind = varints.read_at(cursor, starts, f"content size of {what}")
+    stated = f"content size of {what}"
+    values, behind = varints.read_at(cursor, starts, stated)
     if (i := first_true(behind > stops)) is not None:
-        at, size = starts[i], int(stops[i] - starts[i])
-        raise cursor.error(Truncated, f"content size of {what}", at=at, expected="a varint", actual=f"{size} bytes")
+        actual = f"{stops[i] - starts[i]} bytes"
+        raise cursor.error(Truncated, stated, at=starts[i], expected="a varint", actual=actual)
     room = np.minimum((stops - behind) * _COPY // _COPY_BYTES, _MAX_CONTENT)
     if (i := first_true(values > room.astype(np.uint64))) is not None:
-        raise cursor.error(
-            NotCanonical,
-            f"content size of {what}",
-            at=starts[i],
-            expected=f"at most {room[i]} in {int(stops[i] - starts[i])} bytes",
-            actual=values[i],
-        )
+        expected = f"at most {room[i]} in {stops[i] - starts[i]} bytes"
+        raise cursor.error(NotCanonical, stated, at=starts[i], expected=expected, actual=values[i])
     sizes = values.astype(np.int64)
     if (i := first_true((sizes == 0) & (behind != stops))) is not None:
         raise cursor.error(

@@ -80,17 +80,13 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
     """
     ends = bounds[1:]
     metas, ids = _read_lengths(window, bounds[:-1], ends)
-    numbers, firsts, behind = varlen_records.spans(window, metas, ids, "metadata of a stored document")
+    what = "metadata of a stored document"
+    numbers, firsts, behind = varlen_records.spans(window, metas, ids, what)
     id_sizes = _read_id_sizes(window, numbers[firsts[:-1]], metas, ends - ids)
     begins, owner, bad = varlen_records.counted(numbers, firsts[:-1] + 1, firsts[1:], HEAD)
     if bad >= 0:
-        at = int(metas[bad])
-        raise window.error(
-            NotCanonical,
-            "metadata of a stored document",
-            at=at,
-            expected=f"whole values in {int(ids[bad]) - at} bytes",
-        )
+        expected = f"whole values in {ids[bad] - metas[bad]} bytes"
+        raise window.error(NotCanonical, what, at=metas[bad], expected=expected)
     blocks = ids + id_sizes
     sizes = snappy.content_sizes(window, blocks, ends, "stored values", limits=limits)
     room = sizes[owner].astype(np.uint64)

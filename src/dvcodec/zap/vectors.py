@@ -70,15 +70,10 @@ def decode_vectors(data: SegmentData, footer: Footer, address: int) -> VectorSec
         NotCanonical: another layout, or a document that the segment does not have.
     """
     cursor = data.section(address, _ROOM, "vector section")
-    at, optimization = cursor.pos, cursor.uvarint("optimization of a vector index")
+    what = "optimization of a vector index"
+    at, optimization = cursor.pos, cursor.uvarint(what)
     if optimization >= len(OPTIMIZATIONS):
-        raise cursor.error(
-            NotCanonical,
-            "optimization of a vector index",
-            at=at,
-            expected=f"below {len(OPTIMIZATIONS)}",
-            actual=optimization,
-        )
+        raise cursor.error(NotCanonical, what, at=at, expected=f"below {len(OPTIMIZATIONS)}", actual=optimization)
     count = cursor.uvarint("number of vectors")
     ids, kind = None, FLOAT
     if footer.version >= _IMPLICIT_IDS_FROM:
