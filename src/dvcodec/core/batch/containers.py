@@ -134,16 +134,9 @@ class ContainerTable:
 
     def _broken_bitsets(self, data: Bytes) -> Index:
         chosen = self.of(ContainerKind.BITSET)
-        return np.array(
-            [
-                i
-                for i, start, card in zip(
-                    chosen.tolist(), self.starts[chosen].tolist(), self.cards[chosen].tolist(), strict=True
-                )
-                if int(np.bitwise_count(data[start : start + BITSET_BYTES]).sum()) != card
-            ],
-            np.int64,
-        )
+        words = words_at(data, self.starts[chosen], np.full(len(chosen), BITSET_BYTES // 2))
+        counts = np.bitwise_count(words).reshape(len(chosen), BITSET_BYTES // 2).sum(axis=1, dtype=np.int64)
+        return np.asarray(chosen[counts != self.cards[chosen]])
 
     def _broken_runs(self, data: Bytes) -> Index:
         chosen = self.of(ContainerKind.RUN)
