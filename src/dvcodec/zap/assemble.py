@@ -220,14 +220,8 @@ def _write_field(out: _Out, footer: Footer, content: FieldContent) -> _Written:
         values[~content.one_hits] = np.concatenate(records)
     written.dictionary = out.write(encode_dictionary(content.terms, values))
     if content.doc_values is not None:
-        block = encode_doc_values(
-            version,
-            footer.num_docs,
-            footer.chunk_mode,
-            content.options if version >= WRITER_ID_FROM else None,
-            content.doc_values.docs,
-            content.doc_values.values,
-        )
+        docs, terms = content.doc_values.docs, content.doc_values.values
+        block = encode_doc_values(version, footer.num_docs, footer.chunk_mode, content.options, docs, terms)
         start = out.write(block)
         written.block = (start, out.position)
     if version >= SECTIONS_FROM:

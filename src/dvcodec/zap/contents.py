@@ -14,7 +14,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.zap.chunks import decode_mode
 from dvcodec.zap.data import SegmentData
-from dvcodec.zap.dictionary import decode_dictionary, term_blocks
+from dvcodec.zap.dictionary import decode_dictionary
 from dvcodec.zap.doc_values import DocValueBlock
 from dvcodec.zap.fields import FieldInfo, decode_fields
 from dvcodec.zap.footer import Footer, refuse_writer_id
@@ -108,8 +108,13 @@ class Contents:
         return None if info.dictionary is None else decode_dictionary(self.data, info.dictionary, self.limits)
 
     def term_blocks(self, address: int | None) -> Iterator[KeyBlock]:
-        """Read the terms of the dictionary at an address; see `dictionary.term_blocks`."""
-        return term_blocks(self.data, address, self.limits)
+        """Read the terms of the dictionary at an address, and their values, in blocks; none without an address.
+
+        Raises:
+            DecodeError: as `decode_dictionary` for the first block, and as `Fst.blocks` for each one.
+        """
+        if address is not None:
+            yield from decode_dictionary(self.data, address, self.limits).blocks()
 
     def records(self, values: NDArray[np.uint64]) -> Records:
         """Read the postings records of dictionary values; see `decode_records`."""

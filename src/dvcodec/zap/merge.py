@@ -15,7 +15,7 @@ from operator import and_
 import numpy as np
 
 from dvcodec.core.errors import Unsupported, UsageError
-from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of
+from dvcodec.core.ragged import ByteStrings, Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_sink
@@ -198,15 +198,7 @@ class _Merge:
                 if (np.diff(docs * len(unstored) + fields) < 0).any():  # field order differs
                     order = np.lexsort((fields, docs))
                     index, docs, fields = index[order], docs[order], fields[order]
-                counts = columns.array_counts[index]
-                yield StoredColumns(
-                    docs,
-                    fields,
-                    columns.types[index],
-                    columns.values.take(index),
-                    counts,
-                    gather(columns.array_positions, offsets_of(columns.array_counts)[:-1][index], counts),
-                )
+                yield replace(columns.take(index), docs=docs, fields=fields)
 
     def edges(self) -> Edges:
         """Merge the edges whose two ends were kept."""
@@ -284,17 +276,11 @@ def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -
     docs = one.numbers[postings.docs]
     norms = convert_norms(postings.norms, one.segment.version, version)
     locations = replace(postings.locations, fields=field_ids[postings.locations.fields])
+    renumbered = replace(postings, docs=docs, norms=norms, locations=locations)
     if one.whole:
-        return replace(postings, docs=docs, norms=norms, locations=locations)
-    kept = docs != DROPPED
-    return Postings(
-        np.bincount(postings.owner[kept], minlength=len(postings.counts)),
-        docs[kept],
-        postings.freqs[kept],
-        norms[kept],
-        postings.location_counts[kept],
-        locations.take(np.flatnonzero(np.repeat(kept, postings.location_counts))),
-    )
+        return renumbered
+    kept = np.flatnonzero(docs != DROPPED)
+    return renumbered.take(kept, np.bincount(postings.owner[kept], minlength=len(postings.counts)))
 
 
 def _guess_options(postings: Postings, has_block: bool) -> FieldOptions:

@@ -59,6 +59,13 @@ class StoredColumns:
     def __len__(self) -> int:
         return len(self.docs)
 
+    def take(self, index: Index) -> StoredColumns:
+        """Return the values at these indices, in that order."""
+        counts = self.array_counts[index]
+        positions = gather(self.array_positions, offsets_of(self.array_counts)[:-1][index], counts)
+        values = self.values.take(index)
+        return StoredColumns(self.docs[index], self.fields[index], self.types[index], values, counts, positions)
+
 
 def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields: int, limits: Limits) -> StoredColumns:
     """Read adjacent records.
