@@ -103,12 +103,12 @@ def copy_pieces(
 
 
 def merge_pieces(lengths: Index, values: NDArray[T], others: Iterable[tuple[int, NDArray[T]]]) -> NDArray[T]:
-    """Join many pieces, of which some come one at a time.
+    """Join pieces, some of which are built one at a time.
 
     Args:
-        lengths: int64[n], items of each piece.
-        values: the pieces that are not in `others`, adjacent.
-        others: index of a piece, and the piece; each is made when its turn comes.
+        lengths: int64[n], number of items of each piece.
+        values: the items of all other pieces, adjacent.
+        others: index and items of each piece that is built separately.
     """
     bounds = offsets_of(lengths)
     out = np.empty(int(bounds[-1]), values.dtype)

@@ -95,10 +95,14 @@ def fields(cursor: Cursor) -> Iterator[Field]:
 
 
 def integers(cursor: Cursor, names: Mapping[int, str]) -> dict[int, int]:
-    """Read the varint fields with these numbers that fill the rest of the window; `names` describe them in errors.
+    """Read the rest of the window and return its varint fields, the last value of each.
+
+    Args:
+        cursor: at the message.
+        names: field number -> description for errors; other fields are skipped.
 
     Raises:
-        Truncated, NotCanonical: see `fields`; or one of them has another wire type.
+        Truncated, NotCanonical: see `fields`; or one of these fields has another wire type.
     """
     known = (entry for entry in fields(cursor) if entry.number in names)
     return {entry.number: entry.integer(cursor, names[entry.number]) for entry in known}
