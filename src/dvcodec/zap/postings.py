@@ -11,6 +11,8 @@ The norm is the bits of float32(1 / sqrt(field length)) up to version 14, the fi
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -56,14 +58,23 @@ def decode_postings(
 
 
 def _add_one_hits(found: Postings, records: Records) -> Postings:
-    places = offsets_of(np.where(records.one_hit, 0, records.counts))[:-1][records.one_hit]
+    bounds = offsets_of(records.counts)
+    here = bounds[:-1][records.one_hit]
+    rest = np.ones(int(bounds[-1]), np.bool_)
+    rest[here] = False
     docs, norms = decode_one_hits(records.values[records.one_hit])
+
+    def place(of_general: NDArray[Any], of_one_hits: Any) -> NDArray[Any]:
+        out = np.empty(len(rest), of_general.dtype)
+        out[rest], out[here] = of_general, of_one_hits
+        return out
+
     return Postings(
         records.counts,
-        np.insert(found.docs, places, docs),
-        np.insert(found.freqs, places, 1),
-        np.insert(found.norms, places, norms),
-        np.insert(found.location_counts, places, 0),
+        place(found.docs, docs),
+        place(found.freqs, 1),
+        place(found.norms, norms),
+        place(found.location_counts, 0),
         found.locations,
     )
 
