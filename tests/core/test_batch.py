@@ -128,7 +128,8 @@ def encode_as(i: int, rows: RowSet) -> bytes:
 
 def left_alone(data: bytes, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[int]:
     """The vectors that are read one at a time."""
-    return np.flatnonzero(read_small(Frames(Cursor(data), starts, sizes)).others).tolist()
+    found: list[int] = np.flatnonzero(read_small(Frames(Cursor(data), starts, sizes)).others).tolist()
+    return found
 
 
 def test_small_vectors_of_one_bitmap_are_read_together() -> None:

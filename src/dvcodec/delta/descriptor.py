@@ -117,7 +117,8 @@ class Descriptor:
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise _error(source, f"{name} of type {kind.__name__}", repr(value)[:60])
         try:
-            return cls(*(members.get(name) for name in kinds))
+            values: list[Any] = [members.get(name) for name in kinds]
+            return cls(*values)
         except UsageError as err:
             raise _error(source, "a valid descriptor", str(err)) from None
 

@@ -111,8 +111,8 @@ def _decode_general(
         more = location_counts.astype(np.uint64) > freqs
         if footer.version <= LOCATIONS_WITHIN_FREQ and (i := first_true(more)) is not None:
             at = records.location_at[np.searchsorted(np.cumsum(counts), i, side="right")]
-            expected = f"at most {freqs[i]}, its frequency"
-            raise data.error("locations of a posting", at, expected=expected, actual=location_counts[i])
+            most = f"at most {freqs[i]}, its frequency"
+            raise data.error("locations of a posting", at, expected=most, actual=location_counts[i])
     return Postings(counts, docs, freqs, norms, location_counts, locations)
 
 
