@@ -64,7 +64,7 @@ def bitmap32(buf: Any) -> list[int]:
 
 def bitmap64(buf: Any, *, limits: Limits = DEFAULT_LIMITS) -> dict[int, list[int]]:
     cursor = Cursor(buf)
-    found = roaring64.decode(cursor, limits=limits)
+    found = roaring64.walk64(cursor, limits=limits).load()
     cursor.expect_end("the bitmap")
     return {key: list(bits) for key, bits in found.items()}
 

@@ -5,6 +5,7 @@ import struct
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +15,12 @@ from pyroaring import AbstractBitMap, BitMap, BitMap64
 
 from battery import answer_limited, check_buffers, check_truncations, outcome, run_limited
 from core.test_roaring import mutate
-from dvcodec.core import roaring64
+from dvcodec import RowSet
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, LimitExceeded, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Limits
-from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_DV_POSITION, MAX_KEY, VectorView, encode, encoded_size, walk64
+from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_DV_POSITION, MAX_KEY, VectorView, encoded_size, pieces_of, walk64
 from samples.bitmaps import EMPTY, array, bitmap, bitset, gaps, runs, small_bitmaps, vector64
 
 SOME = bitmap(array(0, [1, 5, 9]))
@@ -32,9 +33,13 @@ Positions = Mapping[int, AbstractBitMap]
 def decode(data: BytesLike, max_key: int = MAX_DV_KEY) -> Positions:
     """Decode a vector that fills the bytes."""
     cursor = Cursor(data)
-    found = roaring64.decode(cursor, max_key=max_key)
+    found = walk64(cursor, max_key=max_key).load()
     cursor.expect_end("the vector")
     return found
+
+
+def encode(rows: Positions, *, run_optimize: bool = True, **options: Any) -> bytes:
+    return b"".join(pieces_of(RowSet.from_bitmaps(rows).serialized(run_optimize=run_optimize), **options))
 
 
 def refusal(data: bytes, offset: int, *, limits: Limits | None = None) -> DecodeError:

@@ -216,7 +216,7 @@ def test_path_of_a_file() -> None:
 
 def test_missing_pyarrow_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     data = arrow(VALUES)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.ipc", None)
     with pytest.raises(MissingExtra, match=r"dvcodec\[arrow\]"):
         read_deletion_file(data)
 

@@ -11,7 +11,7 @@ from dvcodec import DecodeError
 from dvcodec.core.errors import LimitExceeded, Truncated, Unsupported
 from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.zap.dictionary import decode_dictionary, encode_dictionary, term_blocks
+from dvcodec.zap.dictionary import decode_dictionary, encode_dictionary
 from dvcodec.zap.vellum import build
 from samples.zap.parts import Sample, segment
 from samples.zap.segments import NOT, uv
@@ -30,20 +30,17 @@ def test_terms_come_back_as_they_were(spec: dict[bytes, int], at: int) -> None:
     fst = decode_dictionary(segment(raw), at)
     assert fst.num_keys == len(spec)
     assert list(fst.range()) == sorted(spec.items())
-    blocks = list(term_blocks(segment(raw), at))
+    blocks = list(fst.blocks())
     found = [pair for block in blocks for pair in zip(block.keys, block.values.tolist(), strict=True)]
     assert found == sorted(spec.items())
     assert all(fst.get(key) == value for key, value in spec.items())
 
 
-def test_a_field_without_a_dictionary_has_no_terms() -> None:
-    assert list(term_blocks(segment(b""), None)) == []
-
-
 def test_the_terms_of_go_are_what_go_reads(samples: list[Sample]) -> None:
     for sample in samples:
         for info in sample.fields:
-            found = [key for block in term_blocks(sample.data, info.dictionary) for key in block.keys]
+            assert info.dictionary is not None
+            found = [key for block in decode_dictionary(sample.data, info.dictionary).blocks() for key in block.keys]
             assert found == [term.encode() for term, *_ in sample.dump["dicts"][info.name] or []]
 
 
@@ -96,8 +93,6 @@ def test_keys_are_limited() -> None:
     assert decode_dictionary(segment(raw), 0, Limits(max_keys=10)).num_keys == 10
     with pytest.raises(LimitExceeded, match="max_keys"):
         decode_dictionary(segment(raw), 0, Limits(max_keys=9))
-    with pytest.raises(LimitExceeded, match="max_keys"):
-        list(term_blocks(segment(raw), 0, Limits(max_keys=9)))
 
 
 def test_keys_are_charged_by_the_bytes_of_the_segment() -> None:

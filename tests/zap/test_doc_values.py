@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dvcodec import DecodeError, NotCanonical, Truncated
 from dvcodec.zap import doc_values
 from dvcodec.zap.doc_value_chunks import DocValues, split_terms
-from dvcodec.zap.doc_values import DocValueBlock, decode_doc_values, encode_doc_values
+from dvcodec.zap.doc_values import DocValueBlock, encode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from samples.zap.doc_values import (
     BOTH,
@@ -45,7 +45,7 @@ def test_real_files(samples: list[Sample]) -> None:
         docs: list[dict[str, list[str]]] = [{} for _ in range(foot.num_docs)]
         blocks = [(field, field.doc_values) for field in sample.fields if field.doc_values]
         for field, block in blocks:
-            parts = list(decode_doc_values(data, foot, block, field.options))
+            parts = list(DocValueBlock.open(data, foot, block, field.options))
             found = join(parts)
             for part in parts:
                 owners, terms = split_terms(part)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.core.cursor import Cursor
 from dvcodec.zap import synonyms
-from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.synonyms import Thesaurus, decode_thesaurus, encode_thesaurus
 from dvcodec.zap.vellum import Fst, build
 from samples.zap.parts import Sample, footer, plain, segment, survives
@@ -40,7 +39,7 @@ def test_real_files(samples: list[Sample]) -> None:
         for field in sample.fields:
             if field.synonyms is None:
                 continue
-            thesaurus = decode_thesaurus(sample.data, sample.footer, field)
+            thesaurus = decode_thesaurus(sample.data, sample.footer, field.synonyms)
             names = dict(zip(thesaurus.ids.tolist(), thesaurus.synonyms, strict=True))
             members = list(zip(thesaurus.synonym_ids.tolist(), thesaurus.docs.tolist(), strict=True))
             found[field.name] = {}
@@ -130,8 +129,6 @@ def test_nothing(version: int) -> None:
     expected = thesaurus_of({}, {})
     raw, at = encode_thesaurus(version, expected, len(FRONT))
     assert plain(decode(raw, at, version)) == plain(expected)
-    with pytest.raises(UsageError, match="no synonyms"):
-        decode_thesaurus(segment(FRONT), footer(version, 1), FieldInfo(1, "text"))
 
 
 @pytest.mark.parametrize(
@@ -197,13 +194,12 @@ def test_terms_refused() -> None:
 def test_damage(version: int) -> None:
     raw, at = encode_thesaurus(version, thesaurus_of(BOOK, BOOK_NAMES), len(FRONT))
     foot = footer(version, 400)
-    info = FieldInfo(1, "book", synonyms=at)
 
     def again(found: Thesaurus) -> Thesaurus:
         data, place = encode_thesaurus(version, found, len(FRONT))
         return decode(data, place, version)
 
-    survives(lambda bad: decode_thesaurus(segment(bad), foot, info), again, FRONT + raw, len(FRONT), len(FRONT + raw))
+    survives(lambda bad: decode_thesaurus(segment(bad), foot, at), again, FRONT + raw, len(FRONT), len(FRONT + raw))
 
 
 @pytest.mark.parametrize(

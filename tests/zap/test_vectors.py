@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
-from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
-from dvcodec.zap.fields import FieldInfo
+from dvcodec import DecodeError, NotCanonical, Truncated
 from dvcodec.zap.vectors import OPTIMIZATIONS, VectorSection, decode_vectors
 from samples.zap.parts import damaged, footer, plain, segment
 from samples.zap.segments import NOT, uv
@@ -17,7 +16,6 @@ from samples.zap.segments import NOT, uv
 N = 1000
 """Documents of the segment."""
 FRONT = b"\x05" * 7
-FIELD = FieldInfo(1, "vec", vectors=len(FRONT))
 TOP = 2**64 - 1
 
 
@@ -41,7 +39,7 @@ def lay17(
 
 
 def decode(raw: bytes, version: int = 17) -> VectorSection:
-    return decode_vectors(segment(FRONT + raw), footer(version, N), FIELD)
+    return decode_vectors(segment(FRONT + raw), footer(version, N), len(FRONT))
 
 
 docs = st.lists(st.integers(0, N - 1), max_size=20)
@@ -141,11 +139,6 @@ def test_early_layouts_of_version_16() -> None:
     ):
         with pytest.raises(DecodeError):
             decode(raw, 16)
-
-
-def test_a_field_without_vectors() -> None:
-    with pytest.raises(UsageError, match="no vectors"):
-        decode_vectors(segment(b""), footer(17, 1), FieldInfo(1, "text"))
 
 
 @pytest.mark.parametrize("version", [16, 17])

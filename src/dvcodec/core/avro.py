@@ -57,10 +57,10 @@ class AvroFile:
         """Decode the records, block by block.
 
         Args:
-            work: what the caller makes of one, as `Budget` counts it.
-            by_block: whether `Limits.max_manifest_bytes` is for each block, of a file that is larger than memory, and
-                not for all together.
-            budget: of the file, if the caller charges it too.
+            work: cost of what the caller builds from a record, as `Budget` counts it.
+            by_block: True applies `Limits.max_manifest_bytes` to each block, not to all together: for files that are
+                larger than memory.
+            budget: the budget of the file, if the caller charges it too.
 
         Not checked: the schema. Compare it with a known one first (see `avro_schema`), as records of a hostile schema
         may take no bytes, or contain themselves.
@@ -192,10 +192,10 @@ def encode(
 
     Args:
         schema: of the records.
-        records: what the file holds; values of logical types may be given as they are stored.
+        records: the records; values of logical types may be in their stored form.
         codec: compression of the block.
-        metadata: what the header has besides schema and codec.
-        validate: False does not check the records against the schema, which takes milliseconds for a large one.
+        metadata: entries of the header besides schema and codec.
+        validate: False skips checking the records against the schema, which takes milliseconds for a large one.
 
     Raises:
         UsageError: a codec that is not one of `CODECS`, or a record that does not fit the schema.

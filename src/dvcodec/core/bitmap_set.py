@@ -235,28 +235,15 @@ class BitmapSet:
                 by_key.setdefault(key, []).append(bitmap)
         return sorted(by_key.items(), key=itemgetter(0)) if len(by_key) > 1 else by_key.items()
 
-    def __or__(self, other: Positions) -> Self:
-        return self.union(other)
-
-    def __and__(self, other: Positions) -> Self:
-        return self.intersection(other)
-
-    def __sub__(self, other: Positions) -> Self:
-        return self.difference(other)
-
-    def __xor__(self, other: Positions) -> Self:
-        return self.symmetric_difference(other)
+    __or__ = __ror__ = union
+    __and__ = __rand__ = intersection
+    __sub__ = difference
+    __xor__ = __rxor__ = symmetric_difference
+    __le__ = issubset
+    __ge__ = issuperset
 
     def __rsub__(self, other: Positions) -> Self:
         return type(self)(other).difference(self)
-
-    __ror__, __rand__, __rxor__ = __or__, __and__, __xor__
-
-    def __le__(self, other: Positions) -> bool:
-        return self.issubset(other)
-
-    def __ge__(self, other: Positions) -> bool:
-        return self.issuperset(other)
 
     def __lt__(self, other: Positions) -> bool:
         rows = self._as_set(other)

@@ -18,7 +18,7 @@ from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import Truncated
 from dvcodec.core.gather_scatter import put, u16, u32
 from dvcodec.core.heads import MIN_BITMAP, read_heads
-from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of, spread, sums
+from dvcodec.core.ragged import ByteStrings, Index, gather, merge_pieces, offsets_of, spread, sums
 from dvcodec.core.roaring import walk
 from dvcodec.core.varints import bytes_of
 
@@ -90,12 +90,8 @@ def expand(cursor: Cursor, starts: Index, sizes: Index) -> tuple[NDArray[np.uint
     bitmaps = {i: _read_one(cursor, int(starts[i]), int(sizes[i])) for i in others}
     for i, bitmap in bitmaps.items():
         cardinality[i] = len(bitmap)
-    bounds = offsets_of(cardinality)
-    out = np.empty(int(bounds[-1]), np.uint32)
-    out[spread(bounds[together], cards)] = values
-    for i, bitmap in bitmaps.items():
-        out[bounds[i] : bounds[i + 1]] = np.frombuffer(bitmap.to_array(), np.uint32)
-    return out, cardinality
+    arrays = ((i, np.frombuffer(bitmap.to_array(), np.uint32)) for i, bitmap in bitmaps.items())
+    return merge_pieces(cardinality, values, arrays), cardinality
 
 
 def _expand_arrays(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -22,11 +21,6 @@ BytesLike: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | NDArray[np.u
 
 E = TypeVar("E", bound=DecodeError)
 
-_U32LE = struct.Struct("<I")
-_I32LE = struct.Struct("<i")
-_U64LE = struct.Struct("<Q")
-_U32BE = struct.Struct(">I")
-_U64BE = struct.Struct(">Q")
 _UVARINT_BITS = 64
 
 
@@ -112,7 +106,7 @@ class Cursor:
         Raises:
             Truncated: the window ends first.
         """
-        return int(_U32LE.unpack(self.take(4, what))[0])
+        return int.from_bytes(self.take(4, what), "little")
 
     def i32le(self, what: str) -> int:
         """Read a little-endian signed 32-bit value.
@@ -120,7 +114,7 @@ class Cursor:
         Raises:
             Truncated: the window ends first.
         """
-        return int(_I32LE.unpack(self.take(4, what))[0])
+        return int.from_bytes(self.take(4, what), "little", signed=True)
 
     def u64le(self, what: str) -> int:
         """Read a little-endian unsigned 64-bit value.
@@ -128,7 +122,7 @@ class Cursor:
         Raises:
             Truncated: the window ends first.
         """
-        return int(_U64LE.unpack(self.take(8, what))[0])
+        return int.from_bytes(self.take(8, what), "little")
 
     def u32be(self, what: str) -> int:
         """Read a big-endian unsigned 32-bit value.
@@ -136,7 +130,7 @@ class Cursor:
         Raises:
             Truncated: the window ends first.
         """
-        return int(_U32BE.unpack(self.take(4, what))[0])
+        return int.from_bytes(self.take(4, what), "big")
 
     def u64be(self, what: str) -> int:
         """Read a big-endian unsigned 64-bit value.
@@ -144,7 +138,7 @@ class Cursor:
         Raises:
             Truncated: the window ends first.
         """
-        return int(_U64BE.unpack(self.take(8, what))[0])
+        return int.from_bytes(self.take(8, what), "big")
 
     def uvarint(self, what: str) -> int:
         """Read an unsigned LEB128 value of at most 64 bits (7 bits a byte, least significant first).

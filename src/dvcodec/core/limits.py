@@ -75,12 +75,12 @@ DEFAULT_LIMITS = Limits()
 
 
 class Budget:
-    """What one metadata file may be made into; charged before anything is made, by block or batch.
+    """The work that one metadata file may cost; charged by block or batch, before anything is built.
 
     The limits on bytes do not bound the time and memory that a file costs: a record of ten bytes becomes objects of a
     kilobyte, and compression repeats it a thousand times. So work is counted: one unit for each byte of content after
-    decompression, and `RECORD` or `VALUE` for what is made of it. A unit takes at most about 40 ns and 4 bytes of
-    memory. The work allowed grows with the bytes that are stored, which an attacker has to send anyway.
+    decompression, and `RECORD`, `ROW` or `VALUE` for what is built from it. A unit takes at most about 40 ns and 4
+    bytes of memory. The allowed work grows with the stored bytes, which an attacker has to send anyway.
 
     Args:
         stored: bytes of the file.
@@ -106,11 +106,11 @@ class Budget:
         self.most = limits.max_base_work + limits.max_work_per_byte * stored
 
     def charge(self, work: int, what: str, offset: int | None = None) -> None:
-        """Add work that is about to be done.
+        """Add work before it is done.
 
         Args:
             work: units.
-            what: what it is made for: ``records``, ``rows``, ``values``.
+            what: what it is for: ``records``, ``rows``, ``values``.
             offset: byte offset of the block in the file.
 
         Raises:

@@ -5,7 +5,7 @@ Every function is a few NumPy passes over all pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ __all__ = [
     "copy_pieces",
     "cut_by_weight",
     "gather",
+    "merge_pieces",
     "offsets_of",
     "spread",
     "sums",
@@ -101,6 +102,24 @@ def copy_pieces(
     out[spread(places, lengths)] = values[spread(starts, lengths)]
 
 
+def merge_pieces(lengths: Index, values: NDArray[T], others: Iterable[tuple[int, NDArray[T]]]) -> NDArray[T]:
+    """Join pieces, some of which are built one at a time.
+
+    Args:
+        lengths: int64[n], number of items of each piece.
+        values: the items of all other pieces, adjacent.
+        others: index and items of each piece that is built separately.
+    """
+    bounds = offsets_of(lengths)
+    out = np.empty(int(bounds[-1]), values.dtype)
+    inside = np.ones(len(lengths), np.bool_)
+    for i, piece in others:
+        inside[i] = False
+        out[bounds[i] : bounds[i + 1]] = piece
+    out[spread(bounds[:-1][inside], lengths[inside])] = values
+    return out
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ByteStrings(Sequence[bytes]):
     """Byte strings in one array.
@@ -127,10 +146,8 @@ class ByteStrings(Sequence[bytes]):
     @classmethod
     def concat(cls, parts: Sequence[ByteStrings]) -> ByteStrings:
         """Concatenate the strings of several."""
-        if not parts:
-            return cls.from_list([])
-        lengths = np.concatenate([part.lengths for part in parts])
-        return cls(offsets_of(lengths), np.concatenate([part.data for part in parts]))
+        lengths = np.concatenate([np.zeros(0, np.int64), *(part.lengths for part in parts)])
+        return cls(offsets_of(lengths), np.concatenate([np.zeros(0, np.uint8), *(part.data for part in parts)]))
 
     @property
     def lengths(self) -> Index:

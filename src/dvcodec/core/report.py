@@ -8,7 +8,7 @@ from typing import Any
 
 from dvcodec.core.errors import DecodeError
 
-__all__ = ["Check", "Report", "Status"]
+__all__ = ["Check", "Report", "Status", "check_that"]
 
 
 class Status(str, Enum):
@@ -90,6 +90,13 @@ class Check:
         expected = None if error.expected is None else str(error.expected)
         actual = None if error.actual is None else str(error.actual)
         return cls(name, Status.FAIL, subject, error.offset, expected, actual, error.what)
+
+
+def check_that(
+    valid: bool, name: str, subject: str, offset: int | None, what: str, expected: object, actual: object
+) -> Check:
+    """Return a check that passed if `valid`, else one that failed; see `Check.failed`."""
+    return Check.passed(name, subject, offset) if valid else Check.failed(name, subject, offset, what, expected, actual)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,27 +12,24 @@ walking the bitmap finds the next key. Java's deletion vectors have every key fr
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from pyroaring import AbstractBitMap, FrozenBitMap
+from pyroaring import FrozenBitMap
 
 from dvcodec.core.bitmap import BitmapView, ContainerMix
 from dvcodec.core.build import Pieces
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.roaring import EMPTY_BITMAP, serialize, walk
+from dvcodec.core.roaring import EMPTY_BITMAP, walk
 
 __all__ = [
     "MAX_DV_KEY",
     "MAX_DV_POSITION",
     "MAX_KEY",
     "VectorView",
-    "decode",
-    "encode",
     "encoded_size",
     "pieces_of",
     "walk64",
@@ -128,14 +125,10 @@ def walk64(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MA
     count = cursor.u64le("bitmap count")
     if count > MAX_KEY:
         raise cursor.error(NotCanonical, "bitmap count", at=start, expected=f"at most {MAX_KEY}", actual=count)
-    if count > cursor.remaining // MIN_BUCKET:
-        raise cursor.error(
-            Truncated,
-            "bitmap count",
-            at=start,
-            expected=f"at most {cursor.remaining // MIN_BUCKET} in {cursor.remaining} bytes",
-            actual=count,
-        )
+    most = cursor.remaining // MIN_BUCKET
+    if count > most:
+        expected = f"at most {most} in {cursor.remaining} bytes"
+        raise cursor.error(Truncated, "bitmap count", at=start, expected=expected, actual=count)
     bitmaps: list[tuple[int, BitmapView]] = []
     left, last, cardinality = count, -1, 0
     while left:
@@ -189,15 +182,6 @@ def _skip_gaps(cursor: Cursor, left: int, last: int, max_key: int) -> tuple[int,
     return total, last
 
 
-def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MAX_DV_KEY) -> dict[int, FrozenBitMap]:
-    """Walk, check and load the 64-bit bitmap at the cursor: high half of the positions -> bitmap of the low halves.
-
-    Raises:
-        DecodeError: see `walk64` and `VectorView.check`.
-    """
-    return walk64(cursor, limits=limits, max_key=max_key).load()
-
-
 def encoded_size(sizes: dict[int, int], gap_keys: bool) -> int:
     """Return the bytes of the encoded vector; `sizes` has the bytes of each key's serialized bitmap."""
     size = 8 + sum(4 + size for size in sizes.values())
@@ -205,31 +189,14 @@ def encoded_size(sizes: dict[int, int], gap_keys: bool) -> int:
     return size + gaps * MIN_BUCKET
 
 
-def encode(
-    bitmaps: Mapping[int, AbstractBitMap],
-    *,
-    run_optimize: bool = True,
-    gap_keys: bool = True,
-    max_size: int = 2**31 - 1,
-) -> bytes:
-    """Serialize a 64-bit bitmap.
+def pieces_of(parts: dict[int, Pieces], *, gap_keys: bool = True, max_size: int = 2**31 - 1) -> Pieces:
+    """Encode a 64-bit bitmap, in pieces.
 
     Args:
-        bitmaps: high half of the positions -> bitmap of the low halves, keys ascending, no bitmap empty.
-        run_optimize: see `roaring.serialize`.
+        parts: high half of the positions -> serialized bitmap of the low halves, see `RowSet.serialized`; keys ascend.
         gap_keys: True writes every key from 0 to the highest, the missing ones as empty bitmaps (Java's
             deletion vectors); False writes only keys with rows (roaring-rs, CRoaring, ``Roaring64NavigableMap``).
         max_size: upper bound on the bytes of the vector.
-
-    Raises:
-        UsageError: the vector would be larger than `max_size`.
-    """
-    parts: dict[int, Pieces] = {key: [serialize(bitmap, run_optimize=run_optimize)] for key, bitmap in bitmaps.items()}
-    return b"".join(pieces_of(parts, gap_keys=gap_keys, max_size=max_size))
-
-
-def pieces_of(parts: dict[int, Pieces], *, gap_keys: bool = True, max_size: int = 2**31 - 1) -> Pieces:
-    """Join serialized bitmaps; see `encode`.
 
     Raises:
         UsageError: the vector would be larger than `max_size` bytes.

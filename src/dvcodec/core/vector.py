@@ -162,14 +162,10 @@ def _walk_native(cursor: Cursor, limits: Limits) -> VectorView:
     """Walk Delta's native array: i32 count, then per bitmap an i32 byte length and the bitmap; the index is the key."""
     start = cursor.pos
     count = cursor.i32le("bitmap count")
-    if not 0 <= count <= cursor.remaining // _MIN_NATIVE:
-        raise cursor.error(
-            Truncated,
-            "bitmap count",
-            at=start,
-            expected=f"0 to {cursor.remaining // _MIN_NATIVE} in {cursor.remaining} bytes",
-            actual=count,
-        )
+    most = cursor.remaining // _MIN_NATIVE
+    if not 0 <= count <= most:
+        expected = f"0 to {most} in {cursor.remaining} bytes"
+        raise cursor.error(Truncated, "bitmap count", at=start, expected=expected, actual=count)
     bitmaps: list[tuple[int, BitmapView]] = []
     cardinality = 0
     key = 0
@@ -232,7 +228,7 @@ def encode_pieces(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_
         rows: the positions.
         magic: the layout.
         run_optimize: see `roaring.serialize`.
-        gap_keys: see `roaring64.encode`; the native layout always has them, the 32-bit layout never.
+        gap_keys: see `roaring64.pieces_of`; the native layout always has them, the 32-bit layout never.
 
     Raises:
         UsageError: a position that does not fit the layout, or more than 2**31 - 1 bytes.

@@ -108,6 +108,7 @@ class Descriptor:
                 raise _error(source, "a JSON object", str(err)) from None
         if not isinstance(members, Mapping):
             raise _error(source, "a JSON object", type(members).__name__)
+        # In the order of the fields of this class.
         kinds = {"storageType": str, "pathOrInlineDv": str, "sizeInBytes": int, "cardinality": int, "offset": int}
         for name, kind in kinds.items():
             value = members.get(name)
@@ -116,13 +117,8 @@ class Descriptor:
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise _error(source, f"{name} of type {kind.__name__}", repr(value)[:60])
         try:
-            return cls(
-                members["storageType"],
-                members["pathOrInlineDv"],
-                members["sizeInBytes"],
-                members["cardinality"],
-                members.get("offset"),
-            )
+            values: list[Any] = [members.get(name) for name in kinds]
+            return cls(*values)
         except UsageError as err:
             raise _error(source, "a valid descriptor", str(err)) from None
 

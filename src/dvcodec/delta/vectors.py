@@ -244,14 +244,11 @@ def write_deletion_vectors(
         UsageError: a row set that does not fit, or a file of more than 2**31 - 1 bytes (nothing is written then).
         OSError: the file cannot be written (an existing file is kept).
     """
-    return write_stored_vectors(
-        target,
-        (
-            StoredFrame(path, rows.cardinality, encode(rows, run_optimize=run_optimize, gap_keys=gap_keys))
-            for path, rows in vectors.items()
-        ),
-        storage_options=storage_options,
+    stored = (
+        StoredFrame(path, rows.cardinality, encode(rows, run_optimize=run_optimize, gap_keys=gap_keys))
+        for path, rows in vectors.items()
     )
+    return write_stored_vectors(target, stored, storage_options=storage_options)
 
 
 def write_stored_vectors(

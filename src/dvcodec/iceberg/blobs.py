@@ -16,6 +16,7 @@ __all__ = [
     "ROW_POSITION_FIELD",
     "blob_cardinality",
     "check_blob",
+    "corrupt",
     "vector_blobs",
 ]
 
@@ -51,6 +52,11 @@ def vector_blobs(footer: Footer, source: str | None = None) -> list[BlobMetadata
     return blobs
 
 
+def corrupt(blob: BlobMetadata, source: str | None, what: str, expected: str, actual: str) -> NotCanonical:
+    """Return the error for a blob, with its offset."""
+    return NotCanonical(what, source=source, offset=blob.offset, expected=expected, actual=actual)
+
+
 def blob_cardinality(blob: BlobMetadata, source: str | None = None) -> int | None:
     """Return the blob's `cardinality` property (rows), None if it has none.
 
@@ -61,13 +67,7 @@ def blob_cardinality(blob: BlobMetadata, source: str | None = None) -> int | Non
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise NotCanonical(
-            "blob property cardinality",
-            source=source,
-            offset=blob.offset,
-            expected="a decimal number",
-            actual=repr(text[:40]),
-        )
+        raise corrupt(blob, source, "blob property cardinality", "a decimal number", repr(text[:40]))
     return int(text)
 
 
@@ -78,11 +78,6 @@ def check_blob(blob: BlobMetadata, source: str | None = None) -> int | None:
         NotCanonical: the blob is compressed, or its cardinality is not a number.
     """
     if blob.compression_codec is not None:
-        raise NotCanonical(
-            "compression-codec of a deletion vector",
-            source=source,
-            offset=blob.offset,
-            expected="none: deletion vectors are not compressed",
-            actual=repr(blob.compression_codec),
-        )
+        what, expected = "compression-codec of a deletion vector", "none: deletion vectors are not compressed"
+        raise corrupt(blob, source, what, expected, repr(blob.compression_codec))
     return blob_cardinality(blob, source)

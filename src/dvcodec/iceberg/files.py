@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 from dvcodec._version import __version__
 from dvcodec.core import batch, vector
-from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
+from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
-from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, NO_ID, ROW_POSITION_FIELD, check_blob, vector_blobs
+from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, NO_ID, ROW_POSITION_FIELD, check_blob, corrupt, vector_blobs
 from dvcodec.iceberg.manifest import java_blob_order, location_of
 from dvcodec.iceberg.vectors import MAGICS, encode
 from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_source, read_window, target_name
@@ -118,14 +118,15 @@ def read_deletion_vectors(
         uniform = _read_uniform(reader, verify_checksum)
         if uniform is not None:
             return uniform
-        for blob in vector_blobs(reader.footer, reader.source.name):
+        name = reader.source.name
+        for blob in vector_blobs(reader.footer, name):
             path = blob.properties.get(REFERENCED_DATA_FILE)
             if path is None:
-                raise _blob_error(reader, blob, "blob property referenced-data-file", "a path", "nothing")
+                raise corrupt(blob, name, "blob property referenced-data-file", "a path", "nothing")
             first = spelled.setdefault(file_key(path), path)
             if first in rows and duplicates == "error":
                 actual = f"{path} twice" if path == first else f"{first} and {path}, which are one file"
-                raise _blob_error(reader, blob, "referenced-data-file", "one vector for each data file", actual)
+                raise corrupt(blob, name, "referenced-data-file", "one vector for each data file", actual)
             if path != first:
                 merged.append((path, first))
             found = read_blob(reader, blob, verify_checksum=verify_checksum).load()
@@ -160,10 +161,6 @@ def _read_uniform(reader: PuffinReader, verify_checksum: bool) -> dict[str, RowS
             verify_checksum=verify_checksum,
         )
     return dict(zip(paths, rows, strict=True))
-
-
-def _blob_error(reader: PuffinReader, blob: BlobMetadata, what: str, expected: str, actual: str) -> DecodeError:
-    return NotCanonical(what, source=reader.source.name, offset=blob.offset, expected=expected, actual=actual)
 
 
 def write_deletion_vectors(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.report import Check
+from dvcodec.core.report import Check, check_that
 from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, DRAFT_BLOB_TYPE, NO_ID, blob_cardinality
 from dvcodec.io.file_key import file_key
 from dvcodec.puffin.metadata import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
@@ -49,25 +49,16 @@ def lint_blob(blob: BlobMetadata, footer: Footer) -> Iterator[Check]:
 
 def _range(blob: BlobMetadata, footer: Footer) -> Check:
     stop = blob.offset + blob.length
-    if len(MAGIC) <= blob.offset <= stop <= footer.offset:
-        return Check.passed("blob-range", subject_of(blob), blob.offset)
-    return Check.failed(
-        "blob-range",
-        subject_of(blob),
-        blob.offset,
-        "offset and length",
-        f"a range within {len(MAGIC)}..{footer.offset}",
-        f"{blob.offset}..{stop}",
-    )
+    valid = len(MAGIC) <= blob.offset <= stop <= footer.offset
+    expected, actual = f"a range within {len(MAGIC)}..{footer.offset}", f"{blob.offset}..{stop}"
+    return check_that(valid, "blob-range", subject_of(blob), blob.offset, "offset and length", expected, actual)
 
 
 def _vector(blob: BlobMetadata) -> Iterator[Check]:
     subject = subject_of(blob)
 
     def check(name: str, valid: bool, what: str, expected: object, actual: object) -> Check:
-        if valid:
-            return Check.passed(name, subject, blob.offset)
-        return Check.failed(name, subject, blob.offset, what, expected, actual)
+        return check_that(valid, name, subject, blob.offset, what, expected, actual)
 
     ids = (blob.snapshot_id, blob.sequence_number)
     yield check("blob-ids", ids == (NO_ID, NO_ID), "snapshot-id, sequence-number", "-1, -1", f"{ids[0]}, {ids[1]}")

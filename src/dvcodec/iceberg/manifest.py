@@ -77,8 +77,7 @@ def java_blob_order(deletes: Mapping[str, int]) -> list[str]:
             size, table = 2 * size, _doubled(table, size, hashes)
         bucket = table.setdefault(hashes[path] & (size - 1), [])
         bucket.insert(0, path)
-        crowded = len(bucket) >= _JAVA_CROWDED and size < _JAVA_MIN_TREE_TABLE
-        if crowded:
+        if len(bucket) >= _JAVA_CROWDED and size < _JAVA_MIN_TREE_TABLE:
             size, table = 2 * size, _doubled(table, size, hashes)
         if rows > 1 and count > size * 3 // 4:
             size, table = 2 * size, _doubled(table, size, hashes)

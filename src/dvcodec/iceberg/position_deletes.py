@@ -100,26 +100,24 @@ def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_col
     Raises:
         UsageError: a column is missing, has nulls, or has values that are not positions (0 to 0x7ffffffe80000000).
     """
-    return _vectors(_batches(data), file_column, pos_column, None)
+    return vectors_within(_batches(data), None, file_column, pos_column)
 
 
-def vectors_within(batches: Iterable[pa.RecordBatch], budget: Budget) -> dict[str, RowSet]:
+def vectors_within(
+    batches: Iterable[pa.RecordBatch], budget: Budget | None, file_column: str = FILE_PATH, pos_column: str = POS
+) -> dict[str, RowSet]:
     """Build vectors as `vectors_from_arrow` does, from the rows of a file within its budget.
 
     Args:
-        batches: with columns `FILE_PATH` and `POS`.
-        budget: each path of a batch is charged.
+        batches: with both columns.
+        budget: each path of a batch is charged; None for no bound.
+        file_column: see `vectors_from_arrow`.
+        pos_column: see `vectors_from_arrow`.
 
     Raises:
         LimitExceeded: more paths than the size of the file allows.
         UsageError: see `vectors_from_arrow`.
     """
-    return _vectors(batches, FILE_PATH, POS, budget)
-
-
-def _vectors(
-    batches: Iterable[pa.RecordBatch], file_column: str, pos_column: str, budget: Budget | None
-) -> dict[str, RowSet]:
     found: dict[str, list[RowSet]] = {}
     for batch in batches:
         for path, rows in _split_batch(batch, file_column, pos_column, budget):

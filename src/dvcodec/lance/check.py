@@ -14,7 +14,7 @@ import numpy as np
 
 from dvcodec.core.limits import enough_memory
 from dvcodec.core.ragged import Values
-from dvcodec.core.report import Check, Report
+from dvcodec.core.report import Check, Report, check_that
 from dvcodec.core.rowset import RowSet
 from dvcodec.lance.row_ids import RowIdSequence
 from dvcodec.lance.segments import RangeSegment, RangeWithHoles
@@ -101,9 +101,8 @@ def check_row_ids(
 def _row_count(part: FragmentIds, subject: str) -> Check:
     if not part.physical_rows:
         return Check.not_applicable("row-count", subject)
-    if part.row_ids.count == part.physical_rows:
-        return Check.passed("row-count", subject)
-    return Check.failed("row-count", subject, None, "row ids", part.physical_rows, part.row_ids.count)
+    stated, count = part.physical_rows, part.row_ids.count
+    return check_that(count == stated, "row-count", subject, None, "row ids", stated, count)
 
 
 def _repeated(part: FragmentIds, live: RowSet) -> str:
@@ -124,10 +123,8 @@ def _overlap(common: RowSet, seen: dict[int, RowSet], subject: str) -> Check:
 def _below(live: RowSet, next_row_id: int | None, subject: str) -> Check:
     if next_row_id is None:
         return Check.not_applicable("next-row-id", subject)
-    highest = live.max
-    if highest is None or highest < next_row_id:
-        return Check.passed("next-row-id", subject)
-    return Check.failed("next-row-id", subject, None, "highest row id", f"below {next_row_id}", highest)
+    valid = live.max is None or live.max < next_row_id
+    return check_that(valid, "next-row-id", subject, None, "highest row id", f"below {next_row_id}", live.max)
 
 
 def _some(count: int, first: list[int]) -> str:

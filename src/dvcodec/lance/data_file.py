@@ -57,9 +57,5 @@ def read_row_count(source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> 
         entry = read_window(opened, table, 16)
         position, size = entry.u64le("position of the descriptor"), entry.u64le("size of the descriptor")
         limits.check("max_footer_bytes", size, entry, 8)
-        cursor = read_window(opened, position, size)
-        rows = 0
-        for field in wire.fields(cursor):
-            if field.number == _LENGTH:
-                rows = field.integer(cursor, "rows of the file")
-        return rows
+        found = wire.integers(read_window(opened, position, size), {_LENGTH: "rows of the file"})
+        return found.get(_LENGTH, 0)

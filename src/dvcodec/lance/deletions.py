@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from dvcodec.core import roaring
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, UsageError
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import pa, require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits, enough_memory
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import SourceTarget, StorageOptions, open_sink, open_source, read_within
@@ -193,7 +193,7 @@ def _decode_bitmap(cursor: Cursor, limits: Limits) -> RowSet:
 
 
 def _decode_arrow(cursor: Cursor, limits: Limits) -> RowSet:
-    pa = _pyarrow()
+    require_extra("pyarrow.ipc", "arrow")
     content = 0
     budget = Budget(cursor.end, cursor.source, limits)
     for rows, sizes in batch_lengths(cursor):
@@ -207,13 +207,13 @@ def _decode_arrow(cursor: Cursor, limits: Limits) -> RowSet:
         limits.check("max_vector_bytes", content, cursor, 0)
         budget.charge(sum(sizes) + Budget.ROW * rows, "rows", 0)
     with enough_memory("the rows", cursor.source):
-        column = _read_batch(cursor, pa).column(0)
+        column = _read_batch(cursor).column(0)
         if column.null_count:
             raise cursor.error(NotCanonical, COLUMN, at=0, expected="no nulls", actual=f"{column.null_count} nulls")
         return RowSet(np.asarray(column))
 
 
-def _read_batch(cursor: Cursor, pa: Any) -> Any:
+def _read_batch(cursor: Cursor) -> pa.RecordBatch:
     """Read the single record batch of a deletion file; a MemoryError is raised unchanged."""
     try:
         with pa.ipc.open_file(pa.py_buffer(cursor.view)) as file:
@@ -235,7 +235,7 @@ def _read_batch(cursor: Cursor, pa: Any) -> Any:
 
 
 def _encode_arrow(rows: RowSet) -> bytes:
-    pa = _pyarrow()
+    require_extra("pyarrow.ipc", "arrow")
     schema = pa.schema([pa.field(COLUMN, pa.uint32(), nullable=False)])
     values = pa.array(rows.to_numpy().astype(np.uint32))
     sink = pa.BufferOutputStream()
@@ -243,8 +243,3 @@ def _encode_arrow(rows: RowSet) -> bytes:
     with pa.ipc.new_file(sink, schema, options=options) as writer:
         writer.write_batch(pa.record_batch([values], schema=schema))
     return bytes(sink.getvalue())
-
-
-def _pyarrow() -> Any:
-    require_extra("pyarrow.ipc", "arrow")
-    return require_extra("pyarrow", "arrow")

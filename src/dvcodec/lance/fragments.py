@@ -5,7 +5,9 @@ Specification: Lance's ``table.proto``, messages ``DataFragment``, ``DataFile`` 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
@@ -18,6 +20,8 @@ from dvcodec.lance.row_ids import RowIdSequence, decode_row_ids
 from dvcodec.lance.versions import RowDatasetVersionSequence, decode_versions
 
 __all__ = ["Fragment", "FragmentFile", "Stored", "decode_fragment"]
+
+Decoded = TypeVar("Decoded", RowIdSequence, RowDatasetVersionSequence)
 
 _SPILL_COLUMNS = {
     -3: "_rowid",
@@ -91,18 +95,15 @@ class Fragment:
             Unsupported: they are not in the manifest; the message names the location.
             DecodeError: the sequence is corrupt, or does not have `physical_rows` ids.
         """
-        data, offset = self._bytes(self.row_ids, "row ids")
-        sequence = decode_row_ids(data, source=self.source, base=offset)
-        self._check_count(sequence.count, "row ids", offset)
-        return sequence
+        return self._decoded(self.row_ids, "row ids", decode_row_ids)
 
     def created_at_versions(self) -> RowDatasetVersionSequence:
         """Decode the versions in which the rows were created; errors as in `row_id_sequence`."""
-        return self._versions(self.created_at, "creating versions")
+        return self._decoded(self.created_at, "creating versions", decode_versions)
 
     def last_updated_at_versions(self) -> RowDatasetVersionSequence:
         """Decode the versions in which the rows were last updated; errors as in `row_id_sequence`."""
-        return self._versions(self.last_updated_at, "updating versions")
+        return self._decoded(self.last_updated_at, "updating versions", decode_versions)
 
     def deleted_rows(
         self, folder: str, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
@@ -131,29 +132,19 @@ class Fragment:
             storage_options=storage_options,
         )
 
-    def _versions(self, stored: Stored | None, what: str) -> RowDatasetVersionSequence:
-        data, offset = self._bytes(stored, what)
-        sequence = decode_versions(data, source=self.source, base=offset)
-        self._check_count(sequence.count, what, offset)
-        return sequence
-
-    def _bytes(self, stored: Stored | None, what: str) -> tuple[bytes, int]:
+    def _decoded(self, stored: Stored | None, what: str, decode: Callable[..., Decoded]) -> Decoded:
         if stored is None:
             raise UsageError(f"fragment {self.id} has no {what}")
+        where = f"{what} of fragment {self.id}"
         if stored.inline is None:
-            what = f"{what} of fragment {self.id}"
-            raise Unsupported(what, source=self.source, expected="in the manifest", actual=stored.elsewhere)
-        return stored.inline, stored.offset
-
-    def _check_count(self, count: int, what: str, offset: int) -> None:
-        if self.physical_rows and count != self.physical_rows:
+            raise Unsupported(where, source=self.source, expected="in the manifest", actual=stored.elsewhere)
+        sequence = decode(stored.inline, source=self.source, base=stored.offset)
+        if self.physical_rows and sequence.count != self.physical_rows:
+            expected = f"{self.physical_rows} (physical rows)"
             raise NotCanonical(
-                f"{what} of fragment {self.id}",
-                source=self.source,
-                offset=offset,
-                expected=f"{self.physical_rows} (physical rows)",
-                actual=count,
+                where, source=self.source, offset=stored.offset, expected=expected, actual=sequence.count
             )
+        return sequence
 
 
 _SEQUENCES = {
@@ -257,15 +248,13 @@ def _external(cursor: Cursor) -> str:
 
 
 def _deletion_file(parts: list[Cursor], fragment: int) -> DeletionFile:
-    values = dict.fromkeys((1, 2, 3, 4, 7), 0)
-    base_id: int | None = None
+    names = {number: f"field {number} of a deletion file" for number in (1, 2, 3, 4, 7)}
+    found: dict[int, int] = {}
     for cursor in parts:
-        for entry in wire.fields(cursor):
-            if entry.number in values:
-                values[entry.number] = entry.integer(cursor, f"field {entry.number} of a deletion file")
-                base_id = values[7] if entry.number == 7 else base_id
-    if values[1] >= len(KINDS):
+        found |= wire.integers(cursor, names)
+    kind, read_version, file_id, rows = (found.get(number, 0) for number in (1, 2, 3, 4))
+    if kind >= len(KINDS):
         raise parts[0].error(
-            Unsupported, "kind of a deletion file", at=0, expected="0 (arrow) or 1 (bitmap)", actual=values[1]
+            Unsupported, "kind of a deletion file", at=0, expected="0 (arrow) or 1 (bitmap)", actual=kind
         )
-    return DeletionFile(KINDS[values[1]], fragment, values[2], values[3], values[4], base_id)
+    return DeletionFile(KINDS[kind], fragment, read_version, file_id, rows, found.get(7))

@@ -231,12 +231,8 @@ def _base_path(cursor: Cursor) -> dict[int, BasePath]:
 
 def _milliseconds(parts: list[Cursor]) -> int:
     """Decode a ``google.protobuf.Timestamp``: seconds, an int64, and nanoseconds."""
-    seconds = nanoseconds = 0
+    found: dict[int, int] = {}
     for cursor in parts:
-        for entry in wire.fields(cursor):
-            if entry.number == 1:
-                value = entry.integer(cursor, "seconds of a timestamp")
-                seconds = value - (1 << 64) if value >> 63 else value
-            elif entry.number == 2:
-                nanoseconds = entry.integer(cursor, "nanoseconds of a timestamp")
-    return seconds * 1000 + nanoseconds // 1_000_000
+        found |= wire.integers(cursor, {1: "seconds of a timestamp", 2: "nanoseconds of a timestamp"})
+    seconds, nanoseconds = found.get(1, 0), found.get(2, 0)
+    return (seconds - (1 << 64) if seconds >> 63 else seconds) * 1000 + nanoseconds // 1_000_000

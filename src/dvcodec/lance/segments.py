@@ -25,7 +25,6 @@ from dvcodec.lance.arrays import EncodedArray
 
 __all__ = [
     "ArraySegment",
-    "Offsets",
     "RangeSegment",
     "RangeWithBitmap",
     "RangeWithHoles",
@@ -34,7 +33,6 @@ __all__ = [
     "from_values",
 ]
 
-Offsets = NDArray[np.uint64]
 _TOP = 2**64 - 1
 _PART = 1 << 14
 
@@ -67,7 +65,7 @@ class Segment(ABC):
         """Return `length` values from index `offset`, as the segment that Lance's current writer chooses."""
         return from_values(self.values()[offset : offset + length])
 
-    def mask(self, offsets: Offsets) -> Segment:
+    def mask(self, offsets: Values) -> Segment:
         """Drop the values at `offsets` (ascending, at least one) and choose the kind again; `ArraySegment` is kept."""
         return from_values(np.delete(self.values(), offsets.astype(np.int64)))
 
@@ -108,7 +106,7 @@ class RangeSegment(Segment):
     def slice(self, offset: int, length: int) -> Segment:
         return RangeSegment(self.start + offset, self.start + offset + length)
 
-    def mask(self, offsets: Offsets) -> Segment:
+    def mask(self, offsets: Values) -> Segment:
         return _from_interval(self.start, self.end, _shifted(offsets, self.start))
 
     def content(self) -> list[bytes]:
@@ -144,7 +142,7 @@ class RangeWithHoles(Segment):
     def get(self, i: int) -> int | None:
         return int(self._at(np.array([i], np.uint64))[0]) if 0 <= i < self.count else None
 
-    def _at(self, offsets: Offsets) -> Values:
+    def _at(self, offsets: Values) -> Values:
         """Return the values at `offsets`; `rank[k]` is the number of values before hole k."""
         holes = self.holes.to_numpy()
         rank = holes - np.uint64(self.start) - np.arange(len(holes), dtype=np.uint64)
@@ -158,7 +156,7 @@ class RangeWithHoles(Segment):
         holes = self.holes.to_numpy()[self.holes.search(first) : self.holes.search(last)]
         return _from_interval(first, last + 1, holes)
 
-    def mask(self, offsets: Offsets) -> Segment:
+    def mask(self, offsets: Values) -> Segment:
         holes = np.concatenate([self.holes.to_numpy(), self._at(offsets)])
         holes.sort()
         return _from_interval(self.start, self.end, holes)
@@ -250,7 +248,7 @@ class ArraySegment(_StoredArray):
         found = np.flatnonzero(self.array.offsets == np.uint64(wanted))
         return int(found[0]) if len(found) else None
 
-    def mask(self, offsets: Offsets) -> Segment:
+    def mask(self, offsets: Values) -> Segment:
         rest = np.delete(self.values(), offsets.astype(np.int64))
         return ArraySegment(EncodedArray.from_values(rest)) if len(rest) else RangeSegment(0, 0)
 

@@ -6,14 +6,14 @@ last value of a field wins, and repeated occurrences of a message are merged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.varints import uvarints
 
-__all__ = ["Field", "blob", "fields", "message", "nested", "scalar"]
+__all__ = ["Field", "blob", "fields", "integers", "message", "nested", "scalar"]
 
 VARINT, FIXED64, LENGTH, GROUP, GROUP_END, FIXED32 = range(6)
 _MAX_NUMBER = (1 << 29) - 1
@@ -92,6 +92,20 @@ def fields(cursor: Cursor) -> Iterator[Field]:
             else:
                 _skip_fixed(cursor, number, kind, at)
             yield Field(number, None, at)
+
+
+def integers(cursor: Cursor, names: Mapping[int, str]) -> dict[int, int]:
+    """Read the rest of the window and return its varint fields, the last value of each.
+
+    Args:
+        cursor: at the message.
+        names: field number -> description for errors; other fields are skipped.
+
+    Raises:
+        Truncated, NotCanonical: see `fields`; or one of these fields has another wire type.
+    """
+    known = (entry for entry in fields(cursor) if entry.number in names)
+    return {entry.number: entry.integer(cursor, names[entry.number]) for entry in known}
 
 
 def _key(cursor: Cursor) -> tuple[int, int]:

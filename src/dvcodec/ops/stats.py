@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from dvcodec.core.bitmap import ContainerMix
@@ -58,15 +58,8 @@ class VectorStats:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "cardinality": self.cardinality,
-            "min": self.min,
-            "max": self.max,
-            "size": self.size,
+        return asdict(self) | {
             "containers": self.containers._asdict(),
-            "bitmaps": self.bitmaps,
-            "gaps": self.gaps,
-            "row_count": self.row_count,
             "deleted_share": self.deleted_share,
             "density": self.density,
             "bytes_per_row": self.bytes_per_row,

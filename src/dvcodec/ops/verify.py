@@ -8,18 +8,17 @@ different checks: see `zap.verify_segment`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias
 
-from dvcodec.core import vector
-from dvcodec.core.errors import BadMagic, CardinalityMismatch, ChecksumMismatch, DecodeError
+from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.report import Check, Report
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.lint import lint
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source
 from dvcodec.io.file_key import named_as
-from dvcodec.io.frames import read_frame
-from dvcodec.ops.read import ALLOWED, ahead, read_vector, survey_vectors
+from dvcodec.ops.read import ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff_source
 from dvcodec.zap.verify import verify_segment
 
@@ -140,12 +139,9 @@ def _verify_vector(
 def _read(
     source: Source, ref: VectorRef, limits: Limits, *, verify_checksum: bool
 ) -> tuple[Vector | None, DecodeError | None]:
+    unstated = replace(ref, cardinality=None, blob=None)  # the metadata has checks of its own
     try:
-        if ref.kind in _BARE:
-            read = read_vector(source, ref, limits=limits)
-        else:
-            cursor = read_frame(source, ref.offset, ref.size, limits)
-            read = vector.read(cursor, ALLOWED[ref.kind], limits=limits, verify_checksum=verify_checksum)
+        read = read_vector(source, unstated, limits=limits, verify_checksum=verify_checksum)
         read.check()
     except DecodeError as error:
         return None, error
@@ -173,16 +169,10 @@ def _verify_content(
         found["cardinality"] = Check.passed("cardinality", subject, offset)
     for who, value in known:
         if value != cardinality:
-            mismatch = CardinalityMismatch(
-                f"cardinality stated by {who}", offset=offset, expected=value, actual=cardinality
-            )
-            found["cardinality"] = Check.from_error("cardinality", subject, mismatch)
+            what = f"cardinality stated by {who}"
+            found["cardinality"] = Check.failed("cardinality", subject, offset, what, value, cardinality)
     if row_count is not None:
-        valid = highest is None or highest < row_count
-        found["rows"] = (
-            Check.passed("rows", subject, offset)
-            if valid
-            else Check.failed(
-                "rows", subject, offset, "highest position", f"below {row_count} (rows of the data file)", highest
-            )
-        )
+        found["rows"] = Check.passed("rows", subject, offset)
+        if highest is not None and highest >= row_count:
+            expected = f"below {row_count} (rows of the data file)"
+            found["rows"] = Check.failed("rows", subject, offset, "highest position", expected, highest)

@@ -183,7 +183,9 @@ def read_index_manifest(
     with open_source(source, storage_options=storage_options) as opened:
         cursor = read_within(opened, "max_manifest_bytes", limits)
         file = avro.decode(cursor, limits=limits)
-        _check_schema(file.schema, cursor)
+        problem = differs(file.schema, SCHEMA, required=_OLDEST)
+        if problem:
+            raise cursor.error(Unsupported, "Avro schema", at=0, expected="Paimon's index manifest", actual=problem)
         return [_entry(record, i, cursor) for i, record in enumerate(file.records())]
 
 
@@ -293,27 +295,16 @@ def _check_int(value: int, what: str, where: str, cursor: Cursor) -> None:
 
 def _vectors(ranges: Iterable[Mapping[str, Any] | None], where: str, cursor: Cursor) -> tuple[DeletionVectorMeta, ...]:
     found: dict[str, DeletionVectorMeta] = {}
+    what = f"{_RANGES} of {where}"
     for item in ranges:
         if item is None:
-            raise cursor.error(NotCanonical, f"{_RANGES} of {where}", at=0, expected="records", actual="a null")
+            raise cursor.error(NotCanonical, what, at=0, expected="records", actual="a null")
         try:
             meta = DeletionVectorMeta(item["f0"], item["f1"], item["f2"], item.get("_CARDINALITY"))
         except UsageError as err:
-            raise cursor.error(NotCanonical, f"{_RANGES} of {where}", at=0, actual=err) from None
+            raise cursor.error(NotCanonical, what, at=0, actual=err) from None
         if meta.data_file in found:
-            raise cursor.error(
-                NotCanonical,
-                f"{_RANGES} of {where}",
-                at=0,
-                expected="one vector per data file",
-                actual=f"two for {meta.data_file!r}",
-            )
+            actual = f"two for {meta.data_file!r}"
+            raise cursor.error(NotCanonical, what, at=0, expected="one vector per data file", actual=actual)
         found[meta.data_file] = meta
     return tuple(found.values())
-
-
-def _check_schema(schema: object, cursor: Cursor) -> None:
-    """Check that the writer's schema belongs to a known generation."""
-    problem = differs(schema, SCHEMA, required=_OLDEST)
-    if problem:
-        raise cursor.error(Unsupported, "Avro schema", at=0, expected="Paimon's index manifest", actual=problem)

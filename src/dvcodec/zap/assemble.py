@@ -42,7 +42,7 @@ from dvcodec.zap.fields import (
     encode_text,
 )
 from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, SECTIONS_FROM, VERSIONS, WRITER_ID_FROM, Footer, encode_footer
-from dvcodec.zap.nested import Edges, encode_edges
+from dvcodec.zap.nested import NESTED_FROM, Edges, encode_edges
 from dvcodec.zap.postings import LOCATIONS_WITHIN_FREQ, encode_postings
 from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import POSTINGS_AT_ONCE, encode_one_hits
@@ -52,7 +52,6 @@ from dvcodec.zap.synonyms import Thesaurus, encode_thesaurus
 
 __all__ = ["FieldContent", "check_version", "write_content"]
 
-NESTED_FROM = WRITER_ID_FROM
 _MAX_FREQ = 2**63 - 1
 """It is stored shifted left by one bit."""
 
@@ -98,11 +97,8 @@ class _Out:
     """A sink that keeps the running CRC."""
 
     sink: Sink
+    start: int
     crc: int = 0
-    start: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.start = self.sink.position
 
     @property
     def position(self) -> int:
@@ -144,7 +140,7 @@ def write_content(
             contents on which zapx's readers of that version fail.
         OSError: the target cannot be written.
     """
-    out = _Out(sink)
+    out = _Out(sink, sink.position)
     footer = Footer(version, num_docs, 0, 0, None, chunk_mode)
     stored_index = 0
     if num_docs:
@@ -224,14 +220,8 @@ def _write_field(out: _Out, footer: Footer, content: FieldContent) -> _Written:
         values[~content.one_hits] = np.concatenate(records)
     written.dictionary = out.write(encode_dictionary(content.terms, values))
     if content.doc_values is not None:
-        block = encode_doc_values(
-            version,
-            footer.num_docs,
-            footer.chunk_mode,
-            content.options if version >= WRITER_ID_FROM else None,
-            content.doc_values.docs,
-            content.doc_values.values,
-        )
+        docs, terms = content.doc_values.docs, content.doc_values.values
+        block = encode_doc_values(version, footer.num_docs, footer.chunk_mode, content.options, docs, terms)
         start = out.write(block)
         written.block = (start, out.position)
     if version >= SECTIONS_FROM:

@@ -135,7 +135,8 @@ def read_blocks(data: SegmentData, addresses: Index, num_chunks: Index, what: st
     counts, at = varints.read_at(window, addresses - window.base, f"number of {what} chunks")
     if (i := first_true(counts != num_chunks.astype(np.uint64))) is not None:
         raise data.error(f"number of {what} chunks", addresses[i], expected=num_chunks[i], actual=counts[i])
-    raw_ends, stops = varints.read_runs(window, at, num_chunks, f"end of a {what} chunk")
+    end_of = f"end of a {what} chunk"
+    raw_ends, stops = varints.read_runs(window, at, num_chunks, end_of)
     term = np.repeat(np.arange(len(addresses)), num_chunks)
     starts = stops + window.base
     beyond = raw_ends > (data.end - starts)[term].astype(np.uint64)
@@ -144,12 +145,8 @@ def read_blocks(data: SegmentData, addresses: Index, num_chunks: Index, what: st
     sizes = np.diff(ends, prepend=0)
     sizes[first] = ends[first]
     if (i := first_true(beyond | (sizes < 0))) is not None:
-        raise data.error(
-            f"end of a {what} chunk",
-            addresses[term[i]],
-            expected=f"ascending, at most {data.end - starts[term[i]]}",
-            actual=raw_ends[i],
-        )
+        expected = f"ascending, at most {data.end - starts[term[i]]}"
+        raise data.error(end_of, addresses[term[i]], expected=expected, actual=raw_ends[i])
     cursor = data.pieces(starts, ends[first + num_chunks - 1], f"{what} chunks")
     values, last_bytes = varints.decode(cursor, what)
     bounds = offsets_of(sizes)

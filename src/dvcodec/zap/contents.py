@@ -14,8 +14,8 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.zap.chunks import decode_mode
 from dvcodec.zap.data import SegmentData
-from dvcodec.zap.dictionary import decode_dictionary, term_blocks
-from dvcodec.zap.doc_values import decode_doc_values
+from dvcodec.zap.dictionary import decode_dictionary
+from dvcodec.zap.doc_values import DocValueBlock
 from dvcodec.zap.fields import FieldInfo, decode_fields
 from dvcodec.zap.footer import Footer, refuse_writer_id
 from dvcodec.zap.postings import decode_postings
@@ -108,8 +108,13 @@ class Contents:
         return None if info.dictionary is None else decode_dictionary(self.data, info.dictionary, self.limits)
 
     def term_blocks(self, address: int | None) -> Iterator[KeyBlock]:
-        """Read the terms of the dictionary at an address; see `dictionary.term_blocks`."""
-        return term_blocks(self.data, address, self.limits)
+        """Read the terms of the dictionary at an address, and their values, in blocks; none without an address.
+
+        Raises:
+            DecodeError: as `decode_dictionary` for the first block, and as `Fst.blocks` for each one.
+        """
+        if address is not None:
+            yield from decode_dictionary(self.data, address, self.limits).blocks()
 
     def records(self, values: NDArray[np.uint64]) -> Records:
         """Read the postings records of dictionary values; see `decode_records`."""
@@ -131,7 +136,7 @@ class Contents:
         return iter_stored(self.data, self.footer, len(self.fields), start=start, stop=stop, limits=self.limits)
 
     def doc_values(self, info: FieldInfo) -> Iterator[DocValues]:
-        """Read the doc values of a field, chunk by chunk; none without a block. See `decode_doc_values`."""
+        """Read the doc values of a field, chunk by chunk; none without a block. See `DocValueBlock`."""
         if info.doc_values is None:
             return iter(())
-        return decode_doc_values(self.data, self.footer, info.doc_values, info.options, limits=self.limits)
+        return iter(DocValueBlock.open(self.data, self.footer, info.doc_values, info.options, limits=self.limits))

@@ -138,16 +138,13 @@ class SegmentData:
         joined = gather(bytes_of(window), starts - window.base, sizes) if sizes.any() else np.zeros(0, np.uint8)
         return Pieces(joined, starts, sizes, self.source.name)
 
-    def outside(self, what: str, at: int, size: int) -> Truncated:
+    def outside(self, what: str, at: int, size: int) -> DecodeError:
         """Return the error for an address outside the bytes before the footer."""
-        return Truncated(
-            what,
-            source=self.source.name,
-            offset=at,
-            expected=f"{size} bytes before the footer",
-            actual=f"{max(self.end - at, 0)} left" if at >= 0 else "an address above 2**63",
-        )
+        actual = f"{max(self.end - at, 0)} left" if at >= 0 else "an address above 2**63"
+        return self.error(what, at, Truncated, expected=f"{size} bytes before the footer", actual=actual)
 
-    def error(self, what: str, at: int, *, expected: object = None, actual: object = None) -> NotCanonical:
-        """Return a `NotCanonical` at an address."""
-        return NotCanonical(what, source=self.source.name, offset=at, expected=expected, actual=actual)
+    def error(
+        self, what: str, at: int, kind: type[DecodeError] = NotCanonical, *, expected: Any = None, actual: Any = None
+    ) -> DecodeError:
+        """Return an error at an address."""
+        return kind(what, source=self.source.name, offset=at, expected=expected, actual=actual)

@@ -7,8 +7,6 @@ Source: zapx ``dict.go``, ``new.go``. At the address in the field's record::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,9 +14,9 @@ from dvcodec.core import varints
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.data import SegmentData
-from dvcodec.zap.vellum import Fst, KeyBlock, build
+from dvcodec.zap.vellum import Fst, build
 
-__all__ = ["decode_dictionary", "encode_dictionary", "term_blocks"]
+__all__ = ["decode_dictionary", "encode_dictionary"]
 
 
 def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_LIMITS) -> Fst:
@@ -32,8 +30,6 @@ def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_
     head = data.at(address, varints.MAX_BYTES, "bytes of a dictionary")
     size = head.uvarint("bytes of a dictionary")
     start = address + head.pos
-    if size > data.end - start:
-        raise data.outside("dictionary", start, size)
     fst = Fst.open(data.window(start, start + size, "dictionary"), limits)
     data.charge_keys(address, fst.num_keys, limits)
     return fst
@@ -47,13 +43,3 @@ def encode_dictionary(terms: ByteStrings, values: NDArray[np.uint64]) -> bytes:
     """
     fst = build(terms, values)
     return varints.uvarints(len(fst)) + fst
-
-
-def term_blocks(data: SegmentData, address: int | None, limits: Limits = DEFAULT_LIMITS) -> Iterator[KeyBlock]:
-    """Read all terms of a field and their values in blocks; none if the field has no dictionary.
-
-    Raises:
-        DecodeError: as `decode_dictionary` for the first block, and as `Fst.blocks` for each one.
-    """
-    if address is not None:
-        yield from decode_dictionary(data, address, limits).blocks()

@@ -27,7 +27,7 @@ from dvcodec.zap.doc_value_chunks import ChunkLayout, DocValues, decode_chunks, 
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.footer import Footer
 
-__all__ = ["DocValueBlock", "decode_doc_values", "encode_doc_values"]
+__all__ = ["DocValueBlock", "encode_doc_values"]
 
 _TRAILER = 16
 _BATCH_BYTES = 1 << 19
@@ -115,6 +115,8 @@ class DocValueBlock:
     def __iter__(self) -> Iterator[DocValues]:
         """Read all non-empty chunks, in batches.
 
+        Not checked: that the terms of a document ascend and are distinct.
+
         Raises:
             DecodeError: with each batch; see `decode_chunks`.
         """
@@ -135,32 +137,6 @@ class DocValueBlock:
         bounds = bounds - bounds[0]
         some = np.flatnonzero(np.diff(bounds))
         return decode_chunks(cursor, self.layout, first + some, bounds[some], bounds[some + 1], self.limits)
-
-
-def decode_doc_values(
-    data: SegmentData,
-    footer: Footer,
-    block: tuple[int, int],
-    options: FieldOptions | None = None,
-    *,
-    limits: Limits = DEFAULT_LIMITS,
-) -> Iterator[DocValues]:
-    """Read the doc values of a field in batches of non-empty chunks.
-
-    Not checked: that the terms of a document ascend and are distinct.
-
-    Args:
-        data: the segment.
-        footer: its footer.
-        block: start and end of the block, `FieldInfo.doc_values`.
-        options: `FieldInfo.options`.
-        limits: `Limits.max_blob_bytes` bounds the bytes decompressed at once.
-
-    Raises:
-        Truncated, NotCanonical: see `DocValueBlock.open`, at once, and `decode_chunks`, with each batch.
-        LimitExceeded: see `limits`.
-    """
-    return iter(DocValueBlock.open(data, footer, block, options, limits=limits))
 
 
 def encode_doc_values(

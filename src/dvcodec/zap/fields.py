@@ -29,9 +29,9 @@ __all__ = ["ID", "MAX_FIELDS", "FieldInfo", "decode_fields", "encode_field", "en
 
 ID = "_id"
 MAX_FIELDS = 65534
+"""zapx stores id + 1 in 16 bits."""
 _MAX_INDEX = 10 + 8 * MAX_FIELDS
 """Bytes of the largest index: a varint, and an address for each field."""
-"""zapx stores id + 1 in 16 bits."""
 TEXT, VECTORS, SYNONYMS, SHAPES = range(4)
 """Types of sections; `SHAPES` since zapx 17.2, without a version bump."""
 _ROOM = 1 << 12
@@ -186,9 +186,9 @@ def _decode_sections(data: SegmentData, footer: Footer, number: int, at: int) ->
     options = None
     if footer.version >= WRITER_ID_FROM:
         bits = cursor.uvarint("options of a field")
-        options = FieldOptions(bits & 0xFF) if bits < 1 << 8 else None
-        if options is None:
+        if bits >= 1 << 8:
             raise cursor.error(NotCanonical, "options of a field", expected="below 256", actual=bits)
+        options = FieldOptions(bits)
     count = cursor.uvarint("number of sections")
     if count > SHAPES + 1:
         raise cursor.error(NotCanonical, "number of sections", expected="at most 4", actual=count)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import ByteStrings, Index, Values, gather, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, Values, offsets_of, spread
 from dvcodec.zap.assemble import FieldContent
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.doc_value_chunks import TERM_END, DocValues
@@ -252,14 +252,9 @@ def stored_columns(flat: list[Document], ids: dict[str, int]) -> Iterator[Stored
         arrays = list(map(attrgetter("array_positions"), instances))
         counts = np.zeros(len(docs), np.int64)
         counts[len(part) :] = np.fromiter(map(len, arrays), np.int64, len(arrays))
-        yield StoredColumns(
-            docs[order],
-            fields[order],
-            types[order],
-            ByteStrings.from_list([one.id for one in part] + [one.value for one in instances]).take(order),
-            counts[order],
-            gather(_numbers(chain.from_iterable(arrays)), offsets_of(counts)[:-1][order], counts[order]),
-        )
+        values = ByteStrings.from_list([one.id for one in part] + [one.value for one in instances])
+        positions = _numbers(chain.from_iterable(arrays))
+        yield StoredColumns(docs, fields, types, values, counts, positions).take(order)
 
 
 def _types(instances: list[Field]) -> NDArray[np.uint8]:

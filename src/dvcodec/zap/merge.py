@@ -15,18 +15,18 @@ from operator import and_
 import numpy as np
 
 from dvcodec.core.errors import Unsupported, UsageError
-from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of
+from dvcodec.core.ragged import ByteStrings, Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_sink
 from dvcodec.io.sink import SinkTarget
-from dvcodec.zap.assemble import NESTED_FROM, FieldContent, check_version, write_content
+from dvcodec.zap.assemble import FieldContent, check_version, write_content
 from dvcodec.zap.doc_value_chunks import SKIPS, DocValues
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import SECTIONS_FROM
 from dvcodec.zap.merge_fields import DROPPED, SegmentLists, merge_lists, merge_thesauri
-from dvcodec.zap.nested import Edges
+from dvcodec.zap.nested import NESTED_FROM, Edges
 from dvcodec.zap.norms import convert_norms
 from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.segment import Segment
@@ -198,26 +198,16 @@ class _Merge:
                 if (np.diff(docs * len(unstored) + fields) < 0).any():  # field order differs
                     order = np.lexsort((fields, docs))
                     index, docs, fields = index[order], docs[order], fields[order]
-                counts = columns.array_counts[index]
-                yield StoredColumns(
-                    docs,
-                    fields,
-                    columns.types[index],
-                    columns.values.take(index),
-                    counts,
-                    gather(columns.array_positions, offsets_of(columns.array_counts)[:-1][index], counts),
-                )
+                yield replace(columns.take(index), docs=docs, fields=fields)
 
     def edges(self) -> Edges:
         """Merge the edges whose two ends were kept."""
-        children, parents = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        kept = []
         for one in self.inputs:
             edges = one.segment.edges
             ends = np.stack([one.numbers[edges.children], one.numbers[edges.parents]])
-            ends = ends[:, (ends != DROPPED).all(axis=0)]
-            children.append(ends[0])
-            parents.append(ends[1])
-        return Edges(np.concatenate(children), np.concatenate(parents))
+            kept.append(ends[:, (ends != DROPPED).all(axis=0)])
+        return Edges(*np.concatenate(kept, axis=1))
 
     # ------------------------------------------------------------------ fields
 
@@ -286,17 +276,11 @@ def _renumber(postings: Postings, one: _Input, field_ids: Index, version: int) -
     docs = one.numbers[postings.docs]
     norms = convert_norms(postings.norms, one.segment.version, version)
     locations = replace(postings.locations, fields=field_ids[postings.locations.fields])
+    renumbered = replace(postings, docs=docs, norms=norms, locations=locations)
     if one.whole:
-        return replace(postings, docs=docs, norms=norms, locations=locations)
-    kept = docs != DROPPED
-    return Postings(
-        np.bincount(postings.owner[kept], minlength=len(postings.counts)),
-        docs[kept],
-        postings.freqs[kept],
-        norms[kept],
-        postings.location_counts[kept],
-        locations.take(np.flatnonzero(np.repeat(kept, postings.location_counts))),
-    )
+        return renumbered
+    kept = np.flatnonzero(docs != DROPPED)
+    return renumbered.take(kept, np.bincount(postings.owner[kept], minlength=len(postings.counts)))
 
 
 def _guess_options(postings: Postings, has_block: bool) -> FieldOptions:

@@ -70,9 +70,7 @@ def decode_edges(data: SegmentData, footer: Footer) -> Edges:
     at = start + cursor.pos
     room = data.end - at
     if 2 * count > room:
-        raise Truncated(
-            "edge list", source=data.source.name, offset=at, expected=f"{2 * count} varints", actual=f"{room} bytes"
-        )
+        raise data.error("edge list", at, Truncated, expected=f"{2 * count} varints", actual=f"{room} bytes")
     cursor = data.at(at, 2 * count * varints.MAX_BYTES, "edge list")
     numbers, _ = varints.read_runs(cursor, np.zeros(1, np.int64), np.array([2 * count]), "edge list")
     children, parents = numbers[::2], numbers[1::2]

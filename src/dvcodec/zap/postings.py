@@ -82,10 +82,8 @@ def _add_one_hits(found: Postings, records: Records) -> Postings:
 def _decode_general(
     data: SegmentData, footer: Footer, num_fields: int, records: Records, with_locations: bool
 ) -> Postings:
-    none = np.zeros(0, np.uint64)
     if not len(records):
-        index = np.zeros(0, np.int64)
-        return Postings(records.counts, index, none, none, index, Locations.none())
+        return Postings.none()
     window = data.around(records.bitmap_at, records.bitmap_size, "bitmap")
     found, counts = bitmaps.expand(window, records.bitmap_at - window.base, records.bitmap_size)
     docs = found.astype(np.int64)
@@ -110,16 +108,11 @@ def _decode_general(
         expected = np.diff(located[bounds])[np.repeat(has_block, num_chunks)]
         found_counts, locations = decode_locations(blocks, expected, freqs[has_locations], num_fields)
         location_counts[has_locations] = found_counts
-        if footer.version <= LOCATIONS_WITHIN_FREQ:
-            i = first_true(location_counts.astype(np.uint64) > freqs)
-            if i is not None:
-                owner = int(np.searchsorted(np.cumsum(counts), i, side="right"))
-                raise data.error(
-                    "locations of a posting",
-                    records.location_at[owner],
-                    expected=f"at most {freqs[i]}, its frequency",
-                    actual=location_counts[i],
-                )
+        more = location_counts.astype(np.uint64) > freqs
+        if footer.version <= LOCATIONS_WITHIN_FREQ and (i := first_true(more)) is not None:
+            at = records.location_at[np.searchsorted(np.cumsum(counts), i, side="right")]
+            most = f"at most {freqs[i]}, its frequency"
+            raise data.error("locations of a posting", at, expected=most, actual=location_counts[i])
     return Postings(counts, docs, freqs, norms, location_counts, locations)
 
 

@@ -54,14 +54,8 @@ class Postings:
     def concat(cls, parts: list[Postings]) -> Postings:
         """Concatenate lists."""
         parts = [cls.none(), *parts]
-        return cls(
-            np.concatenate([part.counts for part in parts]),
-            np.concatenate([part.docs for part in parts]),
-            np.concatenate([part.freqs for part in parts]),
-            np.concatenate([part.norms for part in parts]),
-            np.concatenate([part.location_counts for part in parts]),
-            Locations.concat([part.locations for part in parts]),
-        )
+        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__[:-1]}
+        return cls(**columns, locations=Locations.concat([part.locations for part in parts]))
 
     def take(self, order: Index, counts: Index) -> Postings:
         """Return some postings as new lists.

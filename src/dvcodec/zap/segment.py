@@ -244,7 +244,7 @@ class Segment:
         info, contents = self.field(name), self.contents
         if info.synonyms is None:
             return None
-        return synonyms.decode_thesaurus(contents.data, contents.footer, info, limits=contents.limits)
+        return synonyms.decode_thesaurus(contents.data, contents.footer, info.synonyms, limits=contents.limits)
 
     def vectors(self, name: str) -> vectors.VectorSection | None:
         """Return the vectors of a field: their documents, and the bytes of the faiss index; None if it has none.
@@ -253,8 +253,8 @@ class Segment:
             UsageError: the segment has no such field.
             DecodeError: the section is corrupt; the faiss index is not checked.
         """
-        info = self.field(name)
-        return None if info.vectors is None else vectors.decode_vectors(self.contents.data, self.footer, info)
+        place = self.field(name).vectors
+        return None if place is None else vectors.decode_vectors(self.contents.data, self.footer, place)
 
     # ------------------------------------------------------------------ columns
 

@@ -10,8 +10,6 @@ anything is allocated.
 
 from __future__ import annotations
 
-from typing import Any
-
 import cramjam
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +32,7 @@ _COPY, _COPY_BYTES = 64, 3
 _MAX_CONTENT = 2**32 - 1
 
 
-def content_sizes(
-    cursor: Cursor, starts: NDArray[Any], stops: NDArray[Any], what: str, *, limits: Limits = DEFAULT_LIMITS
-) -> Index:
+def content_sizes(cursor: Cursor, starts: Index, stops: Index, what: str, *, limits: Limits = DEFAULT_LIMITS) -> Index:
     """Read the content sizes of blocks, and check that they are possible.
 
     Args:
@@ -51,22 +47,17 @@ def content_sizes(
         NotCanonical: a size is not a varint, or is impossible for the bytes of the block.
         LimitExceeded: more content than `limits` allow.
     """
-    starts, stops = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
     if (i := first_true(starts >= stops)) is not None:
         raise cursor.error(Truncated, what, at=starts[i], expected="a snappy block", actual="no bytes")
-    values, behind = varints.read_at(cursor, starts, f"content size of {what}")
+    stated = f"content size of {what}"
+    values, behind = varints.read_at(cursor, starts, stated)
     if (i := first_true(behind > stops)) is not None:
-        at, size = starts[i], int(stops[i] - starts[i])
-        raise cursor.error(Truncated, f"content size of {what}", at=at, expected="a varint", actual=f"{size} bytes")
+        actual = f"{stops[i] - starts[i]} bytes"
+        raise cursor.error(Truncated, stated, at=starts[i], expected="a varint", actual=actual)
     room = np.minimum((stops - behind) * _COPY // _COPY_BYTES, _MAX_CONTENT)
     if (i := first_true(values > room.astype(np.uint64))) is not None:
-        raise cursor.error(
-            NotCanonical,
-            f"content size of {what}",
-            at=starts[i],
-            expected=f"at most {room[i]} in {int(stops[i] - starts[i])} bytes",
-            actual=values[i],
-        )
+        expected = f"at most {room[i]} in {stops[i] - starts[i]} bytes"
+        raise cursor.error(NotCanonical, stated, at=starts[i], expected=expected, actual=values[i])
     sizes = values.astype(np.int64)
     if (i := first_true((sizes == 0) & (behind != stops))) is not None:
         raise cursor.error(
@@ -78,13 +69,7 @@ def content_sizes(
 
 
 def decompress_into(
-    cursor: Cursor,
-    starts: NDArray[Any],
-    stops: NDArray[Any],
-    out: NDArray[np.uint8],
-    places: NDArray[Any],
-    sizes: NDArray[Any],
-    what: str,
+    cursor: Cursor, starts: Index, stops: Index, out: NDArray[np.uint8], places: Index, sizes: Index, what: str
 ) -> None:
     """Decompress blocks into an array.
 
@@ -100,17 +85,10 @@ def decompress_into(
     Raises:
         NotCanonical: a block is corrupt, or has another size than stated.
     """
-    some = np.asarray(sizes) > 0
     source, target, decompress = cursor.view, out.data, cramjam.snappy.decompress_raw_into
-    places, sizes = np.asarray(places)[some], np.asarray(sizes)[some]
-    blocks = zip(
-        np.asarray(starts)[some].tolist(),
-        np.asarray(stops)[some].tolist(),
-        places.tolist(),
-        (places + sizes).tolist(),
-        strict=True,
-    )
-    for start, stop, low, high in blocks:
+    some = sizes > 0
+    blocks = (column[some].tolist() for column in (starts, stops, places, places + sizes))
+    for start, stop, low, high in zip(*blocks, strict=True):
         try:
             decompress(source[start:stop], target[low:high])
         except cramjam.DecompressionError as err:
@@ -119,8 +97,8 @@ def decompress_into(
             ) from None
 
 
-def compress(data: NDArray[np.uint8], starts: NDArray[Any], stops: NDArray[Any]) -> list[bytes]:
+def compress(data: NDArray[np.uint8], starts: Index, stops: Index) -> list[bytes]:
     """Compress pieces of an array into one block each."""
     view, pack = np.ascontiguousarray(data).data, cramjam.snappy.compress_raw
-    pieces = zip(np.asarray(starts).tolist(), np.asarray(stops).tolist(), strict=True)
+    pieces = zip(starts.tolist(), stops.tolist(), strict=True)
     return [bytes(pack(view[start:stop])) if stop > start else EMPTY for start, stop in pieces]

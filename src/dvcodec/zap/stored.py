@@ -106,25 +106,14 @@ def _bounds(data: SegmentData, footer: Footer, start: int, stop: int) -> Index:
     at = footer.stored_index + 8 * start
     index = data.window(at, footer.stored_index + 8 * (stop if last else stop + 1), "stored index")
     addresses = np.frombuffer(index.view, ">u8").astype(np.uint64)
+    what = "address of a stored document"
     if (i := first_true(addresses >= np.uint64(footer.stored_index))) is not None:
-        raise index.error(
-            NotCanonical,
-            "address of a stored document",
-            at=8 * i,
-            expected=f"below {footer.stored_index}",
-            actual=addresses[i],
-        )
+        raise index.error(NotCanonical, what, at=8 * i, expected=f"below {footer.stored_index}", actual=addresses[i])
     bounds = addresses.astype(np.int64)
     if last:
         bounds = np.append(bounds, footer.stored_index)
     if (i := first_true(bounds[1:] <= bounds[:-1])) is not None:
-        raise index.error(
-            NotCanonical,
-            "address of a stored document",
-            at=8 * (i + 1),
-            expected=f"above {bounds[i]}",
-            actual=bounds[i + 1],
-        )
+        raise index.error(NotCanonical, what, at=8 * (i + 1), expected=f"above {bounds[i]}", actual=bounds[i + 1])
     if not start and stop and bounds[0]:
         raise index.error(NotCanonical, "address of the first document", at=0, expected=0, actual=int(bounds[0]))
     return bounds

@@ -59,6 +59,13 @@ class StoredColumns:
     def __len__(self) -> int:
         return len(self.docs)
 
+    def take(self, index: Index) -> StoredColumns:
+        """Return the values at these indices, in that order."""
+        counts = self.array_counts[index]
+        positions = gather(self.array_positions, offsets_of(self.array_counts)[:-1][index], counts)
+        values = self.values.take(index)
+        return StoredColumns(self.docs[index], self.fields[index], self.types[index], values, counts, positions)
+
 
 def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields: int, limits: Limits) -> StoredColumns:
     """Read adjacent records.
@@ -80,17 +87,13 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
     """
     ends = bounds[1:]
     metas, ids = _read_lengths(window, bounds[:-1], ends)
-    numbers, firsts, behind = varlen_records.spans(window, metas, ids, "metadata of a stored document")
+    what = "metadata of a stored document"
+    numbers, firsts, behind = varlen_records.spans(window, metas, ids, what)
     id_sizes = _read_id_sizes(window, numbers[firsts[:-1]], metas, ends - ids)
     begins, owner, bad = varlen_records.counted(numbers, firsts[:-1] + 1, firsts[1:], HEAD)
     if bad >= 0:
-        at = int(metas[bad])
-        raise window.error(
-            NotCanonical,
-            "metadata of a stored document",
-            at=at,
-            expected=f"whole values in {int(ids[bad]) - at} bytes",
-        )
+        expected = f"whole values in {ids[bad] - metas[bad]} bytes"
+        raise window.error(NotCanonical, what, at=metas[bad], expected=expected)
     blocks = ids + id_sizes
     sizes = snappy.content_sizes(window, blocks, ends, "stored values", limits=limits)
     room = sizes[owner].astype(np.uint64)
@@ -111,25 +114,16 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
         out = np.empty(int(place[-1]), np.uint8)
     out[spread(place[:-1], id_sizes)] = gather(varints.bytes_of(window), ids, id_sizes)
     snappy.decompress_into(window, blocks, ends, out, place[:-1] + id_sizes, sizes, "stored values")
-    per_doc = np.bincount(owner, minlength=len(ids)) + 1
-    heads = offsets_of(per_doc)[:-1]
-    rest = np.ones(len(ids) + len(begins), np.bool_)
-    rest[heads] = False
-
-    def column(of_ids: Index | int, of_rest: Index) -> Index:
-        found = np.empty(len(rest), np.int64)
-        found[heads] = of_ids
-        found[rest] = of_rest
-        return found
-
-    value_starts = column(place[:-1], (place[:-1] + id_sizes)[owner] + starts.astype(np.int64))
-    value_sizes = column(id_sizes, lengths.astype(np.int64))
+    per_doc = np.bincount(owner, minlength=len(ids))
+    heads = offsets_of(per_doc)[:-1]  # where the ids belong among the other values
+    value_starts = np.insert((place[:-1] + id_sizes)[owner] + starts.astype(np.int64), heads, place[:-1])
+    value_sizes = np.insert(lengths.astype(np.int64), heads, id_sizes)
     return StoredColumns(
-        np.repeat(np.arange(first, first + len(ids), dtype=np.int64), per_doc),
-        column(0, fields.astype(np.int64)),
-        column(ID_TYPE, types.astype(np.int64)).astype(np.uint8),
+        np.repeat(np.arange(first, first + len(ids), dtype=np.int64), per_doc + 1),
+        np.insert(fields.astype(np.int64), heads, 0),
+        np.insert(types.astype(np.uint8), heads, ID_TYPE),
         _cut(window, out, value_starts, value_sizes, limits),
-        column(0, counts.astype(np.int64)),
+        np.insert(counts.astype(np.int64), heads, 0),
         gather(numbers, begins + HEAD, counts.astype(np.int64)),
     )
 

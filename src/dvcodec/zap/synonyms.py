@@ -28,7 +28,6 @@ from dvcodec.core.varints import uvarints
 from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.data import SegmentData
-from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.footer import NOT, Footer
 from dvcodec.zap.synonym_lists import decode_synonym_lists, encode_synonym_lists
 from dvcodec.zap.vellum import Fst, build
@@ -69,28 +68,23 @@ class Thesaurus:
         return len(self.terms)
 
 
-def decode_thesaurus(
-    data: SegmentData, footer: Footer, info: FieldInfo, *, limits: Limits = DEFAULT_LIMITS
-) -> Thesaurus:
+def decode_thesaurus(data: SegmentData, footer: Footer, place: int, *, limits: Limits = DEFAULT_LIMITS) -> Thesaurus:
     """Read a thesaurus.
 
     Args:
         data: the segment.
         footer: its footer.
-        info: the field of its name.
+        place: address of its section.
         limits: `Limits.max_keys` bounds the terms, `Limits.max_blob_bytes` the members, 16 bytes each.
 
     Raises:
-        UsageError: the field has no synonyms.
         Truncated: an address or a length extends beyond the footer.
         NotCanonical: a section of another kind, a synonym without a name, a repeated id, or names of another size than
             stated.
         DecodeError: as `Fst.open`, `Fst.to_block` and `decode_synonym_lists`.
         LimitExceeded: see `limits`.
     """
-    if info.synonyms is None:
-        raise UsageError(f"field {info.name!r} has no synonyms")
-    section = data.section(info.synonyms, _ROOM, "synonym section")
+    section = data.section(place, _ROOM, "synonym section")
     address = section.uvarint("address of a thesaurus")
     head = data.at(address, varints.MAX_BYTES, "thesaurus")
     size = head.uvarint("bytes of the terms")
@@ -103,13 +97,8 @@ def decode_thesaurus(
     else:
         ids, synonyms = _read_names(data, footer, at + size)
     counts, synonym_ids, docs = decode_synonym_lists(data, footer.num_docs, block.values, limits)
-    if len(synonym_ids):
-        place_of = np.minimum(np.searchsorted(ids, synonym_ids), max(len(ids) - 1, 0))
-        unknown = np.flatnonzero(ids[place_of] != synonym_ids) if len(ids) else np.zeros(1, np.int64)
-        if len(unknown):
-            raise data.error(
-                "synonym of a term", address, expected="the id of a name", actual=int(synonym_ids[unknown[0]])
-            )
+    if (i := first_true(~np.isin(synonym_ids, ids))) is not None:
+        raise data.error("synonym of a term", address, expected="the id of a name", actual=synonym_ids[i])
     return Thesaurus(block.keys, counts, synonym_ids, docs, ids, synonyms)
 
 
@@ -121,13 +110,8 @@ def _read_names(data: SegmentData, footer: Footer, at: int) -> tuple[Index, Byte
     start = at + head.pos
     room = size or data.end - start
     if size > data.end - start or count > room // 2:
-        raise Truncated(
-            "synonyms",
-            source=data.source.name,
-            offset=start,
-            expected=f"{count} synonyms in {size or 'some'} bytes",
-            actual=f"{data.end - start} bytes left",
-        )
+        expected = f"{count} synonyms in {size or 'some'} bytes"
+        raise data.error("synonyms", start, Truncated, expected=expected, actual=f"{data.end - start} bytes left")
     if not count:
         if size:
             raise data.error("bytes of the synonyms", at, expected=0, actual=size)

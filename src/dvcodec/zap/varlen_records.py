@@ -13,8 +13,6 @@ Regular spans, in which all records have the length of the first, take one pass.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,9 +31,7 @@ _SIZE_BYTES = 5
 """Bytes of the largest size that `tagged` follows."""
 
 
-def counted(
-    values: Values, starts: NDArray[Any], stops: NDArray[Any], head: int
-) -> tuple[Index, NDArray[np.int64], int]:
+def counted(values: Values, starts: Index, stops: Index, head: int) -> tuple[Index, Index, int]:
     """Find records of `head` values, the last of which counts the record's further values.
 
     Args:
@@ -48,7 +44,6 @@ def counted(
         int64[m] index of the first value of every record, ascending; int64[m] its span; and the first span that records
         do not fill exactly, or -1. The records are incomplete unless it is -1.
     """
-    starts, stops = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
     begins, owner, odd = _regular(values, starts, stops, head)
     if not len(odd):
         return begins, owner, -1
@@ -88,12 +83,7 @@ def _regular(values: Values, starts: Index, stops: Index, head: int) -> tuple[In
     return begins, owner, np.flatnonzero(~regular)
 
 
-def sized(
-    values: Values,
-    byte_ends: NDArray[Any],
-    starts: NDArray[Any],
-    stops: NDArray[Any],
-) -> tuple[Index, NDArray[np.int64], int]:
+def sized(values: Values, byte_ends: Index, starts: Index, stops: Index) -> tuple[Index, Index, int]:
     """Find entries of one varint, the size in bytes, and varints of this total size.
 
     Args:
@@ -107,11 +97,10 @@ def sized(
         do not fill exactly, or -1: an entry extends beyond it or ends inside a varint. The entries are incomplete
         unless it is -1.
     """
-    starts, stops = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
     counts = stops - starts
     ends = offsets_of(counts)
     place = spread(starts, counts)
-    edges = byte_ends[place].astype(np.int64, copy=False)
+    edges = byte_ends[place]
     if not len(place):
         return place, place, -1
     last = np.append(edges, 0)[ends[1:] - 1]  # arbitrary for empty spans
@@ -171,7 +160,7 @@ def follow(step: Index, ends: Index) -> tuple[Index, int]:
     return found, bad
 
 
-def spans(cursor: Cursor, starts: NDArray[Any], stops: NDArray[Any], what: str) -> tuple[Values, Index, Index]:
+def spans(cursor: Cursor, starts: Index, stops: Index, what: str) -> tuple[Values, Index, Index]:
     """Read all varints in many byte spans; other bytes are not read.
 
     Args:
@@ -187,7 +176,7 @@ def spans(cursor: Cursor, starts: NDArray[Any], stops: NDArray[Any], what: str) 
         Truncated: a span ends inside a varint.
         NotCanonical: a varint has more than 10 bytes or 64 bits.
     """
-    starts, lengths = np.asarray(starts, np.int64), np.asarray(stops, np.int64) - np.asarray(starts, np.int64)
+    lengths = stops - starts
     data = gather(varints.bytes_of(cursor), starts, lengths)
     bounds = offsets_of(lengths)
     shift = starts - bounds[:-1]

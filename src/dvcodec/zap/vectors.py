@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor, first_true
-from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.zap.data import SegmentData
-from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.footer import Footer
 
 __all__ = ["OPTIMIZATIONS", "VectorSection", "decode_vectors"]
@@ -61,30 +60,22 @@ class VectorSection:
         return len(self.docs)
 
 
-def decode_vectors(data: SegmentData, footer: Footer, info: FieldInfo) -> VectorSection:
-    """Read the vector section of a field.
+def decode_vectors(data: SegmentData, footer: Footer, address: int) -> VectorSection:
+    """Read the vector section at an address.
 
     Not checked: the faiss indexes, and whether vector ids are distinct.
 
     Raises:
-        UsageError: the field has no vector section.
         Truncated: a length extends beyond the footer.
         NotCanonical: another layout, or a document that the segment does not have.
     """
-    if info.vectors is None:
-        raise UsageError(f"field {info.name!r} has no vectors")
-    cursor = data.section(info.vectors, _ROOM, "vector section")
-    at, optimization = cursor.pos, cursor.uvarint("optimization of a vector index")
+    cursor = data.section(address, _ROOM, "vector section")
+    what = "optimization of a vector index"
+    at, optimization = cursor.pos, cursor.uvarint(what)
     if optimization >= len(OPTIMIZATIONS):
-        raise cursor.error(
-            NotCanonical,
-            "optimization of a vector index",
-            at=at,
-            expected=f"below {len(OPTIMIZATIONS)}",
-            actual=optimization,
-        )
+        raise cursor.error(NotCanonical, what, at=at, expected=f"below {len(OPTIMIZATIONS)}", actual=optimization)
     count = cursor.uvarint("number of vectors")
-    ids, docs, kind = None, np.zeros(0, np.int64), FLOAT
+    ids, kind = None, FLOAT
     if footer.version >= _IMPLICIT_IDS_FROM:
         docs, cursor = _read_docs(data, footer, cursor, count)
         at, kind = cursor.pos, cursor.uvarint("type of a vector index")
@@ -113,13 +104,8 @@ def _read_numbers(data: SegmentData, cursor: Cursor, count: int, each: int) -> t
     """Read `each` varints per vector; return them, their address, and a cursor after them."""
     at = cursor.base + cursor.pos
     if each * count > data.end - at:
-        raise Truncated(
-            "documents of vectors",
-            source=data.source.name,
-            offset=at,
-            expected=f"{each * count} varints",
-            actual=f"{data.end - at} bytes",
-        )
+        expected, actual = f"{each * count} varints", f"{data.end - at} bytes"
+        raise data.error("documents of vectors", at, Truncated, expected=expected, actual=actual)
     window = data.window(at, min(at + each * count * varints.MAX_BYTES, data.end), "documents of vectors")
     counts = np.array([each * count])
     numbers, stops = varints.read_runs(window, np.zeros(1, np.int64), counts, "documents of vectors")

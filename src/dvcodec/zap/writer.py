@@ -15,12 +15,12 @@ from dvcodec.core.errors import UsageError
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_sink
 from dvcodec.io.sink import SinkTarget
-from dvcodec.zap.assemble import NESTED_FROM, check_version, write_content
+from dvcodec.zap.assemble import check_version, write_content
 from dvcodec.zap.documents import Document
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
 from dvcodec.zap.inversion import id_content, invert_fields, stored_columns, with_synonyms
-from dvcodec.zap.nested import Edges
+from dvcodec.zap.nested import NESTED_FROM, Edges
 
 __all__ = ["write_segment"]
 

@@ -74,14 +74,14 @@ def _run_32(data: bytes) -> None:
 
 def _ours_64(data: bytes) -> Mapping[int, AbstractBitMap]:
     cursor = Cursor(data)
-    found = roaring64.decode(cursor, limits=LIMITS, max_key=MAX_KEY)
+    found = roaring64.walk64(cursor, limits=LIMITS, max_key=MAX_KEY).load()
     cursor.expect_end("the vector")
     return found
 
 
 def _theirs_64(data: bytes) -> Mapping[int, AbstractBitMap]:
     found = BitMap64.deserialize(data)
-    bitmaps = roaring64.decode(Cursor(found.serialize()), max_key=MAX_KEY)
+    bitmaps = roaring64.walk64(Cursor(found.serialize()), max_key=MAX_KEY).load()
     assert sum(map(len, bitmaps.values())) == len(found)
     return bitmaps
 

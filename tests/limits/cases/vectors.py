@@ -71,8 +71,8 @@ def frames(name: str, decode: Callable[[bytes], object]) -> tuple[Case, ...]:
 CASES = [
     *frames("read_rows", read_rows),
     *frames("describe", describe),
-    *cases("roaring64", lambda data: roaring64.decode(Cursor(data)), VECTORS),
-    *cases("roaring64", lambda data: roaring64.decode(Cursor(data)), MANY_BITMAPS, MORE_BITMAPS),
+    *cases("roaring64", lambda data: roaring64.walk64(Cursor(data)).load(), VECTORS),
+    *cases("roaring64", lambda data: roaring64.walk64(Cursor(data)).load(), MANY_BITMAPS, MORE_BITMAPS),
     *cases(
         "roaring32",
         lambda data: roaring.walk(Cursor(data)).load(),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dvcodec import Limits
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.doc_value_chunks import DocValues
-from dvcodec.zap.doc_values import decode_doc_values
+from dvcodec.zap.doc_values import DocValueBlock
 from dvcodec.zap.documents import FieldOptions
 from samples.zap.parts import footer, pack, segment, unpack
 from samples.zap.segments import take, uv
@@ -89,7 +89,7 @@ def decode(
     limits: Limits | None = None,
 ) -> DocValues:
     data, foot = segment(FRONT + raw), footer(version, num_docs, chunk_mode=size)
-    parts = list(decode_doc_values(data, foot, (len(FRONT), len(FRONT + raw)), options, limits=limits or Limits()))
+    parts = list(DocValueBlock.open(data, foot, (len(FRONT), len(FRONT + raw)), options, limits=limits or Limits()))
     assert all(len(part) for part in parts)
     return join(parts)
 

@@ -10,7 +10,6 @@ from pyroaring import BitMap
 
 from dvcodec import Limits
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.synonyms import Thesaurus, decode_thesaurus
 from dvcodec.zap.vellum import build
 from samples.zap.parts import footer, segment
@@ -87,8 +86,7 @@ def write(version: int, book: Book, names: Names) -> tuple[bytes, int]:
 
 
 def decode(raw: bytes, at: int, version: int = 17, num_docs: int = 200_000, limits: Limits | None = None) -> Thesaurus:
-    info = FieldInfo(1, "book", synonyms=at)
-    return decode_thesaurus(segment(FRONT + raw), footer(version, num_docs), info, limits=limits or Limits())
+    return decode_thesaurus(segment(FRONT + raw), footer(version, num_docs), at, limits=limits or Limits())
 
 
 def optimized(docs: list[int]) -> bytes:

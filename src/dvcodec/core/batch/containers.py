@@ -51,16 +51,8 @@ class ContainerTable:
         if not bad.any():
             return self
         keep = ~bad[self.owner]
-        return ContainerTable(
-            self.valid & ~bad,
-            np.where(bad, 0, self.counts),
-            self.owner[keep],
-            self.keys[keep],
-            self.cards[keep],
-            self.kinds[keep],
-            self.starts[keep],
-            self.sizes[keep],
-        )
+        columns = (getattr(self, name)[keep] for name in self.__slots__[2:])
+        return ContainerTable(self.valid & ~bad, np.where(bad, 0, self.counts), *columns)
 
     def of(self, kind: ContainerKind) -> Index:
         """Return the indexes of the containers of a kind."""
@@ -142,16 +134,9 @@ class ContainerTable:
 
     def _broken_bitsets(self, data: Bytes) -> Index:
         chosen = self.of(ContainerKind.BITSET)
-        return np.array(
-            [
-                i
-                for i, start, card in zip(
-                    chosen.tolist(), self.starts[chosen].tolist(), self.cards[chosen].tolist(), strict=True
-                )
-                if int(np.bitwise_count(data[start : start + BITSET_BYTES]).sum()) != card
-            ],
-            np.int64,
-        )
+        words = words_at(data, self.starts[chosen], np.full(len(chosen), BITSET_BYTES // 2))
+        counts = np.bitwise_count(words).reshape(len(chosen), BITSET_BYTES // 2).sum(axis=1, dtype=np.int64)
+        return np.asarray(chosen[counts != self.cards[chosen]])
 
     def _broken_runs(self, data: Bytes) -> Index:
         chosen = self.of(ContainerKind.RUN)

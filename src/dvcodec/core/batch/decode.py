@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,12 +17,12 @@ from dvcodec.core.frame import CRC_BYTES, FRAME_OVERHEAD, LENGTH_BYTES, UNCOUNTE
 from dvcodec.core.gather_scatter import u32
 from dvcodec.core.heads import MIN_BITMAP
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
-from dvcodec.core.ragged import Flags, Index, offsets_of, spread
+from dvcodec.core.ragged import Flags, Index, merge_pieces
 from dvcodec.core.roaring64 import MAX_DV_KEY
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS
 from dvcodec.core.vector import Vector
 
-__all__ = ["SmallVectors", "Survey", "beyond", "checksums", "expand", "read_one", "read_small", "survey"]
+__all__ = ["Frames", "SmallVectors", "Survey", "expand", "read_small", "survey"]
 
 _LARGE = 1 << 18
 """For vectors of more than this many bytes, the cost of a separate call is negligible."""
@@ -55,6 +54,41 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Frames:
+    """Framed vectors in a window, and what they are checked against.
+
+    Attributes:
+        window: contains the frames.
+        starts: int64[n], offset of each frame in the window.
+        sizes: int64[n], bytes of each frame, within the window.
+        allowed: magics that the format allows.
+        cardinalities: int64[n], rows according to the metadata; negative: unknown. None if all are unknown.
+        limits: bounds on what the bytes may claim.
+        verify_checksum: False skips the CRCs.
+    """
+
+    window: Cursor
+    starts: Index
+    sizes: Index
+    allowed: tuple[Magic, ...] = tuple(Magic)
+    cardinalities: Index | None = None
+    limits: Limits = DEFAULT_LIMITS
+    verify_checksum: bool = True
+
+    def read(self, i: int) -> Vector:
+        """Read a single vector.
+
+        Raises:
+            DecodeError: see `core.vector.read`.
+        """
+        start, stop = int(self.starts[i]), int(self.starts[i] + self.sizes[i])
+        frame = Cursor(self.window.view[start:stop], source=self.window.source, base=self.window.base + start)
+        stated = -1 if self.cardinalities is None else int(self.cardinalities[i])
+        expected = stated if stated >= 0 else None
+        return vector.read(frame, self.allowed, expected, self.limits, verify_checksum=self.verify_checksum)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SmallVectors:
     """The small valid vectors of a single bitmap among n vectors.
 
@@ -64,7 +98,9 @@ class SmallVectors:
         keys: int64[n], high half of the positions.
         begins: int64[n], offset of the bitmap in `data`.
         sizes: int64[n], bytes of the bitmap.
-        others: indexes of the vectors to read one at a time.
+        rows: int64[n], number of positions.
+        crc_ok: bool[n]; False if the CRC differs, or the frame is too short for one.
+        others: bool[n], the vectors to read one at a time: not small, invalid, or beyond a limit or their metadata.
     """
 
     data: NDArray[np.uint8]
@@ -72,19 +108,20 @@ class SmallVectors:
     keys: Index
     begins: Index
     sizes: Index
-    others: list[int]
+    rows: Index
+    crc_ok: Flags
+    others: Flags
 
 
-def read_small(
-    data: NDArray[np.uint8], starts: Index, sizes: Index, allowed: Sequence[Magic], crc_ok: Flags | None
-) -> SmallVectors:
-    """Walk and check the small vectors of a single bitmap; not checked: limits and metadata."""
+def read_small(frames: Frames) -> SmallVectors:
+    """Walk and check the small vectors of a single bitmap."""
+    data, starts, sizes = np.frombuffer(frames.window.view, np.uint8), frames.starts, frames.sizes
+    limits, allowed, stated = frames.limits, frames.allowed, frames.cardinalities
     n = len(starts)
     key = np.zeros(n, np.int64)
     begin, size = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    whole = np.flatnonzero((sizes >= FRAME_OVERHEAD + _BITMAP32) & (sizes <= _LARGE))
-    if crc_ok is not None:
-        whole = whole[crc_ok[whole]]
+    crc_ok = _checksums(frames.window.view, starts, sizes) if frames.verify_checksum else np.ones(n, np.bool_)
+    whole = np.flatnonzero((sizes >= FRAME_OVERHEAD + _BITMAP32) & (sizes <= _LARGE) & crc_ok)
     length = u32(data, starts[whole]).astype("<u4").byteswap().astype(np.int64)
     magic = u32(data, starts[whole] + 4)
     framed = length == sizes[whole] - UNCOUNTED
@@ -102,15 +139,15 @@ def read_small(
         begin[wide], size[wide] = starts[wide] + _BITMAP64, sizes[wide] - _BITMAP64 - CRC_BYTES
     table = walk_many(data, begin, size)
     table = table.without(table.broken(data))
-    return SmallVectors(data, table, key, begin, size, np.flatnonzero(~table.valid).tolist())
+    rows = table.cardinalities()
+    others = ~table.valid | (rows > limits.max_cardinality) | (sizes > limits.max_vector_bytes)
+    others |= limits.max_bitmaps < 1
+    if stated is not None:
+        others |= (stated >= 0) & (stated != rows)
+    return SmallVectors(data, table, key, begin, size, rows, crc_ok, others)
 
 
-def beyond(limits: Limits, sizes: Index, rows: Index) -> Flags:
-    """Return which of the small vectors may exceed a limit: bool[n]. They are read one at a time, for the error."""
-    return (rows > limits.max_cardinality) | (sizes > limits.max_vector_bytes) | (limits.max_bitmaps < 1)
-
-
-def checksums(view: memoryview, starts: Index, sizes: Index) -> Flags:
+def _checksums(view: memoryview, starts: Index, sizes: Index) -> Flags:
     """Return whether the CRC of each frame matches: bool[n]; False for frames too short for one."""
     ok = sizes >= FRAME_OVERHEAD
     begins, ends = starts[ok] + LENGTH_BYTES, (starts + sizes)[ok] - CRC_BYTES
@@ -148,26 +185,17 @@ def survey(
         LimitExceeded: there is too little memory for the vectors.
         UsageError: `data` is not a contiguous buffer.
     """
-    window = Cursor(data)
-    n = len(starts)
-    crc_ok = checksums(window.view, starts, sizes) if verify_checksum else np.ones(n, np.bool_)
-    found = read_small(np.frombuffer(window.view, np.uint8), starts, sizes, allowed, crc_ok)
-    table = found.table
-    rows = table.cardinalities()
-    others = np.zeros(n, np.bool_)
-    others[found.others] = True
-    others |= beyond(limits, sizes, rows)
-    if cardinalities is not None:
-        others |= (cardinalities >= 0) & (cardinalities != rows)
-    low, high = table.edges(found.data)
+    frames = Frames(Cursor(data), starts, sizes, allowed, cardinalities, limits, verify_checksum)
+    found = read_small(frames)
+    rows, crc_ok = found.rows, found.crc_ok
+    low, high = found.table.edges(found.data)
     base_row = found.keys << 32
     low, high = np.where(low >= 0, low | base_row, -1), np.where(high >= 0, high | base_row, -1)
-    mix, errors = table.mix(), {}
-    for i in np.flatnonzero(others).tolist():
-        expected = -1 if cardinalities is None else int(cardinalities[i])
+    mix, errors = found.table.mix(), {}
+    for i in np.flatnonzero(found.others).tolist():
         rows[i], low[i], high[i], mix[i] = 0, -1, -1, 0
         try:
-            one = read_one(window, int(starts[i]), int(sizes[i]), allowed, expected, limits, verify_checksum)
+            one = frames.read(i)
             one.check()
         except DecodeError as err:
             errors[i] = err
@@ -177,34 +205,6 @@ def survey(
         if rows[i]:
             low[i], high[i] = one.view.min or 0, one.view.max or 0
     return Survey(rows, low, high, mix, crc_ok, errors)
-
-
-def read_one(
-    window: Cursor,
-    start: int,
-    size: int,
-    allowed: tuple[Magic, ...],
-    cardinality: int,
-    limits: Limits,
-    verify_checksum: bool,
-) -> Vector:
-    """Read a single framed vector of a window.
-
-    Args:
-        window: contains the frame.
-        start: offset of the frame in the window.
-        size: bytes of the frame.
-        allowed: magics that the format allows.
-        cardinality: rows according to the metadata; negative: unknown.
-        limits: bounds on what the bytes may claim.
-        verify_checksum: False skips the CRC.
-
-    Raises:
-        DecodeError: see `core.vector.read`.
-    """
-    frame = Cursor(window.view[start : start + size], source=window.source, base=window.base + start)
-    expected = cardinality if cardinality >= 0 else None
-    return vector.read(frame, allowed, expected, limits, verify_checksum=verify_checksum)
 
 
 @enough_memory("the positions", None)
@@ -236,29 +236,19 @@ def expand(
         LimitExceeded: more than `max_rows` rows, or too little memory for them.
         UsageError: `data` is not a contiguous buffer.
     """
-    window = Cursor(data)
-    crc_ok = checksums(window.view, starts, sizes) if verify_checksum else None
-    found = read_small(np.frombuffer(window.view, np.uint8), starts, sizes, tuple(Magic), crc_ok)
-    rows = found.table.cardinalities()
-    large = beyond(limits, sizes, rows)
-    table, others = found.table.without(large), {}
-    for i in sorted({*found.others, *np.flatnonzero(large).tolist()}):
-        one = read_one(window, int(starts[i]), int(sizes[i]), tuple(Magic), -1, limits, verify_checksum)
-        others[i] = one.load()
-        rows[i] = others[i].cardinality
+    frames = Frames(Cursor(data), starts, sizes, limits=limits, verify_checksum=verify_checksum)
+    found = read_small(frames)
+    others = {i: frames.read(i).load() for i in np.flatnonzero(found.others).tolist()}
+    counts = np.where(found.others, 0, found.rows)
+    rows = counts.copy()
+    for i, found_rows in others.items():
+        rows[i] = found_rows.cardinality
     total = int(rows.sum())
     if max_rows is not None and total > max_rows:
         raise LimitExceeded("rows to expand (max_rows)", expected=f"at most {max_rows}", actual=total)
-    counts = rows.copy()
-    counts[list(others)] = 0
-    values = table.expand(found.data).astype(np.int64)
+    values = found.table.without(found.others).expand(found.data).astype(np.int64)
     if found.keys.any():
         values |= np.repeat(found.keys << 32, counts)
     if not others:
         return values, rows
-    bounds = offsets_of(rows)
-    out = np.empty(total, np.int64)
-    out[spread(bounds[:-1], counts)] = values
-    for i, found_rows in others.items():
-        out[bounds[i] : bounds[i + 1]] = found_rows.to_numpy(max_rows=None)
-    return out, rows
+    return merge_pieces(rows, values, ((i, one.to_numpy(max_rows=None)) for i, one in others.items())), rows

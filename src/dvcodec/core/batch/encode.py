@@ -13,7 +13,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.gather_scatter import put, put_words
 from dvcodec.core.limits import enough_memory
-from dvcodec.core.ragged import ByteStrings, Index, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, merge_pieces, offsets_of, spread
 from dvcodec.core.roaring64 import MIN_BUCKET
 from dvcodec.core.rowset import RowSet
 
@@ -56,20 +56,16 @@ def encode(positions: NDArray[np.int64], counts: NDArray[np.int64]) -> ByteStrin
             f"{frame.MAX_FRAME} that fit"
         )
     small = np.flatnonzero(~alone)
-    parts = _encode_small(positions[np.repeat(~alone, counts)], counts[small]) if len(small) else None
-    lengths = np.zeros(len(counts), np.int64)
-    if parts is not None:
-        lengths[small] = parts.lengths
+    parts = ByteStrings.from_list([])
+    if len(small):
+        parts = _encode_small(positions[np.repeat(~alone, counts)], counts[small])
     others = {i: _encode_one(positions[bounds[i] : bounds[i + 1]]) for i in np.flatnonzero(alone).tolist()}
+    lengths = np.zeros(len(counts), np.int64)
+    lengths[small] = parts.lengths
     for i, data in others.items():
         lengths[i] = len(data)
-    places = offsets_of(lengths)
-    out = np.empty(int(places[-1]), np.uint8)
-    if parts is not None:
-        out[spread(places[:-1][small], parts.lengths)] = parts.data
-    for i, data in others.items():
-        out[places[i] : places[i + 1]] = np.frombuffer(data, np.uint8)
-    return ByteStrings(places, out)
+    frames = ((i, np.frombuffer(data, np.uint8)) for i, data in others.items())
+    return ByteStrings(offsets_of(lengths), merge_pieces(lengths, parts.data, frames))
 
 
 def _encode_one(positions: Index) -> bytes:

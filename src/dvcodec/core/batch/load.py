@@ -6,7 +6,7 @@ from itertools import repeat
 
 import numpy as np
 
-from dvcodec.core.batch.decode import beyond, checksums, read_one, read_small
+from dvcodec.core.batch.decode import Frames, read_small
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.core.holders import Stored
@@ -49,32 +49,17 @@ def load(
     rows: list[RowSet] = []
     for first in range(0, len(starts), _VECTORS):
         some = slice(first, first + _VECTORS)
-        expected = None if cardinalities is None else cardinalities[some]
+        stated = None if cardinalities is None else cardinalities[some]
         with enough_memory("the vectors", window.source):
-            rows += _load(window, starts[some], sizes[some], allowed, expected, limits, verify_checksum)
+            rows += _load(Frames(window, starts[some], sizes[some], allowed, stated, limits, verify_checksum))
     return rows
 
 
-def _load(
-    window: Cursor,
-    starts: Index,
-    sizes: Index,
-    allowed: tuple[Magic, ...],
-    cardinalities: Index | None,
-    limits: Limits,
-    verify_checksum: bool,
-) -> list[RowSet]:
-    crc_ok = checksums(window.view, starts, sizes) if verify_checksum else None
-    found = read_small(np.frombuffer(window.view, np.uint8), starts, sizes, allowed, crc_ok)
-    counts = found.table.cardinalities()
-    one_by_one = ~found.table.valid | beyond(limits, sizes, counts)
-    if cardinalities is not None:
-        one_by_one |= (cardinalities >= 0) & (cardinalities != counts)
+def _load(frames: Frames) -> list[RowSet]:
+    found = read_small(frames)
     stops = found.begins + found.sizes
-    stored = zip(repeat(window.view), found.keys.tolist(), found.begins.tolist(), stops.tolist())
+    stored = zip(repeat(frames.window.view), found.keys.tolist(), found.begins.tolist(), stops.tolist())
     rows = [RowSet(Stored(one)) for one in stored]
-    for i in np.flatnonzero(one_by_one | (counts == 0)).tolist():
-        expected = -1 if cardinalities is None else int(cardinalities[i])
-        one = read_one(window, int(starts[i]), int(sizes[i]), allowed, expected, limits, verify_checksum)
-        rows[i] = one.load()
+    for i in np.flatnonzero(found.others | (found.rows == 0)).tolist():
+        rows[i] = frames.read(i).load()
     return rows

@@ -67,21 +67,12 @@ def walk_many(data: Bytes, starts: Index, sizes: Index) -> ContainerTable:
     is_run = _run_flags(data, heads, bad)
     payload = payload_sizes(cards)
     place = _places(data, heads, is_run, payload, bad)
-    valid, counts = np.zeros(len(starts), np.bool_), np.zeros(len(starts), np.int64)
-    valid[chosen] = ~bad
-    counts[chosen] = np.where(bad, 0, heads.counts)
     kinds = np.where(is_run, ContainerKind.RUN, cards > ARRAY_MAX).astype(np.uint8)
-    good = ~bad[owner] if bad.any() else slice(None)
-    return ContainerTable(
-        valid,
-        counts,
-        chosen[owner[good]],
-        keys[good],
-        cards[good],
-        kinds[good],
-        (np.repeat(heads.begin, heads.counts) + place)[good],
-        payload[good],
-    )
+    valid, wrong = np.zeros(len(starts), np.bool_), np.zeros(len(starts), np.bool_)
+    counts = np.zeros(len(starts), np.int64)
+    valid[chosen], wrong[chosen], counts[chosen] = True, bad, heads.counts
+    begins = np.repeat(heads.begin, heads.counts) + place
+    return ContainerTable(valid, counts, chosen[owner], keys, cards, kinds, begins, payload).without(wrong)
 
 
 def _headers(data: Bytes, starts: Index, sizes: Index) -> tuple[Index, _Headers]:

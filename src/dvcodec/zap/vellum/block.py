@@ -28,11 +28,8 @@ class KeyBlock:
     @classmethod
     def concat(cls, blocks: Sequence[KeyBlock]) -> KeyBlock:
         """Concatenate blocks."""
-        values = [block.values for block in blocks]
-        return cls(
-            ByteStrings.concat([block.keys for block in blocks]),
-            np.concatenate(values) if values else np.zeros(0, np.uint64),
-        )
+        values = np.concatenate([np.zeros(0, np.uint64), *(block.values for block in blocks)])
+        return cls(ByteStrings.concat([block.keys for block in blocks]), values)
 
     def __len__(self) -> int:
         return len(self.values)

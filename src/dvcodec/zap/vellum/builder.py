@@ -54,7 +54,7 @@ def build(keys: ByteStrings | Sequence[bytes], values: NDArray[np.uint64]) -> by
     common = _common_prefixes(strings)
     writer = _Writer()
     root = writer.add(strings.to_list(), values.tolist(), common.tolist())
-    return writer.finish(len(strings), root)
+    return bytes(writer.out + len(strings).to_bytes(8, "little") + root.to_bytes(8, "little"))
 
 
 def _common_prefixes(keys: ByteStrings) -> NDArray[np.int64]:
@@ -210,7 +210,3 @@ class _Writer:
             self.out += encode_single(keys[0], deltas[0], outputs[0])
         self.last = len(self.out) - 1
         return self.last
-
-    def finish(self, num_keys: int, root: int) -> bytes:
-        """Write the footer."""
-        return bytes(self.out + num_keys.to_bytes(8, "little") + root.to_bytes(8, "little"))

@@ -63,22 +63,15 @@ class Fst:
         if root and not HEADER <= root < at:
             wanted = f"0 or an offset from {HEADER} to {at - 1}"
             raise cursor.error(NotCanonical, "root address", at=at + 8, expected=wanted, actual=root)
-        fst = cls(num_keys, root, States(cursor), limits)
-        if fst._is_empty():
+        states = States(cursor)
+        if root and states.frame(root)[:2] == (False, b""):  # a non-final state without transitions: no keys
             if num_keys:
-                raise bulk.miscounted(fst.states, num_keys, 0)
+                raise bulk.miscounted(states, num_keys, 0)
         elif not num_keys or num_keys > size:
-            found = count_keys(fst.states, root, num_keys)
+            found = count_keys(states, root, num_keys)
             if found != num_keys:
-                raise bulk.miscounted(fst.states, num_keys, "more" if found > num_keys else found)
-        return fst
-
-    def _is_empty(self) -> bool:
-        """Return whether the root is a non-final state without transitions: the dictionary is empty."""
-        if not self.root:
-            return False
-        final, inputs, *_ = self.states.frame(self.root)
-        return not final and not inputs
+                raise bulk.miscounted(states, num_keys, "more" if found > num_keys else found)
+        return cls(num_keys, root, states, limits)
 
     def get(self, key: bytes) -> int | None:
         """Return the value of `key`, None if the dictionary does not have it.
