@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from typing import TypeAlias
 
-from dvcodec.core.errors import DvcodecError, LimitExceeded, UsageError
+from dvcodec.core.errors import DvcodecError, LimitExceeded
 from dvcodec.core.limits import enough_memory
 from dvcodec.io.file_cache import FileCache
 from dvcodec.io.listing import Listed, Listing
@@ -274,15 +274,6 @@ def _listed(folder: str, key: str, found: StoredObject) -> Listed:
 
 StorageOptions: TypeAlias = "Mapping[str, object] | Storage | None"
 """How to reach stores: options as deltalake and polars spell them (see `dvcodec.io.store.options`), or a `Storage`."""
-
-
-def options_of(storage_options: StorageOptions) -> Mapping[str, object] | StoreOptions | None:
-    """Return the options without the storage."""
-    if isinstance(storage_options, Storage):
-        return storage_options.options
-    if storage_options is None or isinstance(storage_options, Mapping):
-        return storage_options
-    raise UsageError(f"storage_options must be a mapping of options or a Storage, not {storage_options!r:.40}")
 
 
 def storage_of(storage_options: StorageOptions) -> Storage:

@@ -91,7 +91,7 @@ def _retries(policy: RetryPolicy) -> dict[str, Any]:
     return {"max_retries": policy.max_retries, "retry_timeout": retry_timeout, "backoff": backoff}
 
 
-def web_address(url: str) -> tuple[str, str, str, str]:
-    """Return scheme, authority, query and key of a web address."""
+def web_address(url: str) -> tuple[str, str, str]:
+    """Return authority, query and key of a web address."""
     parts = urlsplit(url)
-    return parts.scheme.lower(), parts.netloc, f"?{parts.query}" if parts.query else "", unquote(parts.path).strip("/")
+    return parts.netloc, f"?{parts.query}" if parts.query else "", unquote(parts.path).strip("/")

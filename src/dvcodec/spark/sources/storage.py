@@ -23,7 +23,6 @@ from dvcodec.io import Listed, Storage, StorageOptions, is_url, storage_of
 from dvcodec.io.find import find_remote
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
-from dvcodec.io.storage import options_of
 from dvcodec.io.store import Reason, StoredObject, StoreError, open_store
 from dvcodec.io.target import local_path
 
@@ -197,7 +196,7 @@ def is_file(path: str, storage_options: StorageOptions = None) -> bool:
 
 
 def _head(path: str, storage_options: StorageOptions) -> StoredObject | None:
-    store, key = open_store(path, options_of(storage_options))
+    store, key = open_store(path, storage_of(storage_options).options)
     try:
         return store.head(key) if key else None
     except StoreError as err:
@@ -212,13 +211,9 @@ def remove_file(path: str, storage_options: StorageOptions = None) -> None:
     Raises:
         OSError: it could not be removed.
     """
-    if not is_file(path, storage_options):
-        return
-    local = local_path(path)
-    if local is not None:
-        local.unlink(missing_ok=True)
-        return
-    storage_of(storage_options).remove(path)
+    if is_file(path, storage_options):
+        with suppress(FileNotFoundError):  # removed meanwhile
+            storage_of(storage_options).remove(path)
 
 
 def remove_folder(folder: str, storage_options: StorageOptions = None, *, attempts: int = 5) -> None:
