@@ -59,8 +59,8 @@ def say(*parts: str | tuple[str, str]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, in ASCII: valid in every encoding, whatever a path contains."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    """Print a value as JSON, in ASCII: valid in every encoding, whatever a path contains. Bytes are printed as hex."""
+    sys.stdout.write(json.dumps(value, indent=2, default=bytes.hex) + "\n")
 
 
 def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP_WIDTH) -> Text:

@@ -26,7 +26,7 @@ from dvcodec.cli.tables.shared import (
 from dvcodec.core.errors import UsageError
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
-from dvcodec.tables.findings import Finding, Severity
+from dvcodec.tables.findings import Severity
 from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.repair import commit_repair, repair_plan, write
 from dvcodec.tables.stats import totals
@@ -120,7 +120,7 @@ def _show(found: Audit, every: bool) -> None:
         for finding in group:
             seen[finding.check] = seen.get(finding.check, 0) + 1
             if every or seen[finding.check] <= _SHOWN:
-                _line(finding, sign, style)
+                say("  ", (sign, style), " ", (finding.check, "bold"), f" {finding.message}")
         for check, count in seen.items():
             if not every and count > _SHOWN:
                 say("  ", (sign, style), f" {check}: {counted(count - _SHOWN, f'more {word}')} (--all)")
@@ -140,7 +140,3 @@ def _show(found: Audit, every: bool) -> None:
         )
     for note in found.notes:
         print(f"not checked: {note.check}: {plain(note.message)}")
-
-
-def _line(finding: Finding, sign: str, style: str) -> None:
-    say("  ", (sign, style), " ", (finding.check, "bold"), f" {plain(finding.message)}")
