@@ -69,7 +69,6 @@ class FilesystemStore(Store):
         inner, chain, outer = url.partition("::")
         self.root = inner[: len(inner) - len(path)] if inner.endswith(path) else f"{inner.partition('://')[0]}://"
         self._chain = chain + outer
-        self.max_concurrency = options.max_concurrency
         self._filesystem = filesystem
         # These file systems have retries of their own.
         self._requests = Requests(replace(options.retry, max_retries=0), options.max_concurrency)

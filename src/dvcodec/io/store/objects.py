@@ -64,7 +64,6 @@ class ObjectStore(Store):
     ) -> None:
         self.root = root
         self._in_parts = lru_cache(maxsize=1)(in_parts)
-        self.max_concurrency = options.max_concurrency
         self._client = client
         self._requests = Requests(options.retry, options.max_concurrency)
         self._query = query
