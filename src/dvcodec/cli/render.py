@@ -51,11 +51,8 @@ def console() -> Console:
 
 def say(*parts: str | tuple[str, str]) -> None:
     """Print parts, each text or (text, style), on one line, never wrapped; text is not markup."""
-    line = Text()
-    for part in parts:
-        text, style = (part, "") if isinstance(part, str) else part
-        line.append(plain(text), style)
-    console().print(line, soft_wrap=True)
+    styled = ((part, "") if isinstance(part, str) else part for part in parts)
+    console().print(Text.assemble(*((plain(text), style) for text, style in styled)), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

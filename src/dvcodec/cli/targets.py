@@ -288,11 +288,9 @@ def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | 
                 raise
             yield None
             return
-        if not isinstance(named, Part):
-            yield Opened(ahead(file, container.vectors), container, named)
-        else:
-            moved = replace(container, vectors=tuple(_moved(ref, named.base) for ref in container.vectors))
-            yield Opened(ahead(file, moved.vectors), moved, named)
+        if isinstance(named, Part):
+            container = replace(container, vectors=tuple(_moved(ref, named.base) for ref in container.vectors))
+        yield Opened(ahead(file, container.vectors), container, named)
 
 
 def _is_named_so(path: str, segments: bool) -> bool:

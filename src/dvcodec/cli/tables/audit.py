@@ -70,8 +70,8 @@ def audit(
 ) -> None:
     """Check all vectors of a table's snapshot, and compare them with its metadata, data files and folder.
 
-    Exit code 1 if there is an error: some engine reads wrong rows, or cannot read the table. The table is not changed,
-    unless with --commit, which audits it again afterwards: the exit code is that of the table as it is then.
+    Exit code 1 if there is an error: some engine reads wrong rows, or cannot read the table. Only --commit changes the
+    table; it audits the table again afterwards, and the exit code is that of the second audit.
     """
     if not plan and (folder is not None or commit):
         raise UsageError(f"{'--commit' if commit else '--write'} needs --repair-plan")
