@@ -231,6 +231,18 @@ class Options:
             return None
         return frozenset(_strings(text, name) if text.startswith("[") else [text])
 
+    def distinct(self, name: str) -> tuple[str, ...] | None:
+        """Return names that are separated by commas, or those of a JSON array; each once.
+
+        Raises:
+            UsageError: an array that is not one of strings.
+        """
+        text = self.text(name)
+        if text is None:
+            return None
+        found = _strings(text, name) if text.lstrip().startswith("[") else map(str.strip, text.split(","))
+        return tuple(dict.fromkeys(found))
+
     def paths(self) -> tuple[str, ...]:
         """Return ``path`` and ``paths``, the JSON array that Spark makes of ``load([..])``.
 
