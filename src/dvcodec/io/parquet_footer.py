@@ -1,8 +1,8 @@
 """Where the columns of a Parquet file begin, their bounds and nulls, from its footer.
 
-Asking pyarrow for them is not safe: `RowGroupMetaData.column` and `statistics` end the process on a damaged footer,
-with more columns than its schema, statistics of another size, or an encrypted column; so does `write_metadata_file`.
-Reading rows raises errors.
+pyarrow cannot be asked for them: its `RowGroupMetaData.column` and `statistics` crash the process on a damaged footer
+(more columns than in its schema, statistics of another size, an encrypted column), and so does `write_metadata_file`.
+When it reads rows, it raises errors.
 
 Specification: parquet.thrift, and Thrift's compact protocol.
 """
@@ -112,7 +112,7 @@ def column_chunks(
 
 
 def _columns(cursor: Cursor, leaves: Container[int] | None) -> dict[int, Any]:
-    """Read a row group: its columns by number, as structs. Those that nobody asked for are stepped over."""
+    """Read a row group: its columns by number, as structs. Other columns than `leaves` are skipped."""
     found: dict[int, Any] | None = None
     for number, kind in _fields(cursor):
         if number != _GROUP_COLUMNS or kind != _LIST:
@@ -130,7 +130,7 @@ def _columns(cursor: Cursor, leaves: Container[int] | None) -> dict[int, Any]:
 
 
 class PageSizes(NamedTuple):
-    """What the pages of a file unpack to.
+    """Unpacked sizes of the pages of a file.
 
     Attributes:
         at_once: bytes of the largest page of each column of a row group together, which a reader holds at the same
@@ -143,7 +143,7 @@ class PageSizes(NamedTuple):
 
 
 def page_sizes(data: memoryview, chunks: list[dict[int, ColumnChunk]], source: str) -> PageSizes:
-    """Return what the headers of a file's pages say that the pages unpack to; pyarrow allocates as much.
+    """Return the unpacked sizes that the headers of a file's pages claim; pyarrow allocates as much.
 
     Args:
         data: the whole file.
@@ -242,9 +242,9 @@ def _skip(cursor: Cursor, kind: int) -> None:
 
 
 def _end(cursor: Cursor, at: int, kind: int, depth: int) -> int:
-    """Return where a value ends; an `IndexError` if its bytes do.
+    """Return where a value ends; raise `IndexError` if the footer ends first.
 
-    It takes a third of the time of reading it. Most of a footer is of columns that a caller does not ask for.
+    This takes a third of the time of reading the value, and most of a footer describes columns that are not requested.
     """
     if depth > _MAX_DEPTH:
         raise cursor.error(NotCanonical, "footer", at=at, expected=f"at most {_MAX_DEPTH} levels", actual="more")

@@ -142,7 +142,7 @@ class Storage:
         return Listed(location, found.size or 0, found.modified_ms)
 
     def list_ahead(self, locations: Iterable[str]) -> None:
-        """List each folder that has several of these files, one page of it: `stat` needs no request for what it has."""
+        """List one page of each folder with several of these files: `stat` needs no request for files on that page."""
         folders = Counter(location.rpartition("/")[0] for location in locations if local_path(location) is None)
         for folder in [folder for folder, files in folders.items() if files > 1]:
             with suppress(OSError):  # servers of the web do not list
@@ -197,7 +197,7 @@ class Storage:
             store.put_if_absent(key, data)
 
     def check_exclusive(self, location: str) -> None:
-        """Check that `put_if_absent` can be relied on, where servers are known that ignore its condition.
+        """Check that `put_if_absent` is reliable: some servers ignore its condition.
 
         Raises:
             UsageError: it cannot: an object that exists is replaced.

@@ -120,7 +120,7 @@ class Store(ABC):
         """
 
     def check_exclusive(self, key: str) -> None:
-        """Check that `put_if_absent` does not replace an object, where that is not certain: next to `key`, and once.
+        """Check that `put_if_absent` replaces no object, if that is uncertain: once, by an object next to `key`.
 
         Raises:
             UsageError: it does, or the store does not have it.

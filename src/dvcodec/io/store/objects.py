@@ -166,7 +166,7 @@ class ObjectStore(Store):
             try:
                 page = self._make("list", folder, "list", work)
             except StoreError as err:
-                if err.reason is Reason.NO_OBJECT:  # some servers report a missing folder so
+                if err.reason is Reason.NO_OBJECT:  # so some servers report a missing folder
                     return
                 raise
             # Azure cannot start a listing after a name: it lists from the beginning again.
