@@ -175,35 +175,35 @@ def _largest_pages(data: memoryview, chunk: ColumnChunk, source: str) -> PageSiz
         largest = max(largest, size)
         if header.get(1) == _DICTIONARY_PAGE:
             dictionary = max(dictionary, size)
-        data_header = header.get(5) or header.get(8)
-        count = data_header.get(1) if isinstance(data_header, dict) else 0
-        seen += count if isinstance(count, int) else 0
+        seen += _field(header.get(5) or header.get(8), 1, int, 0)  # of either version
         cursor.take(min(stored, cursor.remaining), "page")
     return PageSizes(largest, dictionary)
 
 
+def _field(struct: Any, number: int, kind: type, default: Any = None) -> Any:
+    """Return a field of a struct, or the default if it is absent or not of this type."""
+    value = struct.get(number) if isinstance(struct, dict) else None
+    return value if isinstance(value, kind) else default
+
+
 def _chunk(found: Any, ordered: bool, cursor: Cursor) -> ColumnChunk:
-    metadata = found.get(3) if isinstance(found, dict) else None
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = _field(found, 3, dict, {})
     start = metadata.get(11) or metadata.get(9)  # of the dictionary, or of the data
     if not isinstance(start, int):
         raise cursor.error(NotCanonical, "column of a row group", at=0, expected="the offset of its first page")
-    found = metadata.get(12)
-    statistics = found if isinstance(found, dict) else {}
-    nulls, high, low = (statistics.get(number) for number in (3, 5, 6))
-    path, kind = metadata.get(3), metadata.get(1)
-    names = path if isinstance(path, list) and all(isinstance(name, bytes) for name in path) else []
-    size, values = metadata.get(7), metadata.get(5)
+    statistics = _field(metadata, 12, dict, {})
+    path = _field(metadata, 3, list, [])
+    names = path if all(isinstance(name, bytes) for name in path) else []
     return ColumnChunk(
         tuple(name.decode(errors="replace") for name in names),
-        kind if isinstance(kind, int) else -1,
-        start,
-        size if isinstance(size, int) else 0,
-        values if isinstance(values, int) else 0,
-        low if isinstance(low, bytes) else None,
-        high if isinstance(high, bytes) else None,
-        nulls if isinstance(nulls, int) else None,
-        ordered,
+        kind=_field(metadata, 1, int, -1),
+        start=start,
+        size=_field(metadata, 7, int, 0),
+        values=_field(metadata, 5, int, 0),
+        low=_field(statistics, 6, bytes),
+        high=_field(statistics, 5, bytes),
+        nulls=_field(statistics, 3, int),
+        ordered=ordered,
     )
 
 
