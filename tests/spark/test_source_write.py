@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from dvcodec import DecodeError, DvLocation, RowSet, UsageError, convert, decode_at, delta, iceberg, paimon, sniff
+from dvcodec.io import Storage
 from dvcodec.spark import register
 from dvcodec.spark.sources import read_manifest, vacuum
 from dvcodec.spark.sources import writer as writing
@@ -432,7 +433,7 @@ def test_an_abort_removes_what_a_commit_moved(tmp_path: Path, monkeypatch: pytes
     late = writer(tmp_path)
     late.abort([late.write(batches({"b": RowSet([1])})), None])
     assert len(shown(tmp_path)) == 2
-    assert committed_in(str(tmp_path)).containers.keys() == set(written[0].containers)
+    assert committed_in(str(tmp_path), None, Storage()).containers.keys() == set(written[0].containers)
 
 
 def test_vacuum(tmp_path: Path) -> None:

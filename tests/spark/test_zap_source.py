@@ -364,8 +364,8 @@ def test_a_file_that_was_named_is_read_whatever_its_name(folder: Path, tmp_path:
         ({"table": "terms", "field": "body"}, "unknown option 'field'"),
         ({"table": "terms", "partition-bytes": "0"}, "option partition-bytes"),
         ({"table": "terms", "verify-checksum": "no"}, "option verify-checksum"),
-        ({"table": "terms", "fields": "[1]"}, "option fields: expected names"),
-        ({"table": "terms", "fields": "[nowhere"}, "option fields: expected names"),
+        ({"table": "terms", "fields": "[1]"}, "option fields: expected a JSON array"),
+        ({"table": "terms", "fields": "[nowhere"}, "option fields: expected a JSON array"),
     ],
 )
 def test_options_that_are_none(options: dict[str, str], message: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from dvcodec import arrow, delta, iceberg, lance, paimon
 from dvcodec.cli.render import bytes_text, number, say
 from dvcodec.cli.steps import expect, show_vectors, step
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import pa, pq, require_extra
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.convert import convert
 from dvcodec.ops.verify import verify
@@ -28,12 +28,12 @@ DELTA_FILE = f"deletion_vector_{uuid.uuid5(uuid.NAMESPACE_URL, 'dvcodec demo')}.
 
 def run(folder: Path) -> None:
     """Run the demo; every claim it prints is checked against the data."""
-    pq = require_extra("pyarrow.parquet", "arrow")
+    require_extra("pyarrow.parquet", "arrow")
     folder.mkdir(parents=True, exist_ok=True)
     with step(f"wrote {FILES} Parquet files of {number(ROWS)} rows"):
-        paths = _write_data(folder, pq)
+        paths = _write_data(folder)
     with step("deleted rows: four customers, all of Spain in the second file, the last week of the third"):
-        vectors = {str(path): _deleted(pq, path, i) for i, path in enumerate(paths)}
+        vectors = {str(path): _deleted(path, i) for i, path in enumerate(paths)}
     show_vectors(vectors, ROWS)
 
     puffin = folder / "deletes.puffin"
@@ -71,7 +71,7 @@ def run(folder: Path) -> None:
 
     with step("read the live rows back, row group by row group, and compared them with the data"):
         read_back = iceberg.read_deletion_vectors(puffin)
-        live = sum(_check_live(pq, path, read_back[str(path)], i) for i, path in enumerate(paths))
+        live = sum(_check_live(path, read_back[str(path)], i) for i, path in enumerate(paths))
     _row_ids(next(iter(vectors.values())))
     print()
     say(f"{number(live)} of {number(FILES * ROWS)} rows live.")
@@ -106,9 +106,7 @@ def _row_ids(deleted: RowSet) -> None:
     say(f"    {number(sequence.count)} row ids in {bytes_text(len(data))}, as {kinds}")
 
 
-def _write_data(folder: Path, pq: Any) -> list[Path]:
-    import pyarrow as pa
-
+def _write_data(folder: Path) -> list[Path]:
     paths = []
     for i in range(FILES):
         random = np.random.default_rng(i)
@@ -138,7 +136,7 @@ def _predicate(batch: Any, i: int) -> Any:
     return wanted
 
 
-def _groups(pq: Any, path: Path) -> Iterator[tuple[int, Any]]:
+def _groups(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield each row group with the physical position of its first row."""
     with pq.ParquetFile(path) as file:
         start = 0
@@ -148,14 +146,14 @@ def _groups(pq: Any, path: Path) -> Iterator[tuple[int, Any]]:
             start += data.num_rows
 
 
-def _deleted(pq: Any, path: Path, i: int) -> RowSet:
-    parts = (RowSet.from_mask(_predicate(data, i), start) for start, data in _groups(pq, path))
+def _deleted(path: Path, i: int) -> RowSet:
+    parts = (RowSet.from_mask(_predicate(data, i), start) for start, data in _groups(path))
     return RowSet().union(*parts)
 
 
-def _check_live(pq: Any, path: Path, rows: RowSet, i: int) -> int:
+def _check_live(path: Path, rows: RowSet, i: int) -> int:
     count = 0
-    for start, data in _groups(pq, path):
+    for start, data in _groups(path):
         live = arrow.live_rows(data, rows, start=start)
         expect(live.equals(data.filter(~_predicate(data, i))), f"the live rows of {path} are those not deleted")
         count += live.num_rows

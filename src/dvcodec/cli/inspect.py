@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -30,6 +31,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.io.file_key import named_as
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import VectorStats, measure
+from dvcodec.puffin import BlobMetadata
 
 _JSON_ROWS = 20_000_000
 """Maximum positions held in memory for JSON; without --json they are streamed."""
@@ -83,19 +85,7 @@ def _inspect_json(opened: Opened, vectors: list[_Seen], marks: list[dict[str, bo
     found: dict[str, Any] = {"source": container.source, "kind": container.kind.value, "size": container.size}
     if container.footer is not None:
         found["properties"] = dict(container.footer.properties)
-        found["blobs"] = [
-            {
-                "type": blob.type,
-                "fields": list(blob.fields),
-                "snapshot_id": blob.snapshot_id,
-                "sequence_number": blob.sequence_number,
-                "offset": blob.offset,
-                "length": blob.length,
-                "compression_codec": blob.compression_codec,
-                "properties": dict(blob.properties),
-            }
-            for blob in container.footer.blobs
-        ]
+        found["blobs"] = [{name: getattr(blob, name) for name in _OF_BLOB} for blob in container.footer.blobs]
     found["vectors"] = [
         {"data_file": ref.data_file, "offset": ref.offset, "stored_cardinality": ref.cardinality}
         | mark
@@ -105,6 +95,7 @@ def _inspect_json(opened: Opened, vectors: list[_Seen], marks: list[dict[str, bo
     return found
 
 
+_OF_BLOB = [field.name for field in fields(BlobMetadata) if field.name != "unknown"]
 _KINDS = {
     "puffin": "Puffin file",
     "delta": "Delta or Paimon 64-bit vector file",

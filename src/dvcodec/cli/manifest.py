@@ -40,13 +40,10 @@ def manifest(
 
     With --check, exit code 1 if a referenced file is corrupt.
     """
-    path = (
-        lance.find_manifest(target, version, storage_options=storage())
-        if version is not None or _is_dataset(target)
-        else target
-    )
-    show = _paimon if _is_avro(path) else _lance
-    raise typer.Exit(1 if show(path, check, as_json) else 0)
+    if version is not None or _is_dataset(target):
+        target = lance.find_manifest(target, version, storage_options=storage())
+    show = _paimon if _is_avro(target) else _lance
+    raise typer.Exit(1 if show(target, check, as_json) else 0)
 
 
 def _is_dataset(target: str) -> bool:
@@ -81,8 +78,8 @@ def _paimon(path: str, check: bool, as_json: bool) -> list[Check]:
     entries = paimon.read_index_manifest(path, storage_options=storage())
     findings = [found for entry in entries for found in _check_entry(entry, _root(path, "manifest"))] if check else []
     if as_json:
-        items = [asdict(entry) | {"partition": entry.partition.hex()} for entry in entries]
-        print_json({"source": path, "kind": "paimon", "entries": _plain(items)} | _findings_json(findings, check))
+        items = [asdict(entry) for entry in entries]
+        print_json({"source": path, "kind": "paimon", "entries": items} | _findings_json(findings, check))
         return findings
     say((path, "bold"), f"  Paimon index manifest, {counted(len(entries), 'index file')}")
     shown = Table("index file", "type", "size", "rows", "bucket", "partition", right=("size", "rows", "bucket"))
@@ -230,12 +227,3 @@ def _show_findings(findings: list[Check], check: bool, what: str) -> None:
 
 def _findings_json(findings: list[Check], check: bool) -> dict[str, Any]:
     return {"findings": [asdict(found) | {"status": found.status.value} for found in findings]} if check else {}
-
-
-def _plain(value: Any) -> Any:
-    """Replace bytes with hex, because JSON has no bytes."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value.hex() if isinstance(value, bytes) else value

@@ -51,16 +51,13 @@ def console() -> Console:
 
 def say(*parts: str | tuple[str, str]) -> None:
     """Print parts, each text or (text, style), on one line, never wrapped; text is not markup."""
-    line = Text()
-    for part in parts:
-        text, style = (part, "") if isinstance(part, str) else part
-        line.append(plain(text), style)
-    console().print(line, soft_wrap=True)
+    styled = ((part, "") if isinstance(part, str) else part for part in parts)
+    console().print(Text.assemble(*((plain(text), style) for text, style in styled)), soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, in ASCII: valid in every encoding, whatever a path contains."""
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")
+    """Print a value as JSON, in ASCII: valid in every encoding, whatever a path contains. Bytes are printed as hex."""
+    sys.stdout.write(json.dumps(value, indent=2, default=bytes.hex) + "\n")
 
 
 def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP_WIDTH) -> Text:

@@ -173,21 +173,17 @@ def _show_written(kind: conversion.ConvertTarget, locations: list[DvLocation], o
             locations = [replace(location, path=STDOUT) for location in locations]
         if as_json:
             print_json([asdict(location) | _commit_values(location) for location in locations])
-        else:
-            _show_locations(kind, locations, output)
-
-
-def _show_locations(kind: conversion.ConvertTarget, locations: list[DvLocation], output: str) -> None:
-    if not locations:
-        written = f"wrote {plain(output)}, 1 B" if kind.startswith("paimon") else "nothing written"
-        print(f"no vectors, {written}")
-        return
-    shown = Table("data file", "offset", "size", "rows", right=("offset", "size", "rows"))
-    for location in locations:
-        values = (number(location.offset), number(location.size), number(location.cardinality))
-        shown.add(location.data_file or NOTHING, *values)
-    shown.show()
-    print(f"wrote {plain(locations[0].path)}, {bytes_text(locations[0].file_size)}")
+            return
+        if not locations:
+            written = f"wrote {plain(output)}, 1 B" if kind.startswith("paimon") else "nothing written"
+            print(f"no vectors, {written}")
+            return
+        shown = Table("data file", "offset", "size", "rows", right=("offset", "size", "rows"))
+        for location in locations:
+            values = (number(location.offset), number(location.size), number(location.cardinality))
+            shown.add(location.data_file or NOTHING, *values)
+        shown.show()
+        print(f"wrote {plain(locations[0].path)}, {bytes_text(locations[0].file_size)}")
 
 
 def rewrite_paths(

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from dvcodec.cli.render import counted
@@ -99,15 +100,14 @@ class TableFolders:
             for kind, sign in _SIGNS:
                 if target.found and (match := sign.fullmatch(target.path)):
                     roots[match[1] or ".", kind] = None
-        self._tables = [_Table(kind, name, _key(name)) for name, kind in roots]
-        self._opened = False
+        self._roots = list(roots)
 
-    def _all(self) -> list[_Table]:
-        if not self._opened:
-            self._opened = True
-            for table in self._tables:
-                table.open()
-        return self._tables
+    @cached_property
+    def _tables(self) -> list[_Table]:
+        tables = [_Table(kind, name, _key(name)) for name, kind in self._roots]
+        for table in tables:
+            table.open()
+        return tables
 
     def seen(self, path: str, offset: int) -> dict[str, bool | None]:
         """Count a vector that was shown or checked.
@@ -122,7 +122,7 @@ class TableFolders:
         """
         key = _key(path)
         known: list[bool] = []
-        around = [table for table in self._all() if key.startswith(f"{table.root}/")] if key in self._listed else []
+        around = [table for table in self._tables if key.startswith(f"{table.root}/")] if key in self._listed else []
         for table in around:
             table.seen += 1
             if table.snapshot is not None and table.kind is not TableKind.SCORCH:
@@ -138,7 +138,7 @@ class TableFolders:
             DecodeError: the metadata of a table is corrupt.
             OSError: it cannot be read.
         """
-        for table in self._all():
+        for table in self._tables:
             if table.error is not None and not isinstance(table.error, Unsupported):
                 raise table.error
             for path, offsets in table.live.items():
@@ -148,11 +148,10 @@ class TableFolders:
 
     def report(self) -> None:
         """Report on standard error which folders are tables, and how to check them."""
-        tables = self._all()
-        for table in tables[:_SHOWN]:
+        for table in self._tables[:_SHOWN]:
             complain(table.note)
-        if len(tables) > _SHOWN:
-            complain(f"{counted(len(tables) - _SHOWN, 'more table')}: dvcodec audit checks them")
+        if len(self._tables) > _SHOWN:
+            complain(f"{counted(len(self._tables) - _SHOWN, 'more table')}: dvcodec audit checks them")
 
 
 def _key(path: str) -> str:

@@ -121,8 +121,7 @@ def _expand(name: str) -> list[Target]:
         return [Target(name)]
     match = _SLICE.match(name)
     if match:
-        size = match["size"]
-        return [Target(match["path"], int(match["offset"]), None if size is None else int(size))]
+        return [_slice(match)]
     if glob.has_magic(name):
         matches = [Target(str(found)) for found in sorted(_glob(path)) if found.is_file()]
         if not matches:
@@ -139,8 +138,7 @@ def _expand_remote(name: str) -> list[Target]:
             return [Target(name)]
         if has_pattern(match["path"]) and not _is_object(match["path"]):
             raise UsageError(f"{name}: an offset needs one file, not a pattern")
-        size = match["size"]
-        return [Target(match["path"], int(match["offset"]), None if size is None else int(size))]
+        return [_slice(match)]
     if not (has_pattern(name) or name.endswith("/")) and _is_named_so(name, segments=True):
         return [Target(name)]
     found = find_remote(name, storage())
@@ -149,6 +147,11 @@ def _expand_remote(name: str) -> list[Target]:
             raise UsageError(f"{name}: no such files")
         return [Target(name)]
     return [Target(file.location, found=found.folder is not None and not found.is_pattern) for file in found.files]
+
+
+def _slice(match: re.Match[str]) -> Target:
+    size = match["size"]
+    return Target(match["path"], int(match["offset"]), None if size is None else int(size))
 
 
 def _is_object(name: str) -> bool:
@@ -214,14 +217,11 @@ def _part(source: Source, target: Target) -> Part:
     """Return the named part. As in `decode_at`, its size is the frame's, or 8 bytes less as in Delta's log."""
     base, size = target.offset or 0, target.size
     left = source.size - base
-    if left < (size or 1):
-        raise Truncated(
-            "byte range",
-            source=source.name,
-            offset=base,
-            expected="a vector" if size is None else f"{size} bytes",
-            actual=f"{max(left, 0)} left of {source.size}",
-        )
+    if size is not None and left < size:
+        raise beyond_end(source, base, size)
+    if left < 1:
+        actual = f"{max(left, 0)} left of {source.size}"
+        raise Truncated("byte range", source=source.name, offset=base, expected="a vector", actual=actual)
     named = left if size is None else size
     if named < _SMALLEST:  # the single byte 1 is a file without vectors, but not a vector
         expected, actual = f"a vector of at least {_SMALLEST} bytes", f"{named} bytes"
@@ -288,11 +288,9 @@ def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | 
                 raise
             yield None
             return
-        if not isinstance(named, Part):
-            yield Opened(ahead(file, container.vectors), container, named)
-        else:
-            moved = replace(container, vectors=tuple(_moved(ref, named.base) for ref in container.vectors))
-            yield Opened(ahead(file, moved.vectors), moved, named)
+        if isinstance(named, Part):
+            container = replace(container, vectors=tuple(_moved(ref, named.base) for ref in container.vectors))
+        yield Opened(ahead(file, container.vectors), container, named)
 
 
 def _is_named_so(path: str, segments: bool) -> bool:

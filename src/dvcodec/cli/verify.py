@@ -32,8 +32,13 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check files: length, CRC, magic, structure, cardinality, Puffin's rules; all parts of a segment."""
-    reports: list[Report] = []
-    superseded: list[dict[str, int | None]] = []
+    results: list[tuple[Report, dict[str, int | None]]] = []
+
+    def add(report: Report, superseded: dict[str, int | None]) -> None:
+        results.append((report, superseded))
+        if not as_json:
+            _print_report(report, every)
+
     tour = Tour(targets, "verifying", silent=as_json)
     for target in tour:
         with tour.turn():
@@ -42,21 +47,15 @@ def verify(
                 tour.skipped += 1
                 continue
             report = _verify(target, rows, cardinality, data_file)
-            reports.append(report)
-            superseded.append(_superseded(tour, target, refs))
-            if not as_json:
-                _print_report(report, every)
+            add(report, _superseded(tour, target, refs))
     with tour.turn():
         for report in tour.tables.missing():
-            reports.append(report)
-            superseded.append({})
-            if not as_json:
-                _print_report(report, every)
-    bad = sum(not report.ok for report in reports)
+            add(report, {})
+    bad = sum(not report.ok for report, _ in results)
     if as_json:
-        print_json([report.to_dict() | more for report, more in zip(reports, superseded, strict=True)])
-    elif reports:
-        print(f"{counted(len(reports), 'file')}, {bad or 'none'} with findings")
+        print_json([report.to_dict() | superseded for report, superseded in results])
+    elif results:
+        print(f"{counted(len(results), 'file')}, {bad or 'none'} with findings")
     tour.finish(1 if bad else 0)
 
 

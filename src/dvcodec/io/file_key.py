@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar, cast
 from urllib.parse import unquote
 
@@ -23,6 +23,7 @@ __all__ = [
     "ROOTED_SCHEMES",
     "SAME_SCHEMES",
     "check_data_file",
+    "check_encodings",
     "decoded_key",
     "file_key",
     "file_keys",
@@ -59,7 +60,7 @@ Name = TypeVar("Name", bound="str | None")
 
 
 def check_data_file(name: str | None) -> None:
-    """Check that metadata, which is UTF-8, can name a data file so.
+    """Check that metadata, which is UTF-8, can store the name of a data file.
 
     Raises:
         UsageError: the name has a lone surrogate.
@@ -193,26 +194,43 @@ def merge_spellings(*inputs: Iterable[Name]) -> dict[Name, Name]:
         for name in names:
             found[name] = name if name is None else first.setdefault(by_name[name], name)
     if len(lists) > 1:
-        _check_accounts(first, keys)
-        encoded: dict[str, str] = {}
-        for key, name in first.items():
-            plain = decoded_key(key)
-            if plain is None or plain == key:
-                continue
-            for other in {plain, encoded.setdefault(plain, key)} - {key}:
-                if other in first and not any(key in some and other in some for some in keys):
-                    raise undecidable(str(name), str(first[other]))
+
+        def share_input(key: str, other: str) -> bool:
+            return any(key in some and other in some for some in keys)
+
+        _check_accounts(first, share_input)
+        check_encodings(first, share_input)
     log_merged_spellings([(name, kept) for name, kept in found.items() if name != kept])
     return found
 
 
-def _check_accounts(first: dict[str, Name], keys: list[set[str]]) -> None:
+def check_encodings(named: Mapping[str, str | None], share_input: Callable[[str, str], bool]) -> None:
+    """Refuse a name and its percent-encoded spelling, unless one input has both.
+
+    Args:
+        named: `file_key` -> a name with this key.
+        share_input: whether one input has files of both keys.
+
+    Raises:
+        UsageError: names of two inputs may be the same file; see `undecidable`.
+    """
+    encoded: dict[str, str] = {}
+    for key, name in named.items():
+        plain = decoded_key(key)
+        if plain is None or plain == key:
+            continue
+        for other in {plain, encoded.setdefault(plain, key)} - {key}:
+            if other in named and not share_input(key, other):
+                raise undecidable(str(name), str(named[other]))
+
+
+def _check_accounts(first: Mapping[str, str | None], share_input: Callable[[str, str], bool]) -> None:
     """Raise `UsageError` if a URL of Azure has the account in one input, and lacks it in another."""
     bare = {key: name for key, name in first.items() if key.startswith("abfs://")}
     for key, name in bare.items():
         container, account, rest = key.partition("@")
         other = f"{container}/{rest.partition('/')[2]}"
-        if account and other in bare and not any(key in some and other in some for some in keys):
+        if account and other in bare and not share_input(key, other):
             raise UsageError(
                 f"{name!r} and {bare[other]!r} may be one data file, or files of two storage accounts: spell the "
                 "account in both"

@@ -62,7 +62,7 @@ def find_remote(url: str, storage: Storage) -> FoundFiles | None:
             found = storage.stat(url)
         except StoreError as err:
             if err.reason in (Reason.DENIED, Reason.BAD_CREDENTIALS):
-                denied = err  # S3 may answer so for a missing object, without a message: the list below has one
+                denied = err  # S3's answer for a missing object too, without a message: the listing below has one
             elif err.reason is not Reason.NO_OBJECT:
                 raise
         else:

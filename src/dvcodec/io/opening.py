@@ -5,14 +5,14 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from dvcodec.core.errors import DvcodecError
 from dvcodec.core.limits import enough_memory
 from dvcodec.io.blocks import BlockSource
 from dvcodec.io.sink import Sink, SinkTarget, buffered, open_local_sink, target_name
 from dvcodec.io.source import BUFFERS, Source, SourceTarget, check_regular, held_source, object_source, open_local
-from dvcodec.io.storage import Storage, StorageOptions, open_remote, options_of, storage_of
+from dvcodec.io.storage import StorageOptions, open_remote, storage_of
 from dvcodec.io.store import open_store
 from dvcodec.io.target import local_path
 
@@ -100,11 +100,12 @@ def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: S
         with open_local_sink(local, exclusive=exclusive) as sink:
             yield sink
     else:
-        store, key = open_store(str(target), options_of(storage_options))
+        storage = storage_of(storage_options)
+        store, key = open_store(str(target), storage.options)
         write = store.put_if_absent if exclusive else store.put
 
         def put(data: bytes) -> None:
-            with _changes(str(target), storage_options):
+            with storage.changes(str(target)):
                 write(key, data)
 
         with buffered(str(target), put) as sink:
@@ -117,7 +118,7 @@ def can_exclude(target: str, storage_options: StorageOptions = None) -> bool:
     Raises:
         UsageError, MissingExtra: see `open_sink`.
     """
-    return local_path(target) is not None or open_store(target, options_of(storage_options))[0].excludes
+    return local_path(target) is not None or open_store(target, storage_of(storage_options).options)[0].excludes
 
 
 def remove(target: str | os.PathLike[str], *, storage_options: StorageOptions = None) -> None:
@@ -127,14 +128,7 @@ def remove(target: str | os.PathLike[str], *, storage_options: StorageOptions = 
         if local is not None:
             local.unlink()
         else:
-            store, key = open_store(str(target), options_of(storage_options))
-            with _changes(str(target), storage_options):
-                store.delete(key)
-
-
-def _changes(location: str, storage_options: StorageOptions) -> AbstractContextManager[None]:
-    """Drop what the block writes or removes from a storage's cache."""
-    return storage_options.changes(location) if isinstance(storage_options, Storage) else nullcontext()
+            storage_of(storage_options).remove(str(target))
 
 
 def list_names(folder: str, *, storage_options: StorageOptions = None) -> list[str]:

@@ -27,7 +27,7 @@ def parquet_file(source: Source, data: memoryview | None = None, **options: Any)
 
     Args:
         source: the file.
-        data: its bytes, if they are there already.
+        data: its bytes, if they have been read already.
         options: of ``pyarrow.parquet.ParquetFile``.
     """
     ranges = _Opening(source, "max_manifest_bytes")
@@ -42,7 +42,7 @@ def parquet_file(source: Source, data: memoryview | None = None, **options: Any)
 
 
 class _Opening(RandomAccess):
-    """Keeps what is read to open a file, until `parts` is None: the footer is read again, without a request."""
+    """Keeps what is read to open a file, so that reading the footer again takes no request; until `parts` is None."""
 
     parts: list[tuple[int, bytes | memoryview]] | None
 
@@ -83,7 +83,7 @@ def parquet_metadata(
 
     Args:
         source: the file.
-        row_work: what the caller makes of a row.
+        row_work: what the caller makes of a row, as `Budget` counts it.
         dictionary: column to read as a dictionary, if the file has it.
         options: of ``pyarrow.parquet.ParquetFile``.
 
@@ -114,7 +114,7 @@ def batch_rows_of(dictionaries: int, most: int) -> int:
 
     Args:
         dictionaries: from `parquet_metadata`.
-        most: at most so many.
+        most: upper bound.
 
     >>> batch_rows_of(0, 65536), batch_rows_of(1 << 20, 65536)
     (65536, 128)

@@ -1,8 +1,8 @@
 """Where the columns of a Parquet file begin, their bounds and nulls, from its footer.
 
-Asking pyarrow for them is not safe: `RowGroupMetaData.column` and `statistics` end the process on a damaged footer,
-with more columns than its schema, statistics of another size, or an encrypted column; so does `write_metadata_file`.
-Reading rows raises errors.
+pyarrow cannot be asked for them: its `RowGroupMetaData.column` and `statistics` crash the process on a damaged footer
+(more columns than in its schema, statistics of another size, an encrypted column), and so does `write_metadata_file`.
+When it reads rows, it raises errors.
 
 Specification: parquet.thrift, and Thrift's compact protocol.
 """
@@ -112,7 +112,7 @@ def column_chunks(
 
 
 def _columns(cursor: Cursor, leaves: Container[int] | None) -> dict[int, Any]:
-    """Read a row group: its columns by number, as structs. Those that nobody asked for are stepped over."""
+    """Read a row group: its columns by number, as structs. Other columns than `leaves` are skipped."""
     found: dict[int, Any] | None = None
     for number, kind in _fields(cursor):
         if number != _GROUP_COLUMNS or kind != _LIST:
@@ -130,7 +130,7 @@ def _columns(cursor: Cursor, leaves: Container[int] | None) -> dict[int, Any]:
 
 
 class PageSizes(NamedTuple):
-    """What the pages of a file unpack to.
+    """Unpacked sizes of the pages of a file.
 
     Attributes:
         at_once: bytes of the largest page of each column of a row group together, which a reader holds at the same
@@ -143,7 +143,7 @@ class PageSizes(NamedTuple):
 
 
 def page_sizes(data: memoryview, chunks: list[dict[int, ColumnChunk]], source: str) -> PageSizes:
-    """Return what the headers of a file's pages say that the pages unpack to; pyarrow allocates as much.
+    """Return the unpacked sizes that the headers of a file's pages claim; pyarrow allocates as much.
 
     Args:
         data: the whole file.
@@ -175,35 +175,35 @@ def _largest_pages(data: memoryview, chunk: ColumnChunk, source: str) -> PageSiz
         largest = max(largest, size)
         if header.get(1) == _DICTIONARY_PAGE:
             dictionary = max(dictionary, size)
-        data_header = header.get(5) or header.get(8)
-        count = data_header.get(1) if isinstance(data_header, dict) else 0
-        seen += count if isinstance(count, int) else 0
+        seen += _field(header.get(5) or header.get(8), 1, int, 0)  # of either version
         cursor.take(min(stored, cursor.remaining), "page")
     return PageSizes(largest, dictionary)
 
 
+def _field(struct: Any, number: int, kind: type, default: Any = None) -> Any:
+    """Return a field of a struct, or the default if it is absent or not of this type."""
+    value = struct.get(number) if isinstance(struct, dict) else None
+    return value if isinstance(value, kind) else default
+
+
 def _chunk(found: Any, ordered: bool, cursor: Cursor) -> ColumnChunk:
-    metadata = found.get(3) if isinstance(found, dict) else None
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = _field(found, 3, dict, {})
     start = metadata.get(11) or metadata.get(9)  # of the dictionary, or of the data
     if not isinstance(start, int):
         raise cursor.error(NotCanonical, "column of a row group", at=0, expected="the offset of its first page")
-    found = metadata.get(12)
-    statistics = found if isinstance(found, dict) else {}
-    nulls, high, low = (statistics.get(number) for number in (3, 5, 6))
-    path, kind = metadata.get(3), metadata.get(1)
-    names = path if isinstance(path, list) and all(isinstance(name, bytes) for name in path) else []
-    size, values = metadata.get(7), metadata.get(5)
+    statistics = _field(metadata, 12, dict, {})
+    path = _field(metadata, 3, list, [])
+    names = path if all(isinstance(name, bytes) for name in path) else []
     return ColumnChunk(
         tuple(name.decode(errors="replace") for name in names),
-        kind if isinstance(kind, int) else -1,
-        start,
-        size if isinstance(size, int) else 0,
-        values if isinstance(values, int) else 0,
-        low if isinstance(low, bytes) else None,
-        high if isinstance(high, bytes) else None,
-        nulls if isinstance(nulls, int) else None,
-        ordered,
+        kind=_field(metadata, 1, int, -1),
+        start=start,
+        size=_field(metadata, 7, int, 0),
+        values=_field(metadata, 5, int, 0),
+        low=_field(statistics, 6, bytes),
+        high=_field(statistics, 5, bytes),
+        nulls=_field(statistics, 3, int),
+        ordered=ordered,
     )
 
 
@@ -242,9 +242,9 @@ def _skip(cursor: Cursor, kind: int) -> None:
 
 
 def _end(cursor: Cursor, at: int, kind: int, depth: int) -> int:
-    """Return where a value ends; an `IndexError` if its bytes do.
+    """Return where a value ends; raise `IndexError` if the footer ends first.
 
-    It takes a third of the time of reading it. Most of a footer is of columns that a caller does not ask for.
+    This takes a third of the time of reading the value, and most of a footer describes columns that are not requested.
     """
     if depth > _MAX_DEPTH:
         raise cursor.error(NotCanonical, "footer", at=at, expected=f"at most {_MAX_DEPTH} levels", actual="more")

@@ -48,7 +48,8 @@ class StoreSource:
         grown: Callable[[int], object] | None = None,
     ) -> None:
         self.name = name
-        self._store, self._key, self._eager, self._grown = store, key, eager, grown
+        self._store, self._key, self._eager = store, key, eager
+        self._count = grown or (lambda _by: None)
         self._known = listed if listed is not None and listed.size is not None else None
         self._expected = expected
         self._trusted = False  # whether a caller has received bytes, or the size, of `_known`
@@ -182,10 +183,6 @@ class StoreSource:
     def _set_head(self, data: memoryview) -> None:
         self._count(len(data) - len(self._head))
         self._head = data
-
-    def _count(self, by: int) -> None:
-        if self._grown is not None:
-            self._grown(by)
 
     def _get(self, start: int, stop: int) -> memoryview:
         """Read a range of the known version; a version known only from a listing is updated if it was replaced."""

@@ -88,8 +88,8 @@ def open_local_sink(local: Path, *, exclusive: bool = False, whole: bool = False
     Args:
         local: path of the file.
         exclusive: whether it must not exist yet.
-        whole: whether it is an error, for an exclusive file, if readers could see it empty for a moment: that is so on
-            file systems without hard links.
+        whole: for an exclusive file: whether to fail if readers could see it empty for a moment, as on file systems
+            without hard links.
 
     Raises:
         FileExistsError: the file exists, and `exclusive` is set.

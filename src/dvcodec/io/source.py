@@ -182,8 +182,7 @@ class ReadAhead:
 
 def _file_source(file: BinaryIO, name: str) -> Source:
     if not file.seekable():
-        data = file.read()
-        return _RangeSource(name, len(data), lambda offset, size: data[offset : offset + size])
+        return object_source(file.read(), name)
     lock = threading.Lock()
 
     def fetch(offset: int, size: int) -> bytes:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from typing import TypeAlias
 
-from dvcodec.core.errors import DvcodecError, LimitExceeded, UsageError
+from dvcodec.core.errors import DvcodecError, LimitExceeded
 from dvcodec.core.limits import enough_memory
 from dvcodec.io.file_cache import FileCache
 from dvcodec.io.listing import Listed, Listing
@@ -142,7 +142,7 @@ class Storage:
         return Listed(location, found.size or 0, found.modified_ms)
 
     def list_ahead(self, locations: Iterable[str]) -> None:
-        """List each folder that has several of these files, one page of it: `stat` needs no request for what it has."""
+        """List one page of each folder with several of these files: `stat` needs no request for files on that page."""
         folders = Counter(location.rpartition("/")[0] for location in locations if local_path(location) is None)
         for folder in [folder for folder, files in folders.items() if files > 1]:
             with suppress(OSError):  # servers of the web do not list
@@ -197,7 +197,7 @@ class Storage:
             store.put_if_absent(key, data)
 
     def check_exclusive(self, location: str) -> None:
-        """Check that `put_if_absent` can be relied on, where servers are known that ignore its condition.
+        """Check that `put_if_absent` is reliable: some servers ignore its condition.
 
         Raises:
             UsageError: it cannot: an object that exists is replaced.
@@ -274,15 +274,6 @@ def _listed(folder: str, key: str, found: StoredObject) -> Listed:
 
 StorageOptions: TypeAlias = "Mapping[str, object] | Storage | None"
 """How to reach stores: options as deltalake and polars spell them (see `dvcodec.io.store.options`), or a `Storage`."""
-
-
-def options_of(storage_options: StorageOptions) -> Mapping[str, object] | StoreOptions | None:
-    """Return the options without the storage."""
-    if isinstance(storage_options, Storage):
-        return storage_options.options
-    if storage_options is None or isinstance(storage_options, Mapping):
-        return storage_options
-    raise UsageError(f"storage_options must be a mapping of options or a Storage, not {storage_options!r:.40}")
 
 
 def storage_of(storage_options: StorageOptions) -> Storage:

@@ -1,6 +1,6 @@
 """Accumulate rows of (data file, position) into vectors, one per data file and chunk of rows.
 
-Chunks have a bounded size and processed without a loop over rows: data files become codes, code and position one
+Chunks have a bounded size and are processed without a loop over rows: data files become codes, code and position one
 sortable number, and all files of a chunk are encoded in one pass. `union` merges the vectors of several chunks.
 """
 

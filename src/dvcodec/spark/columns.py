@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, offsets_of
 
-__all__ = ["BinaryColumn", "binary_array", "binary_column", "list_array", "range_array"]
+__all__ = ["BinaryColumn", "binary_array", "binary_column", "list_array", "numbers", "range_array", "ranges_of"]
 
 MAX_OFFSET = 2**31 - 1
 """Maximum bytes, or list elements, of an Arrow column with 32-bit offsets, the only ones that Spark takes."""
@@ -37,6 +37,10 @@ class BinaryColumn(NamedTuple):
         """Return one of them, without copying; a null has no bytes."""
         start = int(self.starts[i])
         return self.data.data[start : start + int(self.sizes[i])]
+
+    def take(self, index: NDArray[np.int64]) -> BinaryColumn:
+        """Return some of them, over the same buffer."""
+        return BinaryColumn(self.data, self.starts[index], self.sizes[index], self.valid[index])
 
 
 def binary_column(column: pa.Array) -> BinaryColumn:
@@ -71,6 +75,11 @@ def _valid(column: pa.Array) -> NDArray[np.bool_]:
     return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
 
 
+def numbers(column: pa.Array) -> NDArray[np.int64]:
+    """Return a column of integers, -1 for a null."""
+    return np.asarray(column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+
+
 def binary_array(strings: ByteStrings, *, valid: NDArray[np.bool_] | None = None) -> pa.Array:
     """Return byte strings as an Arrow binary array over the same bytes.
 
@@ -83,9 +92,9 @@ def binary_array(strings: ByteStrings, *, valid: NDArray[np.bool_] | None = None
     """
     if len(strings.data) > MAX_OFFSET:
         raise UsageError(f"{len(strings.data)} bytes do not fit one column of a batch, at most {MAX_OFFSET} do")
-    nulls, count = _bits(valid)
+    nulls = None if valid is None else pa.array(valid).buffers()[1]
     buffers = [nulls, pa.py_buffer(strings.offsets.astype("<i4")), pa.py_buffer(np.ascontiguousarray(strings.data))]
-    return pa.Array.from_buffers(pa.binary(), len(strings), buffers, null_count=count)
+    return pa.Array.from_buffers(pa.binary(), len(strings), buffers)
 
 
 def list_array(
@@ -108,13 +117,20 @@ def list_array(
     return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), items, mask=mask)
 
 
+def ranges_of(positions: NDArray[np.int64], owner: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the maximal ranges ``[start, stop)`` of positions, int64[n, 2], and the owner of each.
+
+    Args:
+        positions: of all owners, concatenated; they ascend in each.
+        owner: the owner of each position.
+    """
+    begins = np.append(True, (np.diff(positions) != 1) | (np.diff(owner) != 0))
+    heads = np.flatnonzero(begins[: len(positions)])
+    tails = np.append(heads[1:], len(positions))[: len(heads)] - 1
+    return np.stack([positions[heads], positions[tails] + 1], axis=1), owner[heads]
+
+
 def range_array(ranges: NDArray[np.int64]) -> pa.Array:
     """Return ranges, int64[n, 2], as an Arrow array of structs ``start``, ``stop``."""
     columns = [pa.array(np.ascontiguousarray(column)) for column in ranges.T]
     return pa.StructArray.from_arrays(columns, ["start", "stop"])
-
-
-def _bits(valid: NDArray[np.bool_] | None) -> tuple[pa.Buffer | None, int]:
-    if valid is None or valid.all():
-        return None, 0
-    return pa.py_buffer(np.packbits(valid, bitorder="little")), int(len(valid) - valid.sum())

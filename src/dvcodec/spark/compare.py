@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import batch
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight
-from dvcodec.core.rowset import RowSet
 from dvcodec.spark.layouts import encode
+from dvcodec.spark.vectors import VerifiedVectors
 
 __all__ = ["POSITION_BITS", "Difference", "differences", "is_in"]
 
@@ -24,25 +24,11 @@ _AT_ONCE = 1 << 21
 """Positions expanded at once."""
 
 
-class Vectors(Protocol):
-    """Verified vectors of a batch."""
-
-    @property
-    def found(self) -> batch.Survey:
-        """Results of the verification."""
-
-    def load(self, i: int) -> RowSet:
-        """Return one of them as a row set."""
-
-    def expand(self, chosen: Index) -> tuple[Index, Index]:
-        """Return the positions of some, concatenated, and the count of each."""
-
-
 Difference: TypeAlias = tuple[Index, tuple[Index, Index], tuple[ByteStrings, ByteStrings]]
 """Indices of pairs that differ, their numbers of added and restored positions, and the vectors of both."""
 
 
-def differences(old: Vectors, new: Vectors) -> Iterator[Difference]:
+def differences(old: VerifiedVectors, new: VerifiedVectors) -> Iterator[Difference]:
     """Yield the pairs of vectors that differ in rows: rows only in `new` are added, rows only in `old` are restored."""
     sizes = old.found.cardinality + new.found.cardinality
     large = (sizes > _SMALL) | (np.maximum(old.found.max, new.found.max) >> POSITION_BITS > 0)
@@ -68,7 +54,7 @@ def differences(old: Vectors, new: Vectors) -> Iterator[Difference]:
             )
 
 
-def _keys(side: Vectors, chosen: Index) -> Index:
+def _keys(side: VerifiedVectors, chosen: Index) -> Index:
     """Return the positions of some vectors as ascending numbers that include the vector's code."""
     positions, counts = side.expand(chosen)
     return np.asarray(np.repeat(np.arange(len(chosen)) << POSITION_BITS, counts) | positions)

@@ -26,11 +26,11 @@ _HANDS_OVER = re.compile(r"Python|Pandas|Arrow|Existing ?RDD")
 """In the names of the nodes of a plan: those that send rows to Python, or may hide others that do."""
 _lock = Lock()
 _under_way: WeakKeyDictionary[SparkSession, list[Any]] = WeakKeyDictionary()
-"""Session -> how many blocks are under way, and the settings before."""
+"""Session -> number of active blocks, and the settings before the first."""
 
 
 def hands_over(df: DataFrame) -> bool:
-    """Return whether rows of a DataFrame go to Python functions on their way, of whatever width."""
+    """Return whether rows of a DataFrame pass through Python functions, whatever their width."""
     frame: Any = df
     if hasattr(frame, "_jdf"):
         jvm, plan = frame.sparkSession._jvm, frame._jdf  # noqa: SLF001  (`explain` only prints)
@@ -42,9 +42,9 @@ def hands_over(df: DataFrame) -> bool:
 
 @contextmanager
 def without_byte_limit(spark: SparkSession) -> Iterator[None]:
-    """Let batches for Python be bounded by `BATCH_ROWS` only; the session's settings return with the block's end.
+    """Bound batches for Python by `BATCH_ROWS` only; the session's settings are restored at the end of the block.
 
-    Queries that other threads start in this session meanwhile have such batches too.
+    This also affects queries that other threads start in this session meanwhile.
     """
     with _lock:
         state = _under_way.setdefault(spark, [0])

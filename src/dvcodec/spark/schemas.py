@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -65,21 +66,6 @@ FILE_VECTORS = StructType(STORED_VECTORS.fields[:-1])
 """Output of an audit: all columns but the vectors."""
 
 
-_ARROW_TYPES: dict[type[object], pa.DataType] = {
-    BinaryType: pa.binary(),
-    BooleanType: pa.bool_(),
-    IntegerType: pa.int32(),
-    LongType: pa.int64(),
-    StringType: pa.string(),
-}
-
-
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema of a Spark schema of the kinds used here."""
-    return pa.schema([pa.field(field.name, _arrow_type(field.dataType)) for field in schema.fields])
-
-
-def _arrow_type(kind: object) -> pa.DataType:
-    if isinstance(kind, StructType):
-        return pa.struct([pa.field(field.name, _arrow_type(field.dataType)) for field in kind.fields])
-    return _ARROW_TYPES[type(kind)]
+    return to_arrow_schema(schema)

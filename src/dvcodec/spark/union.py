@@ -20,7 +20,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of, spread
 from dvcodec.core.rowset import RowSet
-from dvcodec.io.file_key import decoded_key, file_keys, log_merged_spellings, undecidable
+from dvcodec.io.file_key import check_encodings, file_keys, log_merged_spellings
 from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, group, vector_batches
 from dvcodec.spark.columns import BinaryColumn, binary_column
 from dvcodec.spark.vectors import NamedVectors
@@ -167,20 +167,10 @@ def _merge_spellings(names: pa.Array, codes: Index, inputs: Index) -> tuple[Inde
         log_merged_spellings([(texts[i], texts[j]) for i, j in enumerate(of_code.tolist()) if i != j])
     every = int(np.bitwise_or.reduce(inputs_of))
     if every & (every - 1):
-        _check_twins(texts, keys, kept or dict(zip(keys, range(len(keys)), strict=True)), inputs_of)
+        kept = kept or dict(zip(keys, range(len(keys)), strict=True))
+        named = {key: texts[kept[key]] for key in keys}
+        check_encodings(named, lambda key, other: bool(inputs_of[kept[key]] & inputs_of[kept[other]]))
     return codes, inputs_of
-
-
-def _check_twins(names: list[str], keys: list[str], kept: dict[str, int], inputs_of: Index) -> None:
-    """Refuse a name and its percent-encoded spelling, unless one input has both."""
-    encoded: dict[str, str] = {}
-    for key in dict.fromkeys(keys):
-        plain = decoded_key(key)
-        if plain is None or plain == key:
-            continue
-        for other in {plain, encoded.setdefault(plain, key)} - {key}:
-            if other in kept and not int(inputs_of[kept[key]]) & int(inputs_of[kept[other]]):
-                raise undecidable(names[kept[key]], names[kept[other]])
 
 
 def _whole(array: Any) -> BinaryColumn:

@@ -1,4 +1,4 @@
-"""Verified vectors of a batch, each with its data file."""
+"""Verified vectors of a batch, and those with their data files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dvcodec.spark.columns import BinaryColumn, binary_column
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["NamedVectors", "vector_columns"]
+__all__ = ["NamedVectors", "VerifiedVectors", "vector_columns"]
 
 
 def vector_columns(dvs: DataFrame) -> DataFrame:
@@ -36,18 +36,40 @@ def vector_columns(dvs: DataFrame) -> DataFrame:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NamedVectors:
+class VerifiedVectors:
+    """Vectors of a batch, all verified.
+
+    Attributes:
+        column: the frames; none is null.
+        found: results of the verification.
+    """
+
+    column: BinaryColumn
+    found: batch.Survey
+
+    def read(self, i: int) -> Vector:
+        """Walk one verified vector."""
+        return vector.read(Cursor(self.column.view(i)), verify_checksum=False)
+
+    def load(self, i: int) -> RowSet:
+        """Return one of them as a row set."""
+        return self.read(i).load()
+
+    def expand(self, chosen: Index) -> tuple[Index, Index]:
+        """Return the positions of some vectors, concatenated, and the count of each."""
+        starts, sizes = self.column.starts[chosen], self.column.sizes[chosen]
+        return batch.expand(self.column.data, starts, sizes, verify_checksum=False, max_rows=None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedVectors(VerifiedVectors):
     """Vectors and their data files, all verified.
 
     Attributes:
         files: the data file of each.
-        column: the frames.
-        found: results of the verification.
     """
 
     files: list[str]
-    column: BinaryColumn
-    found: batch.Survey
 
     @classmethod
     def of(
@@ -77,20 +99,7 @@ class NamedVectors:
         found = batch.survey(column.data, column.starts, column.sizes, cardinalities=stated)
         for i, err in sorted(found.errors.items())[:1]:
             raise named(err, names[i], int(column.starts[i]))
-        return cls(names, column, found)
-
-    def read(self, i: int) -> Vector:
-        """Walk one verified vector."""
-        return vector.read(Cursor(self.column.view(i)), verify_checksum=False)
-
-    def load(self, i: int) -> RowSet:
-        """Return one of them as a row set."""
-        return self.read(i).load()
-
-    def expand(self, chosen: Index) -> tuple[Index, Index]:
-        """Return the positions of some vectors, concatenated, and the count of each."""
-        starts, sizes = self.column.starts[chosen], self.column.sizes[chosen]
-        return batch.expand(self.column.data, starts, sizes, verify_checksum=False, max_rows=None)
+        return cls(column, found, names)
 
 
 def named(err: DecodeError, data_file: str, start: int = 0) -> DecodeError:

@@ -26,7 +26,7 @@ from dvcodec.cli.tables.shared import (
 from dvcodec.core.errors import UsageError
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
-from dvcodec.tables.findings import Finding, Severity
+from dvcodec.tables.findings import Severity
 from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.repair import commit_repair, repair_plan, write
 from dvcodec.tables.stats import totals
@@ -70,8 +70,8 @@ def audit(
 ) -> None:
     """Check all vectors of a table's snapshot, and compare them with its metadata, data files and folder.
 
-    Exit code 1 if there is an error: some engine reads wrong rows, or cannot read the table. The table is not changed,
-    unless with --commit, which audits it again afterwards: the exit code is that of the table as it is then.
+    Exit code 1 if there is an error: some engine reads wrong rows, or cannot read the table. Only --commit changes the
+    table; it audits the table again afterwards, and the exit code is that of the second audit.
     """
     if not plan and (folder is not None or commit):
         raise UsageError(f"{'--commit' if commit else '--write'} needs --repair-plan")
@@ -120,7 +120,7 @@ def _show(found: Audit, every: bool) -> None:
         for finding in group:
             seen[finding.check] = seen.get(finding.check, 0) + 1
             if every or seen[finding.check] <= _SHOWN:
-                _line(finding, sign, style)
+                say("  ", (sign, style), " ", (finding.check, "bold"), f" {finding.message}")
         for check, count in seen.items():
             if not every and count > _SHOWN:
                 say("  ", (sign, style), f" {check}: {counted(count - _SHOWN, f'more {word}')} (--all)")
@@ -140,7 +140,3 @@ def _show(found: Audit, every: bool) -> None:
         )
     for note in found.notes:
         print(f"not checked: {note.check}: {plain(note.message)}")
-
-
-def _line(finding: Finding, sign: str, style: str) -> None:
-    say("  ", (sign, style), " ", (finding.check, "bold"), f" {plain(finding.message)}")

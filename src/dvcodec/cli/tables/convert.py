@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from dvcodec import tables
 from dvcodec.cli.render import Table, counted, counter, number, plain, print_json
 from dvcodec.cli.shared import Json
 from dvcodec.cli.storage import storage
@@ -15,6 +14,7 @@ from dvcodec.cli.tables.shared import Allow, Catalog, Kind, SnapshotId, TableNam
 from dvcodec.core.errors import UsageError
 from dvcodec.io.paths import split
 from dvcodec.tables import TableKind, convert
+from dvcodec.tables.deleting import Deletion
 
 _TO = f"Format to write: {', '.join(convert.TARGETS)} (the number is the width of the vectors)."
 
@@ -67,7 +67,11 @@ def convert_table(
     if commit:
         if root is None or output is not None or in_place is not None:
             raise UsageError("--commit goes with --root, the table to commit to, and not with --output or --in-place")
-        _commit(opened(target, kind, allow, catalog), to, root, snapshot, allow, dry_run, limit, as_json)
+        table = opened(target, kind, allow, catalog)
+        other = opened(root, TableKind(to.removesuffix("32").removesuffix("64")), allow)
+        with counter("comparing") as progress:
+            deletion = convert.copy_deletes(table, other, snapshot_id=snapshot, dry_run=dry_run, progress=progress)
+        _show_commit(deletion, root, limit, as_json)
         return
     if output is None or dry_run:
         raise UsageError("expected --output, the folder to write to" if output is None else "--dry-run needs --commit")
@@ -102,19 +106,7 @@ def convert_table(
         print(f"wrote {plain(path)}")
 
 
-def _commit(
-    table: tables.Table,
-    to: str,
-    root: str,
-    snapshot: int | None,
-    allow: list[str] | None,
-    dry_run: bool,
-    limit: int,
-    as_json: bool,
-) -> None:
-    target = opened(root, TableKind(to.removesuffix("32").removesuffix("64")), allow)
-    with counter("comparing") as progress:
-        done = convert.copy_deletes(table, target, snapshot_id=snapshot, dry_run=dry_run, progress=progress)
+def _show_commit(done: Deletion, root: str, limit: int, as_json: bool) -> None:
     if as_json:
         print_json(values(done))
         return

@@ -71,8 +71,8 @@ OnlyWriter = Annotated[
     bool,
     typer.Option(
         "--only-writer",
-        help="Commit to a folder of Iceberg metadata files named as catalogs name them: no catalog has the table, and "
-        "nothing but dvcodec commits to it.",
+        help="Commit to a folder whose Iceberg metadata files are named as catalogs name them: no catalog may have the "
+        "table, and nothing but dvcodec may commit to it.",
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be changed; write nothing.")]
@@ -93,7 +93,7 @@ def opened(
     catalog: str | None = None,
     only_writer: bool = False,
 ) -> Table:
-    """Open the table of a command; a catalog knows how to reach its store, unless options say it."""
+    """Open the table of a command; with a catalog and no storage options, the catalog's own settings apply."""
     given: Storage | None = storage()
     if catalog is not None and storage().options == StoreOptions.of(None):
         given = None
@@ -108,7 +108,7 @@ def moment(info: SnapshotInfo) -> str | None:
         return None
     try:
         return f"{datetime.fromtimestamp(info.timestamp_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}"
-    except (OverflowError, OSError, ValueError):  # metadata may say any number
+    except (OverflowError, OSError, ValueError):  # metadata may have any number
         return None
 
 

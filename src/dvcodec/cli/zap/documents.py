@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated
 
 import typer
@@ -116,13 +117,9 @@ def docvalues(
         wanted = None if docs is None else {doc for text in docs for doc in _numbers(this, text)}
         if as_json:
             check_json(this.num_docs, limit, "document")
-        shown_docs = most(limit, as_json)
-        found: list[tuple[int, tuple[bytes, ...]]] = []
-        total = 0
-        for doc, values in this.doc_values(field, wanted):
-            total += 1
-            if shown_docs is None or total <= shown_docs:
-                found.append((doc, values))
+        in_docs = iter(this.doc_values(field, wanted))
+        found = list(islice(in_docs, most(limit, as_json)))
+        total = len(found) + sum(1 for _ in in_docs)
         if as_json:
             items = [{"doc": doc, "values": [bytes_json(value, in_hex) for value in values]} for doc, values in found]
             print_json({"source": this.name, "field": field, "total": total, "documents": items})

@@ -79,16 +79,13 @@ def _terms(
         return 0, []
     prefix, start, stop = bounds
     pairs = dictionary.range(start or b"", stop) if prefix is None else dictionary.prefix(prefix)
-    if bounds == (None, None, None):
-        if as_json:
-            check_json(dictionary.num_keys, limit, "term")
-        if limit is None:
-            return dictionary.num_keys, list(segment.terms(field))
-        first = list(islice(pairs, limit))
-        total = dictionary.num_keys
-    else:
-        first = list(islice(pairs, limit))
-        total = len(first) + sum(1 for _ in pairs)
+    every = bounds == (None, None, None)
+    if every and as_json:
+        check_json(dictionary.num_keys, limit, "term")
+    if every and limit is None:
+        return dictionary.num_keys, list(segment.terms(field))
+    first = list(islice(pairs, limit))
+    total = dictionary.num_keys if every else len(first) + sum(1 for _ in pairs)
     records = segment.contents.records(np.array([value for _, value in first], np.uint64))
     return total, [(term, docs) for (term, _), docs in zip(first, records.counts.tolist(), strict=True)]
 

@@ -84,41 +84,24 @@ def open_store(url: str, storage_options: Mapping[str, object] | StoreOptions | 
     from dvcodec.io.store.connect import web_address  # noqa: PLC0415
 
     query = ""
-    if kind in ("http", "https"):
-        _, authority, query, key = web_address(url)
+    web = kind in ("http", "https")
+    if web:
+        authority, query, key = web_address(url)
     else:
         authority, _, key = rest.partition("/")
         key = re.sub(r"/{2,}", "/", key).strip("/")
-    web = kind in ("http", "https")
     if not authority or (not web and _NOT_A_BUCKET.search(authority)):
         raise UsageError(f"{without_secrets(url)}: the URL has no {'host' if web else 'bucket'}")
     environment = (variables(), files_state() if kind == "s3" else ())
-    return _client(kind, scheme, authority, query, _Frozen(options), environment), key
-
-
-class _Frozen:
-    """Hashable options, for the cache of clients."""
-
-    def __init__(self, options: StoreOptions) -> None:
-        self.options = options
-        self._key = (tuple(sorted(options.values.items())), *(getattr(options, name) for name in _NAMES))
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Frozen) and self._key == other._key
-
-
-_NAMES = ("endpoint", "profile", "anonymous", "retry", "max_concurrency")
+    return _client(kind, scheme, authority, query, options, environment), key
 
 
 @lru_cache(maxsize=64)
 def _client(
-    kind: str, scheme: str, authority: str, query: str, options: _Frozen, environment: tuple[object, ...]
+    kind: str, scheme: str, authority: str, query: str, options: StoreOptions, environment: tuple[object, ...]
 ) -> Store:
     """Make a client. The environment is part of the cache key: credentials in it may change."""
     del environment
     from dvcodec.io.store.connect import connect  # noqa: PLC0415
 
-    return connect(kind, authority, query, options.options, spelled=scheme)
+    return connect(kind, authority, query, options, spelled=scheme)

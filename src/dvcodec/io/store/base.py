@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dvcodec.io.store.options import DEFAULT_CONCURRENCY
-
 __all__ = ["Fetched", "Store", "StoredObject"]
 
 
@@ -50,14 +48,12 @@ class Store(ABC):
 
     Attributes:
         root: the prefix of keys in URLs: ``s3://lake``.
-        max_concurrency: requests at once.
         reports_size: whether a response to `get` has the size of the whole object.
         excludes: whether `put_if_absent` is supported.
         lists_by_page: whether `list_all` is lazy, with one request per thousand names.
     """
 
     root: str
-    max_concurrency: int = DEFAULT_CONCURRENCY
     reports_size: bool = False
     excludes: bool = True
     lists_by_page: bool = False
@@ -124,7 +120,7 @@ class Store(ABC):
         """
 
     def check_exclusive(self, key: str) -> None:
-        """Check that `put_if_absent` does not replace an object, where that is not certain: next to `key`, and once.
+        """Check that `put_if_absent` replaces no object, if that is uncertain: once, by an object next to `key`.
 
         Raises:
             UsageError: it does, or the store does not have it.

@@ -19,9 +19,7 @@ _ENDPOINT = {"s3": "aws_endpoint_url_s3", "gs": "base_url"}
 """Keys of the endpoint; only that of S3 takes precedence over the environment."""
 
 
-def connect(
-    scheme: str, authority: str, query: str, options: StoreOptions, *, spelled: str | None = None
-) -> ObjectStore:
+def connect(scheme: str, authority: str, query: str, options: StoreOptions, *, spelled: str) -> ObjectStore:
     """Return a client for a bucket, a container or a web server.
 
     Args:
@@ -48,7 +46,7 @@ def connect(
     provider = complete(scheme, options, values)
     extra = root_certificate(values)
     shown = authority.rpartition("@")[2] if scheme.startswith("http") else authority  # without the password
-    root = f"{spelled or scheme}://{shown}"
+    root = f"{spelled}://{shown}"
     container, has_account, host = authority.partition("@")
     if scheme == "az" and has_account:
         values.setdefault("azure_storage_account_name", host.partition(".")[0])
@@ -91,7 +89,7 @@ def _retries(policy: RetryPolicy) -> dict[str, Any]:
     return {"max_retries": policy.max_retries, "retry_timeout": retry_timeout, "backoff": backoff}
 
 
-def web_address(url: str) -> tuple[str, str, str, str]:
-    """Return scheme, authority, query and key of a web address."""
+def web_address(url: str) -> tuple[str, str, str]:
+    """Return authority, query and key of a web address."""
     parts = urlsplit(url)
-    return parts.scheme.lower(), parts.netloc, f"?{parts.query}" if parts.query else "", unquote(parts.path).strip("/")
+    return parts.netloc, f"?{parts.query}" if parts.query else "", unquote(parts.path).strip("/")

@@ -69,7 +69,6 @@ class FilesystemStore(Store):
         inner, chain, outer = url.partition("::")
         self.root = inner[: len(inner) - len(path)] if inner.endswith(path) else f"{inner.partition('://')[0]}://"
         self._chain = chain + outer
-        self.max_concurrency = options.max_concurrency
         self._filesystem = filesystem
         # These file systems have retries of their own.
         self._requests = Requests(replace(options.retry, max_retries=0), options.max_concurrency)
@@ -100,7 +99,7 @@ class FilesystemStore(Store):
                 raise store_error(self.url(key), "read", "a folder, not a file", Reason.NO_OBJECT)
             return _object(key, info)
 
-        return self._make("head", key, "read", work, lambda _: 0)
+        return self._make("head", key, "read", work)
 
     def list_all(self, folder: str = "") -> Iterator[StoredObject]:
         """Yield all files below a folder; see `Store.list_all`."""
@@ -109,7 +108,7 @@ class FilesystemStore(Store):
             self._filesystem.invalidate_cache()
             return dict(self._filesystem.find(folder, detail=True))
 
-        found = self._make("list", folder, "list", work, lambda _: 0)
+        found = self._make("list", folder, "list", work)
         return (_object(str(path), info) for path, info in found.items())
 
     def list_folder(self, folder: str = "") -> tuple[list[str], list[StoredObject]]:
@@ -124,7 +123,7 @@ class FilesystemStore(Store):
 
         folders: list[str] = []
         files: list[StoredObject] = []
-        for info in self._make("list", folder, "list", work, lambda _: 0):
+        for info in self._make("list", folder, "list", work):
             path = str(info["name"]).rstrip("/")
             if info.get("type") == "directory":
                 folders.append(path.rpartition("/")[2])
@@ -136,9 +135,7 @@ class FilesystemStore(Store):
         """Write a file; see `Store.put`."""
 
         def work() -> None:
-            parent = self._filesystem._parent(key)  # noqa: SLF001  (each file system has its own)
-            if parent:
-                self._filesystem.makedirs(parent, exist_ok=True)
+            self._make_parent(key)
             self._filesystem.pipe_file(key, data)
 
         self._make("put", key, "write", work, lambda _: len(data))
@@ -152,22 +149,24 @@ class FilesystemStore(Store):
         """Rename a file; see `Store.move`."""
 
         def work() -> None:
-            parent = self._filesystem._parent(to)  # noqa: SLF001  (each file system has its own)
-            if parent:
-                self._filesystem.makedirs(parent, exist_ok=True)
+            self._make_parent(to)
             self._filesystem.mv(key, to)
 
-        self._make("put", key, "move", work, lambda _: 0)
+        self._make("put", key, "move", work)
 
     def delete(self, key: str) -> None:
         """Delete a file; see `Store.delete`."""
-        self._make("delete", key, "delete", lambda: self._filesystem.rm_file(key), lambda _: 0)
+        self._make("delete", key, "delete", lambda: self._filesystem.rm_file(key))
+
+    def _make_parent(self, key: str) -> None:
+        parent = self._filesystem._parent(key)  # noqa: SLF001  (each file system has its own)
+        if parent:
+            self._filesystem.makedirs(parent, exist_ok=True)
 
     def _make(
-        self, kind: str, key: str, action: str, work: Callable[[], Result], size: Callable[[Result], int]
+        self, kind: str, key: str, action: str, work: Callable[[], Result], size: Callable[[Result], int] | None = None
     ) -> Result:
-        def checked(attempt: int) -> Result:
-            del attempt
+        def checked(_attempt: int) -> Result:
             try:
                 return work()
             except (DvcodecError, StoreError):

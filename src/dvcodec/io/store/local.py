@@ -66,7 +66,8 @@ class LocalStore(Store):
 
     def put(self, key: str, data: bytes) -> None:
         """Write a file atomically; see `Store.put`."""
-        self._write(key, data, exclusive=False)
+        with open_local_sink(Path(key)) as sink:
+            sink.write(data)
 
     def put_if_absent(self, key: str, data: bytes) -> None:
         """Write a file that must not exist; see `Store.put_if_absent`.
@@ -75,7 +76,8 @@ class LocalStore(Store):
             FileExistsError: it exists.
             OSError: the file system has no hard links: readers could see an empty file.
         """
-        self._write(key, data, exclusive=True)
+        with open_local_sink(Path(key), exclusive=True, whole=True) as sink:
+            sink.write(data)
 
     def move(self, key: str, to: str) -> None:
         """Rename a file; see `Store.move`."""
@@ -84,10 +86,6 @@ class LocalStore(Store):
     def delete(self, key: str) -> None:
         """Delete a file; see `Store.delete`."""
         Path(key).unlink()
-
-    def _write(self, key: str, data: bytes, *, exclusive: bool) -> None:
-        with open_local_sink(Path(key), exclusive=exclusive, whole=exclusive) as sink:
-            sink.write(data)
 
 
 def _object(path: str, state: os.stat_result) -> StoredObject:

@@ -64,7 +64,6 @@ class ObjectStore(Store):
     ) -> None:
         self.root = root
         self._in_parts = lru_cache(maxsize=1)(in_parts)
-        self.max_concurrency = options.max_concurrency
         self._client = client
         self._requests = Requests(options.retry, options.max_concurrency)
         self._query = query
@@ -79,20 +78,18 @@ class ObjectStore(Store):
         if etag is not None and not etag.startswith("W/"):  # a weak ETag never matches
             options["if_match"] = etag
 
-        def work(attempt: int) -> Fetched:
-            del attempt
+        def fetch() -> Fetched:
             answer = obstore.get(self._client, key, options=cast("Any", options))
             data = memoryview(cast("Any", answer.bytes()))
             first, end = answer.range
             if len(data) != end - first:
-                raise store_error(
-                    self.url(key), "read", f"expected {end - first} bytes, got {len(data)}", Reason.UNAVAILABLE
-                )
+                words = f"expected {end - first} bytes, got {len(data)}"
+                raise store_error(self.url(key), "read", words, Reason.UNAVAILABLE)
             return Fetched(data, first, _object(answer.meta))
 
-        def checked(attempt: int) -> Fetched:
+        def work(_attempt: int) -> Fetched:
             try:
-                return work(attempt)
+                return fetch()
             except Exception as err:  # noqa: BLE001  (`_error` re-raises errors that are not the client's)
                 error = err if isinstance(err, StoreError) else self._error(key, "read", err)
                 if error.reason is not Reason.NOT_PARTIAL or self._is_web:
@@ -105,14 +102,13 @@ class ObjectStore(Store):
             return Fetched(memoryview(b""), 0, found)
 
         try:
-            return self._make("get", key, "read", checked, lambda found: len(found.data))
+            return self._make("get", key, "read", work, lambda found: len(found.data))
         except StoreError as err:
             if err.reason is not Reason.NOT_PARTIAL or start is None:
                 raise
         options.pop("range")
 
-        def whole(attempt: int) -> Fetched:
-            del attempt
+        def whole(_attempt: int) -> Fetched:
             answer = obstore.get(self._client, key, options=cast("Any", options))
             data = bytearray()
             for piece in answer.stream():
@@ -127,8 +123,7 @@ class ObjectStore(Store):
     def head(self, key: str) -> StoredObject:
         """Return size and ETag of an object; see `Store.head`."""
 
-        def work(attempt: int) -> StoredObject:
-            del attempt
+        def work(_attempt: int) -> StoredObject:
             found = _object(obstore.head(self._client, key))
             if not self._is_web and found.etag is None and not found.modified_ms:
                 words = "the response has neither ETag nor Last-Modified"
@@ -136,7 +131,7 @@ class ObjectStore(Store):
             return found
 
         try:
-            return self._make("head", key, "read", work, lambda _: 0)
+            return self._make("head", key, "read", work)
         except StoreError as err:
             if err.reason not in (Reason.DENIED, Reason.OTHER):
                 raise
@@ -169,9 +164,9 @@ class ObjectStore(Store):
 
         while True:
             try:
-                page = self._make("list", folder, "list", work, lambda _: 0)
+                page = self._make("list", folder, "list", work)
             except StoreError as err:
-                if err.reason is Reason.NO_OBJECT:  # some servers report a missing folder so
+                if err.reason is Reason.NO_OBJECT:  # so some servers report a missing folder
                     return
                 raise
             # Azure cannot start a listing after a name: it lists from the beginning again.
@@ -187,7 +182,7 @@ class ObjectStore(Store):
         """Return what is in a folder; see `Store.list_folder`."""
         try:
             found = self._make(
-                "list", folder, "list", lambda _: obstore.list_with_delimiter(self._client, folder or None), lambda _: 0
+                "list", folder, "list", lambda _: obstore.list_with_delimiter(self._client, folder or None)
             )
         except StoreError as err:
             if err.reason is Reason.NO_OBJECT:
@@ -208,9 +203,8 @@ class ObjectStore(Store):
         """
         lost: StoreError | None = None
 
-        def work(attempt: int) -> None:
+        def work(_attempt: int) -> None:
             nonlocal lost
-            del attempt
             try:
                 obstore.put(self._client, key, data, mode="create")
             except NotImplementedError as err:
@@ -253,7 +247,7 @@ class ObjectStore(Store):
 
     def move(self, key: str, to: str) -> None:
         """Rename an object; see `Store.move`."""
-        self._make("put", key, "move", lambda _: obstore.copy(self._client, key, to), lambda _: 0)
+        self._make("put", key, "move", lambda _: obstore.copy(self._client, key, to))
         self.delete(key)
 
     def delete(self, key: str) -> None:
@@ -268,14 +262,19 @@ class ObjectStore(Store):
             except TypeError:  # obstore's for a path that it cannot parse
                 raise UsageError(f"{self.url(key)}: not a valid key") from None
 
-        self._make("delete", key, "delete", work, lambda _: 0)
+        self._make("delete", key, "delete", work)
 
     def url(self, key: str) -> str:
         """Return the URL of a key, as users spell it."""
         return f"{self.root}/{key}{'?..' if self._query else ''}"
 
     def _make(
-        self, kind: str, key: str, action: str, work: Callable[[int], Result], size: Callable[[Result], int]
+        self,
+        kind: str,
+        key: str,
+        action: str,
+        work: Callable[[int], Result],
+        size: Callable[[Result], int] | None = None,
     ) -> Result:
         _refuse_fork(self.url(key))
 
@@ -289,9 +288,8 @@ class ObjectStore(Store):
             except BaseException as err:
                 if type(err).__name__ != "PanicException":  # a panic in Rust; Python has no class for it
                     raise
-                raise store_error(
-                    self.url(key), action, f"the client panicked: {error_text(err)}", Reason.OTHER
-                ) from None
+                words = f"the client panicked: {error_text(err)}"
+                raise store_error(self.url(key), action, words, Reason.OTHER) from None
 
         return self._requests.make(kind, self.url(key), checked, size)
 
@@ -312,9 +310,8 @@ class ObjectStore(Store):
             (exceptions.UnauthenticatedError, Reason.BAD_CREDENTIALS),
             (FileNotFoundError, Reason.NO_OBJECT),
         )
-        return store_error(
-            self.url(key), action, str(err), next((why for kind, why in kinds if isinstance(err, kind)), None)
-        )
+        reason = next((why for kind, why in kinds if isinstance(err, kind)), None)
+        return store_error(self.url(key), action, str(err), reason)
 
 
 def _refuse_fork(url: str) -> None:

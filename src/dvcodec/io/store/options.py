@@ -114,13 +114,13 @@ class StoreOptions:
         originals: `values` before conversion to text, for fsspec, whose options are typed.
     """
 
-    values: Mapping[str, str] = field(repr=False)  # secrets are among them
+    values: Mapping[str, str] = field(repr=False, hash=False)  # secrets are among them
     endpoint: str | None = None
     profile: str | None = None
     anonymous: bool = False
     retry: RetryPolicy = RetryPolicy()
     max_concurrency: int = DEFAULT_CONCURRENCY
-    originals: Mapping[str, object] = field(default_factory=dict, repr=False)
+    originals: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, given: Mapping[str, object] | None) -> StoreOptions:
@@ -130,7 +130,7 @@ class StoreOptions:
             UsageError: an invalid value, or one option in two spellings.
         """
         if given is not None and not isinstance(given, Mapping):
-            raise UsageError(f"storage_options must be a mapping of options, not {type(given).__name__}")
+            raise UsageError(f"storage_options must be a mapping of options or a Storage, not {type(given).__name__}")
         values: dict[str, str] = {}
         originals: dict[str, tuple[str, object]] = {}
         for key, value in (given or {}).items():

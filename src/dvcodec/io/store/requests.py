@@ -101,14 +101,16 @@ class Requests:
         self._policy = policy
         self._slots = threading.BoundedSemaphore(most)
 
-    def make(self, kind: str, url: str, work: Callable[[int], Result], size: Callable[[Result], int]) -> Result:
+    def make(
+        self, kind: str, url: str, work: Callable[[int], Result], size: Callable[[Result], int] | None = None
+    ) -> Result:
         """Make a request; retry transient failures.
 
         Args:
             kind: ``get``, ``head``, ``list``, ``put`` or ``delete``.
             url: for the log.
             work: makes one attempt, given the number of earlier ones; raises `StoreError`.
-            size: returns the bytes of a result.
+            size: returns the bytes of a result; None if it is not the content of an object.
 
         Raises:
             StoreError: the last attempt failed.
@@ -134,7 +136,7 @@ class Requests:
                 )
                 time.sleep(wait)
             else:
-                count = size(result)
+                count = 0 if size is None else size(result)
                 _count("bytes_written" if kind == "put" else "bytes_read", count)
                 LOGGER.debug("%s %s: %d bytes, %.0f ms", kind.upper(), url, count, 1000 * (time.monotonic() - started))
                 return result

@@ -17,7 +17,7 @@ from dvcodec.core.errors import ChecksumMismatch, LimitExceeded, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, Flags, Index, cut_by_weight, offsets_of
 from dvcodec.core.rowset import RowSet
-from dvcodec.spark.columns import binary_array, list_array, range_array
+from dvcodec.spark.columns import binary_array, list_array, range_array, ranges_of
 from dvcodec.spark.compare import POSITION_BITS, differences, is_in
 from dvcodec.spark.functions.checked import Vectors
 from dvcodec.spark.layouts import EMPTY, encode, narrow
@@ -36,7 +36,7 @@ __all__ = [
 
 
 MAX_POSITIONS = 1 << 27
-"""Maximum positions of one vector in `dv_positions`: 1 GiB, half of what a row of Spark can hold."""
+"""Maximum positions of one vector that are expanded: 1 GiB, half of what a row of Spark can hold."""
 _AT_ONCE = 1 << 22
 """Positions that are expanded at once."""
 _FEW = 1 << 11
@@ -89,12 +89,12 @@ def dv_decode(dv: pa.Array) -> pa.Array:
     """Describe each vector without expanding it: layout, cardinality, min, max, containers."""
     vectors = Vectors.of(dv)
     found = vectors.found
-    magic = vectors.column.data[vectors.starts[:, None] + np.arange(4, 8)]
+    magic = vectors.column.data[vectors.column.starts[:, None] + np.arange(4, 8)]
     layout = (magic[:, None] == _MAGICS).all(axis=2).argmax(axis=1)
     mix = [vectors.spread(found.mix[:, k], pa.int32()) for k in range(3)]
     edges = [_without(vectors.spread(edge), -1) for edge in (found.min, found.max)]
     return _struct(
-        vectors.column.valid,
+        vectors.valid,
         layout=_LAYOUTS.take(vectors.spread(layout)),
         cardinality=vectors.spread(found.cardinality),
         min=edges[0],
@@ -111,16 +111,17 @@ def dv_verify(dv: pa.Array) -> pa.Array:
     counted[list(errors)] = -1
     # Rows can be counted even if the CRC is wrong.
     damaged = np.array([i for i, error in sorted(errors.items()) if isinstance(error, ChecksumMismatch)], np.int64)
-    again = batch.survey(vectors.column.data, vectors.starts[damaged], vectors.sizes[damaged], verify_checksum=False)
+    column = vectors.column.take(damaged)
+    again = batch.survey(column.data, column.starts, column.sizes, verify_checksum=False)
     again.cardinality[list(again.errors)] = -1
     counted[damaged] = again.cardinality
-    texts: list[str | None] = [None] * len(vectors.column.valid)
+    texts: list[str | None] = [None] * len(vectors.valid)
     for i, error in errors.items():
         texts[int(vectors.rows[i])] = str(vectors.local(i, error))
     valid = np.ones(len(vectors.rows), np.bool_)
     valid[list(errors)] = False
     return _struct(
-        vectors.column.valid,
+        vectors.valid,
         ok=vectors.spread(valid),
         crc_ok=vectors.spread(found.crc_ok),
         cardinality=_without(vectors.spread(counted), -1),
@@ -144,38 +145,35 @@ def dv_positions(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         for part in cut_by_weight(counts, _AT_ONCE):
             chosen = np.arange(*np.searchsorted(vectors.rows, [part.start, part.stop]))
             positions, _ = vectors.expand(chosen)
-            yield list_array(positions, counts[part], vectors.column.valid[part])
+            yield list_array(positions, counts[part], vectors.valid[part])
 
 
 def dv_ranges(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """Return the maximal ranges ``[start, stop)`` of each vector; a batch comes back in several of bounded size."""
     for dv in batches:
         vectors = Vectors.of(dv)
-        cardinality, dense = vectors.found.cardinality, 4 * vectors.sizes  # a bitset has up to 4 ranges a byte
-        plain = cardinality <= np.maximum(dense, _FEW)
+        cardinality, dense = vectors.found.cardinality, 4 * vectors.column.sizes  # a bitset has up to 4 ranges a byte
+        plain = cardinality <= np.clip(dense, _FEW, MAX_POSITIONS)
         most = np.zeros(len(dv), np.int64)
         most[vectors.rows] = np.where(plain, cardinality, dense)
         for part in cut_by_weight(most, _AT_ONCE):
             chosen = np.arange(*np.searchsorted(vectors.rows, [part.start, part.stop]))
             ranges, owner = _ranges(vectors, chosen[plain[chosen]], chosen[~plain[chosen]])
             counts = np.bincount(vectors.rows[owner] - part.start, minlength=part.stop - part.start)
-            yield list_array(range_array(ranges), counts, vectors.column.valid[part])
+            yield list_array(range_array(ranges), counts, vectors.valid[part])
 
 
 def _ranges(vectors: Vectors, plain: Index, large: Index) -> tuple[Index, Index]:
     """Return the ranges of some vectors, int64[k, 2], and the vector of each; the `large` are not expanded."""
     positions, counts = vectors.expand(plain)
-    owner = np.repeat(plain, counts)
-    heads = np.flatnonzero(np.append(True, (np.diff(positions) != 1) | (np.diff(owner) != 0)))[: len(positions)]
-    tails = np.append(heads[1:], len(positions)) - 1
-    parts = [np.stack([positions[heads], positions[tails[: len(heads)]] + 1], axis=1)]
-    owners = [owner[heads]]
+    ranges, owner = ranges_of(positions, np.repeat(plain, counts))
+    if not len(large):
+        return ranges, owner
+    parts, owners = [ranges], [owner]
     for i in large.tolist():
         parts.append(vectors.load(i).ranges())
         owners.append(np.full(len(parts[-1]), i))
     ranges, owner = np.concatenate(parts), np.concatenate(owners)
-    if not len(large):
-        return ranges, owner
     order = np.argsort(owner, kind="stable")
     return ranges[order], owner[order]
 

@@ -42,7 +42,7 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">": gt,
     ">=": ge,
 }
-_MIRRORED = {lt: gt, gt: lt, le: ge, ge: le, eq: eq, ne: ne}
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _MOMENT = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?(Z|[+-](?:(?:0\d|1[0-7]):[0-5]\d|18:00))?)?",
@@ -53,9 +53,9 @@ _WORDS = frozenset({"AND", "BETWEEN", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL"
 _FIRST_YEAR = 1900
 """Files may store older dates and times in another calendar, or with the zone's local mean time."""
 _DIGITS = 18
-"""Of a number that is compared with floats: longer ones are rounded in more than one step."""
+"""Maximum digits of a number that is compared with floats; longer ones are rounded in more than one step."""
 _CHAIN = 16
-"""Values of ``IN`` that are compared one by one, so that statistics skip files."""
+"""Maximum values of ``IN`` that are compared one by one, so that statistics skip files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Dialect:
     Attributes:
         time_zone: of timestamps without a zone.
         case_sensitive: whether names are.
-        plain: no other setting is known to change it.
+        plain: whether no other setting is known to change it.
     """
 
     time_zone: str = "UTC"
@@ -199,21 +199,18 @@ class _Parser:
         return ~found if negated else found
 
     def _comparison(self, left: _Column | _Literal, sign: str, right: _Column | _Literal) -> pc.Expression:
-        if isinstance(left, _Column) and isinstance(right, _Column):
-            alike = left.kind == right.kind or all(map(types.is_signed_integer, (left.kind, right.kind)))
-            if sign == "<=>" or not alike or not _is_plain(left.kind):
+        if isinstance(left, _Literal):
+            if isinstance(right, _Literal):
                 raise _OnlySpark
-            return _COMPARISONS[sign](left.field, right.field)
-        if isinstance(left, _Literal) and isinstance(right, _Literal):
+            return self._comparison(right, _MIRRORED.get(sign, sign), left)
+        if isinstance(right, _Literal):
+            if sign == "<=>":
+                return left.field.is_valid() & self._compare(left, eq, right)
+            return self._compare(left, _COMPARISONS[sign], right)
+        alike = left.kind == right.kind or all(map(types.is_signed_integer, (left.kind, right.kind)))
+        if sign == "<=>" or not alike or not _is_plain(left.kind):
             raise _OnlySpark
-        if isinstance(left, _Column) and isinstance(right, _Literal):
-            column, literal, mirrored = left, right, False
-        else:
-            column, literal, mirrored = right, left, True  # type: ignore[assignment]
-        if sign == "<=>":
-            return column.field.is_valid() & self._compare(column, eq, literal)
-        compare = _COMPARISONS[sign]
-        return self._compare(column, _MIRRORED[compare] if mirrored else compare, literal)
+        return _COMPARISONS[sign](left.field, right.field)
 
     def _compare(self, column: _Column, compare: Callable[[Any, Any], Any], literal: _Literal) -> pc.Expression:
         found: pc.Expression = compare(column.field, self._value(literal, column.kind))

@@ -1,7 +1,7 @@
 """Finders of rows to delete whose work Spark does: see `dvcodec.tables.deleting.finder`.
 
-`WorkerFinder` evaluates a condition where the data files are read, in the Python workers: no row reaches the JVM. What
-is less than a task reads, the process that asks reads itself.
+`WorkerFinder` evaluates a condition where the data files are read, in the Python workers: no row reaches the JVM. If
+there is less to read than a task reads, no job is started.
 `RowFinder` reads the columns that a condition names in the workers, and Spark evaluates it, or joins them with keys:
 any condition, in any format, without the format's connector.
 """
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 __all__ = ["NEAR_BYTES", "KeyFinder", "RowFinder", "WhereFinder", "WorkerFinder", "column_named"]
 
 NEAR_BYTES = TASK_BYTES
-"""Bytes of columns for which no job is worth its start, which takes more than half a second."""
+"""At most this many bytes of columns are read without a job, whose start takes more than half a second."""
 _FILE, _POS, _KEY = "__dvcodec_file", "__dvcodec_pos", "__dvcodec_key"
 _UNSTEADY = re.compile(
     r"\b(input_file_\w+|monotonically_increasing_id|spark_partition_id|randn?|random|randstr|uniform|uuid|shuffle)\s*\("
 )
-"""Functions of how rows are read, or of chance: they would be those of this search."""
+"""Functions that depend on chance, or on how rows are read: they are not values of the row."""
 _BATCH_ROWS = 1 << 16
 
 
@@ -62,8 +62,8 @@ class WorkerFinder(Finder):
     Args:
         spark: the session.
         where: the condition.
-        near_bytes: no job is started if the columns of the condition have at most so many bytes in the files to read,
-            as their share of all columns is estimated: `where` reads them here.
+        near_bytes: if the columns of the condition have at most this many bytes in the files to read, estimated by
+            their share of all columns, no job is started: `where` reads them in this process.
     """
 
     def __init__(self, spark: SparkSession, where: ConditionFinder, *, near_bytes: int = 0) -> None:
@@ -114,12 +114,12 @@ class RowFinder(Finder):
         """Return the columns to read.
 
         Raises:
-            UsageError: the question is not one of this table.
+            UsageError: the condition, or the key, does not fit this table.
         """
 
     @abstractmethod
     def choose(self, rows: DataFrame) -> DataFrame:
-        """Return those of the rows that are to be deleted."""
+        """Return the rows to delete."""
 
     def prepare(self, snapshot: Snapshot) -> None:
         """Look at the snapshot's schema; see `Finder.prepare`."""
@@ -145,9 +145,8 @@ class RowFinder(Finder):
                 if "FileNotFoundError" not in str(err):
                     raise
                 raise FileNotFoundError(f"{snapshot.table.location}: a data file is gone") from err
-            for batch in found.to_batches():
-                for number, frame in zip(batch.column(0).to_pylist(), batch.column(2).to_pylist(), strict=True):
-                    self._frames.setdefault(data_files[int(number)].path, []).append(frame)
+            for number, frame in zip(found["data_file"].to_pylist(), found["dv"].to_pylist(), strict=True):
+                self._frames.setdefault(data_files[int(number)].path, []).append(frame)
 
     def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: ARG002
         """Return the rows of a data file; see `Finder.find`."""
@@ -282,18 +281,14 @@ class _Rows:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kinds = to_arrow_schema(self.schema)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for piece in self.tasks[number]:
-                    for part in piece.read(_BATCH_ROWS, None, RowsSeen()):
-                        positions = np.arange(part.start, part.start + part.batch.num_rows)
-                        files = np.full(len(positions), piece.file, np.int32)
-                        columns: list[Any] = [pa.array(files), pa.array(positions)]
-                        columns += [
-                            column.cast(kind) for column, kind in zip(part.batch.columns, kinds.types, strict=True)
-                        ]
-                        rows = pa.record_batch(columns, [_FILE, _POS, *kinds.names])
-                        yield rows if part.keep is None else rows.filter(part.keep)
+        for piece in self.tasks.pieces(batches):
+            for part in piece.read(_BATCH_ROWS, None, RowsSeen()):
+                positions = np.arange(part.start, part.start + part.batch.num_rows)
+                files = np.full(len(positions), piece.file, np.int32)
+                columns: list[Any] = [pa.array(files), pa.array(positions)]
+                columns += [column.cast(kind) for column, kind in zip(part.batch.columns, kinds.types, strict=True)]
+                rows = pa.record_batch(columns, [_FILE, _POS, *kinds.names])
+                yield rows if part.keep is None else rows.filter(part.keep)
 
 
 def _encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

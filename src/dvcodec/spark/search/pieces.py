@@ -37,8 +37,8 @@ __all__ = ["FOUND", "TASK_BYTES", "Collected", "Piece", "Search", "Tasks", "byte
 PART_BYTES = 32 << 20
 """Bytes of a data file in a part."""
 TASK_BYTES, _FEW_TASKS = 128 << 20, 8
-"""Bytes of data files in a task, as in Spark's own scans, and how many tasks a smaller table has: Spark takes 0.1 s for
-each beside its work."""
+"""Bytes of data files in a task, as in Spark's own scans; and the number of tasks of a smaller table: each costs Spark
+0.1 s beside its work."""
 _OPEN_COST = 1 << 20
 _ROW_BYTES = 16
 """Assumed where the size of a file is not recorded."""
@@ -88,10 +88,11 @@ class Tasks:
 
     packed: tuple[bytes, ...]
 
-    def __getitem__(self, number: int) -> list[Piece]:
-        """Return the pieces of a task."""
-        found: list[Piece] = pickle.loads(zlib.decompress(self.packed[number]))  # noqa: S301  (of this driver)
-        return found
+    def pieces(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+        """Yield the pieces of some tasks, whose numbers are the first column of batches."""
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from pickle.loads(zlib.decompress(self.packed[number]))  # noqa: S301  (of this driver)
 
     def run(self, spark: SparkSession, work: Any, schema: Any) -> Any:
         """Return a DataFrame of what some work makes of each task's number, one Spark task for each."""
@@ -143,10 +144,7 @@ class Search:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield `FOUND` for each piece of the tasks."""
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for piece in self.tasks[number]:
-                    yield self._search(piece)
+        yield from map(self._search, self.tasks.pieces(batches))
 
     def _search(self, piece: Piece) -> pa.RecordBatch:
         rows, missing, seen = RowSet(), None, RowsSeen()
@@ -156,9 +154,7 @@ class Search:
         except FileNotFoundError as err:
             missing = str(err)[:1000] or piece.path
         values = [[piece.file], [piece.part.number], [seen.rows], [seen.groups_skipped], [encode(rows)], [missing]]
-        return pa.record_batch(
-            [pa.array(one, kind.type) for one, kind in zip(values, _FOUND, strict=True)], _FOUND.names
-        )
+        return pa.record_batch(values, schema=_FOUND)
 
 
 class Collected:

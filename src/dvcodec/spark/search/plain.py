@@ -83,10 +83,8 @@ class PlainSnapshot(Snapshot):
 
     def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
         """Return what reads a file; see `Snapshot.rows`."""
-        return RowReader(partial(_read, data_file.location, self.table.folder.storage, self._columns(columns)))
-
-    def _columns(self, columns: Sequence[str] | None) -> tuple[Column, ...]:
-        return tuple(map(_by_name, file_columns(self.schema(columns), self.table.location)))
+        wanted = tuple(map(_by_name, file_columns(self.schema(columns), self.table.location)))
+        return RowReader(partial(_read, data_file.location, self.table.folder.storage, wanted))
 
     def stored_rows(self, data_file: DataFile) -> int | None:
         """Return the row count in the footer of a file."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from dvcodec.io import Storage
 from dvcodec.io.remote import WHOLE_BYTES
 from dvcodec.io.target import local_path
 
-__all__ = ["AHEAD_BYTES", "fetch_small", "run_ahead"]
+__all__ = ["AHEAD_BYTES", "fetched_ahead", "run_ahead"]
 
 AHEAD_BYTES = 64 << 20
 """Maximum bytes fetched, or being fetched, before they are used."""
@@ -60,14 +60,34 @@ def run_ahead(
                     future.cancel()
 
 
-def fetch_small(path: str, size: int, stores: Storage) -> tuple[int, Callable[[], object]] | None:
-    """Return the job of `run_ahead` that reads a small remote file whole, by one request; None for any other file.
+class ListedFile(Protocol):
+    """A file, or a part of one."""
+
+    @property
+    def path(self) -> str:
+        """Path or URL."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file by the listing; negative if it is missing."""
+
+
+File = TypeVar("File", bound=ListedFile)
+
+
+def fetched_ahead(files: Sequence[File], stores: Storage) -> Iterable[File]:
+    """Yield files in order; if the first is remote, small ones are read whole ahead, by one request each.
 
     Args:
-        path: path of the file.
-        size: bytes of the file by the listing; negative if it is missing.
-        stores: caches the bytes for whoever opens the file.
+        files: in the order of use.
+        stores: caches the bytes for whoever opens a file.
     """
-    if not 0 < size <= WHOLE_BYTES or local_path(path) is not None:
-        return None
-    return size, partial(stores.remote(path, size).read_up_to, 0, size)
+
+    def job(file: File) -> tuple[int, Callable[[], object]] | None:
+        if not 0 < file.size <= WHOLE_BYTES or local_path(file.path) is not None:
+            return None
+        return file.size, partial(stores.remote(file.path, file.size).read_up_to, 0, file.size)
+
+    if not files or local_path(files[0].path) is not None:
+        return files
+    return run_ahead(files, job, stores.threads(files[0].path))

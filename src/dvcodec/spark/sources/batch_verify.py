@@ -12,7 +12,7 @@ from dvcodec.core.batch import survey
 from dvcodec.core.ragged import Index, offsets_of
 from dvcodec.ops.read import ALLOWED
 from dvcodec.ops.sniff import ContainerKind
-from dvcodec.spark.sources.read_windows import Outcome, Window
+from dvcodec.spark.sources.read_windows import Window
 
 __all__ = ["Verified", "pools", "verify_windows"]
 
@@ -84,10 +84,6 @@ def verify_windows(pool: list[Window], *, content: bool, verify: bool) -> Verifi
     of_window = np.repeat(np.arange(len(pool)), counts)
     n = len(of_window)
     none = np.zeros(n, np.int64)
-    if not content:
-        errors, unknown = _known_errors(pool, offsets_of(counts)), none - 1
-        mix = np.zeros((n, 3), np.int64)
-        return Verified(of_window, np.zeros(0, np.uint8), none, none, none, unknown, unknown, mix, unknown, errors)
     filled = [window.data for window in pool if len(window.data)]
     data = filled[0] if len(filled) == 1 else np.concatenate(filled) if filled else np.zeros(0, np.uint8)
     places = offsets_of(np.array([len(window.data) for window in pool], np.int64))[:-1]
@@ -106,26 +102,37 @@ def verify_windows(pool: list[Window], *, content: bool, verify: bool) -> Verifi
         {},
     )
     known = _put_outcomes(pool, offsets_of(counts), result)
+    if not content:
+        return result
     kinds: dict[ContainerKind, list[int]] = {}
     for i, window in enumerate(pool):
         kinds.setdefault(window.ranges.kind, []).append(i)
     stated = np.concatenate([window.ranges.stated for window in pool])
     for kind, members in kinds.items():
-        chosen = ~known if len(kinds) == 1 else ~known & np.isin(of_window, members)
-        index = np.flatnonzero(chosen)
-        if len(index):
-            _put_survey(pool, result, places, index, stated, kind, verify=verify)
+        index = np.flatnonzero(~known if len(kinds) == 1 else ~known & np.isin(of_window, members))
+        if not len(index):  # of a kind without frames: read one by one
+            continue
+        found = survey(
+            data,
+            starts[index],
+            sizes[index],
+            allowed=ALLOWED[kind],
+            cardinalities=stated[index],
+            verify_checksum=verify,
+        )
+        for name in ("cardinality", "min", "max", "mix"):
+            getattr(result, name)[index] = getattr(found, name)
+        if verify:
+            result.crc_ok[index] = found.crc_ok
+        for i, error in found.errors.items():
+            row = int(index[i])
+            of = int(of_window[row])
+            error.source = pool[of].name
+            if error.offset is not None:  # an offset in the joined windows; report that in the file
+                error.offset += pool[of].base - int(places[of])
+            result.errors[row] = str(error)
     result.sizes[~result.valid] = 0
     return result
-
-
-def _known_errors(pool: list[Window], first: Index) -> dict[int, str]:
-    return {
-        int(first[w]) + i: outcome.error
-        for w, window in enumerate(pool)
-        for i, outcome in window.outcomes.items()
-        if outcome.error is not None
-    }
 
 
 def _put_outcomes(pool: list[Window], first: Index, result: Verified) -> NDArray[np.bool_]:
@@ -134,44 +141,8 @@ def _put_outcomes(pool: list[Window], first: Index, result: Verified) -> NDArray
         for i, outcome in window.outcomes.items():
             row = int(first[w]) + i
             known[row] = True
-            _put_outcome(result, row, outcome)
+            result.cardinality[row], result.min[row], result.max[row] = outcome.cardinality, outcome.min, outcome.max
+            result.mix[row] = outcome.mix
+            if outcome.error is not None:
+                result.errors[row] = outcome.error
     return known
-
-
-def _put_outcome(result: Verified, row: int, outcome: Outcome) -> None:
-    result.cardinality[row], result.min[row], result.max[row] = outcome.cardinality, outcome.min, outcome.max
-    result.mix[row] = outcome.mix
-    result.crc_ok[row] = -1 if outcome.crc_ok is None else outcome.crc_ok
-    if outcome.error is not None:
-        result.errors[row] = outcome.error
-
-
-def _put_survey(
-    pool: list[Window],
-    result: Verified,
-    places: Index,
-    index: Index,
-    stated: Index,
-    kind: ContainerKind,
-    *,
-    verify: bool,
-) -> None:
-    found = survey(
-        result.data,
-        result.starts[index],
-        result.sizes[index],
-        allowed=ALLOWED[kind],
-        cardinalities=stated[index],
-        verify_checksum=verify,
-    )
-    for name in ("cardinality", "min", "max", "mix"):
-        getattr(result, name)[index] = getattr(found, name)
-    if verify:
-        result.crc_ok[index] = found.crc_ok
-    for i, error in found.errors.items():
-        row = int(index[i])
-        of = int(result.of_window[row])
-        error.source = pool[of].name
-        if error.offset is not None:  # an offset in the joined windows; report that in the file
-            error.offset += pool[of].base - int(places[of])
-        result.errors[row] = str(error)

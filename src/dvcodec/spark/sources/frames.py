@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic, StoredFrame
-from dvcodec.core.ragged import cut_by_weight
+from dvcodec.core.ragged import Index, cut_by_weight
+from dvcodec.spark.columns import numbers
 from dvcodec.spark.layouts import has_magic, reencode, refuse_far
 from dvcodec.spark.sources.options import Target
 from dvcodec.spark.vectors import NamedVectors
@@ -43,10 +43,10 @@ def stored_frames(batch: pa.RecordBatch, target: Target) -> Iterator[StoredFrame
             yield StoredFrame(vectors.files[i], int(cardinality[i]), encoded.get(i) or vectors.column.view(i))
 
 
-def _promised(batch: pa.RecordBatch) -> NDArray[np.int64] | None:
+def _promised(batch: pa.RecordBatch) -> Index | None:
     if "cardinality" not in batch.schema.names:
         return None
     column = batch.column("cardinality")
     if not pa.types.is_integer(column.type):
         raise UsageError(f"column cardinality: expected integers, found {column.type}")
-    return np.asarray(column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+    return numbers(column)

@@ -70,12 +70,11 @@ class Unit:
         return self.stop - self.start >= self.size
 
 
+@dataclass(frozen=True)
 class Share(InputPartition):
     """The files that one task reads, in order."""
 
-    def __init__(self, units: tuple[Unit, ...]) -> None:
-        super().__init__(units)
-        self.units = units
+    units: tuple[Unit, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

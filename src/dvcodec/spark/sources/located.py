@@ -18,6 +18,7 @@ from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES
 from dvcodec.io.source import beyond_end
 from dvcodec.io.target import local_path
 from dvcodec.ops.sniff import ContainerKind
+from dvcodec.spark.columns import numbers
 from dvcodec.spark.sources.ahead import run_ahead
 from dvcodec.spark.sources.read_windows import Window
 from dvcodec.spark.sources.vector_ranges import VectorRanges
@@ -71,7 +72,7 @@ def _windows(places: VectorRanges, stores: Storage) -> Iterator[Window]:
             places = places.take(np.argsort(places.offsets, kind="stable"))
             yield from _read(source, places)
     except (OSError, DvcodecError) as err:
-        yield Window.failed(places, str(err))
+        yield Window.unread(places, str(err))
 
 
 def _read(source: Source, places: VectorRanges) -> Iterator[Window]:
@@ -81,7 +82,7 @@ def _read(source: Source, places: VectorRanges) -> Iterator[Window]:
     for i in np.flatnonzero(outside).tolist():
         one = places.take(np.array([i]))
         offset, size = int(one.offsets[0]), int(one.lengths[0])
-        yield Window.failed(one, str(beyond_end(source, offset, size)))
+        yield Window.unread(one, str(beyond_end(source, offset, size)))
     places = places.take(np.flatnonzero(~outside))
     sizes = np.where(places.lengths < 0, _claimed(source, places), places.lengths)
     for first, last, start, stop in coalesce(places.offsets, sizes):
@@ -90,7 +91,7 @@ def _read(source: Source, places: VectorRanges) -> Iterator[Window]:
             # The frame may be 8 bytes longer than its stated size.
             data = np.frombuffer(source.read(start, min(stop + UNCOUNTED, source.size) - start), np.uint8)
         except DecodeError as err:
-            yield Window.failed(part, str(err))
+            yield Window.unread(part, str(err))
             continue
         starts, lengths = part.offsets - start, sizes[first:last].copy()
         whole = np.flatnonzero(lengths >= 4)
@@ -117,20 +118,9 @@ def containers_of(batch: pa.RecordBatch) -> Iterator[VectorRanges]:
     to the frame.
     """
     containers, data_files, formats = (batch.column(name).to_pylist() for name in ("container", "data_file", "format"))
-    offsets, sizes, stated = (_numbers(batch.column(name)) for name in ("offset", "size", "cardinality"))
+    offsets, sizes, stated = (numbers(batch.column(name)) for name in ("offset", "size", "cardinality"))
     codes = batch.column("container").dictionary_encode().indices.to_numpy(zero_copy_only=False)
     bounds = [*np.flatnonzero(np.diff(codes, prepend=-1)).tolist(), len(codes)]
     for a, b in pairwise(bounds):
-        yield VectorRanges(
-            containers[a],
-            ContainerKind.BLOB,
-            formats[a],
-            offsets[a:b],
-            sizes[a:b],
-            stated[a:b],
-            data_files[a:b],
-        )
-
-
-def _numbers(column: pa.Array) -> Index:
-    return np.asarray(column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+        columns = (offsets[a:b], sizes[a:b], stated[a:b], data_files[a:b])
+        yield VectorRanges(containers[a], ContainerKind.BLOB, formats[a], *columns)

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.limits import Budget
-from dvcodec.io import Source, Storage, StorageOptions, open_source, storage_of
+from dvcodec.io import Source, Storage, StorageOptions, storage_of
 from dvcodec.io.parquet import batch_rows_of, parquet_file, parquet_metadata
 from dvcodec.io.parquet_footer import column_chunks
 from dvcodec.io.paths import join, split
@@ -101,20 +101,17 @@ class Committed:
         return name in self.containers if self.has_manifest else name not in self.pending
 
 
-def committed_in(
-    folder: str, names: Collection[str] | None = None, storage_options: StorageOptions = None
-) -> Committed:
+def committed_in(folder: str, names: Collection[str] | None, stores: Storage) -> Committed:
     """Read which containers the manifests of a folder name.
 
     Args:
         folder: path or URL.
         names: bare names in the folder, at least those that begin with ``_`` or ``.``; None lists the folder.
-        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
+        stores: opens the manifests.
 
     Raises:
         NotCanonical: a manifest is corrupt.
     """
-    stores = storage_of(storage_options)
     if names is None:
         names = storage.names(folder, stores)
     manifests = sorted(name for name in names if _NAME.fullmatch(name))
@@ -126,13 +123,13 @@ def committed_in(
     return Committed(bool(manifests), containers, frozenset(chain.from_iterable(pending)))
 
 
-def journal_of(staging: str, storage_options: StorageOptions = None) -> list[str]:
+def journal_of(staging: str, stores: Storage) -> list[str]:
     """Return the containers of a commit in progress; [] if none has begun."""
     path = join(staging, JOURNAL)
-    if not storage.is_file(path, storage_options):
+    if not storage.is_file(path, stores):
         return []
     try:
-        return [str(name) for name in json.loads(content_of(path, storage_options))]
+        return [str(name) for name in json.loads(content_of(path, stores))]
     except FileNotFoundError:  # the commit ended meanwhile
         return []
 
@@ -147,9 +144,9 @@ def _containers(path: str, stores: Storage) -> list[str]:
     return [split(path)[1] for path in paths]
 
 
-def content_of(path: str, storage_options: StorageOptions = None) -> bytes:
+def content_of(path: str, stores: Storage) -> bytes:
     """Return the bytes of a file."""
-    with open_source(path, storage_options=storage_options) as source:
+    with stores.open(path) as source:
         return bytes(source.read(0, source.size))
 
 
@@ -272,7 +269,7 @@ def _check_lines(data: bytes, path: str) -> None:
 @contextmanager
 def _opened(path: str, stores: Storage) -> Iterator[Source]:
     """Open a manifest; errors in its bytes name it."""
-    with open_source(path, storage_options=stores) as source:
+    with stores.open(path) as source:
         try:
             yield source
         except (StoreError, DecodeError):

@@ -12,7 +12,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.io.store import StoreOptions
 from dvcodec.ops.sniff import ContainerKind
 
-__all__ = ["Options", "ReadOptions", "Rows", "StoreValues", "Target", "WriteOptions", "parse_bytes", "storage_keys"]
+__all__ = ["Options", "ReadOptions", "Rows", "StoreValues", "Target", "WriteOptions", "storage_keys"]
 
 StoreValues: TypeAlias = tuple[tuple[str, str], ...]
 """Storage options as (key, value): frozen, and in no repr, as some are secrets."""
@@ -34,19 +34,6 @@ _SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
 _STORAGE = "storage."
 _OF_STORES = re.compile(r"aws_|azure_|google_|endpoint|anon|profile|allow_http")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-
-def parse_bytes(text: str, name: str) -> int:
-    """Read a size: ``33554432``, ``32m``, ``32 MiB`` (powers of two).
-
-    Raises:
-        UsageError: not a positive size.
-    """
-    match = _SIZE.fullmatch(text.strip())
-    value = int(match[1]) * _UNITS[match[2].lower()] if match else 0
-    if value < 1:
-        raise UsageError(f"option {name}: expected a positive size such as 33554432 or 32m, found {text!r}")
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,13 +199,19 @@ class Options:
     def size(self, name: str, default: None) -> int | None: ...
 
     def size(self, name: str, default: int | None) -> int | None:
-        """Return a size; see `parse_bytes`.
+        """Return a size in bytes: ``33554432``, ``32m``, ``32 MiB`` (powers of two).
 
         Raises:
-            UsageError: it is not a size.
+            UsageError: it is not a positive size.
         """
-        value = self.text(name)
-        return default if value is None else parse_bytes(value, name)
+        text = self.text(name)
+        if text is None:
+            return default
+        match = _SIZE.fullmatch(text.strip())
+        size = int(match[1]) * _UNITS[match[2].lower()] if match else 0
+        if size < 1:
+            raise UsageError(f"option {name}: expected a positive size such as 33554432 or 32m, found {text!r}")
+        return size
 
     def names(self, name: str) -> frozenset[str] | None:
         """Return one name, or those of a JSON array.
@@ -230,6 +223,18 @@ class Options:
         if text is None:
             return None
         return frozenset(_strings(text, name) if text.startswith("[") else [text])
+
+    def distinct(self, name: str) -> tuple[str, ...] | None:
+        """Return names that are separated by commas, or those of a JSON array; each once.
+
+        Raises:
+            UsageError: an array that is not one of strings.
+        """
+        text = self.text(name)
+        if text is None:
+            return None
+        found = _strings(text, name) if text.lstrip().startswith("[") else map(str.strip, text.split(","))
+        return tuple(dict.fromkeys(found))
 
     def paths(self) -> tuple[str, ...]:
         """Return ``path`` and ``paths``, the JSON array that Spark makes of ``load([..])``.

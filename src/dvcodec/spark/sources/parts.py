@@ -14,7 +14,7 @@ from dvcodec.core.frame import UNCOUNTED
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor
 from dvcodec.iceberg import manifest_entry
-from dvcodec.io import SinkFile, StorageOptions, open_sink, storage_of
+from dvcodec.io import SinkFile, Storage, open_sink
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import local_path
 from dvcodec.paimon import DeletionVectorMeta
@@ -81,9 +81,9 @@ def part_of(locations: Sequence[DvLocation], table_root: str, form: str) -> byte
     return bytes(out.getvalue())
 
 
-def data_files_in(part: str, form: str, storage_options: StorageOptions = None) -> list[str]:
+def data_files_in(part: str, form: str, stores: Storage) -> list[str]:
     """Return the data files of a container, as its part of the manifest (see `part_of`) names them."""
-    content = content_of(part, storage_options)
+    content = content_of(part, stores)
     if form == "jsonl":
         return [json.loads(line)["data_file"] for line in content.splitlines()]
     with pa.ipc.open_file(pa.py_buffer(content)) as batches:
@@ -91,21 +91,17 @@ def data_files_in(part: str, form: str, storage_options: StorageOptions = None) 
     return names
 
 
-def merge_parts(
-    parts: Iterable[str], path: str, containers: Sequence[str], storage_options: StorageOptions = None
-) -> None:
+def merge_parts(parts: Iterable[str], path: str, containers: Sequence[str], stores: Storage) -> None:
     """Write a manifest atomically, part by part.
 
     Args:
         parts: files written by `part_of`, in the order of their rows.
         path: path of the manifest; its ending decides the form.
         containers: names of the containers, stored apart from the rows.
-        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
+        stores: opens the files.
     """
-    stores = storage_of(storage_options)
-    contents = run_bounded(
-        lambda part: content_of(part, stores), parts, 1 if local_path(path) is not None else _AT_ONCE
-    )
+    threads = 1 if local_path(path) is not None else _AT_ONCE
+    contents = run_bounded(lambda part: content_of(part, stores), parts, threads)
     with open_sink(path, storage_options=stores) as sink:
         if path.endswith(".jsonl"):
             for content in contents:

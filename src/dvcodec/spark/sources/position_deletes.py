@@ -8,10 +8,10 @@ the data files dictionary-encoded, and returns only vectors to Spark. Several ta
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ from dvcodec.io.parquet_footer import column_chunks, keep_footer
 from dvcodec.io.target import local_path
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.schemas import VECTORS
-from dvcodec.spark.sources.ahead import fetch_small, run_ahead
+from dvcodec.spark.sources.ahead import fetched_ahead
 from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.options import REMOTE_OPEN_COST_BYTES, Options, StoreValues, storage_keys
 from dvcodec.spark.sources.storage import FileEntry, find_all
@@ -56,12 +56,11 @@ class Piece:
     size: int
 
 
+@dataclass(frozen=True)
 class PositionDeletePartition(InputPartition):
     """The row groups that one task reads."""
 
-    def __init__(self, pieces: tuple[Piece, ...]) -> None:
-        super().__init__(None)
-        self.pieces = pieces
+    pieces: tuple[Piece, ...]
 
 
 class PositionDeleteSource(DataSource):
@@ -114,22 +113,15 @@ class PositionDeleteSource(DataSource):
         return reader
 
 
+@dataclass(frozen=True)
 class PositionDeleteReader(DataSourceReader):
     """Splits files into tasks that read them."""
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        file_column: str,
-        position_column: str,
-        partition_bytes: int,
-        storage_options: StoreValues = (),
-    ) -> None:
-        self.paths = paths
-        self.file_column = file_column
-        self.position_column = position_column
-        self.partition_bytes = partition_bytes
-        self.storage_options = storage_options
+    paths: Sequence[str]
+    file_column: str
+    position_column: str
+    partition_bytes: int
+    storage_options: StoreValues = field(default=(), repr=False)
 
     def partitions(self) -> Sequence[InputPartition]:
         """List files, split large ones, pack small ones together."""
@@ -156,11 +148,7 @@ class PositionDeleteReader(DataSourceReader):
 
     def _read(self, pieces: tuple[Piece, ...], stores: Storage) -> Iterator[pa.RecordBatch]:
         accumulator = RowAccumulator()
-        upcoming: Iterable[Piece] = pieces
-        if pieces and local_path(pieces[0].path) is None:
-            threads = stores.threads(pieces[0].path)
-            upcoming = run_ahead(pieces, lambda piece: fetch_small(piece.path, piece.size, stores), threads)
-        for piece in upcoming:
+        for piece in fetched_ahead(pieces, stores):
             with _open_parquet(piece, self.file_column, stores) as file:
                 check_columns(file.schema_arrow, self.file_column, self.position_column, f"{piece.path}: ")
                 groups = [i for i, at in enumerate(_begins(file, piece.path)) if piece.start <= at < piece.stop]
@@ -180,29 +168,23 @@ def _open_parquet(piece: Piece, file_column: str, stores: Storage) -> Iterator[p
     Raises:
         DecodeError: the file is corrupt, or the part that the block reads.
     """
+    options: dict[str, Any] = {"read_dictionary": [file_column]}
+    local = local_path(piece.path)
     try:
-        with arrow_damage("Parquet file", "a valid footer and pages"), _opened(piece, file_column, stores) as file:
-            yield file
+        with (
+            arrow_damage("Parquet file", "a valid footer and pages"),
+            stores.open(piece.path, size=piece.size) as source,
+        ):
+            if local is None:
+                file = parquet_file(source, pre_buffer=True, **options)
+            else:
+                file = pq.ParquetFile(local, thrift_container_size_limit=most_items(piece.size), **options)
+                keep_footer(file, source.read, source.size)
+            with file:
+                yield file
     except DecodeError as err:
         err.source = err.source or piece.path
         raise
-
-
-@contextmanager
-def _opened(piece: Piece, file_column: str, stores: Storage) -> Iterator[pq.ParquetFile]:
-    local = local_path(piece.path)
-    if local is not None:
-        options = {"thrift_container_size_limit": most_items(piece.size)}
-        with pq.ParquetFile(local, read_dictionary=[file_column], **options) as file:
-            with stores.open(piece.path) as source:
-                keep_footer(file, source.read, source.size)
-            yield file
-        return
-    with (
-        stores.open(piece.path, size=piece.size) as source,
-        parquet_file(source, read_dictionary=[file_column], pre_buffer=True) as file,
-    ):
-        yield file
 
 
 def _begins(file: pq.ParquetFile, path: str) -> Iterator[int]:

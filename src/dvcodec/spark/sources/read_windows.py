@@ -45,8 +45,6 @@ class Outcome:
     min: int = -1
     max: int = -1
     mix: tuple[int, int, int] = (0, 0, 0)
-    crc_ok: bool | None = None
-    """None if there is no CRC, or it was not compared."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,18 +62,19 @@ class Window:
     """
 
     ranges: VectorRanges
-    data: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
-    starts: Index = field(default_factory=lambda: np.zeros(0, np.int64))
-    sizes: Index = field(default_factory=lambda: np.zeros(0, np.int64))
+    data: NDArray[np.uint8]
+    starts: Index
+    sizes: Index
     base: int = 0
     name: str = ""
     outcomes: dict[int, Outcome] = field(default_factory=dict)
 
     @classmethod
-    def failed(cls, ranges: VectorRanges, error: str) -> Window:
-        """Return a window without bytes, every vector of which has this error."""
+    def unread(cls, ranges: VectorRanges, error: str | None = None) -> Window:
+        """Return a window without bytes; with an error, every vector of it has this error."""
         none = np.zeros(len(ranges), np.int64)
-        return cls(ranges, starts=none, sizes=none, outcomes=dict.fromkeys(range(len(ranges)), Outcome(error)))
+        outcomes = {} if error is None else dict.fromkeys(range(len(ranges)), Outcome(error))
+        return cls(ranges, np.zeros(0, np.uint8), none, none, outcomes=outcomes)
 
 
 def windows(unit: Unit, want: Want, stores: Storage) -> Iterator[Window]:
@@ -107,7 +106,7 @@ def windows(unit: Unit, want: Want, stores: Storage) -> Iterator[Window]:
         found = wanted(found, unit, source, want, stores)
         if not want.content:
             if len(found):
-                yield Window(found)
+                yield Window.unread(found)
         elif found.kind in ALLOWED:
             yield from _framed(source, found, want)
         else:
@@ -119,7 +118,7 @@ def _failure(unit: Unit, kind: ContainerKind | None, error: str) -> Window:
     unknown = np.full(1, -1, np.int64)
     format_name = None if kind is None else kind.value
     ranges = VectorRanges(unit.path, kind or ContainerKind.BLOB, format_name, unknown, unknown, unknown, [None])
-    return Window.failed(ranges, error)
+    return Window.unread(ranges, error)
 
 
 @contextmanager
@@ -158,7 +157,7 @@ def _framed(source: Source, found: VectorRanges, want: Want) -> Iterator[Window]
         try:
             data = np.frombuffer(source.read(start, stop - start), np.uint8)
         except Truncated as err:  # the file has shrunk
-            yield Window.failed(part, str(err))
+            yield Window.unread(part, str(err))
             continue
         yield Window(part, data, part.offsets - start, part.lengths, start, source.name)
 
@@ -170,7 +169,7 @@ def _alone(source: Source, found: VectorRanges, want: Want) -> Window:
         vector.check()
         data = np.frombuffer(bytes(portable_frame(vector)), np.uint8)
     except (DecodeError, UsageError) as err:
-        return Window.failed(found, str(err))
+        return Window.unread(found, str(err))
     view = vector.view
     low, high = (-1, -1) if view.min is None or view.max is None else (view.min, view.max)
     outcome = Outcome(None, vector.cardinality, low, high, view.mix)

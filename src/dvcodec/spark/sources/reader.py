@@ -14,12 +14,11 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 from dvcodec.core.errors import UsageError
 from dvcodec.io import Storage
 from dvcodec.io.file_key import file_key
-from dvcodec.io.target import local_path
 from dvcodec.spark.schemas import INT, LONG, RANGE, STORED_VECTORS, struct
-from dvcodec.spark.sources.ahead import fetch_small, run_ahead
+from dvcodec.spark.sources.ahead import fetched_ahead
 from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.filters import wanted_values
-from dvcodec.spark.sources.listing import Share, Unit, plan
+from dvcodec.spark.sources.listing import Share, plan
 from dvcodec.spark.sources.options import ReadOptions
 from dvcodec.spark.sources.read_windows import windows
 from dvcodec.spark.sources.rows import batches
@@ -108,16 +107,9 @@ class VectorReader(DataSourceReader):
         want = Want(options.kind, options.ignore_others, options.verify_checksum, content, self.data_files, keys)
         units = partition.units if isinstance(partition, Share) else ()
         stores = Storage(dict(options.storage_options))
-        found = chain.from_iterable(windows(unit, want, stores) for unit in _ahead(units, stores))
+        found = chain.from_iterable(windows(unit, want, stores) for unit in fetched_ahead(units, stores))
         with counted("read", *(unit.path for unit in units[:1])):
             yield from batches(found, self.schema, content=content, verify=options.verify_checksum, rows=options.rows)
-
-
-def _ahead(units: tuple[Unit, ...], stores: Storage) -> Iterable[Unit]:
-    """Prefetch small remote files."""
-    if not units or local_path(units[0].path) is not None:
-        return units
-    return run_ahead(units, lambda unit: fetch_small(unit.path, unit.size, stores), stores.threads(units[0].path))
 
 
 class _FilteringReader(VectorReader):

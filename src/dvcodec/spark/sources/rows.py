@@ -11,7 +11,7 @@ from dvcodec.core.batch import expand
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight
 from dvcodec.core.vector import read
-from dvcodec.spark.columns import binary_array, list_array, range_array
+from dvcodec.spark.columns import binary_array, list_array, range_array, ranges_of
 from dvcodec.spark.sources.batch_verify import Verified, pools, verify_windows
 from dvcodec.spark.sources.options import Rows
 from dvcodec.spark.sources.read_windows import Window
@@ -20,7 +20,7 @@ __all__ = ["MAX_LIST", "batches"]
 
 
 MAX_LIST = 1 << 20
-"""Most positions, or ranges, in one row; a vector with more gives several rows."""
+"""Maximum positions, or ranges, in one row; a vector with more gives several rows."""
 
 
 def batches(
@@ -67,13 +67,8 @@ def _small(found: Verified, index: Index, rows: Rows) -> pa.Array:
     counts[valid] = of_valid
     if rows == "positions":
         return list_array(values, counts, valid)
-    owner = np.repeat(np.arange(len(index)), counts)
-    begins = np.ones(len(values), np.bool_)
-    begins[1:] = (values[1:] != values[:-1] + 1) | (owner[1:] != owner[:-1])
-    heads = np.flatnonzero(begins)
-    tails = np.append(heads[1:], len(values))[: len(heads)] - 1
-    ranges = np.stack([values[heads], values[tails] + 1], 1)
-    return list_array(range_array(ranges), np.bincount(owner[heads], minlength=len(index)), valid)
+    ranges, owner = ranges_of(values, np.repeat(np.arange(len(index)), counts))
+    return list_array(range_array(ranges), np.bincount(owner, minlength=len(index)), valid)
 
 
 def _large(found: Verified, i: int, rows: Rows) -> Iterator[pa.Array]:
@@ -94,10 +89,8 @@ def _large(found: Verified, i: int, rows: Rows) -> Iterator[pa.Array]:
 def _column(field: pa.Field, pool: list[Window], found: Verified) -> pa.Array:
     name, valid = field.name, found.valid
     if name in ("container", "format"):
-        texts = pa.array(
-            [window.ranges.path if name == "container" else window.ranges.format for window in pool], pa.string()
-        )
-        return texts.take(pa.array(found.of_window))
+        texts = [window.ranges.path if name == "container" else window.ranges.format for window in pool]
+        return pa.array(texts, pa.string()).take(pa.array(found.of_window))
     if name == "data_file":
         return pa.array([text for window in pool for text in window.ranges.data_files], pa.string())
     if name in ("offset", "size"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -75,7 +74,7 @@ class SegmentOptions:
         parsed = cls(
             given.paths(),
             table,
-            _names(given.text("fields")),
+            given.distinct("fields"),
             given.size("partition-bytes", PARTITION_BYTES),
             given.flag("verify-checksum", default=True),
             given.storage(),
@@ -83,23 +82,6 @@ class SegmentOptions:
         )
         given.expect_all_known()
         return parsed
-
-
-def _names(option: str | None) -> tuple[str, ...] | None:
-    """Parse the option ``fields``; duplicates are dropped."""
-    if option is None:
-        return None
-    found: object = [name.strip() for name in option.split(",")]
-    if option.lstrip().startswith("["):
-        try:
-            found = json.loads(option)
-        except ValueError:
-            found = None
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise UsageError(
-            f"option fields: expected names separated by commas, or a JSON array of names, found {option!r}"
-        )
-    return tuple(dict.fromkeys(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +101,11 @@ class SegmentPart:
     size: int = field(default=-1, compare=False)
 
 
+@dataclass(frozen=True)
 class SegmentShare(InputPartition):
     """The parts of segments that one task reads, in order."""
 
-    def __init__(self, parts: tuple[SegmentPart, ...]) -> None:
-        super().__init__(parts)
-        self.parts = parts
+    parts: tuple[SegmentPart, ...]
 
 
 def shares(parts: Sequence[SegmentPart], options: SegmentOptions) -> list[SegmentShare]:
@@ -152,18 +133,14 @@ def plan(options: SegmentOptions) -> list[SegmentPart]:
     found: dict[str, int] = {}
     stores = Storage(dict(options.storage_options))
     for path, files in zip(options.paths, storage.find_all(options.paths, stores), strict=True):
-        entries = [entry for entry in files.files if not entry.listed or _is_named(entry.path)]
+        # An index has other files too.
+        entries = [entry for entry in files.files if not entry.listed or split(entry.path)[1].endswith(".zap")]
         if not entries:
             raise UsageError(f"{path}: no segments (*.zap)")
         found.update((entry.path, entry.size) for entry in entries)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         parts = pool.map(lambda entry: plan_segment(entry[0], entry[1], options, stores), found.items())
         return [part for some in parts for part in some]
-
-
-def _is_named(path: str) -> bool:
-    """Whether a listed file has the name of a segment; an index has other files too."""
-    return split(path)[1].endswith(".zap")
 
 
 def plan_segment(path: str, size: int, options: SegmentOptions, stores: Storage | None = None) -> list[SegmentPart]:

@@ -16,7 +16,7 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
@@ -58,9 +58,8 @@ class _Inner:
     def __init__(self, inner: Any) -> None:
         self.inner = inner
 
-    def __getstate__(self) -> bytes:
-        state: bytes = pickling.dumps(self.inner)
-        return state
+    def __getstate__(self) -> Any:
+        return pickling.dumps(self.inner)
 
     def __setstate__(self, state: bytes) -> None:
         find_package()
@@ -68,19 +67,16 @@ class _Inner:
 
 
 class _Reader(_Inner, DataSourceReader):
-    def partitions(self) -> Sequence[Any]:
-        found: Sequence[Any] = self.inner.partitions()
-        return found
+    def partitions(self) -> Any:
+        return self.inner.partitions()
 
-    def read(self, partition: Any) -> Iterator[Any]:
-        found: Iterator[Any] = self.inner.read(partition)
-        return found
+    def read(self, partition: Any) -> Any:
+        return self.inner.read(partition)
 
 
 class _FilteringReader(_Reader):  # Spark tests whether a reader defines the method
-    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:  # noqa: N802  (Spark's)
-        left: Iterator[Any] = self.inner.pushFilters(filters)
-        return left
+    def pushFilters(self, filters: list[Any]) -> Any:  # noqa: N802  (Spark's)
+        return self.inner.pushFilters(filters)
 
 
 class _Writer(_Inner, DataSourceArrowWriter):

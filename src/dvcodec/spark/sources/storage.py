@@ -19,11 +19,10 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from dvcodec.core.errors import UsageError
-from dvcodec.io import Listed, Storage, StorageOptions, is_url, storage_of
+from dvcodec.io import Listed, Storage, is_url
 from dvcodec.io.find import find_remote
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
-from dvcodec.io.storage import options_of
 from dvcodec.io.store import Reason, StoredObject, StoreError, open_store
 from dvcodec.io.target import local_path
 
@@ -43,6 +42,8 @@ __all__ = [
 
 _PATTERN = re.compile(r"[*?\[]")
 _HIDDEN = ("_", ".")
+_ATTEMPTS = 5
+"""To remove a local folder."""
 
 
 class FileEntry(NamedTuple):
@@ -69,7 +70,7 @@ class Found:
     folders: dict[str, list[str]] = field(default_factory=dict)
 
 
-def find(path: str, storage_options: StorageOptions = None) -> Found:
+def find(path: str, stores: Storage) -> Found:
     """Find the files that a path means: itself, all in a folder and its subfolders, or what matches a pattern.
 
     Folders whose name begins with ``_`` or ``.`` are not entered. Patterns know ``*``, ``?``, ``[...]`` and ``**``;
@@ -80,7 +81,7 @@ def find(path: str, storage_options: StorageOptions = None) -> Found:
         OSError: it cannot be listed.
     """
     local = local_path(path)
-    found = _find_remote(path, storage_of(storage_options)) if local is None else _find_local(path, local)
+    found = _find_remote(path, stores) if local is None else _find_local(path, local)
     if found is None:
         raise UsageError(f"{path}: no such file or folder")
     found.files.sort()
@@ -88,7 +89,7 @@ def find(path: str, storage_options: StorageOptions = None) -> Found:
 
 
 def find_all(paths: Sequence[str], stores: Storage) -> Iterator[Found]:
-    """Find the files of each path, see `find`; several remote ones at once, and those of one folder by one list.
+    """Find the files of each path, see `find`: remote ones concurrently, and those of one folder by one listing.
 
     Raises:
         UsageError: a path without files.
@@ -136,8 +137,8 @@ def _walk(spelled: str, folder: Path, above: frozenset[tuple[int, int]], found: 
                 found.files.append(FileEntry(join(spelled, entry.name), size, listed=True))
 
 
-def _find_remote(url: str, known: Storage) -> Found | None:
-    found = find_remote(url, known)
+def _find_remote(url: str, stores: Storage) -> Found | None:
+    found = find_remote(url, stores)
     if found is None:
         return None
     if found.folder is None:
@@ -161,12 +162,10 @@ def _found(url: str, inside: list[Listed], folders: dict[str, list[str]]) -> Fou
     return found
 
 
-def names(folder: str, storage_options: StorageOptions = None) -> list[str]:
+def names(folder: str, stores: Storage) -> list[str]:
     """Return the bare names in a folder; a missing folder is empty."""
     local = local_path(folder)
-    if local is not None:
-        return [entry.name for entry in os.scandir(local)] if local.is_dir() else []
-    return storage_of(storage_options).names(folder)
+    return stores.names(folder) if local is None or local.is_dir() else []
 
 
 def make_folder(folder: str) -> None:
@@ -176,28 +175,25 @@ def make_folder(folder: str) -> None:
         local.mkdir(parents=True, exist_ok=True)
 
 
-def move(source: str, target: str, storage_options: StorageOptions = None) -> None:
+def move(source: str, target: str, stores: Storage) -> None:
     """Move a file; one at `target` is replaced. A local move is one rename."""
     local, to = local_path(source), local_path(target)
     if local is not None and to is not None:
         local.replace(to)
         return
-    known = storage_of(storage_options)
-    store, key = open_store(source, known.options)
-    with known.changes(source, target):
-        store.move(key, open_store(target, known.options)[1])
+    store, key = open_store(source, stores.options)
+    with stores.changes(source, target):
+        store.move(key, open_store(target, stores.options)[1])
 
 
-def is_file(path: str, storage_options: StorageOptions = None) -> bool:
+def is_file(path: str, stores: Storage) -> bool:
     """Whether there is a file of that name, not a folder."""
     local = local_path(path)
-    if local is not None:
-        return local.is_file()
-    return _head(path, storage_options) is not None
+    return _head(path, stores) is not None if local is None else local.is_file()
 
 
-def _head(path: str, storage_options: StorageOptions) -> StoredObject | None:
-    store, key = open_store(path, options_of(storage_options))
+def _head(path: str, stores: Storage) -> StoredObject | None:
+    store, key = open_store(path, stores.options)
     try:
         return store.head(key) if key else None
     except StoreError as err:
@@ -206,22 +202,18 @@ def _head(path: str, storage_options: StorageOptions) -> StoredObject | None:
         raise
 
 
-def remove_file(path: str, storage_options: StorageOptions = None) -> None:
+def remove_file(path: str, stores: Storage) -> None:
     """Remove a file. A missing file is not an error; a folder of that name is kept.
 
     Raises:
         OSError: it could not be removed.
     """
-    if not is_file(path, storage_options):
-        return
-    local = local_path(path)
-    if local is not None:
-        local.unlink(missing_ok=True)
-        return
-    storage_of(storage_options).remove(path)
+    if is_file(path, stores):
+        with suppress(FileNotFoundError):  # removed meanwhile
+            stores.remove(path)
 
 
-def remove_folder(folder: str, storage_options: StorageOptions = None, *, attempts: int = 5) -> None:
+def remove_folder(folder: str, stores: Storage) -> None:
     """Remove a folder and its contents. A missing folder is not an error.
 
     Retried, as a task that is still writing may add a file meanwhile.
@@ -231,11 +223,10 @@ def remove_folder(folder: str, storage_options: StorageOptions = None, *, attemp
     """
     local = local_path(folder)
     if local is None:
-        known = storage_of(storage_options)
-        for _ in run_bounded(lambda file: known.remove(file.location), known.walk(folder), known.threads(folder)):
+        for _ in run_bounded(lambda file: stores.remove(file.location), stores.walk(folder), stores.threads(folder)):
             pass
         return
-    for left in reversed(range(attempts)):
+    for left in reversed(range(_ATTEMPTS)):
         with suppress(FileNotFoundError):
             try:
                 shutil.rmtree(local)
@@ -251,7 +242,7 @@ def remove_folder(folder: str, storage_options: StorageOptions = None, *, attemp
         time.sleep(0.05)
 
 
-def modified(path: str, storage_options: StorageOptions = None) -> float | None:
+def modified(path: str, stores: Storage) -> float | None:
     """Return when a file, or a folder or anything in it, was last modified, in seconds since 1970.
 
     None if unknown or missing. The contents of a local folder's subfolders do not count.
@@ -262,7 +253,7 @@ def modified(path: str, storage_options: StorageOptions = None) -> float | None:
         if local.is_dir():
             times += [entry.stat().st_mtime for entry in os.scandir(local)]
         return max(times)
-    found = _head(path, storage_options)
-    inside = [found] if found is not None else storage_of(storage_options).walk(path)
+    found = _head(path, stores)
+    inside = [found] if found is not None else stores.walk(path)
     latest = max((one.modified_ms for one in inside if one.modified_ms is not None), default=None)
     return None if latest is None else latest / 1000

@@ -6,9 +6,8 @@ import re
 import time
 from datetime import timedelta
 
-from dvcodec.io import Storage, StorageOptions
+from dvcodec.io import Storage, StorageOptions, storage_of
 from dvcodec.io.paths import join
-from dvcodec.io.storage import options_of
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.manifest import STAGING, committed_in, job_of, journal_of
 
@@ -40,7 +39,7 @@ def vacuum(
         NotCanonical: a manifest is corrupt.
         OSError: a file could not be removed.
     """
-    stores = Storage(options_of(storage_options))  # a new one, without cached listings
+    stores = Storage(storage_of(storage_options).options)  # a new one, without cached listings
     names = sorted(storage.names(path, stores))
     jobs = {job for job in map(job_of, names) if job}
     kept = set(committed_in(path, names, stores).containers)

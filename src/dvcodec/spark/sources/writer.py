@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from itertools import chain
 
@@ -85,20 +86,18 @@ def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> 
             raise UsageError(f"a write needs the columns data_file string, dv binary; {name} is not one of them")
     writer = VectorWriter(options, uuid.uuid4().hex)
     if options.target == "delta":
-        entries(
-            [DvLocation("delta", join(options.path, writer.container_name("0", 0)), 1, 20, 0)],
-            options.table_root,
-        )
+        some = DvLocation("delta", join(options.path, writer.container_name("0", 0)), 1, 20, 0)
+        entries([some], options.table_root)
     storage.make_folder(writer.staging)
     return writer
 
 
+@dataclass(frozen=True)
 class VectorWriter(DataSourceArrowWriter):
     """Writes vectors into containers; see `VectorSource`."""
 
-    def __init__(self, options: WriteOptions, job: str) -> None:
-        self.options = options
-        self.job = job
+    options: WriteOptions
+    job: str
 
     def stores(self) -> Storage:
         """Return new storage, without cached listings."""
@@ -150,12 +149,9 @@ class VectorWriter(DataSourceArrowWriter):
 
     def _write_container(self, name: str, frames: Iterable[StoredFrame], stores: Storage) -> list[DvLocation]:
         path, final = join(self.staging, name), join(self.options.path, name)
-        if self.options.target == "puffin":
-            written = iceberg.write_stored_vectors(path, frames, storage_options=stores)
-        elif self.options.target == "delta":
-            written = delta.write_stored_vectors(path, frames, storage_options=stores)
-        else:
-            written = paimon.write_stored_vectors(path, frames, storage_options=stores)
+        writers = {"puffin": iceberg.write_stored_vectors, "delta": delta.write_stored_vectors}
+        write = writers.get(self.options.target, paimon.write_stored_vectors)
+        written = write(path, frames, storage_options=stores)
         kind = written[0].format if self.options.target in ("puffin", "delta") else self.options.target
         part = part_of(
             [replace(one, format=kind, path=final) for one in written], self.options.table_root, self.options.manifest
@@ -199,7 +195,8 @@ class VectorWriter(DataSourceArrowWriter):
             with open_sink(join(self.staging, JOURNAL), storage_options=stores) as journal:
                 journal.write(json.dumps(names).encode())
             with ThreadPoolExecutor(_AT_ONCE) as pool:
-                for _ in pool.map(lambda name: self._move(name, stores), names):
+                places = ([join(folder, name) for name in names] for folder in (self.staging, self.options.path))
+                for _ in pool.map(partial(storage.move, stores=stores), *places):
                     pass
             folder = local_path(self.options.path)
             if folder is not None:
@@ -220,9 +217,6 @@ class VectorWriter(DataSourceArrowWriter):
                 other = "" if known[key] == file else f", also spelled {known[key]!r}"
                 raise UsageError(f"two vectors for the data file {file!r}{other}: merge them first")
             known[key] = file
-
-    def _move(self, name: str, stores: Storage) -> None:
-        storage.move(join(self.staging, name), join(self.options.path, name), stores)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove all files of this job, the manifest first."""

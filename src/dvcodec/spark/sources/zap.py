@@ -25,7 +25,7 @@ table ``terms`` reads no postings. Without ``error`` in it, a corrupt segment fa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -39,9 +39,8 @@ from pyspark.sql.types import ArrayType, DataType, FloatType, StructType
 from dvcodec.core.errors import DecodeError, LimitExceeded, UsageError
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.io import Storage
-from dvcodec.io.target import local_path
 from dvcodec.spark.schemas import BINARY, BOOLEAN, LONG, STRING, struct
-from dvcodec.spark.sources.ahead import fetch_small, run_ahead
+from dvcodec.spark.sources.ahead import fetched_ahead
 from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.filters import wanted_values
 from dvcodec.spark.sources.segments import SegmentOptions, SegmentPart, SegmentShare, plan, shares
@@ -130,13 +129,8 @@ class SegmentReader(DataSourceReader):
         if not isinstance(partition, SegmentShare):
             raise TypeError(f"expected a SegmentShare, found {partition!r}")
         stores = Storage(dict(self.options.storage_options))
-        parts: Iterable[SegmentPart] = partition.parts
-        paths = [part.path for part in parts][:1]
-        if paths and local_path(paths[0]) is None:
-            threads = stores.threads(paths[0])
-            parts = run_ahead(parts, lambda part: fetch_small(part.path, part.size, stores), threads)
-        with counted("read", *paths):
-            for part in parts:
+        with counted("read", *(part.path for part in partition.parts[:1])):
+            for part in fetched_ahead(partition.parts, stores):
                 yield from self._read(part, stores)
 
     def _read(self, part: SegmentPart, stores: Storage) -> Iterator[pa.RecordBatch]:
