@@ -5,7 +5,7 @@ bytes are Spark's own count; memory is the largest resident size of a Python wor
 nanoseconds are processor time of the JVM and of Python. Data are in a folder that is kept between runs (``--data``).
 
     python bench/spark.py [build] [scan] [wide] [many] [paths] [skew] [apply] [delete] [audit] [--millions 20]
-        [--rounds 3]
+        [--rounds 3] [--only PATTERN]
 """
 
 from __future__ import annotations
@@ -95,6 +95,7 @@ def _of_hits(hits: DataFrame, *, plain: bool = True) -> Plans:
         "paths and positions cross": (9, lambda: jobs.build_vectors(jobs.positions(hits), strategy="partial")),
         "paths handed over": (9, lambda: handed_over(hits.select(*place))),
         "one long handed over": (9, lambda: handed_over(hits.select(packed(*place)))),
+        "one long, never handed over": (9, lambda: hits.select(packed(*place))),
     }
 
 
@@ -230,10 +231,11 @@ def main() -> None:
     parser.add_argument(
         "--millions", type=int, default=20, help="positions, or rows of a table; many and audit have theirs"
     )
+    parser.add_argument("--only", default="", metavar="PATTERN", help="plans whose name matches")
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir(), "dvcodec-bench"))
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    bench = Bench(session(), given.rounds)
+    bench = Bench(session(), given.rounds, given.only)
     bench.warm()
     for name in given.groups or GROUPS:
         GROUPS[name](bench, given.data, given.millions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import statistics
 import sys
 import threading
@@ -148,9 +149,10 @@ class _Round:
 class Bench:
     """Runs plans in turn and collects their medians."""
 
-    def __init__(self, spark: SparkSession, rounds: int) -> None:
+    def __init__(self, spark: SparkSession, rounds: int, only: str = "") -> None:
         self.spark = spark
         self.rounds = rounds
+        self.only = re.compile(only)
         self.lines: list[Measured] = []
 
     def compare(self, group: str, count: int, unit: str, plans: Plans) -> None:
@@ -162,6 +164,7 @@ class Bench:
             unit: what the units are.
             plans: each is run to the end, and its rows are discarded.
         """
+        plans = {name: plan for name, plan in plans.items() if self.only.search(name)}
         rounds: dict[str, list[_Round]] = {name: [] for name in plans}
         for turn in range(self.rounds):
             for name, (most, plan) in plans.items():

@@ -21,7 +21,7 @@ def keys(uris: list[str], code: np.ndarray, pos: np.ndarray) -> pa.RecordBatch:
     return pa.record_batch([pa.array((hashes[code] << np.uint64(32) | pos.astype(np.uint64)).view(np.int64))], ["key"])
 
 
-@pytest.mark.parametrize("order", ["random", "scan"])
+@pytest.mark.parametrize("order", ["random", "scan", "ascending"])
 def test_chunks_of_rows_are_vectors(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = np.random.default_rng(3)
     uris = [f"file:/wh/a%20{i}.parquet" for i in range(30)]
@@ -29,6 +29,9 @@ def test_chunks_of_rows_are_vectors(order: str, monkeypatch: pytest.MonkeyPatch)
     pos[:9], pos[9:18] = (1 << 32) - 1, 0
     if order == "scan":
         code.sort()
+    elif order == "ascending":  # file after file, the first one again at the end
+        code, pos = np.append(np.sort(code), code.min()), np.append(pos, 7)
+        pos = pos[np.lexsort((pos, np.append(code[:-1], 29)))]
     monkeypatch.setattr(scanned, "CHUNK_ROWS", 6_000)
     files = ScannedFiles.of([uri.replace("file:/", "file:///") for uri in uris])
     assert files is not None
@@ -60,3 +63,20 @@ def test_hashes_that_are_not_distinct_and_files_that_are_not_listed(monkeypatch:
     assert batch.to_pydict() == {"data_file": ["s3://b/c"], "cardinality": [1], "dv": [iceberg.encode(RowSet([1]))]}
     monkeypatch.setattr(scanned, "MOST_FILES", 1)
     assert ScannedFiles.of(["s3://b/a", "s3://b/c"]) is None
+
+
+def test_rows_in_the_order_of_a_scan_are_not_sorted() -> None:
+    def order(*runs: tuple[int, list[int]]) -> list[int] | None:
+        rows = np.concatenate([np.array(pos, np.uint64) | np.uint64(file << 32) for file, pos in runs])
+        before = rows.copy()
+        heads = scanned._scan_order(rows)
+        assert (rows == before).all()
+        return None if heads is None else heads.tolist()
+
+    long, later = list(range(0, 200, 2)), list(range(300, 400))
+    assert order((9, long)) == [0]
+    assert order((9, long), (2, long), (9, later)) == [0, 100, 200], "files in no order, one of them twice"
+    assert order((9, [*long, 198])) is None, "a row twice"
+    assert order((9, [*long, 197])) is None, "a row in front of another"
+    assert order((9, list(range(32)))) == [0]
+    assert order((9, list(range(31)))) is None, "few rows in a row"

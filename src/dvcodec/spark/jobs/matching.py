@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import functions as sf
 
@@ -147,11 +148,11 @@ def survey(dvs: DataFrame, chosen: DataFrame, files: Files, *, sized: bool) -> S
         found = dvs.select("data_file", *columns).mapInArrow(_Count(files, _bytes_by_numbers), _COUNTS)
     else:
         found = chosen.mapInArrow(_Count(files, _bytes_by_vectors), _COUNTS)
-    total: Any = found.agg(
-        *(sf.coalesce(sf.sum(name), sf.lit(0)).alias(name) for name in _COUNTS.names[:3]),
-        sf.slice(sf.array_sort(sf.collect_set("example")), 1, _SHOWN + 1).alias("examples"),
-    ).first()
-    return Survey(int(total["bytes"]), int(total["vectors"]), int(total["unmatched"]), tuple(total["examples"]))
+    # A few rows for each batch. Spark would plan two stages to aggregate them, which takes longer than the counting.
+    total = found.toArrow()
+    size, vectors, unmatched = (int(pc.sum(total[name]).as_py() or 0) for name in _COUNTS.names[:3])
+    examples = sorted(pc.unique(total["example"].drop_null()).to_pylist())
+    return Survey(size, vectors, unmatched, tuple(examples[: _SHOWN + 1]))
 
 
 @dataclass(frozen=True, slots=True)
