@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 from dvcodec import CommitConflict, RowSet, UsageError
@@ -168,12 +169,12 @@ def test_serializable_goes_on_if_what_is_added_cannot_match(tmp_path: Path) -> N
         append = partial(delta_log.commit, folder, 3, "WRITE", {"add": add})
         late = Between(committer(open_table(folder)), append)
         if bounds:
-            done = run(late, where_finder("id = 200"), isolation="serializable")
+            done = run(late, where_finder(pc.field("id") == 200), isolation="serializable")
             assert (done.rows, done.retries) == (1, 1)
             assert {300, 427} <= set(ids(open_table(folder)))
         else:
             with pytest.raises(CommitConflict, match=r"c\.parquet was added meanwhile and may have rows to delete"):
-                run(late, where_finder("id = 200"), isolation="serializable")
+                run(late, where_finder(pc.field("id") == 200), isolation="serializable")
 
 
 def test_a_format_that_does_not_record_batches(tmp_path: Path) -> None:
