@@ -79,4 +79,4 @@ def test_rows_in_the_order_of_a_scan_are_not_sorted() -> None:
     assert order((9, [*long, 198])) is None, "a row twice"
     assert order((9, [*long, 197])) is None, "a row in front of another"
     assert order((9, list(range(32)))) == [0]
-    assert order((9, list(range(31)))) is None, "few rows in a row"
+    assert order((9, list(range(31)))) is None, "few consecutive rows"

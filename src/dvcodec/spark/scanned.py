@@ -32,7 +32,7 @@ MOST_FILES = 20_000
 UNLISTED = "rows come from files that inputFiles() did not list, perhaps added since: create the DataFrame again"
 _POSITION_BITS = 32
 _FEW = 32
-"""With fewer rows in a row of one file, sorting is worth it: fewer vectors are encoded and merged."""
+"""With fewer consecutive rows of a file than this on average, sorting pays: fewer vectors are encoded and merged."""
 
 
 def packed(uri: Column, row: Column) -> Column:

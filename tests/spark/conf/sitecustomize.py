@@ -4,8 +4,8 @@ To import pyarrow, pandas, pyspark and dvcodec takes more than a second of CPU, 
 of a Python data source and after each task that fails. pyspark itself imports after the fork, as a library may start
 threads that a fork does not take along; those of these libraries start when they are needed.
 
-The worker of a stream's ``foreachBatch`` over Connect is no fork. Spark waits ten seconds for it to connect, which its
-imports take on a busy machine, so it connects before them.
+Over Connect, Spark starts the worker of a stream's ``foreachBatch`` as a new process and waits ten seconds for it to
+connect. On a busy machine its imports take longer, so it connects before it imports.
 """
 
 from __future__ import annotations
