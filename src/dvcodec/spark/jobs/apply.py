@@ -25,6 +25,7 @@ from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, WORD_BITS, Words, words_
 from dvcodec.spark.jobs.matching import Files, Match, Unmatched, keys_of, refuse_unmatched, survey
 from dvcodec.spark.paths import decoded_key_column, match_key_column
 from dvcodec.spark.vectors import NamedVectors, vector_columns
+from dvcodec.spark.worker import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -172,7 +173,7 @@ def _join(
             refuse_unmatched(found, uris, match, absent)
         if strategy == "auto":
             strategy = "broadcast" if found.bytes <= broadcast_bytes else "shuffle"
-    words = chosen.mapInArrow(_WordTable(files), _WORD_TABLE)
+    words = chosen.mapInArrow(settled(_WordTable(files)), _WORD_TABLE)
     words = words.select(_NAME, _FIRST, _WORDS, _key(sf.col(_NAME), sf.col(_CHUNK)).alias(_KEY))
     words = sf.broadcast(words) if strategy == "broadcast" else words.hint("shuffle_hash")
     in_chunk = sf.shiftright(_ROW, WORD_BITS).bitwiseAND((1 << (CHUNK_BITS - WORD_BITS)) - 1).cast("int")

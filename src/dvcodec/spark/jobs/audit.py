@@ -19,6 +19,7 @@ from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.located import containers_of, located_windows
 from dvcodec.spark.sources.options import storage_keys
 from dvcodec.spark.sources.rows import batches
+from dvcodec.spark.worker import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -58,7 +59,7 @@ def audit(
     return (
         places.repartitionByRange("container", "offset")
         .sortWithinPartitions("container", "offset")
-        .mapInArrow(partial(_check, storage_options=storage_options), FILE_VECTORS)
+        .mapInArrow(settled(partial(_check, storage_options=storage_options)), FILE_VECTORS)
     )
 
 

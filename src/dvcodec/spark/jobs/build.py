@@ -10,7 +10,7 @@ Python workers read files of positions themselves: their rows never reach the JV
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from weakref import WeakKeyDictionary
@@ -33,6 +33,7 @@ from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.sources import register
 from dvcodec.spark.sources.position_deletes import PositionDeleteSource
 from dvcodec.spark.union import VectorUnion
+from dvcodec.spark.worker import OverBatches, settled
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["STRATEGIES", "Strategy", "build_vectors", "by_data_file", "positions", "union"]
 
 Strategy: TypeAlias = Literal["auto", "partial", "shuffle", "hash"]
-Encode: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle", "hash")
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 _SAMPLE_ROWS = 50_000
@@ -113,22 +113,22 @@ def build_vectors(
     files = ScannedFiles.of(uris) if uris else None
     if strategy == "auto" and not uris:
         strategy = _choose(rows)
-    encode: Encode
+    encode: OverBatches
     if scan is not None and files is not None:
         rows, encode = scan.select(packed(*map(sf.col, _PLACE))), files
     elif scan is not None and uris:
         return _maybe_now(_listed(scan, uris, partitions), partitions, eager=eager)
     elif strategy == "shuffle":
-        return _maybe_now(_by_name(rows, partitions).mapInArrow(_build, VECTORS), partitions, eager=eager)
+        return _maybe_now(_by_name(rows, partitions).mapInArrow(settled(_build), VECTORS), partitions, eager=eager)
     elif strategy == "hash":
         return _maybe_now(_hashed(rows, partitions), partitions, eager=eager)
     else:
         rows, encode = _refuse_long(rows) if eager else rows, _partial
     if not eager or hands_over(rows):
-        return _maybe_now(rows.mapInArrow(encode, VECTORS), partitions, eager=eager)
-    partials = by_data_file(rows.mapInArrow(partial(_fragments, encode=encode), FRAGMENTS), partitions)
+        return _maybe_now(rows.mapInArrow(settled(encode), VECTORS), partitions, eager=eager)
+    partials = by_data_file(rows.mapInArrow(settled(partial(_fragments, encode=encode)), FRAGMENTS), partitions)
     with without_byte_limit(rows.sparkSession):
-        return partials.mapInArrow(_union_fragments, VECTORS).localCheckpoint()
+        return partials.mapInArrow(settled(_union_fragments), VECTORS).localCheckpoint()
 
 
 def positions(df: DataFrame) -> DataFrame:
@@ -152,7 +152,7 @@ def union(partials: DataFrame, partitions: int | None = None) -> DataFrame:
     Raises:
         UsageError: less than one partition.
     """
-    return by_data_file(partials, partitions).mapInArrow(_union, VECTORS)
+    return by_data_file(partials, partitions).mapInArrow(settled(_union), VECTORS)
 
 
 def by_data_file(vectors: DataFrame, partitions: int | None, *, twins: bool = False) -> DataFrame:
@@ -248,14 +248,16 @@ def _by_hash(rows: DataFrame, names: DataFrame, unknown: str, partitions: int | 
         unknown: the error if a hash has no name.
         partitions: tasks after the shuffle.
     """
-    vectors = rows.mapInArrow(_partial, VECTORS).withColumn("name", sf.lit(None).cast("string"))
+    vectors = rows.mapInArrow(settled(_partial), VECTORS).withColumn("name", sf.lit(None).cast("string"))
     others = [sf.lit(None).cast(field.dataType).alias(field.name) for field in VECTORS.fields[1:]]
     named = names.select(sf.col("key").cast("string").alias("data_file"), *others, sf.col("data_file").alias("name"))
-    return _by_name(vectors.union(named), partitions).mapInArrow(partial(_union_named, unknown=unknown), VECTORS)
+    return _by_name(vectors.union(named), partitions).mapInArrow(
+        settled(partial(_union_named, unknown=unknown)), VECTORS
+    )
 
 
 def _partial(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Encode rows as vectors; a data file may be repeated."""
+    """OverBatches rows as vectors; a data file may be repeated."""
     accumulator = RowAccumulator()
     for batch in batches:
         yield from accumulator.add(batch.column(0), batch.column(1))
@@ -295,8 +297,8 @@ def _union_named(batches: Iterator[pa.RecordBatch], *, unknown: str = _AGAIN) ->
         yield pa.record_batch([files, *batch.columns[1:]], schema=batch.schema)
 
 
-def _fragments(batches: Iterator[pa.RecordBatch], *, encode: Encode) -> Iterator[pa.RecordBatch]:
-    """Encode rows as vectors, in rows of bounded size."""
+def _fragments(batches: Iterator[pa.RecordBatch], *, encode: OverBatches) -> Iterator[pa.RecordBatch]:
+    """OverBatches rows as vectors, in rows of bounded size."""
     return cut(encode(batches))
 
 
@@ -306,7 +308,7 @@ def _union_fragments(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def _build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Encode all rows of some data files as their vectors."""
+    """OverBatches all rows of some data files as their vectors."""
     yield from _union(_partial(batches))
 
 

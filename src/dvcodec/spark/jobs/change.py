@@ -23,6 +23,7 @@ from dvcodec.spark.layouts import EMPTY, has_magic, reencode, refuse_far
 from dvcodec.spark.paths import decoded_key_column, match_key_column, twin_column
 from dvcodec.spark.schemas import BINARY, LONG, STRING, arrow_schema, struct
 from dvcodec.spark.vectors import NamedVectors, vector_columns
+from dvcodec.spark.worker import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,7 +78,7 @@ def diff(old: DataFrame, new: DataFrame) -> DataFrame:
     chosen = both.where(suspect | ~sf.col("old_dv").eqNullSafe(sf.col("new_dv")))
     file = sf.coalesce("old_file", "new_file").alias("data_file")
     wanted = [f"{side}_{what}" for side in ("old", "new") for what in ("dv", "error", "count", "file", "key")]
-    return chosen.select(file, *wanted).mapInArrow(_changes, _CHANGES)
+    return chosen.select(file, *wanted).mapInArrow(settled(_changes), _CHANGES)
 
 
 def _side(dvs: DataFrame, name: str) -> DataFrame:
@@ -157,7 +158,7 @@ def convert(dvs: DataFrame, to: Target) -> DataFrame:
     if to not in TARGETS:
         raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
     vector_columns(dvs)
-    return dvs.mapInArrow(_Convert(to), dvs.schema)
+    return dvs.mapInArrow(settled(_Convert(to)), dvs.schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from dvcodec.spark.columns import list_array, range_array
 from dvcodec.spark.jobs.bitset_words import cut
 from dvcodec.spark.schemas import LONG, RANGE, STRING, struct
 from dvcodec.spark.vectors import NamedVectors, vector_columns
+from dvcodec.spark.worker import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,7 +54,7 @@ def explode(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
         UsageError: `max_rows` below 1, or `dvs` without those columns. While it runs: a vector that is null.
         DecodeError: while it runs: a vector is corrupt.
     """
-    arrays = vector_columns(dvs).mapInArrow(_Arrays(_positions, _checked(max_rows)), _POSITIONS)
+    arrays = vector_columns(dvs).mapInArrow(settled(_Arrays(_positions, _checked(max_rows))), _POSITIONS)
     return arrays.select("data_file", sf.explode("positions").alias("pos"))
 
 
@@ -69,7 +70,7 @@ def ranges(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
     Raises:
         UsageError, DecodeError: as `explode`.
     """
-    arrays = vector_columns(dvs).mapInArrow(_Arrays(_ranges, _checked(max_rows)), _RANGES)
+    arrays = vector_columns(dvs).mapInArrow(settled(_Arrays(_ranges, _checked(max_rows))), _RANGES)
     return arrays.select("data_file", sf.inline("ranges"))
 
 

@@ -25,6 +25,7 @@ from dvcodec.spark.jobs.bitset_words import estimated_bytes
 from dvcodec.spark.paths import data_file_of, file_uri_of, match_key, spellings
 from dvcodec.spark.schemas import LONG, STRING, struct
 from dvcodec.spark.vectors import NamedVectors
+from dvcodec.spark.worker import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -142,12 +143,12 @@ def survey(dvs: DataFrame, chosen: DataFrame, files: Files, *, sized: bool) -> S
     """
     numbers = ("cardinality", "min", "max")
     if not sized:
-        found = dvs.select("data_file").mapInArrow(_Count(files, _no_bytes), _COUNTS)
+        found = dvs.select("data_file").mapInArrow(settled(_Count(files, _no_bytes)), _COUNTS)
     elif set(numbers) <= set(dvs.columns):
         columns = (sf.col(name).cast("long") for name in numbers)
-        found = dvs.select("data_file", *columns).mapInArrow(_Count(files, _bytes_by_numbers), _COUNTS)
+        found = dvs.select("data_file", *columns).mapInArrow(settled(_Count(files, _bytes_by_numbers)), _COUNTS)
     else:
-        found = chosen.mapInArrow(_Count(files, _bytes_by_vectors), _COUNTS)
+        found = chosen.mapInArrow(settled(_Count(files, _bytes_by_vectors)), _COUNTS)
     # A few rows for each batch. Spark would plan two stages to aggregate them, which takes longer than the counting.
     total = found.toArrow()
     size, vectors, unmatched = (int(pc.sum(total[name]).as_py() or 0) for name in _COUNTS.names[:3])

@@ -13,6 +13,7 @@ from dvcodec.spark.jobs.build import Strategy, build_vectors, by_data_file
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.union import VectorUnion, input_bit
 from dvcodec.spark.vectors import vector_columns
+from dvcodec.spark.worker import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,7 +66,7 @@ def merge(
     together = parts[0].withColumn(_INPUTS, sf.lit(input_bit(0)).cast("long"))
     for i, part in enumerate(parts[1:], 1):
         together = together.unionByName(part.withColumn(_INPUTS, sf.lit(input_bit(i)).cast("long")))
-    return by_data_file(together, partitions, twins=True).mapInArrow(_merge, VECTORS)
+    return by_data_file(together, partitions, twins=True).mapInArrow(settled(_merge), VECTORS)
 
 
 def _merge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from dvcodec.spark.functions.checked import Vectors
 from dvcodec.spark.vectors import vector_columns
+from dvcodec.spark.worker import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,7 +41,9 @@ def quarantine(dvs: DataFrame) -> tuple[DataFrame, DataFrame]:
     """
     vector_columns(dvs)
     marked = dvs if "error" in dvs.columns else dvs.withColumn("error", sf.lit(None).cast("string"))
-    checked = marked.mapInArrow(_check, StructType([StructField(f.name, f.dataType) for f in marked.schema.fields]))
+    checked = marked.mapInArrow(
+        settled(_check), StructType([StructField(f.name, f.dataType) for f in marked.schema.fields])
+    )
     valid = checked.where(sf.col("error").isNull())
     return (valid if "error" in dvs.columns else valid.drop("error")), checked.where(sf.col("error").isNotNull())
 

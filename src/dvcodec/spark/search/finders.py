@@ -35,6 +35,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.search.pieces import FOUND, TASK_BYTES, Collected, Search, Tasks, bytes_of, decode, pack
+from dvcodec.spark.worker import settled
 from dvcodec.tables.deleting.finder import Finder, Found
 from dvcodec.tables.deleting.matching import ConditionFinder
 from dvcodec.tables.model import DataFile
@@ -138,7 +139,7 @@ class RowFinder(Finder):
             rows = tasks.run(self._spark, _Rows(tasks, self._schema), StructType(numbers + self._schema.fields))
             chosen = self.choose(rows).select(_FILE, _POS)
             try:
-                found = chosen.mapInArrow(_encode, VECTORS).toArrow()
+                found = chosen.mapInArrow(settled(_encode), VECTORS).toArrow()
             except (ArithmeticException, DateTimeException, NumberFormatException) as err:
                 raise UsageError(str(err).strip().partition("\n")[0][:300]) from None
             except PythonException as err:

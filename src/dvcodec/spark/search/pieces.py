@@ -23,6 +23,7 @@ from dvcodec.core.ragged import cut_by_weight
 from dvcodec.core.rowset import RowSet
 from dvcodec.spark.layouts import encode
 from dvcodec.spark.schemas import BINARY, INT, LONG, STRING, arrow_schema, struct
+from dvcodec.spark.worker import settled
 from dvcodec.tables.deleting.finder import Found
 from dvcodec.tables.deleting.matching import Condition, matching_rows
 from dvcodec.tables.model import DataFile, Part, PhysicalRows, RowReader
@@ -97,7 +98,7 @@ class Tasks:
     def run(self, spark: SparkSession, work: Any, schema: Any) -> Any:
         """Return a DataFrame of what some work makes of each task's number, one Spark task for each."""
         count = len(self.packed)
-        return spark.range(0, count, 1, count).mapInArrow(work, schema)
+        return spark.range(0, count, 1, count).mapInArrow(settled(work), schema)
 
 
 def bytes_of(file: DataFile) -> int:

@@ -71,6 +71,7 @@ class _Reader(_Inner, DataSourceReader):
         return self.inner.partitions()
 
     def read(self, partition: Any) -> Any:
+        import_module("dvcodec.spark.worker").settle()
         return self.inner.read(partition)
 
 
