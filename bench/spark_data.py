@@ -54,8 +54,8 @@ def positions(data: Path, order: str, count: int, files: int) -> str:
                 code, pos = nth * files // count, (nth % (count // files)) * 50 + chance.integers(0, 50, size)
             elif order == "skew":
                 code, pos = np.where(chance.random(size) < 0.8, 0, code), chance.integers(0, 200 * MILLION, size)
-            paths = pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int32)), names)
-            table = pa.table({"file_path": paths, "pos": pos})
+            # Strings, as Spark and Iceberg write them: pyarrow stores a dictionary array with all its values.
+            table = pa.table({"file_path": names.take(pa.array(code)), "pos": pos})
             pq.write_table(table, made / f"{begin // step:04d}.parquet", row_group_size=MILLION)
     return str(folder)
 

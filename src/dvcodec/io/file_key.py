@@ -31,6 +31,7 @@ __all__ = [
     "merge_spellings",
     "named_as",
     "path_below",
+    "shared_head",
     "undecidable",
 ]
 
@@ -124,18 +125,26 @@ def file_keys(paths: list[str]) -> list[str]:
     if not paths:
         return paths
     low, high = min(paths), max(paths)
-    begin = _HEAD.match(low)
-    head = begin[0] if begin else ""
+    head = shared_head(low, high)
     text = "\n".join(paths)
     if head:
-        # The least and the greatest name share the start, so all do: only slashes can differ from the key.
-        uniform = high.startswith(head) and text.count("//") == len(paths) * head.count("//")
+        # Only slashes can differ from the key.
+        uniform = text.count("//") == len(paths) * head.count("//")
         if uniform and "/\n" not in text and not text.endswith("/"):
             new = file_key(f"{head}x")[:-1]
             return paths if new == head else [new + path[len(head) :] for path in paths]
     elif "/" not in text and ":" not in text:
         return paths
     return [file_key(path) for path in paths]
+
+
+def shared_head(low: str, high: str) -> str:
+    """Return the root or host that names share, given the least and the greatest of them; empty if they share none.
+
+    If these two begin with it, so do all in between.
+    """
+    begin = _HEAD.match(low)
+    return begin[0] if begin and high.startswith(begin[0]) else ""
 
 
 def decoded_key(path: str) -> str | None:

@@ -11,23 +11,26 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dvcodec.core import batch
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight
+from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of
 from dvcodec.spark.columns import binary_array
 from dvcodec.spark.schemas import VECTORS, arrow_schema
 
-__all__ = ["RowAccumulator", "group", "vector_batches"]
+__all__ = ["RowAccumulator", "encode_names", "group", "vector_batches"]
 
 CHUNK_ROWS = 4_000_000
 """Rows per chunk: the more, the fewer partial vectors per data file."""
-CHUNK_BYTES = 256 << 20
-"""Bytes of Arrow data after which a chunk is full, whatever its rows, so that a Python worker stays well below 1 GB."""
+NAME_BYTES = 32 << 20
+"""Bytes of names after which a chunk is full, whatever its rows, so that a Python worker stays below 600 MB."""
+_PENDING_BYTES = 16 << 20
+"""Bytes of Arrow data whose names are encoded together, so that a chunk holds most names a few times at most."""
 BATCH_BYTES = 16 << 20
 """Bytes of vectors in one record batch that goes back to Spark."""
-_POSITION_BITS = 40
-"""Code and position share 63 bits; positions above 2**40 take a slower sort."""
+_ROW_WORK, _VECTOR_WORK, _WORK_BYTES = 40, 400, 64 << 20
+"""About as many bytes are needed to encode a row and a vector; so much is encoded at once."""
 SCHEMA = arrow_schema(VECTORS)
 
 
@@ -51,10 +54,15 @@ class RowAccumulator:
     A data file may be in several chunks: `union.VectorUnion` merges their vectors.
     """
 
-    _batches: list[pa.RecordBatch] = field(default_factory=list)
+    _pending: list[pa.RecordBatch] = field(default_factory=list)
+    _pending_bytes: int = 0
+    _codes: list[NDArray[np.int32]] = field(default_factory=list)
+    _positions: list[Index] = field(default_factory=list)
+    _names: list[pa.Array] = field(default_factory=list)
+    """Their concatenation is what codes refer to; a name may be there several times."""
     _rows: int = 0
+    _count: int = 0
     _bytes: int = 0
-    _dictionary: int = 0
 
     def add(self, files: pa.Array, positions: pa.Array) -> Iterator[pa.RecordBatch]:
         """Add rows; yields vectors when a chunk is full.
@@ -67,20 +75,25 @@ class RowAccumulator:
             UsageError: a null, or a negative position.
         """
         if len(files):
-            self._batches.append(pa.record_batch([files, positions], ["file", "pos"]))
+            self._pending.append(pa.record_batch([files, positions], ["file", "pos"]))
+            self._pending_bytes += files.nbytes + positions.nbytes
             self._rows += len(files)
-            self._bytes += positions.nbytes + self._weight(files)
-        if self._rows >= CHUNK_ROWS or self._bytes >= CHUNK_BYTES:
+        if self._pending_bytes >= _PENDING_BYTES:
+            self._encode_names()
+        if self._rows >= CHUNK_ROWS or self._bytes >= NAME_BYTES:
             yield from self.flush()
 
-    def _weight(self, files: pa.Array) -> int:
-        """Bytes of a column of data files; a dictionary that several batches share counts once."""
-        if not pa.types.is_dictionary(files.type):
-            return int(files.nbytes)
-        values = files.dictionary.buffers()[-1]
-        address = values.address if values is not None else 0
-        known, self._dictionary = address == self._dictionary, address
-        return int(files.indices.nbytes + (0 if known else files.dictionary.nbytes))
+    def _encode_names(self) -> None:
+        """Replace the names of pending rows by codes."""
+        table = pa.Table.from_batches(self._pending)
+        self._pending, self._pending_bytes = [], 0
+        self._positions.append(_positions(table["pos"]))
+        for codes, names in _encode_files(table["file"]):
+            if not (self._names and _same(names, self._names[-1])):
+                self._names.append(names)
+                self._count += len(names)
+                self._bytes += names.nbytes
+            self._codes.append(codes + np.int32(self._count - len(names)))
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Yield the vectors of the rows added so far.
@@ -88,31 +101,51 @@ class RowAccumulator:
         Raises:
             UsageError: a null, a negative position, or positions that are not integers.
         """
-        if not self._batches:
+        if self._pending:
+            self._encode_names()
+        if not self._codes:
             return
-        table = pa.Table.from_batches(self._batches)
-        self._batches, self._rows, self._bytes = [], 0, 0
-        codes, names = _encode_files(table["file"])
-        positions = _positions(table["pos"])
-        del table
+        which, names = encode_names(pa.chunked_array(self._names))
+        names = names.cast(pa.string())
+        self._names, self._rows, self._count, self._bytes = [], 0, 0, 0
+        codes, self._codes = which[np.concatenate(self._codes)], []
+        positions, self._positions = np.concatenate(self._positions), []
         files, counts, rows = group(codes, positions)
-        del codes, positions
-        frames = batch.encode(rows, counts)
-        yield from vector_batches(names.take(pa.array(files)), counts, frames)
+        del codes, positions, which
+        bounds = offsets_of(counts)
+        for part in cut_by_weight(_ROW_WORK * counts + _VECTOR_WORK, _WORK_BYTES):
+            frames = batch.encode(rows[bounds[part.start] : bounds[part.stop]], counts[part])
+            yield from vector_batches(names.take(pa.array(files[part])), counts[part], frames)
 
 
-def _encode_files(files: pa.ChunkedArray) -> tuple[Index, pa.Array]:
-    """Give each data file a code: int64 codes, and the name of each."""
+def _encode_files(files: pa.ChunkedArray) -> Iterator[tuple[NDArray[np.int32], pa.Array]]:
+    """Yield codes of rows, in their order, and the names that these refer to."""
     if files.null_count:
         raise UsageError(f"{files.null_count} rows name no data file")
     if not pa.types.is_dictionary(files.type):
-        files = files.dictionary_encode()
-    files = files.unify_dictionaries()
-    names = files.chunk(0).dictionary
-    if names.null_count:
-        raise UsageError("rows name no data file: the dictionary holds a null")
-    codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in files.chunks])
-    return codes.astype(np.int64), names.cast(pa.string())
+        yield encode_names(files)
+        return
+    for chunk in files.chunks:
+        codes, names = chunk.indices.to_numpy().astype(np.int32, copy=False), chunk.dictionary
+        if len(names) > len(codes):  # a dictionary of more rows than these
+            used, codes = np.unique(codes, return_inverse=True)
+            codes, names = codes.astype(np.int32), names.take(pa.array(used))
+        if names.null_count:
+            raise UsageError("rows name no data file: the dictionary holds a null")
+        yield codes, names
+
+
+def encode_names(names: pa.ChunkedArray) -> tuple[NDArray[np.int32], pa.Array]:
+    """Return the code of each name, and the names that codes refer to, each once."""
+    # All chunks have one dictionary, so that none needs to be unified, which would take time for each name and chunk.
+    encoded = names.dictionary_encode()
+    return np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks]), encoded.chunk(0).dictionary
+
+
+def _same(first: pa.Array, second: pa.Array) -> bool:
+    """Return whether two dictionaries are over the same bytes."""
+    ours, others = (array.buffers()[-1] for array in (first, second))
+    return ours is not None and others is not None and ours.address == others.address and first.equals(second)
 
 
 def _positions(column: pa.ChunkedArray) -> Index:
@@ -127,20 +160,29 @@ def _positions(column: pa.ChunkedArray) -> Index:
     return np.asarray(positions)
 
 
-def group(codes: Index, positions: Index) -> tuple[Index, Index, Index]:
+def group(codes: NDArray[np.signedinteger], positions: Index) -> tuple[Index, Index, Index]:
     """Sort rows by file and position and drop duplicates; return the codes, the rows of each, and the positions."""
-    highest, files = int(positions.max()), int(codes.max()) + 1
-    if highest >> _POSITION_BITS or files >> (63 - _POSITION_BITS):
+    files, highest = int(codes.max()), int(positions.max())
+    low_bits = highest.bit_length()
+    bits = files.bit_length() + low_bits
+    if bits > 63:
         order = np.lexsort((positions, codes))
         codes, positions = codes[order], positions[order]
-    else:
-        keys = codes << _POSITION_BITS | positions
-        if not (keys[1:] >= keys[:-1]).all():
-            keys.sort()
-        codes, positions = keys >> _POSITION_BITS, keys & ((1 << _POSITION_BITS) - 1)
-    new = np.ones(len(codes), np.bool_)
-    new[1:] = (codes[1:] != codes[:-1]) | (positions[1:] != positions[:-1])
+        new = (codes[1:] != codes[:-1]) | (positions[1:] != positions[:-1])
+        return _cut(codes, positions, np.append(True, new))
+    # One number for code and position; sorting those of 32 bits takes half the time.
+    kind = np.uint32 if bits <= 32 else np.uint64
+    keys = codes.astype(kind) << kind(low_bits) | positions.astype(kind)
+    if not (keys[1:] >= keys[:-1]).all():
+        keys.sort()
+    new = np.append(True, keys[1:] != keys[:-1])
+    return _cut(keys >> kind(low_bits), keys & kind((1 << low_bits) - 1), new)
+
+
+def _cut(
+    codes: NDArray[np.integer], positions: NDArray[np.integer], new: NDArray[np.bool_]
+) -> tuple[Index, Index, Index]:
     if not new.all():
         codes, positions = codes[new], positions[new]
     heads = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
-    return codes[heads], np.diff(heads, append=len(codes)), positions
+    return codes[heads].astype(np.int64), np.diff(heads, append=len(codes)), positions.astype(np.int64)

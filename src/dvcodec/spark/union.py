@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
@@ -20,8 +21,8 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of, spread
 from dvcodec.core.rowset import RowSet
-from dvcodec.io.file_key import check_encodings, file_keys, log_merged_spellings
-from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, group, vector_batches
+from dvcodec.io.file_key import check_encodings, file_keys, log_merged_spellings, shared_head
+from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, encode_names, group, vector_batches
 from dvcodec.spark.columns import BinaryColumn, binary_column
 from dvcodec.spark.vectors import NamedVectors
 
@@ -79,10 +80,10 @@ class VectorUnion:
             inputs = pa.array(np.ones(len(files), np.int64))
         columns = [files.cast(pa.string()), cardinality, frames.cast(pa.binary()), inputs]
         self._batches.append(pa.record_batch(columns, schema=_SCHEMA))
-        self._bytes += frames.nbytes
+        self._bytes += files.nbytes + frames.nbytes
         if self._bytes - self._folded >= FOLD_BYTES:
             self._batches = list(self._fold())
-            self._bytes = self._folded = sum(part.nbytes for part in self._batches)
+            self._bytes = self._folded = sum(part.column(0).nbytes + part.column(2).nbytes for part in self._batches)
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Yield one vector per data file, as record batches of schema `VECTORS`.
@@ -100,19 +101,13 @@ class VectorUnion:
         if not batches:
             return
         table = pa.Table.from_batches(batches)
-        files = table["data_file"].dictionary_encode().unify_dictionaries()
-        codes = np.concatenate([chunk.indices.to_numpy() for chunk in files.chunks])
-        names = files.chunk(0).dictionary
+        coded, names = encode_names(table["data_file"])
         inputs = table["inputs"].to_numpy()
-        codes, inputs_of = _merge_spellings(names, codes, inputs)
+        codes, inputs_of = _merge_spellings(names, coded.astype(np.int64), inputs)
         often = np.bincount(codes, minlength=len(names))
         alone = often[codes] == 1
         if alone.any():
-            for part in table.filter(pa.array(alone)).to_batches():
-                vectors = vector_batches(
-                    part["data_file"], part["cardinality"].to_numpy(), _strings(binary_column(part["dv"]))
-                )
-                yield from _from_inputs(vectors, part["inputs"].to_numpy())
+            yield from _alone(batches, alone)
         if alone.all():
             return
         shared = np.flatnonzero(~alone)
@@ -131,6 +126,17 @@ class VectorUnion:
             merged = _union(_whole(chosen), counts, rows[lo:hi])
             owners = codes[heads[part]]
             yield from _from_inputs(vector_batches(names.take(pa.array(owners)), *merged), inputs_of[owners])
+
+
+def _alone(batches: list[pa.RecordBatch], alone: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
+    """Yield the chosen vectors of batches; `alone` has a value for each."""
+    begin = 0
+    for whole in batches:
+        chosen = alone[begin : begin + len(whole)]
+        begin += len(whole)
+        part = whole if chosen.all() else whole.filter(pa.array(chosen))
+        vectors = vector_batches(part["data_file"], part["cardinality"].to_numpy(), _strings(binary_column(part["dv"])))
+        yield from _from_inputs(vectors, part["inputs"].to_numpy())
 
 
 def input_bit(number: int) -> int:
@@ -152,10 +158,13 @@ def _merge_spellings(names: pa.Array, codes: Index, inputs: Index) -> tuple[Inde
     Raises:
         UsageError: a name may be the percent-encoded spelling of another input's.
     """
+    inputs_of = np.zeros(len(names), np.int64)
+    np.bitwise_or.at(inputs_of, codes, inputs)
+    every = int(np.bitwise_or.reduce(inputs_of))
+    if not every & (every - 1) and _spelled_alike(names):
+        return codes, inputs_of
     texts = names.to_pylist()
     keys = file_keys(texts)
-    inputs_of = np.zeros(len(texts), np.int64)
-    np.bitwise_or.at(inputs_of, codes, inputs)
     kept: dict[str, int] = {}
     if len(set(keys)) < len(keys):
         first = (inputs_of & -inputs_of).tolist()
@@ -165,12 +174,22 @@ def _merge_spellings(names: pa.Array, codes: Index, inputs: Index) -> tuple[Inde
         codes = of_code[codes]
         np.bitwise_or.at(inputs_of, of_code, inputs_of.copy())
         log_merged_spellings([(texts[i], texts[j]) for i, j in enumerate(of_code.tolist()) if i != j])
-    every = int(np.bitwise_or.reduce(inputs_of))
     if every & (every - 1):
         kept = kept or dict(zip(keys, range(len(keys)), strict=True))
         named = {key: texts[kept[key]] for key in keys}
         check_encodings(named, lambda key, other: bool(inputs_of[kept[key]] & inputs_of[kept[other]]))
     return codes, inputs_of
+
+
+def _spelled_alike(names: pa.Array) -> bool:
+    """Return whether different names are certainly different files, without a Python string for each.
+
+    They are if all share the root or host and have no other repeated or trailing slashes, as those of a table do.
+    """
+    bounds = pc.min_max(names)
+    head = shared_head(bounds["min"].as_py(), bounds["max"].as_py())
+    double = pc.sum(pc.count_substring(names, "//")).as_py()
+    return bool(head) and double == len(names) * head.count("//") and not pc.any(pc.ends_with(names, "/")).as_py()
 
 
 def _whole(array: Any) -> BinaryColumn:

@@ -19,7 +19,7 @@ from dvcodec.core.rowset import RowSet
 
 __all__ = ["encode"]
 
-_LARGE = 1 << 11
+_LARGE = 1 << 14
 """For row sets of more than this many positions, a call to pyroaring is faster."""
 _HEAD = 20
 """Bytes of a frame before the bitmap: length, magic, count of bitmaps, key 0."""

@@ -1,7 +1,7 @@
 """Data source ``dvcodec_position_deletes``: Parquet rows of (data file, position), read as partial vectors.
 
 Rows that bypass the JVM cost a fraction of those that it ships to Python: a worker reads whole row groups with pyarrow,
-the data files dictionary-encoded, and returns only vectors to Spark. Several tasks may return vectors of one data file:
+and returns only vectors to Spark. Several tasks may return vectors of one data file:
 `dvcodec.spark.jobs.build_vectors` merges them.
 """
 
@@ -23,7 +23,7 @@ from dvcodec.core.ragged import cut_by_weight
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
 from dvcodec.io import Storage
 from dvcodec.io.parquet import arrow_damage, most_items, parquet_file
-from dvcodec.io.parquet_footer import column_chunks, keep_footer
+from dvcodec.io.parquet_footer import column_chunks, keep_footer, share_footer
 from dvcodec.io.target import local_path
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.schemas import VECTORS
@@ -43,7 +43,9 @@ PARTITION_BYTES = 32 << 20
 """Default bytes of Parquet per task: some millions of rows, about a chunk."""
 OPEN_COST = 1 << 18
 """Cost of opening a file, in bytes: many small files are packed together."""
-_BATCH_ROWS = 1 << 20
+_BATCH_ROWS = 1 << 16
+_NAME_BYTES = 8
+"""With more stored bytes per row than this, most names are stored themselves, not as numbers of a dictionary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,28 +165,45 @@ class PositionDeleteReader(DataSourceReader):
 
 @contextmanager
 def _open_parquet(piece: Piece, file_column: str, stores: Storage) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; data files are read as a dictionary, as they are nearly always encoded.
+    """Open a Parquet file; data files are read as a dictionary if they are stored as one.
 
     Raises:
         DecodeError: the file is corrupt, or the part that the block reads.
     """
-    options: dict[str, Any] = {"read_dictionary": [file_column]}
     local = local_path(piece.path)
     try:
         with (
             arrow_damage("Parquet file", "a valid footer and pages"),
             stores.open(piece.path, size=piece.size) as source,
         ):
-            if local is None:
-                file = parquet_file(source, pre_buffer=True, **options)
-            else:
-                file = pq.ParquetFile(local, thrift_container_size_limit=most_items(piece.size), **options)
-                keep_footer(file, source.read, source.size)
-            with file:
-                yield file
+
+            def opened(**options: Any) -> pq.ParquetFile:
+                if local is None:
+                    return parquet_file(source, pre_buffer=True, **options)
+                return pq.ParquetFile(local, thrift_container_size_limit=most_items(piece.size), **options)
+
+            with opened() as file:
+                if local is not None:
+                    keep_footer(file, source.read, source.size)
+                if not _has_dictionary(file, file_column, piece.path):
+                    yield file
+                    return
+                with opened(metadata=file.metadata, read_dictionary=[file_column]) as encoded:
+                    share_footer(file, encoded)
+                    yield encoded
     except DecodeError as err:
         err.source = err.source or piece.path
         raise
+
+
+def _has_dictionary(file: pq.ParquetFile, column: str, path: str) -> bool:
+    """Return whether the names of most rows are stored as numbers of a dictionary, by the bytes that they take.
+
+    If not, pyarrow would build a dictionary, which takes five times as long as reading the names.
+    """
+    number = next((i for i in range(len(file.schema)) if file.schema.column(i).path == column), -1)
+    chunks = [group[number] for group in column_chunks(file, path, (number,)) if number in group]
+    return sum(chunk.size for chunk in chunks) <= _NAME_BYTES * sum(chunk.values for chunk in chunks)
 
 
 def _begins(file: pq.ParquetFile, path: str) -> Iterator[int]:
