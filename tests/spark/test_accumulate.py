@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark")
 
 from dvcodec import RowSet, UsageError, iceberg
-from samples.position_rows import gathered, reference, rows
+from dvcodec.spark import accumulate
+from dvcodec.spark.accumulate import RowAccumulator, group
+from samples.position_rows import gathered, reference, rows, united, vectors_of
 
 
 def test_dictionaries_of_any_kind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,6 +26,67 @@ def test_dictionaries_of_any_kind(monkeypatch: pytest.MonkeyPatch) -> None:
         column = table["file_path"]
         column = column.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else column.cast(kind)
         assert {path: data for path, _, data in gathered(pa.table({"f": column, "p": table["pos"]}))} == want
+
+
+def test_columns_of_several_types() -> None:
+    """Parquet files of one task may store names in different ways."""
+    gatherer, found = RowAccumulator(), []
+    columns = (
+        pa.array(["a", "b"]),
+        pa.array(["b", "c"]).dictionary_encode(),
+        pa.array(["c", "a"], pa.large_string()),
+        pa.array(["b", "c"], pa.large_string()).dictionary_encode(),
+    )
+    for i, column in enumerate(columns):
+        positions = pa.array([i, 10 + i], pa.int32() if i == 1 else pa.int64())
+        found += [batch.to_pylist() for batch in gatherer.add(column, positions)]
+    assert not found
+    rows_of = {"a": [0, 12], "b": [10, 1, 3], "c": [11, 2, 13]}
+    want = [(name, len(rows), iceberg.encode(RowSet(rows))) for name, rows in rows_of.items()]
+    assert vectors_of(gatherer.flush()) == want
+
+
+def test_a_chunk_ends_by_rows_or_by_the_bytes_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = rows("many files", 6_000)
+    want = reference(table)
+    monkeypatch.setattr(accumulate, "_PENDING_BYTES", 4_000)
+    for limit, most in (("CHUNK_ROWS", 1_000), ("NAME_BYTES", 8_000)):
+        with monkeypatch.context() as patch:
+            patch.setattr(accumulate, limit, most)
+            parts = gathered(table, step=100)
+        assert len(parts) > len(want), "several vectors of a data file"
+        assert {path: data for path, _, data in united(parts, trusted=True)} == want
+
+
+def test_a_dictionary_of_more_rows_than_a_batch() -> None:
+    """Only the names that a batch uses are held, and those of a shared dictionary once."""
+    names = pa.array([f"s3://lake/{i:060}" for i in range(10_000)])
+    column = pa.DictionaryArray.from_arrays(pa.array([7, 9_999, 7], pa.int32()), names)
+    gatherer = RowAccumulator()
+    assert not list(gatherer.add(column, pa.array([1, 2, 3])))
+    gatherer._encode_names()
+    assert sum(map(len, gatherer._names)) == 2
+    whole = pa.DictionaryArray.from_arrays(pa.array(np.arange(10_000, dtype=np.int32)), names)
+    for _ in range(3):
+        assert not list(gatherer.add(whole, pa.array(np.arange(10_000))))
+        gatherer._encode_names()
+    assert sum(map(len, gatherer._names)) == 10_002
+    found = {path: count for path, count, _ in vectors_of(gatherer.flush())}
+    assert len(found) == 10_000
+    assert found[names[7].as_py()] == 3  # positions 1, 3 and 7
+
+
+@pytest.mark.parametrize("highest", [100, (1 << 22) - 1, 1 << 22, 1 << 40, (1 << 62) - 1])
+def test_group_by_numbers_of_any_width(highest: int) -> None:
+    chance = np.random.default_rng(5)
+    codes = chance.integers(0, 1000, 5_000).astype(np.int32)
+    positions = chance.integers(0, highest, 5_000, endpoint=True)
+    positions[:50], codes[:50] = positions[50:100], codes[50:100]
+    positions[-1] = highest
+    want = sorted(set(zip(codes.tolist(), positions.tolist(), strict=True)))
+    files, counts, ordered = group(codes, positions)
+    assert list(zip(np.repeat(files, counts).tolist(), ordered.tolist(), strict=True)) == want
+    assert ordered.dtype == files.dtype == np.int64
 
 
 def test_positions_of_any_integer_type() -> None:

@@ -12,10 +12,13 @@ import pytest
 from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, UsageError, iceberg
+from dvcodec.io import Storage
 from dvcodec.spark import scanned
 from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors, positions
 from dvcodec.spark.jobs.merge import merge
-from samples.position_rows import ORDERS, reference, rows, write
+from dvcodec.spark.sources import position_deletes
+from dvcodec.spark.sources.position_deletes import PositionDeleteReader
+from samples.position_rows import ORDERS, reference, rows, united, vectors_of, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +64,25 @@ def test_files_are_split_at_row_groups(spark: SparkSession, tmp_path: Path) -> N
     partials = reader.load(folder)
     assert partials.select(sf.spark_partition_id()).distinct().count() >= 9
     assert collected(merge(partials)) == reference(table)
+
+
+def test_names_stored_as_a_dictionary_or_not_in_one_task(tmp_path: Path) -> None:
+    """Names that nearly all differ are read as they are: a dictionary of them would only cost time."""
+    table = rows("many files", 20_000)
+    few = rows("random", 20_000)
+    pq.write_table(table, tmp_path / "0.parquet", use_dictionary=False, compression="none")
+    pq.write_table(few, tmp_path / "1.parquet")
+    pq.write_table(few.cast(pa.schema([("file_path", pa.large_string()), ("pos", pa.int64())])), tmp_path / "2.parquet")
+    reader = PositionDeleteReader([str(tmp_path)], "file_path", "pos", 1 << 30)
+    (task,) = reader.partitions()
+    assert [piece.path.rpartition("/")[2] for piece in task.pieces] == ["0.parquet", "1.parquet", "2.parquet"]
+    kinds = []
+    for piece in task.pieces:
+        with position_deletes._open_parquet(piece, "file_path", Storage({})) as file:
+            kinds.append(pa.types.is_dictionary(file.schema_arrow.field("file_path").type))
+    assert kinds == [False, True, True]
+    found = united(vectors_of(reader.read(task)), trusted=True)
+    assert {path: data for path, _, data in found} == reference(pa.concat_tables([table, few]))
 
 
 def test_other_columns_and_types(spark: SparkSession) -> None:

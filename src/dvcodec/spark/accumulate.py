@@ -18,6 +18,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of
 from dvcodec.spark.columns import binary_array
 from dvcodec.spark.schemas import VECTORS, arrow_schema
+from dvcodec.spark.worker import release_memory
 
 __all__ = ["RowAccumulator", "encode_names", "group", "vector_batches"]
 
@@ -75,7 +76,10 @@ class RowAccumulator:
             UsageError: a null, or a negative position.
         """
         if len(files):
-            self._pending.append(pa.record_batch([files, positions], ["file", "pos"]))
+            rows = pa.record_batch([files, positions], ["file", "pos"])
+            if self._pending and rows.schema != self._pending[0].schema:  # of another Parquet file
+                self._encode_names()
+            self._pending.append(rows)
             self._pending_bytes += files.nbytes + positions.nbytes
             self._rows += len(files)
         if self._pending_bytes >= _PENDING_BYTES:
@@ -90,7 +94,7 @@ class RowAccumulator:
         self._positions.append(_positions(table["pos"]))
         for codes, names in _encode_files(table["file"]):
             if not (self._names and _same(names, self._names[-1])):
-                self._names.append(names)
+                self._names.append(names.cast(pa.string()))
                 self._count += len(names)
                 self._bytes += names.nbytes
             self._codes.append(codes + np.int32(self._count - len(names)))
@@ -106,7 +110,6 @@ class RowAccumulator:
         if not self._codes:
             return
         which, names = encode_names(pa.chunked_array(self._names))
-        names = names.cast(pa.string())
         self._names, self._rows, self._count, self._bytes = [], 0, 0, 0
         codes, self._codes = which[np.concatenate(self._codes)], []
         positions, self._positions = np.concatenate(self._positions), []
@@ -116,6 +119,8 @@ class RowAccumulator:
         for part in cut_by_weight(_ROW_WORK * counts + _VECTOR_WORK, _WORK_BYTES):
             frames = batch.encode(rows[bounds[part.start] : bounds[part.stop]], counts[part])
             yield from vector_batches(names.take(pa.array(files[part])), counts[part], frames)
+        del files, counts, rows, frames, names
+        release_memory()
 
 
 def _encode_files(files: pa.ChunkedArray) -> Iterator[tuple[NDArray[np.int32], pa.Array]]:
@@ -168,21 +173,22 @@ def group(codes: NDArray[np.signedinteger], positions: Index) -> tuple[Index, In
     if bits > 63:
         order = np.lexsort((positions, codes))
         codes, positions = codes[order], positions[order]
-        new = (codes[1:] != codes[:-1]) | (positions[1:] != positions[:-1])
-        return _cut(codes, positions, np.append(True, new))
+        new = np.append(True, (codes[1:] != codes[:-1]) | (positions[1:] != positions[:-1]))
+        codes, positions = codes[new], positions[new]
+        heads = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
+        return codes[heads].astype(np.int64), np.diff(heads, append=len(codes)), positions
     # One number for code and position; sorting those of 32 bits takes half the time.
     kind = np.uint32 if bits <= 32 else np.uint64
-    keys = codes.astype(kind) << kind(low_bits) | positions.astype(kind)
+    keys = codes.astype(kind)
+    keys <<= kind(low_bits)
+    keys |= positions.astype(kind)
     if not (keys[1:] >= keys[:-1]).all():
         keys.sort()
     new = np.append(True, keys[1:] != keys[:-1])
-    return _cut(keys >> kind(low_bits), keys & kind((1 << low_bits) - 1), new)
-
-
-def _cut(
-    codes: NDArray[np.integer], positions: NDArray[np.integer], new: NDArray[np.bool_]
-) -> tuple[Index, Index, Index]:
     if not new.all():
-        codes, positions = codes[new], positions[new]
-    heads = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
-    return codes[heads].astype(np.int64), np.diff(heads, append=len(codes)), positions.astype(np.int64)
+        keys = keys[new]
+    heads = np.flatnonzero(np.append(True, (keys[1:] ^ keys[:-1]) >> kind(low_bits) != 0))
+    of_files = (keys[heads] >> kind(low_bits)).astype(np.int64)
+    keys &= kind((1 << low_bits) - 1)
+    ordered = keys.astype(np.int64) if bits <= 32 else keys.view(np.int64)
+    return of_files, np.diff(heads, append=len(keys)), ordered

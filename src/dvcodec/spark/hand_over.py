@@ -3,6 +3,9 @@
 Spark adds up the bytes of a batch after every row, which costs more than the row: 463 against 212 ns for a path and a
 position. It does not if ``spark.sql.execution.arrow.maxBytesPerBatch`` is the largest integer; then only
 ``maxRecordsPerBatch`` bounds a batch. Both are settings of the session, read when a query starts.
+
+Spark also cuts files into tasks by their size, whichever columns it reads. A task that hands over rows takes it some 20
+ms for nothing, and those of a few columns of a wide table often take no longer: `task_bytes` returns a larger size.
 """
 
 from __future__ import annotations
@@ -17,11 +20,16 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["BATCH_ROWS", "hands_over", "without_byte_limit"]
+__all__ = ["BATCH_ROWS", "hands_over", "task_bytes", "without_byte_limit"]
 
 BATCH_ROWS = 10_000
 """Maximum rows of a batch without a limit on bytes: the caller makes sure that so many are far below 2 GiB."""
 _BYTES, _ROWS = (f"spark.sql.execution.arrow.max{name}PerBatch" for name in ("Bytes", "Records"))
+_FILES = "spark.sql.files.maxPartitionBytes"
+_KEYS = (_BYTES, _ROWS, _FILES)
+_TASKS_PER_CORE = 8
+"""So that tasks of different sizes still keep all cores busy."""
+_USUAL_TASK_BYTES, _MOST_TASK_BYTES = 128 << 20, 1 << 30
 _HANDS_OVER = re.compile(r"Python|Pandas|Arrow|Existing ?RDD")
 """In the names of the nodes of a plan: those that send rows to Python, or may hide others that do."""
 _lock = Lock()
@@ -40,18 +48,40 @@ def hands_over(df: DataFrame) -> bool:
     return any(_HANDS_OVER.search(line.partition("[")[0]) for line in text.splitlines())
 
 
+def task_bytes(df: DataFrame) -> int | None:
+    """Return how many bytes of files a task should read, so that there are some for each core and not many more.
+
+    None leaves that to the session: it has its own ``maxPartitionBytes``, is one of Spark Connect, which does not tell
+    the number of cores, or reads no more than is usual for a task.
+    """
+    frame: Any = df
+    spark = df.sparkSession
+    if not hasattr(frame, "_jdf") or spark.conf.get(_FILES, None) is not None:
+        return None
+    leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()  # noqa: SLF001  (no other way to the sizes)
+    size = sum(int(leaves.apply(i).stats().sizeInBytes().toString()) for i in range(leaves.size()))
+    wanted = size // (_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
+    return min(wanted, _MOST_TASK_BYTES) if wanted > _USUAL_TASK_BYTES else None
+
+
 @contextmanager
-def without_byte_limit(spark: SparkSession) -> Iterator[None]:
+def without_byte_limit(spark: SparkSession, task_bytes: int | None = None) -> Iterator[None]:
     """Bound batches for Python by `BATCH_ROWS` only; the session's settings are restored at the end of the block.
 
     This also affects queries that other threads start in this session meanwhile.
+
+    Args:
+        spark: the session.
+        task_bytes: bytes of files that a task reads; None: as the session has it.
     """
     with _lock:
         state = _under_way.setdefault(spark, [0])
         if not state[0]:
-            state[1:] = [spark.conf.get(_BYTES, None), spark.conf.get(_ROWS, None)]
+            state[1:] = [spark.conf.get(key, None) for key in _KEYS]
         state[0] += 1
     try:
+        if task_bytes is not None:
+            spark.conf.set(_FILES, str(task_bytes))
         rows = int(state[2] or 0)
         spark.conf.set(_ROWS, str(min(rows, BATCH_ROWS) if rows > 0 else BATCH_ROWS))
         spark.conf.set(_BYTES, str(2**31 - 1))
@@ -60,7 +90,7 @@ def without_byte_limit(spark: SparkSession) -> Iterator[None]:
         with _lock:
             state[0] -= 1
             if not state[0]:
-                for key, value in zip((_BYTES, _ROWS), state[1:], strict=True):
+                for key, value in zip(_KEYS, state[1:], strict=True):
                     if value is None:
                         spark.conf.unset(key)
                     else:

@@ -25,6 +25,7 @@ from dvcodec.io.file_key import check_encodings, file_keys, log_merged_spellings
 from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, encode_names, group, vector_batches
 from dvcodec.spark.columns import BinaryColumn, binary_column
 from dvcodec.spark.vectors import NamedVectors
+from dvcodec.spark.worker import release_memory
 
 __all__ = ["VectorUnion", "input_bit"]
 
@@ -94,6 +95,7 @@ class VectorUnion:
         """
         for part in self._fold():
             yield part.select(SCHEMA.names)
+        release_memory()
 
     def _fold(self) -> Iterator[pa.RecordBatch]:
         """Yield one vector per data file, and the inputs that have it."""

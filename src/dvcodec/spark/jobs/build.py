@@ -26,7 +26,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.spark.accumulate import CHUNK_ROWS, RowAccumulator
 from dvcodec.spark.fragments import FRAGMENTS, cut, join
-from dvcodec.spark.hand_over import hands_over, without_byte_limit
+from dvcodec.spark.hand_over import hands_over, task_bytes, without_byte_limit
 from dvcodec.spark.paths import data_file_column, data_file_of, file_path_of, match_key_column, twin_column
 from dvcodec.spark.scanned import UNLISTED, ScannedFiles, packed
 from dvcodec.spark.schemas import VECTORS
@@ -127,7 +127,7 @@ def build_vectors(
     if not eager or hands_over(rows):
         return _maybe_now(rows.mapInArrow(settled(encode), VECTORS), partitions, eager=eager)
     partials = by_data_file(rows.mapInArrow(settled(partial(_fragments, encode=encode)), FRAGMENTS), partitions)
-    with without_byte_limit(rows.sparkSession):
+    with without_byte_limit(rows.sparkSession, task_bytes(rows)):
         return partials.mapInArrow(settled(_union_fragments), VECTORS).localCheckpoint()
 
 
