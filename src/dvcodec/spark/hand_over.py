@@ -59,7 +59,7 @@ def task_bytes(df: DataFrame) -> int | None:
     if not hasattr(frame, "_jdf") or spark.conf.get(_FILES, None) is not None:
         return None
     leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()  # noqa: SLF001  (no other way to the sizes)
-    size = sum(int(leaves.apply(i).stats().sizeInBytes().toString()) for i in range(leaves.size()))
+    size = sum(int(str(leaves.apply(i).stats().sizeInBytes())) for i in range(leaves.size()))
     wanted = size // (_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     return min(wanted, _MOST_TASK_BYTES) if wanted > _USUAL_TASK_BYTES else None
 
