@@ -115,17 +115,18 @@ def parquet_metadata(
     return file, sizes.repeatable, budget
 
 
-def batch_rows_of(repeatable: int, most: int) -> int:
+def batch_rows_of(repeatable: int, most: int, work: int = _BATCH_BYTES) -> int:
     """Return how many rows to read at a time, so that values that are stored once do not become gigabytes.
 
     Args:
         repeatable: from `parquet_metadata`.
         most: upper bound.
+        work: `Budget.most` of the file: a small file has small batches.
 
     >>> batch_rows_of(0, 65536), batch_rows_of(1 << 20, 65536)
     (65536, 128)
     """
-    return max(1, min(most, _BATCH_BYTES // max(repeatable, 1)))
+    return max(1, min(most, min(work, _BATCH_BYTES) // max(repeatable, 1)))
 
 
 @contextmanager
