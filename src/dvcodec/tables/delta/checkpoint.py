@@ -104,12 +104,12 @@ def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[
     with open_metadata(location, folder.storage, Budget.RECORD) as (file, most, budget):
         schema = file.schema_arrow
         columns = _columns(schema, kinds, location)
-        rows, all_ = f"add.{_PARSED_ROWS}", f"add.{_PARSED}"
+        rows, all_, batch_rows = f"add.{_PARSED_ROWS}", f"add.{_PARSED}", most
         if rows in columns and not _has_json(file, location, most):
             columns[columns.index(rows)] = all_
             names = name_bytes(schema.field("add").type.field(_PARSED).type)  # in the text of every row
-            most = batch_rows_of(names, most, budget.most)
-        for start, batch in physical_batches(file, columns, batch_rows=most):
+            batch_rows = batch_rows_of(names, most, budget.most)
+        for start, batch in physical_batches(file, columns, batch_rows=batch_rows):
             budget.charge(batch.nbytes, "values")
             for name in batch.schema.names:
                 yield from _rows(batch.column(name), name, start, location, budget)
