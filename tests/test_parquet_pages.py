@@ -163,8 +163,8 @@ def test_what_is_added_up() -> None:
         header(1, 400, 0, (6, {})),
     ]
     data = b"".join(map(footer, pages))
-    assert walk(data) == PageSizes(500, 150, 27, 0)
-    assert walk(data, repeated={0}) == PageSizes(500, 150, 0, 27)
+    assert walk(data) == PageSizes(500, 150, 27, 0, {})
+    assert walk(data, repeated={0}) == PageSizes(500, 150, 0, 27, {0: 27 * 150})
 
 
 def test_what_is_behind_a_chunk_that_lacks_values() -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.core.extras import pa, pq
+from dvcodec.core.extras import pa, pc, pq
 from dvcodec.core.limits import Budget
 from dvcodec.io.parquet_footer import column_chunks, keep_footer, share_footer
 from dvcodec.io.parquet_pages import page_sizes
@@ -19,6 +19,7 @@ _WHOLE = 1 << 20
 """Bytes of a file that is read at once, so that the headers of its pages can be read first."""
 _MOST_ITEMS = 1_000_000
 """Items of a list in a footer: pyarrow's own limit."""
+_SMALL_BATCH = 1024
 _BATCH_BYTES = 1 << 27
 """Bytes that a batch may have if each row repeats the largest values that are stored once."""
 
@@ -112,7 +113,33 @@ def parquet_metadata(
     budget.charge(sizes.at_once, "pages")
     budget.charge(row_work * max(sizes.rows - rows, 0), "rows")
     budget.charge(Budget.VALUE * sizes.items, "values")
+    for leaf, most in sizes.repeating.items():
+        if most > budget.most and file.schema.column(leaf).physical_type == "BYTE_ARRAY":
+            path = file.schema.column(leaf).path
+            encoded = parquet_file(source, data, metadata=file.metadata, read_dictionary=[path], **options)
+            with arrow_damage(f"column {path}", "values whose sizes can be read"):
+                budget.charge(_expanded(encoded, path), "values")
     return file, sizes.repeatable, budget
+
+
+def _expanded(file: pq.ParquetFile, path: str) -> int:
+    """Return how many bytes the strings of a column are that is read as a dictionary: many may be in one row."""
+    total = 0
+    for batch in file.iter_batches(_SMALL_BATCH, columns=[path]):
+        todo = list(batch.columns)
+        while todo:
+            array = todo.pop()
+            kind = array.type
+            if pa.types.is_dictionary(kind):
+                sizes = pc.binary_length(array.dictionary)
+                total += pc.sum(pc.take(sizes, array.indices).cast(pa.int64())).as_py() or 0
+            elif pa.types.is_struct(kind):
+                todo += array.flatten()
+            elif pa.types.is_map(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+                todo.append(array.flatten())
+            elif pa.types.is_string(kind) or pa.types.is_binary(kind):  # pyarrow does not read all as dictionaries
+                total += array.nbytes
+    return total
 
 
 def batch_rows_of(repeatable: int, most: int, work: int = _BATCH_BYTES) -> int:

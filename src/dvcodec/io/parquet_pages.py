@@ -41,12 +41,15 @@ class PageSizes(NamedTuple):
             pages whose values are prefixes of others.
         rows: values of the column that has the most, of those that have one in each row; the sum of all row groups.
         items: values of the columns that may have several in a row.
+        repeating: of these columns, the bytes that they have at most if every value is the largest of those that may
+            repeat; by number.
     """
 
     at_once: int
     repeatable: int
     rows: int
     items: int
+    repeating: dict[int, int]
 
 
 class _Column(NamedTuple):
@@ -78,13 +81,17 @@ def page_sizes(
         DecodeError: the header of a page is corrupt.
     """
     at_once = repeatable = rows = items = 0
+    repeating: dict[int, int] = {}
     for group in chunks:
         columns = {i: _column(data, chunk, source, budget) for i, chunk in group.items()}
         at_once = max(at_once, sum(one.largest + one.dictionary for one in columns.values()))
         repeatable = max(repeatable, sum(one.dictionary + one.repeatable for one in columns.values()))
         rows += max((one.values for i, one in columns.items() if i not in repeated), default=0)
-        items += sum(one.values for i, one in columns.items() if i in repeated)
-    return PageSizes(at_once, repeatable, rows, items)
+        for i, one in columns.items():
+            if i in repeated:
+                items += one.values
+                repeating[i] = repeating.get(i, 0) + one.values * (one.dictionary + one.repeatable)
+    return PageSizes(at_once, repeatable, rows, items, repeating)
 
 
 def _column(data: memoryview, chunk: ColumnChunk, source: str, budget: Budget) -> _Column:

@@ -271,3 +271,18 @@ def test_statistics_that_every_row_repeats_are_charged_for_each(table: DeltaBuil
     file = crafted(table, members)
     with pytest.raises(LimitExceeded, match="work for values"):
         actions_of(table, [file])
+
+
+@pytest.mark.parametrize("longest", [20, 90_000])
+@pytest.mark.parametrize("keys", [False, True])
+def test_values_that_one_row_repeats_are_charged_for_each(table: DeltaBuilder, longest: int, keys: bool) -> None:
+    """A dictionary with a text of 90 kB; a row has it a thousand times, or only a short one."""
+    row = [("a" * longest, str(i)) for i in range(1000)] + [("b" * 90_000, "last")]
+    entries = pa.array([[entry if keys else entry[::-1] for entry in row]], pa.map_(pa.string(), pa.string()))
+    file = crafted(table, {"path": pa.array(["a"]), "size": pa.array([1]), "partitionValues": entries})
+    if longest == 20:
+        (action,) = actions_of(table, [file])
+        assert dict(action.values["partitionValues"]) == dict(entry if keys else entry[::-1] for entry in row)
+        return
+    with pytest.raises(LimitExceeded, match="work for values"):
+        actions_of(table, [file])
