@@ -143,8 +143,13 @@ def test_what_is_missing(data: Tree, said: str) -> None:
     ("meta", "changed"),
     [
         ({11: (I64, 6)}, {"start": 3}),
+        ({11: (I64, 10)}, {"start": 4}),
+        ({11: (I64, 0)}, {"start": 4}),
+        ({11: (5, 6)}, {"start": 4}),
+        ({5: (5, 6), 7: (5, 80)}, {"size": 0, "values": 0}),
         ({1: (BINARY, b"x")}, {"kind": -1}),
-        ({3: (LIST, (I64, [2]))}, {"path": ()}),
+        ({3: (SET, (BINARY, [b"a"]))}, {"path": ()}),
+        ({3: (LIST, (I64, []))}, {"path": ()}),
         ({3: (LIST, (BINARY, [b"\xff"]))}, {"path": ("\ufffd",)}),
         ({5: (BINARY, b""), 7: (STRUCT, {})}, {"size": 0, "values": 0}),
         ({STATISTICS: (I64, 2)}, {"low": None, "high": None, "nulls": None}),
@@ -153,3 +158,32 @@ def test_what_is_missing(data: Tree, said: str) -> None:
 )
 def test_fields_of_another_type_are_unknown(meta: Tree, changed: dict[str, Any]) -> None:
     assert read(tree(column(meta=meta))) == [{0: CHUNK._replace(**changed)}]
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (tree(column(), top={2: (LIST, (I64, [2]))}), STRUCT),
+        (tree(column(), top={5: (LIST, (BINARY, [b"a"]))}), STRUCT),
+        (tree(column(), top={7: (LIST, (I64, [2]))}), STRUCT),
+        (tree(column(), group={4: (LIST, (I64, [2]))}), STRUCT),
+        (tree(column(meta={2: (LIST, (BINARY, [b"a"]))})), 5),
+        (tree(column(meta={3: (LIST, (I64, [2]))})), BINARY),
+        (tree(column(meta={16: (STRUCT, {2: (LIST, (STRUCT, [{}]))})})), I64),
+        (tree(column(more={8: (STRUCT, {2: (STRUCT, {1: (LIST, (STRUCT, [{}]))})})})), BINARY),
+    ],
+)
+def test_a_list_of_elements_that_pyarrow_reads_as_another_type(data: Tree, wanted: int) -> None:
+    """It does not look at the type that the list states, and would go on at another byte."""
+    with pytest.raises(NotCanonical, match=f"element type of a list: expected {wanted}, found"):
+        read(data)
+
+
+@pytest.mark.parametrize("number", [ROW_GROUPS, 7, 100])
+def test_a_field_of_a_footer_that_comes_twice(number: int) -> None:
+    whole = footer(tree(column(), top={100: (I64, 2)}))
+    again = footer({number: (LIST, (STRUCT, []))})
+    again = b"\x09" + bytes([number << 1]) + again[2:] if number < 16 else again
+    again = again if number < 16 else b"\x06" + footer({number: (I64, 2)})[1:]
+    with pytest.raises(NotCanonical, match=f"each number once, within 16 bits, found {number}"):
+        read(whole[:-1] + again)

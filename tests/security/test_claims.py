@@ -28,7 +28,17 @@ def test_every_test_that_is_named_is_there() -> None:
         sorted(
             NAMED
             - names_in(
-                "security", "limits", "lake", "core", "zap", "cli", "tables", "tables/lance", "tables/deleting", "."
+                "security",
+                "limits",
+                "lake",
+                "core",
+                "zap",
+                "cli",
+                "tables",
+                "tables/delta",
+                "tables/lance",
+                "tables/deleting",
+                ".",
             )
         )
         == []

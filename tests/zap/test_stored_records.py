@@ -119,16 +119,27 @@ def test_refused(bad: bytes, kind: type[DecodeError], what: str) -> None:
         assert len(before) <= (caught.value.offset or 0) < len(before + bad) + 1
 
 
-def test_values_that_share_bytes_are_limited() -> None:
+def test_values_that_are_longer_than_their_block_are_refused() -> None:
     """A thousand values that are all the whole block would make a thousand times its size."""
     content = b"x" * 10_000
-    meta = uv(2) + uv(1, 116, 0, len(content), 0) * 1000
-    raw = lay(record(meta, block=pack(content)), [0])
-    size = len(b"k1") + 1000 * len(content)
-    assert len(decode(raw, 1, Limits(max_blob_bytes=size))) == 1001
-    for most in (size - 1, 1_000_000):
-        with pytest.raises(LimitExceeded, match="max_blob_bytes"):
-            decode(raw, 1, Limits(max_blob_bytes=most))
+    whole = record(uv(2) + uv(1, 116, 0, len(content), 0), block=pack(content))
+    bad = record(uv(2) + uv(1, 116, 0, len(content), 0) * 1000, block=pack(content))
+    message = "crafted at byte {}: values of a stored document: expected at most the 10000 bytes .*, found 10000000"
+    for before, behind in ((b"", b""), (whole, b""), (whole * 2, whole)):
+        sizes = [len(whole)] * (len(before) // len(whole)) + [len(bad)] + [len(whole)] * bool(behind)
+        addresses = [sum(sizes[:i]) for i in range(len(sizes))]
+        at = len(before) + len(uv(len(uv(2) + uv(1, 116, 0, len(content), 0) * 1000), len(b"k1" + pack(content))))
+        with pytest.raises(NotCanonical, match=message.format(at)):
+            decode(lay(before + bad + behind, addresses), len(addresses))
+
+
+def test_values_may_share_bytes_that_others_leave() -> None:
+    content = b"x" * 10
+    meta = uv(2) + uv(1, 116, 0, 5, 0) * 2
+    values = decode(lay(record(meta, block=pack(content)), [0]), 1).values
+    assert values.to_list() == [b"k1", b"xxxxx", b"xxxxx"]
+    with pytest.raises(LimitExceeded, match="max_blob_bytes"):
+        decode(lay(record(meta, block=pack(content)), [0]), 1, Limits(max_blob_bytes=9))
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,10 @@ class Cursor:
         Raises:
             Truncated: the window ends first.
         """
+        at = self.pos
+        if at < self.end:  # not by `take`: varints are read by the byte
+            self.pos = at + 1
+            return self.view[at]
         return self.take(1, what)[0]
 
     def u32le(self, what: str) -> int:

@@ -62,8 +62,8 @@ def open_metadata(
     """
     require_extra("pyarrow.parquet", "tables")
     opener = partial(parquet_metadata, row_work=row_work, dictionary=dictionary)
-    with _opened(location, storage, opener) as (file, dictionaries, budget), file:
-        yield file, batch_rows_of(dictionaries, batch_rows), budget
+    with _opened(location, storage, opener) as (file, repeatable, budget), file:
+        yield file, batch_rows_of(repeatable, batch_rows, budget.most), budget
 
 
 @contextmanager

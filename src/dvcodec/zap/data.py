@@ -40,13 +40,13 @@ class Pieces(Cursor):
 
 
 class _Keys:
-    """The keys of the dictionaries that were opened, each dictionary once."""
+    """The dictionaries that were opened, by address: the bytes of the keys that were read."""
 
-    __slots__ = ("addresses", "count")
+    __slots__ = ("sizes", "work")
 
     def __init__(self) -> None:
-        self.addresses: set[int] = set()
-        self.count = 0
+        self.sizes: dict[int, int] = {}
+        self.work = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +62,29 @@ class SegmentData:
     end: int
     _keys: _Keys = field(default_factory=_Keys, init=False, repr=False, compare=False)
 
-    def charge_keys(self, address: int, count: int, limits: Limits) -> None:
+    def charge_keys(self, address: int, count: int, limits: Limits, size: int = 0) -> None:
         """Charge the keys of the dictionary at an address: all dictionaries together, by the bytes of the segment.
 
-        Keys share states, so that the bytes of a dictionary do not bound their number.
+        Keys share states, so that the bytes of a dictionary bound neither their number nor their lengths. Reading a
+        dictionary again costs nothing.
+
+        Args:
+            address: of the dictionary.
+            count: its keys.
+            limits: `Limits.max_base_work` and `Limits.max_work_per_byte`.
+            size: bytes of the keys that were read so far.
 
         Raises:
-            LimitExceeded: more keys than a segment of this size has.
+            LimitExceeded: more or longer keys than a segment of this size has.
         """
         keys = self._keys
-        if address not in keys.addresses:
-            keys.addresses.add(address)
-            keys.count += count
-        Budget(self.end, self.source.name, limits).charge(Budget.ROW * keys.count, "keys of dictionaries", address)
+        if address not in keys.sizes:
+            keys.sizes[address] = 0
+            keys.work += Budget.ROW * count
+        if (more := size - keys.sizes[address]) > 0:
+            keys.sizes[address] = size
+            keys.work += more
+        Budget(self.end, self.source.name, limits).charge(keys.work, "keys of dictionaries", address)
 
     def window(self, start: int, stop: int, what: str) -> Cursor:
         """Return a cursor over ``[start, stop)``; its `base` is `start`.

@@ -7,6 +7,9 @@ Source: zapx ``dict.go``, ``new.go``. At the address in the field's record::
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +23,7 @@ __all__ = ["decode_dictionary", "encode_dictionary"]
 
 
 def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_LIMITS) -> Fst:
-    """Open the dictionary at an address.
+    """Open the dictionary at an address; its keys are charged as they are read.
 
     Raises:
         Truncated: it extends beyond the footer.
@@ -32,7 +35,7 @@ def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_
     start = address + head.pos
     fst = Fst.open(data.window(start, start + size, "dictionary"), limits)
     data.charge_keys(address, fst.num_keys, limits)
-    return fst
+    return replace(fst, charge=partial(data.charge_keys, address, fst.num_keys, limits))
 
 
 def encode_dictionary(terms: ByteStrings, values: NDArray[np.uint64]) -> bytes:

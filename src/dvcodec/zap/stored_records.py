@@ -7,7 +7,8 @@ Source: zapx ``new.go`` (``writeStoredFields``), ``segment.go`` (``visitStoredFi
     metadata  uv id bytes | of each value: uv field | uv type | uv start | uv length | uv n | n * uv array position
 
 The id is not compressed, and its only metadata is its size: it is field 0, of type ``t``. `start` and `length` are in
-the decompressed block. Writers store the values by field, adjacent.
+the decompressed block. Writers store the values by field, adjacent; values that together are longer than their block
+would overlap, and are refused.
 """
 
 from __future__ import annotations
@@ -77,12 +78,12 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
         bounds: int64[n + 1], bounds of the records; strictly ascending.
         first: number of the first document.
         num_fields: number of fields of the segment.
-        limits: `Limits.max_blob_bytes` bounds the total decompressed bytes and the total bytes of values.
+        limits: `Limits.max_blob_bytes` bounds the total decompressed bytes.
 
     Raises:
         Truncated: a record ends inside its lengths or metadata.
         NotCanonical: lengths that do not add up to the record, incomplete metadata, a field that the segment does not
-            have, a type above 255, a value outside its block, or a corrupt block.
+            have, a type above 255, a value outside its block, values that overlap, or a corrupt block.
         LimitExceeded: see `limits`.
     """
     ends = bounds[1:]
@@ -109,12 +110,17 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
     check(starts <= room, 2, "start of a stored value", "at most the size of the decompressed block")
     check(lengths <= room - starts, 3, "length of a stored value", "an end inside the decompressed block")
 
+    per_doc = np.bincount(owner, minlength=len(ids))
+    used = np.diff(offsets_of(lengths.astype(np.int64))[offsets_of(per_doc)])
+    if (i := first_true(used > sizes)) is not None:
+        expected = f"at most the {sizes[i]} bytes of the decompressed block"
+        raise window.error(NotCanonical, "values of a stored document", at=metas[i], expected=expected, actual=used[i])
+
     place = offsets_of(id_sizes + sizes)
     with enough_memory("the stored values", window.source):
         out = np.empty(int(place[-1]), np.uint8)
     out[spread(place[:-1], id_sizes)] = gather(varints.bytes_of(window), ids, id_sizes)
     snappy.decompress_into(window, blocks, ends, out, place[:-1] + id_sizes, sizes, "stored values")
-    per_doc = np.bincount(owner, minlength=len(ids))
     heads = offsets_of(per_doc)[:-1]  # where the ids belong among the other values
     value_starts = np.insert((place[:-1] + id_sizes)[owner] + starts.astype(np.int64), heads, place[:-1])
     value_sizes = np.insert(lengths.astype(np.int64), heads, id_sizes)
@@ -122,7 +128,7 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
         np.repeat(np.arange(first, first + len(ids), dtype=np.int64), per_doc + 1),
         np.insert(fields.astype(np.int64), heads, 0),
         np.insert(types.astype(np.uint8), heads, ID_TYPE),
-        _cut(window, out, value_starts, value_sizes, limits),
+        _cut(out, value_starts, value_sizes),
         np.insert(counts.astype(np.int64), heads, 0),
         gather(numbers, begins + HEAD, counts.astype(np.int64)),
     )
@@ -161,11 +167,10 @@ def _read_id_sizes(window: Cursor, sizes: NDArray[np.uint64], metas: Index, room
     return sizes.astype(np.int64)
 
 
-def _cut(window: Cursor, out: NDArray[np.uint8], starts: Index, sizes: Index, limits: Limits) -> ByteStrings:
+def _cut(out: NDArray[np.uint8], starts: Index, sizes: Index) -> ByteStrings:
     offsets = offsets_of(sizes)
     if int(offsets[-1]) == len(out) and bool((starts == offsets[:-1]).all()):  # as all writers store them
         return ByteStrings(offsets, out)
-    limits.check("max_blob_bytes", int(offsets[-1]), window, 0)
     return ByteStrings.cut(out, starts, sizes)
 
 

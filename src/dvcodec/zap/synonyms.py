@@ -14,7 +14,8 @@ bytes of the names.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +92,7 @@ def decode_thesaurus(data: SegmentData, footer: Footer, place: int, *, limits: L
     at = address + head.pos
     terms = Fst.open(data.window(at, at + size, "terms of a thesaurus"), limits)
     data.charge_keys(address, terms.num_keys, limits)
-    block = terms.to_block()
+    block = replace(terms, charge=partial(data.charge_keys, address, terms.num_keys, limits)).to_block()
     if not len(block.keys) and footer.version < _NAMED_SIZE_FROM:
         ids, synonyms = np.zeros(0, np.int64), ByteStrings.from_list([])
     else:

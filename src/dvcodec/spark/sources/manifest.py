@@ -226,7 +226,7 @@ def _read(
 ) -> pa.Table:
     """Read row groups; a dictionary stores a value once, and each row that has it is charged for it."""
     batches = []
-    rows = batch_rows_of(dictionaries, _BATCH_ROWS)
+    rows = batch_rows_of(dictionaries, _BATCH_ROWS, budget.most)
     for batch in file.iter_batches(rows, row_groups=groups, columns=columns):
         budget.charge(batch.nbytes, "values")
         batches.append(batch)

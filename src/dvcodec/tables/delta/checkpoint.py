@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import NotCanonical
+from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.extras import pa, pc
 from dvcodec.core.limits import Budget
+from dvcodec.io.parquet import batch_rows_of
 from dvcodec.io.parquet_footer import column_chunks
 from dvcodec.tables.delta.actions import parse_lines, plain_path
 from dvcodec.tables.delta.log import LOG, SIDECARS
-from dvcodec.tables.delta.parsed_stats import json_text
+from dvcodec.tables.delta.parsed_stats import json_text, name_bytes, text_bytes
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.parquet import open_metadata, physical_batches
@@ -100,14 +101,18 @@ def _sidecar(folder: Folder, action: JsonFields) -> str:
 
 def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[JsonFields]:
     """Yield the actions of a Parquet file, by kind in each batch."""
-    with open_metadata(location, folder.storage, Budget.RECORD) as (file, batch_rows, _):
-        columns = _columns(file.schema_arrow, kinds, location)
-        rows, all_ = f"add.{_PARSED_ROWS}", f"add.{_PARSED}"
-        if rows in columns and not _has_json(file, location):
+    with open_metadata(location, folder.storage, Budget.RECORD) as (file, most, budget):
+        schema = file.schema_arrow
+        columns = _columns(schema, kinds, location)
+        rows, all_, batch_rows = f"add.{_PARSED_ROWS}", f"add.{_PARSED}", most
+        if rows in columns and not _has_json(file, location, most):
             columns[columns.index(rows)] = all_
+            names = name_bytes(schema.field("add").type.field(_PARSED).type)  # in the text of every row
+            batch_rows = batch_rows_of(names, most, budget.most)
         for start, batch in physical_batches(file, columns, batch_rows=batch_rows):
+            budget.charge(batch.nbytes, "values")
             for name in batch.schema.names:
-                yield from _rows(batch.column(name), name, start, location)
+                yield from _rows(batch.column(name), name, start, location, budget)
 
 
 def _columns(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> list[str]:
@@ -125,7 +130,7 @@ def _columns(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> list[s
     return found
 
 
-def _has_json(file: pq.ParquetFile, location: str) -> bool:
+def _has_json(file: pq.ParquetFile, location: str, batch_rows: int) -> bool:
     """Whether all data files of a checkpoint have statistics as text."""
     leaves = {file.schema.column(i).path: i for i in range(len(file.schema))}
     wanted = [leaves.get(f"add.{name}", -1) for name in ("path", "stats")]
@@ -134,14 +139,16 @@ def _has_json(file: pq.ParquetFile, location: str) -> bool:
     for number, chunks in enumerate(column_chunks(file, location, wanted)):
         paths, texts = (chunks[leaf].nulls if leaf in chunks else None for leaf in wanted)
         if paths is None or texts is None:
-            column = file.read_row_group(number, ["add.path", "add.stats"]).column("add")
-            paths, texts = (pc.struct_field(column, name).null_count for name in ("path", "stats"))
+            paths = texts = 0
+            for batch in file.iter_batches(batch_rows, row_groups=[number], columns=["add.path", "add.stats"]):
+                missing = [pc.struct_field(batch.column("add"), name).null_count for name in ("path", "stats")]
+                paths, texts = paths + missing[0], texts + missing[1]
         if texts > paths:
             return False
     return True
 
 
-def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Iterator[JsonFields]:
+def _rows(column: pa.StructArray, name: str, start: int, location: str, budget: Budget) -> Iterator[JsonFields]:
     """Yield the rows of one kind of action that are not null, by column: row by row pyarrow is far slower."""
     import numpy as np  # noqa: PLC0415
 
@@ -149,7 +156,9 @@ def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Itera
     numbers = np.flatnonzero(there) + start
     column = column.filter(there)
     try:
-        values = {member: _values(array) for member, array in _members(column).items()}
+        values = {member: _values(array) for member, array in _members(column, budget).items()}
+    except DecodeError:  # the budget's
+        raise
     except (pa.ArrowException, ValueError, OverflowError) as err:  # text that is not UTF-8, a date out of range
         message = str(err)[:80]
         raise NotCanonical(f"column {name}", source=location, expected="readable values", actual=message) from None
@@ -158,13 +167,18 @@ def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Itera
         yield JsonFields(record, f"{location}, row {number}", name)
 
 
-def _members(column: pa.StructArray) -> dict[str, pa.Array]:
-    """Return the members of actions; statistics that are stored only as columns are converted to text."""
+def _members(column: pa.StructArray, budget: Budget) -> dict[str, pa.Array]:
+    """Return the members of actions; statistics that are stored only as columns are converted to text.
+
+    Raises:
+        LimitExceeded: the text is longer than the budget allows.
+    """
     found = {field.name: column.field(field.name) for field in column.type}
     parsed, text = found.get(_PARSED), found.get("stats")
     if parsed is None or not pa.types.is_struct(parsed.type) or parsed.type.num_fields < 2:
         return found
     if text is None or pa.types.is_string(text.type):
+        budget.charge(text_bytes(parsed), "statistics")
         made = json_text(parsed)
         found["stats"] = made if text is None else pc.coalesce(text, made)
     kept = [name for name in parsed.type.names if name == "numRecords"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from dvcodec.core.cursor import Cursor
@@ -17,6 +17,8 @@ __all__ = ["Fst"]
 
 _VERSION = 1
 _TOP = 2**64 - 1
+_CHARGED = 1 << 16
+"""Bytes of keys that are charged at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,12 +30,15 @@ class Fst:
         root: address of the first state; 0 if the only key is empty and has the value 0.
         states: the states of the blob.
         limits: bounds on decoding.
+        charge: called with the bytes of the keys that were read so far in an enumeration; it raises if there are too
+            many.
     """
 
     num_keys: int
     root: int
     states: States = field(repr=False)
     limits: Limits = field(default=DEFAULT_LIMITS, repr=False)
+    charge: Callable[[int], None] | None = field(default=None, repr=False)
 
     @classmethod
     def open(cls, cursor: Cursor, limits: Limits = DEFAULT_LIMITS) -> Fst:
@@ -94,13 +99,18 @@ class Fst:
         Raises:
             NotCanonical: a state is corrupt.
             CardinalityMismatch: more keys than the footer states, or fewer in a full enumeration.
+            LimitExceeded: see `charge`.
         """
         if not self.num_keys:
             return
-        found = 0
+        found = size = charged = 0
         for found, item in enumerate(Walker(self.states).seek(self.root, start, stop), 1):
             if found > self.num_keys:
                 raise bulk.miscounted(self.states, self.num_keys, "more")
+            size += len(item[0])
+            if size > charged and self.charge:  # not for each key: that would take half as long as reading it
+                self.charge(size)
+                charged = size + _CHARGED
             yield item
         if not start and stop is None and found != self.num_keys:
             raise bulk.miscounted(self.states, self.num_keys, found)
@@ -121,8 +131,14 @@ class Fst:
         Raises:
             NotCanonical: a state is corrupt.
             CardinalityMismatch: more or fewer keys than the footer states; some blocks may have been yielded.
+            LimitExceeded: see `charge`.
         """
-        return bulk.blocks(self.states, self.root, self.num_keys)
+        size = 0
+        for block in bulk.blocks(self.states, self.root, self.num_keys):
+            size += len(block.keys.data)
+            if self.charge:
+                self.charge(size)
+            yield block
 
     def to_block(self) -> KeyBlock:
         """Return all keys and values in one block.
