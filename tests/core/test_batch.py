@@ -75,7 +75,7 @@ def test_encode_gives_the_bytes_of_one_by_one(sets: list[RowSet]) -> None:
 
 
 def test_small_row_sets_of_one_bitmap_are_encoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    sets = [RowSet(rows) for rows in ([], [1], range(2048), range(2049), [2**32 - 1], [2**32])]
+    sets = [RowSet(rows) for rows in ([], [1], range(1 << 14), range((1 << 14) + 1), [2**32 - 1], [2**32])]
     alone: list[RowSet] = []
 
     def watched(positions: NDArray[np.int64]) -> bytes:
