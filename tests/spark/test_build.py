@@ -17,7 +17,7 @@ from dvcodec.spark import scanned
 from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors, positions
 from dvcodec.spark.jobs.merge import merge
 from dvcodec.spark.sources import position_deletes
-from dvcodec.spark.sources.position_deletes import PositionDeleteReader
+from dvcodec.spark.sources.position_deletes import PositionDeletePartition, PositionDeleteReader
 from samples.position_rows import ORDERS, reference, rows, united, vectors_of, write
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def test_names_stored_as_a_dictionary_or_not_in_one_task(tmp_path: Path) -> None
     pq.write_table(few.cast(pa.schema([("file_path", pa.large_string()), ("pos", pa.int64())])), tmp_path / "2.parquet")
     reader = PositionDeleteReader([str(tmp_path)], "file_path", "pos", 1 << 30)
     (task,) = reader.partitions()
+    assert isinstance(task, PositionDeletePartition)
     assert [piece.path.rpartition("/")[2] for piece in task.pieces] == ["0.parquet", "1.parquet", "2.parquet"]
     kinds = []
     for piece in task.pieces:

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, iceberg
-from dvcodec.spark.hand_over import BATCH_ROWS, hands_over, without_byte_limit
+from dvcodec.spark import hand_over
+from dvcodec.spark.hand_over import BATCH_ROWS, hands_over, task_bytes, without_byte_limit
 from dvcodec.spark.jobs import build_vectors, positions
 from samples.position_rows import reference, rows, write
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.everywhere
 
 BYTES, ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
+FILES = "spark.sql.files.maxPartitionBytes"
 
 
 def collected(df: DataFrame) -> dict[str, bytes]:
@@ -49,6 +53,38 @@ def test_settings_come_back(before: dict[str, str], spark: SparkSession) -> None
     finally:
         for key in before:
             spark.conf.unset(key)
+
+
+def test_large_tables_are_cut_into_some_tasks_a_core(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = np.random.default_rng(1)
+    wide = pa.table({"keep": np.zeros(20_000, np.bool_)} | {f"c{i}": chance.random(20_000) for i in range(20)})
+    for i in range(4):
+        pq.write_table(wide, tmp_path / f"{i}.parquet")
+    scan = spark.read.parquet(str(tmp_path)).where("NOT keep")
+    size = sum(path.stat().st_size for path in tmp_path.glob("*.parquet"))
+    assert task_bytes(scan) is None, "no more than is usual for a task"
+    monkeypatch.setattr(hand_over, "_USUAL_TASK_BYTES", 1 << 10)
+    found = task_bytes(scan)
+    if hasattr(scan, "_jdf"):
+        assert found == size // (8 * spark.sparkContext.defaultParallelism)
+        monkeypatch.setattr(hand_over, "_MOST_TASK_BYTES", 1 << 15)
+        assert task_bytes(scan) == 1 << 15
+    else:
+        assert found is None, "Connect does not tell the number of cores"
+    monkeypatch.setattr(hand_over, "_MOST_TASK_BYTES", 1 << 30)
+    built = list(collected(build_vectors(positions(scan), eager=True)).values())
+    assert built == 4 * [iceberg.encode(RowSet(range(20_000)))]
+    assert spark.conf.get(FILES, None) is None
+    spark.conf.set(FILES, "10000000")
+    try:
+        assert task_bytes(scan) is None, "the session has its own"
+        with without_byte_limit(spark, 1 << 20):
+            assert spark.conf.get(FILES) == str(1 << 20)
+        assert spark.conf.get(FILES) == "10000000"
+    finally:
+        spark.conf.unset(FILES)
 
 
 @pytest.mark.parametrize("order", ["skewed", "many files"])

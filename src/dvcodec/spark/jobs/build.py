@@ -86,7 +86,8 @@ def build_vectors(
             joins small ones. A few per core suffice: each task before the shuffle writes a file for every one.
         eager: True runs the job at once and keeps the vectors in Spark (``localCheckpoint``: they are lost with an
             executor). Meanwhile the session's limit on the bytes of Arrow batches is replaced by one of 10,000 rows,
-            which about halves the cost of a row. It stays if other Python functions are in the plan of `source`.
+            which about halves the cost of a row, and tables of more than 128 MB for an eighth of a core are cut into
+            larger tasks. Neither is done if other Python functions are in the plan of `source`.
         spark: the session that reads paths; by default the active one.
         storage_options: for URLs of such files: how to reach the store, as deltalake and polars spell it.
 
