@@ -95,7 +95,9 @@ def page_sizes(
 
 
 def _column(data: memoryview, chunk: ColumnChunk, source: str, budget: Budget) -> _Column:
-    """Walk over the pages of a column."""
+    """Walk over the pages of a column. pyarrow reads none if it has no values; its offset may be 0 then."""
+    if chunk.values <= 0:
+        return _Column(0, 0, 0, 0)
     start = min(max(chunk.start, 0), len(data))
     size = max(chunk.size, 0)
     cursor = Cursor(data[start : start + size + _PADDING], source=source, base=start)
