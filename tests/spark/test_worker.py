@@ -39,12 +39,11 @@ def test_objects_of_modules_are_exempted_once() -> None:
     subprocess.run([sys.executable, "-c", _SETTLE], check=True)
 
 
-def _frozen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for _ in batches:
-        yield pa.record_batch([pa.array([gc.get_freeze_count()])], ["frozen"])
-
-
 @pytest.mark.everywhere
 def test_a_worker_is_settled(spark: SparkSession) -> None:
-    counted = spark.range(0, 4, 1, 4).mapInArrow(settled(_frozen), "frozen long")
+    def frozen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.record_batch([pa.array([gc.get_freeze_count()])], ["frozen"])
+
+    counted = spark.range(0, 4, 1, 4).mapInArrow(settled(frozen), "frozen long")
     assert all(row["frozen"] > 10_000 for row in counted.collect())
