@@ -102,6 +102,17 @@ def test_pyarrow_skips_the_pages_of_other_types() -> None:
     assert pq.read_table(io.BytesIO(data))["file_path"].to_pylist() == ["aaa"]
 
 
+def test_of_a_column_without_values_no_page_is_read() -> None:
+    """pyarrow writes none for a table without rows, at offset 0."""
+    assert (
+        read_position_deletes(written({"file_path": pa.array([], pa.string()), "pos": pa.array([], pa.int64())})) == {}
+    )
+    data = deletes(bomb(), more={5: (I64, 0)})
+    before = pa.default_memory_pool().max_memory()
+    assert read_position_deletes(data) == {}
+    assert pa.default_memory_pool().max_memory() < max(before + 1, HUGE)
+
+
 def evading() -> dict[str, bytes]:
     first = bomb()
     return {
