@@ -38,7 +38,7 @@ def positions(data: Path, order: str, count: int, files: int) -> str:
 
     ``random``: all data files mixed; ``scan``: in file order, 2 % of the rows; ``skew``: 80 % in one data file.
     """
-    folder = data / f"rows-{order}-{count}-{files}"
+    folder = data / f"positions-{order}-{count}-{files}"
     with kept(folder) as made:
         if made is None:
             return str(folder)

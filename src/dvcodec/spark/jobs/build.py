@@ -258,7 +258,7 @@ def _by_hash(rows: DataFrame, names: DataFrame, unknown: str, partitions: int | 
 
 
 def _partial(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """OverBatches rows as vectors; a data file may be repeated."""
+    """Encode rows as vectors; a data file may be repeated."""
     accumulator = RowAccumulator()
     for batch in batches:
         yield from accumulator.add(batch.column(0), batch.column(1))
@@ -299,7 +299,7 @@ def _union_named(batches: Iterator[pa.RecordBatch], *, unknown: str = _AGAIN) ->
 
 
 def _fragments(batches: Iterator[pa.RecordBatch], *, encode: OverBatches) -> Iterator[pa.RecordBatch]:
-    """OverBatches rows as vectors, in rows of bounded size."""
+    """Encode rows as vectors, in rows of bounded size."""
     return cut(encode(batches))
 
 
@@ -309,7 +309,7 @@ def _union_fragments(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def _build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """OverBatches all rows of some data files as their vectors."""
+    """Encode all rows of some data files as their vectors."""
     yield from _union(_partial(batches))
 
 
