@@ -148,6 +148,11 @@ class Finding:
             check, what, expected, actual, vectors=vectors, data_file=data_file, path=path, offset=error.offset
         )
 
+    def with_actual(self, actual: object) -> Finding:
+        """Return the finding with another value found."""
+        what, where = self.what, {"vectors": self.vectors, "data_file": self.data_file, "path": self.path}
+        return Finding.failed(self.check, what, self.expected, actual, offset=self.offset, **where)
+
     @property
     def vector(self) -> str | None:
         """The place of the first affected vector."""
