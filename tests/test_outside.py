@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -56,18 +57,21 @@ def test_the_rows_of_a_valid_vector_outside_are_shown(tmp_path: Path) -> None:
         raise CardinalityMismatch("cardinality", source="/b", expected=2, actual=3)
 
 
+def ways_to_open(path: str, storage: Storage) -> dict[str, AbstractContextManager[object]]:
+    return {
+        "storage": storage.open(path),
+        "source": open_source(path, storage_options=storage),
+        "mapped": open_mapped(path, storage_options=storage),
+    }
+
+
 @pytest.mark.parametrize("opened", ["storage", "source", "mapped"])
 def test_every_way_to_open_a_file_of_a_table_hides_values(tmp_path: Path, opened: str) -> None:
     (tmp_path / "b").write_bytes(b"root:x:0")
     path = str(tmp_path / "b")
     whole = Storage()
     for storage in (whole.of_table(str(tmp_path / "t")), pickle.loads(pickle.dumps(whole.of_table("/t")))):
-        ways = {
-            "storage": lambda storage=storage: storage.open(path),
-            "source": lambda storage=storage: open_source(path, storage_options=storage),
-            "mapped": lambda storage=storage: open_mapped(path, storage_options=storage),
-        }
-        with pytest.raises(BadMagic) as caught, ways[opened]():
+        with pytest.raises(BadMagic) as caught, ways_to_open(path, storage)[opened]:
             raise fail(path)
         assert caught.value.actual == HIDDEN
     with pytest.raises(BadMagic, match="726f6f74"), whole.open(path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli_runner import run
-from dvcodec import RowSet
+from dvcodec import DecodeError, RowSet, delta, paimon
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
 from samples.delta_table import DeltaBuilder, rows_from
@@ -148,3 +148,53 @@ def test_a_finding_shows_a_path_and_never_what_is_in_another_file(tmp_path: Path
             assert result.out + result.err
             assert shown_of(SECRET, result.out + result.err) == []
         shutil.copy(secret, made.root / "b.parquet")
+
+
+TABLES = Path(__file__).parent.parent / "vectors/tables"
+LINKED = [
+    "delta/spark-4.4.0/checkpointed/table",
+    "iceberg/spark-1.12.0/upgraded/table",
+    "lance/pylance-14.0.2/life",
+    "paimon/java-1.4.2/changed64/table",
+    "scorch/bleve-2.6.1/small-v16",
+]
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_a_link_in_a_table_shows_nothing_of_the_file_it_leads_to(name: str, tmp_path: Path) -> None:
+    """Each file of a table in turn is a link to a secret: metadata, data files and vectors."""
+    (tmp_path / "secret.txt").write_bytes(SECRET)
+    root = tmp_path / "t"
+    shutil.copytree(TABLES / name, root)
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        kept = path.read_bytes()
+        path.unlink()
+        path.symlink_to(tmp_path / "secret.txt")
+        result = run("audit", root, "--json", "--deep")
+        assert result.out + result.err
+        assert shown_of(SECRET, result.out + result.err) == [], path
+        path.unlink()
+        path.write_bytes(kept)
+
+
+def test_a_descriptor_shows_nothing_of_a_file_outside_its_table(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_bytes(SECRET)
+    descriptor = delta.Descriptor("p", f"file://{tmp_path}/secret.txt", 34, 1, 4)
+    with pytest.raises(DecodeError, match="found something else") as caught:
+        delta.load(descriptor, str(tmp_path / "t"))
+    assert shown_of(SECRET, str(caught.value)) == []
+
+
+@pytest.mark.parametrize("index", [paimon.DELETION_VECTORS, paimon.HASH])
+def test_checking_an_index_manifest_shows_nothing_of_other_files(index: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_bytes(SECRET)
+    vectors = (paimon.DeletionVectorMeta("a.parquet", 4, 34, 1),) if index == paimon.DELETION_VECTORS else None
+    entry = paimon.IndexManifestEntry(index, "index-0", 100, 1, vectors=vectors, external_path=f"file://{secret}")
+    path = tmp_path / "t/manifest/index-manifest-0"
+    path.parent.mkdir(parents=True)
+    paimon.write_index_manifest(path, [entry])
+    result = run("manifest", "--check", path)
+    assert result.code == 1
+    assert "something else" in result.out
+    assert shown_of(SECRET, result.out + result.err) == []

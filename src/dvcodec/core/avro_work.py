@@ -84,13 +84,13 @@ def density(kind: Any) -> int:
         return max(map(density, kind), default=0)
     name = _name(kind)
     if name in ("array", "map"):
-        items, key = _items(kind), name == "map"
+        items, key = _items(kind), int(name == "map")
         options = items if isinstance(items, list) else [items]
         sizes = [_least(option) + key + isinstance(items, list) for option in options]
         if not all(sizes):
             return MAX_DENSITY + 1
         own = (-(-(record_work(option) + key * _VALUE) // size) for option, size in zip(options, sizes, strict=True))
-        return max(*own, density(items), 0)
+        return max([density(items), *own])
     if isinstance(name, (list, dict)):
         return density(name)
     return max(map(density, _types(kind)), default=0)

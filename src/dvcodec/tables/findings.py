@@ -150,8 +150,16 @@ class Finding:
 
     def with_actual(self, actual: object) -> Finding:
         """Return the finding with another value found."""
-        what, where = self.what, {"vectors": self.vectors, "data_file": self.data_file, "path": self.path}
-        return Finding.failed(self.check, what, self.expected, actual, offset=self.offset, **where)
+        return Finding.failed(
+            self.check,
+            self.what,
+            self.expected,
+            actual,
+            vectors=self.vectors,
+            data_file=self.data_file,
+            path=self.path,
+            offset=self.offset,
+        )
 
     @property
     def vector(self) -> str | None:
