@@ -21,7 +21,18 @@ import numpy as np
 import pytest
 
 from battery import lowered
-from dvcodec import CardinalityMismatch, LimitExceeded, Limits, NotCanonical, RowSet, delta, iceberg, paimon, puffin
+from dvcodec import (
+    CardinalityMismatch,
+    LimitExceeded,
+    Limits,
+    NotCanonical,
+    RowSet,
+    Unsupported,
+    delta,
+    iceberg,
+    paimon,
+    puffin,
+)
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import Budget
 from dvcodec.iceberg import read_position_deletes
@@ -91,6 +102,19 @@ INDEX = {
 NAMES = fields_of(("_VERSION", "int", 0), ("_FILE_NAME", "string", 1))
 
 
+BOUND = fields_of(("key", "int", 126), ("value", "bytes", 127))
+BOUNDED = fields_of(
+    ("status", "int", 0),
+    ("snapshot_id", "long", 1),
+    (
+        "data_file",
+        FILE | {"fields": [*FILE["fields"], {"name": "b", "type": {"type": "array", "items": BOUND}, "field-id": 125}]},
+        2,
+    ),
+)
+LISTS = fields_of(("a", {"type": "array", "items": "int", "element-id": 2}, 1))
+
+
 def avro_file(schema: Any, records: bytes, count: int, codec: str) -> bytes:
     return avro.header(schema, codec) + avro.block(count, avro.packed(records, codec))
 
@@ -102,6 +126,34 @@ def iceberg_manifest(path: Path) -> object:
 
 def index_records(count: int) -> bytes:
     return avro.records(INDEX_SCHEMA, INDEX) * count
+
+
+def items(count: int, item: bytes) -> bytes:
+    return avro.zigzag(count) + item * count + avro.zigzag(0)
+
+
+def index_of_vectors(count: int) -> bytes:
+    """Vectors of as many data files, 50 in a file."""
+    ranges = [{"f0": f"{i:x}", "f1": 0, "f2": 0, "_CARDINALITY": None} for i in range(50)]
+    record = avro.records(INDEX_SCHEMA, INDEX | {"_DELETIONS_VECTORS_RANGES": ranges})
+    files = -(-count // 5)
+    return avro_file(INDEX_SCHEMA, record * files, files, "zstandard")
+
+
+def bounds_of_columns(count: int) -> bytes:
+    """Ten bounds for each, 200 in an entry."""
+    entries = -(-count // 20)
+    return avro_file(BOUNDED, (DATA_FILE + items(200, bytes(2))) * entries, entries, "deflate")
+
+
+def rows_of_lists(count: int) -> bytes:
+    rows = -(-count // 10)
+    return avro_file(LISTS, items(200, bytes(1)) * rows, rows, "deflate")
+
+
+def read_lists(path: Path) -> object:
+    with open_avro_rows(str(path), Storage()) as file:
+        return sum(batch.num_rows for _, batch in file.read(["a"], 1 << 16, ()))
 
 
 def delta_log(path: Path) -> object:
@@ -497,6 +549,9 @@ BOMBS: dict[str, tuple[Callable[[int], bytes], Callable[[Path], object]]] = {
         lambda n: avro_file(INDEX_SCHEMA, index_records(n), n, "zstandard"),
         paimon.read_index_manifest,
     ),
+    "vectors of a paimon index manifest": (index_of_vectors, paimon.read_index_manifest),
+    "bounds of an iceberg manifest": (bounds_of_columns, iceberg_manifest),
+    "lists of an Avro data file": (rows_of_lists, read_lists),
     "delta checkpoint": (checkpoint, read_log_checkpoint),
     "pages of position deletes": (position_deletes, read_position_deletes),
     "rows of position deletes": (repeated_positions, read_position_deletes),
@@ -546,6 +601,22 @@ def test_a_bomb_is_refused_with_the_limits_that_callers_have(name: str, tmp_path
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak <= 3 * (2**24 + 256 * size)
+
+
+def test_a_decimal_in_a_manifest_is_not_computed(tmp_path: Path) -> None:
+    """A number of a million bytes is quadratic work; nothing in a manifest needs it as a number."""
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 0}
+    path = tmp_path / "m"
+    digits = avro.sized(b"\1" + b"7" * 2**20)
+    index = INDEX_SCHEMA | {"fields": [*INDEX_SCHEMA["fields"], {"name": "x", "type": decimal}]}
+    path.write_bytes(avro_file(index, index_records(1) + digits, 1, "deflate"))
+    assert path.stat().st_size < 5_000
+    with pytest.raises(Unsupported, match="x of entry 0"):
+        paimon.read_index_manifest(path)
+    file = FILE | {"fields": [*FILE["fields"], {"name": "x", "type": decimal, "field-id": 999}]}
+    entry = fields_of(("status", "int", 0), ("snapshot_id", "long", 1), ("data_file", file, 2))
+    path.write_bytes(avro_file(entry, DATA_FILE + digits, 1, "deflate"))
+    assert len(iceberg_manifest(path)) == 1  # type: ignore[arg-type]
 
 
 def test_a_table_of_a_million_files_is_within_the_budget() -> None:

@@ -16,7 +16,12 @@ __all__ = ["by_id", "craft_equality"]
 
 
 def craft_equality(
-    folder: Path, keys: Mapping[int, pa.Table], *, ids: tuple[int, ...] = (1,), **options: Any
+    folder: Path,
+    keys: Mapping[int, pa.Table],
+    *,
+    ids: tuple[int, ...] = (1,),
+    key_metadata: bytes | None = None,
+    **options: Any,
 ) -> IcebergFiles:
     """A table of three data files; the commit of each number has equality deletes of some keys, and a new data file.
 
@@ -30,7 +35,7 @@ def craft_equality(
             path = folder / "data" / f"equality-{number}.parquet"
             pq.write_table(keys[number], path)
             file |= {"record_count": keys[number].num_rows, "file_size_in_bytes": path.stat().st_size}
-            file |= {"equality_ids": list(ids)}
+            file |= {"equality_ids": list(ids), "key_metadata": key_metadata}
         return entry
 
     commits = [

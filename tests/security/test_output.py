@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli_runner import run
-from dvcodec import RowSet
+from dvcodec import DecodeError, RowSet, delta, paimon
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
 from samples.delta_table import DeltaBuilder, rows_from
@@ -114,19 +114,87 @@ def test_an_error_names_its_place_on_one_line_of_the_terminal(tmp_path: Path) ->
     assert len(result.err.strip().splitlines()) == 1
 
 
+SECRET = b"password=hunter2 and nothing else that matters, for more than eight bytes\n" * 9
+
+
+def shown_of(secret: bytes, text: str) -> list[str]:
+    """What a text shows of a file: four of its bytes as text, hexadecimal digits or a number."""
+    windows = {secret[i : i + 4] for i in range(len(secret) - 4)}
+    numbers = {str(int.from_bytes(window, order)) for window in windows for order in ("big", "little")}
+    found = numbers.intersection(re.findall(r"[0-9]+", text))
+    digits = re.sub(r"[\s\W]|0x", "", text)
+    found |= {window.hex() for window in windows if window.hex() in digits}
+    return sorted(found | {word for word in ("hunter2", "passw", "nothing") if word in text})
+
+
 def test_a_finding_shows_a_path_and_never_what_is_in_another_file(tmp_path: Path) -> None:
     """A local table may name any local file; what comes out of it is that it is no vector, not what is in it."""
     secret = tmp_path / "secret.txt"
-    secret.write_text("password=hunter2 and nothing else that matters, for more than eight bytes\n" * 9)
+    secret.write_bytes(SECRET)
     made = DeltaBuilder(tmp_path / "t")
     made.create()
     added = made.write_file("a.parquet", rows_from(0, 5))
-    for offset in (0, 1, 9):
+    for offset in (0, 1, 4, 9, 600):
         descriptor = {"storageType": "p", "pathOrInlineDv": f"file://{secret}", "offset": offset}
         added |= {"deletionVector": descriptor | {"sizeInBytes": 34, "cardinality": 1}}
         made.commit({"add": added})
-        text = json.dumps(audit(open_table(made.root)).to_dict())
+        found = audit(open_table(made.root))
+        assert {finding.check for finding in found.findings} >= {"length", "container"}
+        text = json.dumps(found.to_dict())
         assert "secret.txt" in text
-        assert "hunter2" not in text
-        assert b"hunter2".hex() not in text.replace(" ", "")
+        assert shown_of(SECRET, text) == []
+        for command in (["audit"], ["log"], ["repair"], ["export-live", "-o", str(tmp_path / "x.parquet")]):
+            result = run(command[0], made.root, *command[1:])
+            assert result.out + result.err
+            assert shown_of(SECRET, result.out + result.err) == []
         shutil.copy(secret, made.root / "b.parquet")
+
+
+TABLES = Path(__file__).parent.parent / "vectors/tables"
+LINKED = [
+    "delta/spark-4.4.0/checkpointed/table",
+    "iceberg/spark-1.12.0/upgraded/table",
+    "lance/pylance-14.0.2/life",
+    "paimon/java-1.4.2/changed64/table",
+    "scorch/bleve-2.6.1/small-v16",
+]
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_a_link_in_a_table_shows_nothing_of_the_file_it_leads_to(name: str, tmp_path: Path) -> None:
+    """Each file of a table in turn is a link to a secret: metadata, data files and vectors."""
+    (tmp_path / "secret.txt").write_bytes(SECRET)
+    root = tmp_path / "t"
+    shutil.copytree(TABLES / name, root)
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        kept = path.read_bytes()
+        path.unlink()
+        path.symlink_to(tmp_path / "secret.txt")
+        result = run("audit", root, "--json", "--deep")
+        assert result.out + result.err
+        assert shown_of(SECRET, result.out + result.err) == [], path
+        path.unlink()
+        path.write_bytes(kept)
+
+
+def test_a_descriptor_shows_nothing_of_a_file_outside_its_table(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_bytes(SECRET)
+    descriptor = delta.Descriptor("p", f"file://{tmp_path}/secret.txt", 34, 1, 4)
+    with pytest.raises(DecodeError, match="found something else") as caught:
+        delta.load(descriptor, str(tmp_path / "t"))
+    assert shown_of(SECRET, str(caught.value)) == []
+
+
+@pytest.mark.parametrize("index", [paimon.DELETION_VECTORS, paimon.HASH])
+def test_checking_an_index_manifest_shows_nothing_of_other_files(index: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_bytes(SECRET)
+    vectors = (paimon.DeletionVectorMeta("a.parquet", 4, 34, 1),) if index == paimon.DELETION_VECTORS else None
+    entry = paimon.IndexManifestEntry(index, "index-0", 100, 1, vectors=vectors, external_path=f"file://{secret}")
+    path = tmp_path / "t/manifest/index-manifest-0"
+    path.parent.mkdir(parents=True)
+    paimon.write_index_manifest(path, [entry])
+    result = run("manifest", "--check", path)
+    assert result.code == 1
+    assert "something else" in result.out
+    assert shown_of(SECRET, result.out + result.err) == []

@@ -59,6 +59,11 @@ def test_real_segments_are_valid(samples: list[Sample]) -> None:
         assert len(report.checks) == len(SEGMENT_CHECKS) + len(sample.fields) * len(FIELD_CHECKS)
 
 
+def test_a_finding_shows_the_beginning_of_a_long_term() -> None:
+    check = one(verify_segment(full(15, terms={b"b" * 90_000: 2 << 62 | 1})))
+    assert check.message == f"norm of the 1-hit of {b'b' * 60!r}"
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_crafted_segments_are_valid(version: int) -> None:
     """What the damages below are damages of."""

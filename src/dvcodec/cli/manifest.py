@@ -105,14 +105,15 @@ def _paimon(path: str, check: bool, as_json: bool) -> list[Check]:
 def _check_entry(entry: paimon.IndexManifestEntry, root: str) -> list[Check]:
     found = []
     try:
-        location = Folder(root).locate(entry.path(root))
+        folder = Folder(root, storage=storage())
+        location = folder.locate(entry.path(root))
         if entry.index_type == paimon.HASH:
-            with open_source(location, storage_options=storage()) as source:
+            with open_source(location, storage_options=folder.storage) as source:
                 data = read_within(source, "max_manifest_bytes").view
-            paimon.decode_hash_index(data, row_count=entry.row_count, source=entry.file_name)
+                paimon.decode_hash_index(data, row_count=entry.row_count, source=entry.file_name)
         for meta in entry.vectors or ():
             try:
-                paimon.load(meta, location, storage_options=storage())
+                paimon.load(meta, location, storage_options=folder.storage)
             except DecodeError as err:
                 found.append(Check.from_error("vector", f"{entry.file_name}: vector of {meta.data_file}", err))
     except (DecodeError, OSError) as err:
@@ -201,7 +202,7 @@ def _check_lance(found: lance.Manifest, root: str) -> list[Check]:
         deleted = RowSet()
         subject = f"fragment {fragment.id}"
         try:
-            deleted = fragment.deleted_rows(root, storage_options=storage())
+            deleted = fragment.deleted_rows(root, storage_options=storage().of_table(root))
         except (DecodeError, OSError) as err:
             findings.append(_failed("deletion-file", subject, err))
         try:

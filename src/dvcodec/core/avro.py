@@ -21,6 +21,7 @@ from typing import Any
 import cramjam
 
 from dvcodec.core import compress
+from dvcodec.core.avro_work import MAX_DENSITY, ItemCounter, density, item_counter, record_work, without_annotations
 from dvcodec.core.checksum import check_crc, crc32
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, LimitExceeded, NotCanonical, Unsupported, UsageError
@@ -62,6 +63,9 @@ class AvroFile:
                 larger than memory.
             budget: the budget of the file, if the caller charges it too.
 
+        Values are returned as stored, whatever their logical types. The items of arrays and maps are charged when their
+        record is decoded; the more a schema can make of a byte, the fewer bytes a record may have.
+
         Not checked: the schema. Compare it with a known one first (see `avro_schema`), as records of a hostile schema
         may take no bytes, or contain themselves.
 
@@ -74,7 +78,8 @@ class AvroFile:
         total = 0
         if budget is None:
             budget = Budget(self._blocks.end, self._blocks.source, self._limits)
-        read = _record_reader(self.schema, self._blocks)
+        decoder = _Decoder.of(self.schema, self._blocks, self._limits)
+        work = max(work, decoder.work)
         for count, block in self._each():
             content = _decompress(block, self.codec, self._limits)
             total = len(content) + (0 if by_block else total)
@@ -83,7 +88,7 @@ class AvroFile:
                 most = f"at most {len(content)} in {len(content)} bytes"
                 raise block.error(NotCanonical, "record count", at=0, expected=most, actual=count)
             budget.charge(len(content) + work * count, "records", block.base)
-            yield from _records(content, count, read, block, self._limits)
+            yield from decoder.records(content, count, block, budget)
 
     def count(self) -> int:
         """Return the number of records that the headers of the blocks state; no block is decompressed.
@@ -113,44 +118,66 @@ class AvroFile:
             yield count, block
 
 
-def _record_reader(schema: Any, cursor: Cursor) -> Callable[[io.BytesIO], Any]:
-    fastavro = require_extra("fastavro", "tables")
-    try:
-        parsed = fastavro.parse_schema(schema)
-    except Exception as err:  # noqa: BLE001  (fastavro does not document what it raises here)
-        raise cursor.error(NotCanonical, "Avro schema", expected="a valid schema", actual=_text(err)) from None
-    return lambda stream: fastavro.schemaless_reader(stream, parsed, None)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Decoder:
+    """Decodes the records of one schema.
 
+    Attributes:
+        read: reads a record.
+        work: of a record without the items of its arrays and maps.
+        most: bytes that a record may have.
+        count: returns the work of the items of a record; None if it has none.
+    """
 
-def _records(
-    content: memoryview, count: int, read: Callable[[io.BytesIO], Any], block: Cursor, limits: Limits
-) -> Iterator[Any]:
-    """Decode the records of one block, which must fill it; fastavro sees at most the bytes that one record may have."""
-    most = limits.max_record_bytes
-    base, stream = 0, io.BytesIO(content[:most])
-    large = len(content) > most
-    for i in range(count):
-        start = base + stream.tell() if large else base
+    read: Callable[[io.BytesIO], Any]
+    work: int
+    most: int
+    count: ItemCounter | None
+
+    @classmethod
+    def of(cls, schema: Any, cursor: Cursor, limits: Limits) -> _Decoder:
+        fastavro = require_extra("fastavro", "tables")
         try:
+            plain = without_annotations(schema)
+            parsed = fastavro.parse_schema(plain)
+            work, densest, count = record_work(plain), density(plain), item_counter(plain)
+        except Exception as err:  # noqa: BLE001  (fastavro does not document what it raises here)
+            raise cursor.error(NotCanonical, "Avro schema", expected="a valid schema", actual=_text(err)) from None
+        if densest > MAX_DENSITY:
+            what, expected = "items of an array or a map", "members that take bytes"
+            raise cursor.error(NotCanonical, what, expected=expected, actual="too many that take none")
+        most = limits.max_record_bytes * Budget.ROW // max(densest, Budget.ROW)
+        return cls(lambda stream: fastavro.schemaless_reader(stream, parsed, None), work, most, count)
+
+    def records(self, content: memoryview, count: int, block: Cursor, budget: Budget) -> Iterator[Any]:
+        """Decode the records of a block, which must fill it; fastavro sees at most the bytes that a record may have."""
+        read, most, items_of = self.read, self.most, self.count
+        base, stream = 0, io.BytesIO(content[:most])
+        large = len(content) > most
+        for i in range(count):
+            start = base + stream.tell() if large else base
             try:
-                record = read(stream)
-            except Exception:
-                if start == base or base + most >= len(content):
-                    raise
-                base, stream = start, io.BytesIO(content[start : start + most])
-                record = read(stream)
-        except Exception as err:  # noqa: BLE001
-            wanted = f"record {i} of {count} in this block"
-            if base + most < len(content) and not stream.read(1):
-                limit = f"at most {most} bytes in {wanted}"
-                raise block.error(
-                    LimitExceeded, "Limits.max_record_bytes", at=0, expected=limit, actual="more"
-                ) from None
-            raise block.error(NotCanonical, "Avro record", at=0, expected=wanted, actual=_text(err)) from None
-        yield record
-    left = len(content) - base - stream.tell()
-    if left:
-        raise block.error(NotCanonical, "bytes after the last record", at=0, expected="0 left", actual=left)
+                try:
+                    record = read(stream)
+                except Exception:
+                    if start == base or base + most >= len(content):
+                        raise
+                    base, stream = start, io.BytesIO(content[start : start + most])
+                    record = read(stream)
+            except Exception as err:  # noqa: BLE001
+                wanted = f"record {i} of {count} in this block"
+                if base + most < len(content) and not stream.read(1):
+                    limit = f"at most {most} bytes in {wanted}"
+                    raise block.error(
+                        LimitExceeded, "Limits.max_record_bytes", at=0, expected=limit, actual="more"
+                    ) from None
+                raise block.error(NotCanonical, "Avro record", at=0, expected=wanted, actual=_text(err)) from None
+            if items_of is not None:
+                budget.charge(items_of(record), "items", block.base)
+            yield record
+        left = len(content) - base - stream.tell()
+        if left:
+            raise block.error(NotCanonical, "bytes after the last record", at=0, expected="0 left", actual=left)
 
 
 def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS) -> AvroFile:

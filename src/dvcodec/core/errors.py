@@ -93,6 +93,10 @@ class DecodeError(DvcodecError, ValueError):
             parts.append(f"found {self.actual}")
         return f"{text}: {', '.join(parts)}" if parts else text
 
+    def with_actual(self, actual: object) -> DecodeError:
+        """Return an error of the same class, with another `actual` and nothing expected."""
+        return type(self)(self.what, source=self.source, offset=self.offset, actual=actual)
+
     def __reduce__(self) -> tuple[object, ...]:
         """Keep every field when pickled: Spark workers send errors to the driver that way."""
         return (_rebuild, (type(self), self.what, self.source, self.offset, self.expected, self.actual))

@@ -31,7 +31,8 @@ class Limits:
         max_keys: keys of one dictionary (vellum); with shared suffixes, a few hundred bytes encode any number of keys.
         max_base_work: work on one metadata file, whatever its size; see `Budget`.
         max_work_per_byte: further work for each stored byte of the file.
-        max_record_bytes: bytes of one record of an Avro file, after decompression.
+        max_record_bytes: bytes of one record of an Avro file, after decompression; fewer if its schema makes more than
+            16 units of work (see `Budget`) of a byte.
 
     Raises:
         UsageError: one of them is negative.

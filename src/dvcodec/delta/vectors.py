@@ -26,6 +26,7 @@ from dvcodec.delta.layout import MAGICS, magic_of
 from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, frames, open_sink, open_source, target_name
 from dvcodec.io.allowed_locations import check_reach, protocols
 from dvcodec.io.frames import VERSION, read_frame, read_frames, write_frames
+from dvcodec.io.outside import hide_values
 
 __all__ = [
     "decode",
@@ -113,7 +114,8 @@ def load(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        DecodeError: the vector is corrupt, or its size or cardinality differs from the descriptor's.
+        DecodeError: the vector is corrupt, or its size or cardinality differs from the descriptor's. For a file outside
+            `folder` the error shows no values found in it.
         Unsupported: an absolute path that `allow` does not cover.
         UsageError: a relative path without `folder`, or `allow` is not a collection of protocols.
         OSError: the file cannot be opened or read.
@@ -130,7 +132,7 @@ def load(
         path = location.path(folder)
         if location.storage_type == ABSOLUTE:
             check_reach(path, folder, protocols(allow))
-    with open_source(path, storage_options=storage_options) as source:
+    with hide_values(path, folder), open_source(path, storage_options=storage_options) as source:
         return _load_from(source, location, limits, verify_checksum)
 
 

@@ -10,9 +10,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dvcodec.core.errors import DvcodecError
 from dvcodec.core.limits import enough_memory
 from dvcodec.io.blocks import BlockSource
+from dvcodec.io.outside import hide_values
 from dvcodec.io.sink import Sink, SinkTarget, buffered, open_local_sink, target_name
 from dvcodec.io.source import BUFFERS, Source, SourceTarget, check_regular, held_source, object_source, open_local
-from dvcodec.io.storage import StorageOptions, open_remote, storage_of
+from dvcodec.io.storage import Storage, StorageOptions, open_remote, storage_of
 from dvcodec.io.store import open_store
 from dvcodec.io.target import local_path
 
@@ -46,8 +47,14 @@ def open_source(
             source = open_remote(str(target), storage_options, name=name)
         else:
             source = stack.enter_context(open_local(local, name=name))
+        if isinstance(target, (str, os.PathLike)):
+            stack.enter_context(hide_values(os.fspath(target), _home(storage_options)))
         stack.enter_context(enough_memory("what is read", source.name))
         yield source
+
+
+def _home(storage_options: StorageOptions) -> str | None:
+    return storage_options.home if isinstance(storage_options, Storage) else None
 
 
 @contextmanager
@@ -62,13 +69,15 @@ def open_mapped(target: SourceTarget, *, storage_options: StorageOptions = None)
         source = object_source(target)
         yield source if isinstance(target, BUFFERS) else BlockSource(source)
     elif (local := local_path(target)) is None:
-        yield BlockSource(held_source(os.fspath(target)) or open_remote(str(target), storage_options))
+        with hide_values(os.fspath(target), _home(storage_options)):
+            yield BlockSource(held_source(os.fspath(target)) or open_remote(str(target), storage_options))
     else:
         check_regular(local)
         with local.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-        yield object_source(data, str(local))
+        with hide_values(os.fspath(target), _home(storage_options)):
+            yield object_source(data, str(local))
 
 
 @contextmanager

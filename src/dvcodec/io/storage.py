@@ -8,7 +8,7 @@ table's current state, open it again. Writing, moving or removing a file through
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from typing import TypeAlias
@@ -16,7 +16,9 @@ from typing import TypeAlias
 from dvcodec.core.errors import DvcodecError, LimitExceeded
 from dvcodec.core.limits import enough_memory
 from dvcodec.io.file_cache import FileCache
+from dvcodec.io.file_key import path_below
 from dvcodec.io.listing import Listed, Listing
+from dvcodec.io.outside import hide_values
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
 from dvcodec.io.remote import StoreSource
@@ -35,6 +37,10 @@ class Storage:
 
     Args:
         storage_options: see `dvcodec.io.store.options`.
+
+    Attributes:
+        options: those options.
+        home: folder of the table whose files these are, or None; see `of_table`.
     """
 
     def __init__(self, storage_options: Mapping[str, object] | StoreOptions | None = None) -> None:
@@ -42,13 +48,28 @@ class Storage:
             storage_options if isinstance(storage_options, StoreOptions) else StoreOptions.of(storage_options)
         )
         self._cache = FileCache()
+        self.home: str | None = None
 
     def __repr__(self) -> str:
         return f"<Storage: {self._cache}>"
 
-    def __reduce__(self) -> tuple[type[Storage], tuple[StoreOptions]]:
+    def __reduce__(self) -> tuple[Callable[..., Storage], tuple[StoreOptions, str | None]]:
         """Pickle the options, which include secrets, but not the cache."""
-        return Storage, (self.options,)
+        return _rebuild, (self.options, self.home)
+
+    def of_table(self, folder: str) -> Storage:
+        """Return a storage with the same options and cache, for the files of a table.
+
+        Errors about files outside the table's folder do not show what is in them; see `dvcodec.io.outside`.
+
+        Args:
+            folder: path or URL of the table's folder, or of one below it.
+        """
+        if self.home is not None and path_below(folder, self.home) is not None:
+            return self
+        made = Storage(self.options)
+        made._cache, made.home = self._cache, folder
+        return made
 
     @contextmanager
     def open(self, location: str, *, size: int | None = None) -> Iterator[Source]:
@@ -65,7 +86,7 @@ class Storage:
         """
         held = held_source(location)
         local = local_path(location)
-        with enough_memory("what is read", location):
+        with hide_values(location, self.home), enough_memory("what is read", location):
             if held is not None:
                 yield held
             elif local is None:
@@ -266,6 +287,11 @@ class Storage:
             files.append(_listed(folder, key, one))
             self._cache.add_object(files[-1].location, one)
         return files
+
+
+def _rebuild(options: StoreOptions, home: str | None) -> Storage:
+    storage = Storage(options)
+    return storage if home is None else storage.of_table(home)
 
 
 def _listed(folder: str, key: str, found: StoredObject) -> Listed:

@@ -148,6 +148,19 @@ class Finding:
             check, what, expected, actual, vectors=vectors, data_file=data_file, path=path, offset=error.offset
         )
 
+    def with_actual(self, actual: object) -> Finding:
+        """Return the finding with another value found."""
+        return Finding.failed(
+            self.check,
+            self.what,
+            self.expected,
+            actual,
+            vectors=self.vectors,
+            data_file=self.data_file,
+            path=self.path,
+            offset=self.offset,
+        )
+
     @property
     def vector(self) -> str | None:
         """The place of the first affected vector."""

@@ -34,13 +34,16 @@ class Folder:
         recorded: how the table's own metadata spells the folder, None if it does not. A relative one (``./t``) means
             the table's folder, wherever it is.
         allow: protocols that the metadata may use besides those of `check_reach`.
-        storage: opens all files of the table.
+        storage: opens all files of the table; errors about files outside the folder do not show what is in them.
     """
 
     location: str
     recorded: str | None = None
     allow: frozenset[str] = frozenset()
     storage: Storage = field(default_factory=Storage, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "storage", self.storage.of_table(self.location))
 
     @classmethod
     def of(cls, location: Folder | str | os.PathLike[str]) -> Folder:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from dvcodec.core.errors import CommitConflict, CommitUnknown
 from dvcodec.io import Storage
+from dvcodec.io.opening import remove
 from dvcodec.io.store import Reason, StoreError
 
-__all__ = ["put_once"]
+__all__ = ["put_once", "removed_on_error"]
 
 _REFUSED = (
     *(Reason.DENIED, Reason.BAD_CREDENTIALS, Reason.EXPIRED, Reason.NO_BUCKET, Reason.NO_OBJECT),
@@ -39,6 +43,24 @@ def put_once(storage: Storage, location: str, data: bytes) -> None:
             raise CommitConflict(f"{location}: another writer committed it first") from None
         if is_unsure:
             raise CommitUnknown(f"{location}: the store did not answer the commit: {error}") from error
+        raise
+
+
+@contextmanager
+def removed_on_error(files: list[str], storage: Storage) -> Iterator[None]:
+    """Remove new files if the block, which prepares a commit, fails: nothing can have been committed yet.
+
+    After the block, an unexpected error leaves that open, and the files are kept.
+
+    Args:
+        files: their locations; none are left in it after an error.
+        storage: has them.
+    """
+    try:
+        yield
+    except BaseException:
+        while files:
+            remove(files.pop(), storage_options=storage)
         raise
 
 

@@ -25,6 +25,7 @@ from dvcodec.core.errors import (
     Unsupported,
 )
 from dvcodec.io.file_key import file_key
+from dvcodec.io.outside import HIDDEN, is_outside
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletedRows, DeletionVector
 from dvcodec.tables.path_matching import PathMatcher
@@ -254,7 +255,9 @@ def container(snapshot: Snapshot, location: str, group: Sequence[DeletionVector]
         with snapshot.table.folder.storage.open(location) as source:
             size = source.size
         yield from file_sizes(location, group, size)
-        yield from snapshot.check_container(location, group)
+        for finding in snapshot.check_container(location, group):
+            outside = is_outside(location, snapshot.table.location)
+            yield finding.with_actual(HIDDEN) if outside else finding
     except MissingExtra:
         raise
     except DecodeError as error:

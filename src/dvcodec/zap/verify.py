@@ -30,6 +30,8 @@ SEGMENT_CHECKS = ("footer", "crc", "fields", "stored", "nested", "ids")
 """Checks of the whole file, in this order."""
 FIELD_CHECKS = ("dictionary", "postings", "one-hits", "doc-values", "synonyms", "vectors", "options")
 """Checks of every field, in this order."""
+_SHOWN_BYTES = 60
+"""How much of a term a finding shows: one may have megabytes."""
 
 
 def verify_segment(
@@ -143,9 +145,14 @@ def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
                 part = records[cut]
                 found = contents.postings(part, locations=True)
                 if (i := first_true(part.one_hit & (found.norms[np.cumsum(found.counts) - 1] == 0))) is not None:
-                    term = block.keys[cut.start + i]
+                    term = bytes(block.keys[cut.start + i])[:_SHOWN_BYTES]
                     failed["one-hits"] = Check.failed(
-                        "one-hits", subject, info.dictionary, f"norm of the 1-hit of {term!r}", "not 0", "0: lost in Go"
+                        "one-hits",
+                        subject,
+                        info.dictionary,
+                        f"norm of the 1-hit of {term!r}",
+                        "not 0",
+                        "0: lost in Go",
                     )
             step = "dictionary"
     except DecodeError as error:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from dvcodec import NotCanonical, RowSet, Unsupported
-from dvcodec.tables import deleted_rows, live_batches, open_table
+from dvcodec.tables import deleted_rows, live_batches, open_table, upgrade_deletes
 from dvcodec.tables.deleting import delete
 from samples.iceberg_equality import by_id, craft_equality
 from samples.iceberg_table import STEP, IcebergFiles
@@ -79,3 +79,17 @@ def test_keys_that_cannot_be_compared(
     crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, ids=column)
     with pytest.raises(error, match=why):
         ids(crafted)
+
+
+def test_encrypted_equality_deletes_are_refused(tmp_path: Path) -> None:
+    crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, key_metadata=b"k")
+    table = open_table(crafted.folder)
+    why = r"equality-4\.parquet: file: expected no encryption, found key_metadata"
+    with pytest.raises(Unsupported, match=why):
+        deleted_rows(table, crafted.paths["a"])
+    with pytest.raises(Unsupported, match=why):
+        list(live_batches(table))
+    with pytest.raises(Unsupported, match=why):
+        upgrade_deletes(table)
+    with pytest.raises(Unsupported, match=why):
+        delete(table, pc.field("id") == 1)

@@ -43,6 +43,24 @@ def test_a_hint_at_nothing(tmp_path: Path, hint: str) -> None:
         find_metadata(Folder(str(tmp_path)))
 
 
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [("7", "7"), ("9" * 18, "9" * 18), ("9" * 19, "something else"), ("ghp_0123456789abcdef", "something else")],
+)
+def test_of_a_hint_only_a_number_is_shown(tmp_path: Path, hint: str, shown: str) -> None:
+    fill(tmp_path, ["v1.metadata.json"], hint)
+    with pytest.raises(NotCanonical, match=f"found {shown}$"):
+        find_metadata(Folder(str(tmp_path)))
+
+
+def test_of_a_hint_that_is_a_link_nothing_is_shown(tmp_path: Path) -> None:
+    fill(tmp_path / "t", ["v1.metadata.json"], None)
+    (tmp_path / "pin").write_text("4711")
+    (tmp_path / "t/metadata/version-hint.text").symlink_to(tmp_path / "pin")
+    with pytest.raises(NotCanonical, match=r"found something else$"):
+        find_metadata(Folder(str(tmp_path / "t")))
+
+
 def test_two_files_of_one_version(tmp_path: Path) -> None:
     fill(tmp_path, ["00002-a.metadata.json", "00002-b.metadata.json"], None)
     with pytest.raises(UsageError, match=r"00002-a.metadata.json and 00002-b.metadata.json are both version 2"):
@@ -55,7 +73,7 @@ def test_no_metadata(tmp_path: Path) -> None:
 
 
 def fill(folder: Path, names: list[str], hint: str | None) -> None:
-    (folder / "metadata").mkdir()
+    (folder / "metadata").mkdir(parents=True)
     for name in names:
         (folder / "metadata" / name).touch()
     if hint is not None:

@@ -604,3 +604,38 @@ def test_sizes(tmp_path: Path, size: tuple[str, int]) -> None:
     root = craft(tmp_path, [file(0)], **{"deletion-vector.index-file.target-size": size[0]})
     base = open_committer(root).current()
     assert index_target_size(base.schemas(0), "") == size[1]
+
+
+# ---------------------------------------------------------------------- errors that nobody expects
+
+
+@pytest.mark.parametrize("value", ["12", {}, 1.5, True, 2**63])
+def test_a_count_of_records_that_is_no_integer_is_refused_before_anything_is_written(
+    tmp_path: Path, value: object
+) -> None:
+    root = craft(tmp_path, [file(0)])
+    rewrite_json(root / "snapshot/snapshot-1", totalRecordCount=value)
+    before = files_of(root)
+    with pytest.raises(NotCanonical, match="snapshot-1: totalRecordCount: expected"):
+        delete(root, {"f0.parquet": [1]})
+    assert files_of(root) == before
+
+
+def test_a_snapshot_of_an_old_writer_has_no_count_of_records(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0)])
+    rewrite_json(root / "snapshot/snapshot-1", totalRecordCount=None)
+    delete(root, {"f0.parquet": [1]})
+    assert snapshot_of(root, 2)["totalRecordCount"] == 0
+
+
+def test_nothing_is_left_behind_by_an_error_before_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = craft(tmp_path, [file(0), file(1, [3])])
+    before = files_of(root)
+
+    def fail(*_: object) -> None:
+        raise TypeError("nobody expected it")
+
+    monkeypatch.setattr(commit.PaimonCommitter, "_snapshot", fail)
+    with pytest.raises(TypeError, match="nobody expected it"):
+        delete(root, {"f0.parquet": [1], "f1.parquet": [2]})
+    assert files_of(root) == before

@@ -27,7 +27,7 @@ from dvcodec.tables.delta.stats import loosened
 from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.delta.table import open as open_delta
 from dvcodec.tables.model import SnapshotInfo
-from dvcodec.tables.put import put_once
+from dvcodec.tables.put import put_once, removed_on_error
 
 __all__ = ["DeltaCommitter", "commit_bytes", "commit_info", "committer"]
 
@@ -87,7 +87,7 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         base: DeltaSnapshot,
         deletes: Sequence[FileDelete],
         written: Written,
-        files: list[str],  # noqa: ARG002
+        files: list[str],
     ) -> int:
         """Create the file of the next version; see `Committer.commit`.
 
@@ -95,8 +95,9 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         checkpoint; or the table may have been recreated.
         """
         folder, version = base.table.folder, base.info.id + 1
-        data = commit_bytes(_actions(base, deletes, written, self.batch))
-        table = self._open()
+        with removed_on_error(files, folder.storage):
+            data = commit_bytes(_actions(base, deletes, written, self.batch))
+            table = self._open()
         if table.log.latest != base.info.id or not _has(table, base.info):
             raise CommitConflict(f"{folder.location}: version {base.info.id} is not the newest one any more")
         put_once(folder.storage, folder.join(f"{LOG}/{version:020}.json"), data)

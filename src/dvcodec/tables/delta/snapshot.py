@@ -88,9 +88,8 @@ class DeltaSnapshot(Snapshot):
             stats = measure(found, row_count=rows, size=size)
         else:
             with self.table.folder.storage.open(vector.location) as source:
-                cursor = frame_at(source, descriptor)
-            found = stored.read(cursor, allowed=MAGICS, cardinality=vector.cardinality)
-            stats = measure(found, row_count=rows)
+                found = stored.read(frame_at(source, descriptor), MAGICS, vector.cardinality)
+                return (DeletedRows(vector.data_file, found.load(), measure(found, row_count=rows)),)
         return (DeletedRows(vector.data_file, found.load(), stats),)
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:

@@ -31,6 +31,7 @@ from dvcodec.tables.iceberg.table import Place, table_of
 from dvcodec.tables.iceberg.vectors import refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DeletionVector
+from dvcodec.tables.put import removed_on_error
 from dvcodec.tables.table import Table
 
 __all__ = ["IcebergCommitter", "committer"]
@@ -166,9 +167,10 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         Raises:
             CommitConflict, CommitUnknown, OSError: see `Committer.commit`.
         """
-        members = _members(base)
-        self._checked_uuid(members)  # reading the rows may have taken long
-        change = SnapshotWriter(base, members, files).write(replacement)
+        with removed_on_error(files, base.table.folder.storage):
+            members = _members(base)
+            self._checked_uuid(members)  # reading the rows may have taken long
+            change = SnapshotWriter(base, members, files).write(replacement)
         self._place.put(table_of(base), members, change)
         return change.snapshot_id
 

@@ -24,6 +24,7 @@ from dvcodec.tables.iceberg.partitions import Partition, identity_values
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import read_fields
+from dvcodec.tables.iceberg.vectors import refuse_encrypted
 from dvcodec.tables.model import DataFile, PhysicalRows
 
 __all__ = ["EqualityMatcher"]
@@ -61,7 +62,7 @@ class EqualityMatcher:
         Raises:
             NotCanonical: there are no columns to compare.
             Unsupported: columns that no schema has at its top level, or of nested types or floating-point numbers; or
-                files that are not Parquet, ORC or Avro.
+                files that are encrypted, or not Parquet, ORC or Avro.
             DecodeError, OSError: a file is corrupt or cannot be read.
         """
         found = RowSet()
@@ -83,6 +84,7 @@ class EqualityMatcher:
     def _read(self, file: DataFile | EqualityDeletes, fields: Sequence[Column]) -> Iterator[PhysicalRows]:
         metadata = self._metadata
         entry = file.record if isinstance(file, EqualityDeletes) else ManifestEntry.of(file)
+        refuse_encrypted(entry, file.path)
         return read_rows(
             file.location,
             self._storage,

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.io import Storage, read_up_to
+from dvcodec.io.outside import is_outside
 from dvcodec.io.paths import split
 from dvcodec.tables.folder import Folder
 
@@ -27,6 +28,7 @@ HADOOP_NAME = re.compile(r"v(\d{1,18})(?:\.gz)?\.metadata\.json(?:\.gz)?")
 _SUFFIXES = (".metadata.json", ".metadata.json.gz")
 _CATALOG_NAME = re.compile(r"(\d{1,18})-.*?(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DOTALL)
 _HINT_BYTES = 4096
+_SHOWN_DIGITS = 18
 
 
 def version_of(name: str) -> int:
@@ -134,5 +136,8 @@ def _read_hint(folder: Folder) -> str:
 
 
 def _bad_hint(folder: Folder, hint: str) -> NotCanonical:
+    """Return the error for a hint; only a number is shown: the file may have any contents, or be a link to any file."""
     source = folder.join(f"{METADATA}/{VERSION_HINT}")
-    return NotCanonical("version hint", source=source, expected="an existing version", actual=repr(hint)[:60])
+    is_shown = hint.isdecimal() and len(hint) <= _SHOWN_DIGITS and not is_outside(source, folder.location)
+    shown = hint if is_shown else "something else"
+    return NotCanonical("version hint", source=source, expected="an existing version", actual=shown)

@@ -40,8 +40,8 @@ def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> Deleted
             allowed=(Magic.PORTABLE64,),
             cardinality=vector.cardinality,
         )
-    row_count = None if file is None else file.physical_rows
-    return DeletedRows(vector.data_file, found.load(), measure(found, row_count=row_count))
+        row_count = None if file is None else file.physical_rows
+        return DeletedRows(vector.data_file, found.load(), measure(found, row_count=row_count))
 
 
 def refuse_encrypted(entry: ManifestEntry, path: str) -> None:

@@ -34,7 +34,7 @@ from dvcodec.tables.paimon.new_manifests import Lists, write_lists
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 from dvcodec.tables.paimon.table import PaimonTable
 from dvcodec.tables.paimon.writable import check_writable
-from dvcodec.tables.put import put_once
+from dvcodec.tables.put import put_once, removed_on_error
 
 __all__ = ["PaimonCommitter", "committer"]
 
@@ -89,7 +89,8 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
         if state is None:
             raise UsageError(f"{self._folder.location}: there is no snapshot to delete from")
         try:
-            snapshot, unused = self._prepare(base, state, deletes, written, files)
+            with removed_on_error(files, self._folder.storage):
+                snapshot, unused = self._prepare(base, state, deletes, written, files)
         except FileNotFoundError:
             self._check_current(base, state)  # the snapshot may have been replaced, and then expired
             raise
@@ -158,7 +159,7 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
             "commitIdentifier": BATCH if self.batch is None else self.batch.number,
             "commitKind": "OVERWRITE",
             "timeMillis": max(time.time_ns() // 1_000_000, state.time_ms),
-            "totalRecordCount": before.get("totalRecordCount", 0) - lists.deleted_rows,
+            "totalRecordCount": (state.total_records or 0) - lists.deleted_rows,
             "deltaRecordCount": -lists.deleted_rows,
         }
         optional = {"uuid", "baseManifestListSize", "deltaManifestListSize"} - before.keys()

@@ -17,6 +17,7 @@ from dvcodec.core.avro_schema import differs
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import read_within
+from dvcodec.io.outside import hide_values
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import bare_name
@@ -226,18 +227,19 @@ def read_stored(folder: Folder, name: str, known: Mapping[str, Any]) -> StoredRe
     location = folder.join(f"manifest/{name}")
     with folder.storage.open(location) as source:
         cursor = read_within(source, "max_manifest_bytes")
-    file = avro.decode(cursor)
-    problem = differs(file.schema, known)
-    if problem:
-        raise cursor.error(Unsupported, "Avro schema", at=0, expected="that of a manifest", actual=problem)
-    return StoredRecords(location, file.schema, file.codec, _checked(file, cursor))
+        file = avro.decode(cursor)
+        problem = differs(file.schema, known)
+        if problem:
+            raise cursor.error(Unsupported, "Avro schema", at=0, expected="that of a manifest", actual=problem)
+    return StoredRecords(location, file.schema, file.codec, _checked(file, cursor, location, folder))
 
 
-def _checked(file: avro.AvroFile, cursor: Cursor) -> Iterator[dict[str, Any]]:
-    for record in file.records():
-        if record["_VERSION"] != VERSION:
-            raise cursor.error(Unsupported, "_VERSION", at=0, expected=VERSION, actual=record["_VERSION"])
-        yield record
+def _checked(file: avro.AvroFile, cursor: Cursor, location: str, folder: Folder) -> Iterator[dict[str, Any]]:
+    with hide_values(location, folder.storage.home):
+        for record in file.records():
+            if record["_VERSION"] != VERSION:
+                raise cursor.error(Unsupported, "_VERSION", at=0, expected=VERSION, actual=record["_VERSION"])
+            yield record
 
 
 def read_entry(record: Mapping[str, Any], source: str) -> ManifestEntry:

@@ -37,6 +37,7 @@ class SnapshotRecord:
         statistics: bare name, None without statistics.
         commit_kind: ``APPEND``, ``COMPACT``, ``OVERWRITE`` or ``ANALYZE``.
         time_ms: milliseconds since 1970 UTC.
+        total_records: records of the snapshot; None in files of old writers.
     """
 
     name: str
@@ -49,6 +50,7 @@ class SnapshotRecord:
     statistics: str | None
     commit_kind: str
     time_ms: int
+    total_records: int | None = None
 
     @property
     def info(self) -> SnapshotInfo:
@@ -128,6 +130,7 @@ def read_snapshot(folder: Folder, name: str) -> SnapshotRecord:
         bare_or_none("statistics"),
         fields.text("commitKind"),
         fields.integer("timeMillis", least=0),
+        fields.integer_or_none("totalRecordCount"),
     )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
+from dvcodec.io.outside import hide_values
 from dvcodec.ops.stats import measure
 from dvcodec.paimon.index_file import load_vector
 from dvcodec.tables.bounds import ColumnBounds
@@ -50,8 +51,10 @@ class PaimonSnapshot(Snapshot):
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector and verify it; see `Snapshot.read`."""
         meta = replace(self._record(vector, IndexedVector).meta, cardinality=vector.cardinality)
-        found = load_vector(meta, vector.location, storage_options=self.table.folder.storage)
-        return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
+        storage = self.table.folder.storage
+        with hide_values(vector.location, storage.home):
+            found = load_vector(meta, vector.location, storage_options=storage)
+            return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         """Return the columns of the snapshot, in order; see `Snapshot.schema`.

@@ -11,6 +11,7 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import pa
 from dvcodec.core.ragged import offsets_of
 from dvcodec.io import Storage
+from dvcodec.io.outside import hide_values
 from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
@@ -54,7 +55,8 @@ def read_rows(
     if part.number:
         return
     start = 0
-    with Segment.open(data_file.location, storage_options=storage) as segment:
+    location = data_file.location
+    with hide_values(location, storage.home), Segment.open(location, storage_options=storage) as segment:
         hidden = np.array([info.id for info in segment.fields if info.name in dropped], np.int64)
         for values in segment.to_arrow("stored", batch_rows=_ALL_VALUES):
             batch = _batch(values, start, hidden, segment.edges, whole).select(names)

@@ -8,6 +8,7 @@ from functools import partial
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import pa
+from dvcodec.io.outside import hide_values
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
@@ -64,8 +65,9 @@ class ScorchSnapshot(Snapshot):
                 stored = read_vector(source, ref)
         finally:
             self._refuse_later(vector.location)
-        rows = stored.load()
-        stats = measure(stored, row_count=record.num_docs)
+        with hide_values(vector.location, self.table.folder.storage.home):
+            rows = stored.load()
+            stats = measure(stored, row_count=record.num_docs)
         return (DeletedRows(str(vector.data_file), rows, stats),)
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:

@@ -105,8 +105,8 @@ class ScorchTable(Table):
             with self.folder.storage.open(location) as source:
                 size = source.size
                 footer = decode_footer(source)
-            if footer.version != epoch.version:
-                raise NotCanonical("zap version", source=location, expected=epoch.version, actual=footer.version)
+                if footer.version != epoch.version:
+                    raise NotCanonical("zap version", source=location, expected=epoch.version, actual=footer.version)
             rows = footer.num_docs
         except FileNotFoundError:
             problem = "no such file"

@@ -1,0 +1,60 @@
+"""Errors about files outside a table's folder do not show what is in the files.
+
+Metadata may reference any local file that the process can read, and so may a symbolic link in the folder. A decoder's
+error names the bytes that it found: read as a vector at offset 0, 4, 8, a password file would be shown four bytes at a
+time. So such an error keeps what was wrong and where, but no value.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dvcodec.core.errors import CardinalityMismatch, DecodeError, UsageError
+from dvcodec.io.file_key import path_below
+from dvcodec.io.target import local_path
+
+__all__ = ["HIDDEN", "hide_values", "is_outside"]
+
+HIDDEN = "something else (values are not shown: the file is outside the table's folder)"
+"""The value found, in an error about a file outside the table's folder."""
+
+
+def is_outside(location: str, folder: str) -> bool:
+    """Whether a file is outside a folder, after symbolic links of local paths are resolved.
+
+    >>> is_outside("s3://lake/t/a", "s3://lake/t"), is_outside("s3://lake/t2/a", "s3://lake/t")
+    (False, True)
+    """
+    try:
+        file, home = local_path(location), local_path(folder)
+    except UsageError:
+        return True
+    if file is None or home is None:
+        return path_below(location, folder) is None
+    real, root = os.path.realpath(file), os.path.realpath(home)
+    return not real.startswith(root if root.endswith(os.sep) else root + os.sep)
+
+
+@contextmanager
+def hide_values(location: str, folder: str | None) -> Iterator[None]:
+    """Remove the values from errors in the block, if the file is outside the folder.
+
+    The number of rows in a valid vector or data file is kept: no other file has one.
+
+    Args:
+        location: path or URL of the file that the block reads.
+        folder: path or URL of the table's folder; None if there is no table.
+
+    Raises:
+        DecodeError: the error of the block, of the same class.
+    """
+    try:
+        yield
+    except CardinalityMismatch:
+        raise
+    except DecodeError as error:
+        if folder is None or not is_outside(location, folder):
+            raise
+        raise error.with_actual(HIDDEN) from None
