@@ -172,14 +172,12 @@ def test_other_size_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("offset", "size", "kind"),
     [
-        (-1, None, Truncated),
         (1, None, DecodeError),
         (38, None, Truncated),
         (46, None, Truncated),
         (47, None, Truncated),
         (10**12, None, Truncated),
         (0, 0, DecodeError),
-        (0, -5, Truncated),
         (0, 10**12, DecodeError),
         (0, 3, DecodeError),
     ],

@@ -17,6 +17,7 @@ from dvcodec.core.arguments import as_positions
 from dvcodec.core.build import Pieces
 from dvcodec.core.errors import UsageError
 from dvcodec.core.holders import Canonical, Holder, Loaded, canonical
+from dvcodec.core.usage import check_integer, check_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,6 +62,9 @@ class BitmapSet:
             UsageError: a key outside 0 to 2**32 - 1, or a value that is not a 32-bit bitmap.
         """
         frozen = Loaded()
+        check_type(bitmaps, Mapping, "bitmaps", "a mapping of integers to pyroaring.BitMap")
+        for key in bitmaps:
+            check_integer(key, "a key of bitmaps")
         for key in sorted(bitmaps):
             bitmap = bitmaps[key]
             if not isinstance(bitmap, AbstractBitMap) or not 0 <= index(key) < 1 << 32:  # type: ignore[redundant-expr]

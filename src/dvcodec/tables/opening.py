@@ -64,12 +64,14 @@ def open_table(
             or a table of a catalog, as that reaches it.
 
     Raises:
-        UsageError: the folder has no table metadata, or that of several kinds; the catalog does not have the table, or
-            is not configured.
+        UsageError: there is no such folder, it has no table metadata, or that of several kinds; the catalog does not
+            have the table, or is not configured.
         DecodeError: the metadata is corrupt.
         MissingExtra: a package that reads the metadata, or asks the catalog, is not installed.
         OSError: it cannot be read.
     """
+    if kind is not None:
+        kind = _kind(kind)
     in_catalog = catalog is not None or _is(target, "pyiceberg.table", "Table")
     if in_catalog and kind is not None and kind is not TableKind.ICEBERG:
         raise UsageError(f"kind {kind.value}: tables of pyiceberg's catalogs are Iceberg tables")
@@ -98,10 +100,18 @@ def open_table(
     return table
 
 
+def _kind(kind: object) -> TableKind:
+    try:
+        return TableKind(kind)
+    except ValueError:
+        raise UsageError(f"kind must be {' or '.join(one.value for one in TableKind)}, not {kind!r:.60}") from None
+
+
 def _of_folder(location: str, kind: TableKind | None, allow: Iterable[str], storage_options: StorageOptions) -> Table:
     storage = storage_of(storage_options)
     storage.reopen(location.rpartition("/metadata/")[0] if location.endswith(".metadata.json") else location)
     folder = Folder(location, allow=protocols(allow), storage=storage)
+    names: frozenset[str] = frozenset()
     if location.endswith(".metadata.json"):
         found = [TableKind.ICEBERG]
     else:
@@ -112,6 +122,8 @@ def _of_folder(location: str, kind: TableKind | None, allow: Iterable[str], stor
     if kind is not None:
         found = [kind]
     if not found:
+        if not names:
+            raise UsageError(f"{location}: {_why_empty(location)}")
         raise UsageError(
             f"{location}: no table (there is no _delta_log, metadata, snapshot and schema, _versions, or root.bolt)"
         )
@@ -120,6 +132,14 @@ def _of_folder(location: str, kind: TableKind | None, allow: Iterable[str], stor
     module = import_module(f"dvcodec.tables.{found[0].value}")
     opened: Table = module.open(folder)
     return opened
+
+
+def _why_empty(location: str) -> str:
+    """Say why nothing is found in a folder; in an object store, a folder without objects does not exist."""
+    local = local_path(location)
+    if local is None:
+        return "no table: there are no files"
+    return "no table: the folder is empty" if local.is_dir() else "there is no such folder"
 
 
 def kinds_of(names: frozenset[str]) -> list[TableKind]:
