@@ -272,10 +272,10 @@ def test_strided_view_is_refused() -> None:
 def test_text_file_is_refused(file: Path) -> None:
     with (
         file.open("r", encoding="latin-1") as opened,
-        open_source(cast("BinaryIO", opened)) as source,
-        pytest.raises(UsageError, match="bytes-like"),
+        pytest.raises(UsageError, match=r"data\.bin is open in text mode: open it in binary mode"),
+        open_source(cast("BinaryIO", opened)),
     ):
-        source.read(0, 1)
+        pass
 
 
 def test_buffer_is_not_copied() -> None:

@@ -439,6 +439,15 @@ def test_numpy_takes_a_set_for_an_array(values: frozenset[int]) -> None:
     assert np.asarray(rows, np.float64).dtype == np.float64
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, "<i2", np.int64], ids=str)
+def test_an_array_of_a_narrow_dtype_holds_the_positions_or_is_refused(dtype: Any) -> None:
+    top = int(np.iinfo(dtype).max)
+    array = np.asarray(RowSet([0, top]), dtype)
+    assert (array.dtype, array.tolist()) == (np.dtype(dtype), [0, top])
+    with pytest.raises(UsageError, match=f"position {top + 1} does not fit"):
+        np.asarray(RowSet([0, top + 1]), dtype)
+
+
 def test_a_set_is_an_array_only_where_one_is_asked_for() -> None:
     rows = RowSet([1, 2, 3])
     with pytest.raises(ValueError, match="copy=False"):

@@ -34,7 +34,8 @@ def check_choice(value: object, choices: Collection[object], name: str) -> None:
         UsageError: it is not one of `choices`.
     """
     if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
-        raise UsageError(f"{name} must be {' or '.join(map(str, choices))}, not {value!r:.60}")
+        *rest, last = map(str, choices)
+        raise UsageError(f"{name} must be {', '.join(rest)} or {last}, not {value!r:.60}")
 
 
 def as_count(value: object, name: str, low: int = 0) -> int:

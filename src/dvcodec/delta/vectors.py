@@ -122,6 +122,7 @@ def load(
         OSError: the file cannot be opened or read.
     """
     _check_location(location)
+    check_type(folder, (str, type(None)), "folder", "a str")
     if isinstance(location, DvLocation):
         path = location.path
     elif location == EMPTY:

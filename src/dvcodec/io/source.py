@@ -111,8 +111,9 @@ def _as_bytes(target: object) -> memoryview:
     try:
         memoryview(target)  # type: ignore[arg-type]  # what has no buffer is refused
     except TypeError:
-        wanted = "bytes, a path, a URL or an open binary file"
-        raise UsageError(f"what is read must be {wanted}, not {type(target).__name__}") from None
+        wanted = "a bytes-like object, a path, a URL or an open binary file"
+        kind = "None" if target is None else type(target).__name__
+        raise UsageError(f"what is read must be {wanted}, not {kind}") from None
     except ValueError:  # a closed map
         pass
     return as_view(cast("BytesLike", target))

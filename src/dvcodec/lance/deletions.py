@@ -10,6 +10,7 @@ Specification: Lance's ``table.proto``, message ``DeletionFile``; Rust module ``
 
 from __future__ import annotations
 
+import os
 import secrets
 from dataclasses import dataclass
 from typing import Literal
@@ -22,7 +23,7 @@ from dvcodec.core.errors import CardinalityMismatch, NotCanonical, UsageError
 from dvcodec.core.extras import pa, require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits, enough_memory
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.usage import as_count, check_choice, check_integer
+from dvcodec.core.usage import as_count, check_choice, check_integer, check_type
 from dvcodec.core.vector_arguments import check_rows
 from dvcodec.io import SourceTarget, StorageOptions, open_sink, open_source, read_within
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
@@ -187,6 +188,7 @@ def write_deletion_file(
             not a count.
         OSError: the file cannot be written.
     """
+    check_type(folder, (str, os.PathLike), "folder", "a path or URL")
     if not str(folder):
         raise UsageError("folder must not be empty")
     fragment, read_version = as_count(fragment, "fragment"), as_count(read_version, "read_version")

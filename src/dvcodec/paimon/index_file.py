@@ -13,6 +13,7 @@ A file without vectors is only the version byte.
 from __future__ import annotations
 
 import itertools
+import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -287,6 +288,7 @@ def roll_index_files(
 
     Each file is appended to `paths` before it is written: the caller removes them after an error.
     """
+    check_type(folder, (str, os.PathLike), "folder", "a path or URL")
     if not str(folder):
         raise UsageError("folder must not be empty")
     target_size = as_count(target_size, "target_size")

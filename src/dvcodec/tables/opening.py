@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.usage import check_choice
 from dvcodec.io import StorageOptions, storage_of
 from dvcodec.io.allowed_locations import protocols
 from dvcodec.io.target import local_path, with_slashes
@@ -104,18 +105,22 @@ def _kind(kind: object) -> TableKind:
     try:
         return TableKind(kind)
     except ValueError:
-        raise UsageError(f"kind must be {' or '.join(one.value for one in TableKind)}, not {kind!r:.60}") from None
+        check_choice(kind, [one.value for one in TableKind], "kind")
+        raise
 
 
 def _of_folder(location: str, kind: TableKind | None, allow: Iterable[str], storage_options: StorageOptions) -> Table:
     storage = storage_of(storage_options)
     storage.reopen(location.rpartition("/metadata/")[0] if location.endswith(".metadata.json") else location)
     folder = Folder(location, allow=protocols(allow), storage=storage)
+    local = local_path(location)
     names: frozenset[str] = frozenset()
     if location.endswith(".metadata.json"):
         found = [TableKind.ICEBERG]
     else:
         names = frozenset(folder.names())
+        if not names and local is not None and not local.is_dir():
+            raise UsageError(f"{location}: no such folder")
         found = kinds_of(names)
         if not found and "schema" in names and "schema-0" in folder.names("schema"):
             found = [TableKind.PAIMON]  # nothing has been committed to it yet
@@ -123,7 +128,9 @@ def _of_folder(location: str, kind: TableKind | None, allow: Iterable[str], stor
         found = [kind]
     if not found:
         if not names:
-            raise UsageError(f"{location}: {_why_empty(location)}")
+            raise UsageError(
+                f"{location}: no table: {'there are no files' if local is None else 'the folder is empty'}"
+            )
         raise UsageError(
             f"{location}: no table (there is no _delta_log, metadata, snapshot and schema, _versions, or root.bolt)"
         )
@@ -132,14 +139,6 @@ def _of_folder(location: str, kind: TableKind | None, allow: Iterable[str], stor
     module = import_module(f"dvcodec.tables.{found[0].value}")
     opened: Table = module.open(folder)
     return opened
-
-
-def _why_empty(location: str) -> str:
-    """Say why nothing is found in a folder; in an object store, a folder without objects does not exist."""
-    local = local_path(location)
-    if local is None:
-        return "no table: there are no files"
-    return "no table: the folder is empty" if local.is_dir() else "there is no such folder"
 
 
 def kinds_of(names: frozenset[str]) -> list[TableKind]:
