@@ -24,7 +24,7 @@ def test_arguments(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^retries must be 0 or more, not -1$"):
         delete(table, "id = 1", retries=-1)
     with pytest.raises(UsageError, match=r"or a mapping of data files to row sets, not RowSet$"):
-        delete(table, positions=RowSet([1]))  # type: ignore[arg-type]
+        delete(table, positions=RowSet([1]))
 
 
 def test_representations_are_short_and_say_what_was_done(tmp_path: Path) -> None:
