@@ -1,4 +1,4 @@
-"""Checks of row sets, mappings of them, and frames."""
+"""Checks of row sets, and mappings of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from dvcodec import RowSet, StoredFrame, UsageError
-from dvcodec.core.vector_arguments import check_rows, check_vectors, checked_frames
+from dvcodec import RowSet, UsageError
+from dvcodec.core.vector_arguments import check_rows, check_vectors
 
 ROWS = RowSet([1])
-FRAME = StoredFrame("a", 1, b"")
 
 
 def test_rows() -> None:
@@ -38,26 +37,3 @@ def test_vectors() -> None:
 def test_other_vectors_are_refused(vectors: Any, message: str) -> None:
     with pytest.raises(UsageError, match=rf"^{message}$"):
         check_vectors(vectors)
-
-
-def test_frames_are_checked_one_by_one() -> None:
-    given: list[Any] = [FRAME, FRAME._replace(data_file=None), 5]
-    frames = checked_frames(iter(given))
-    assert [next(frames), next(frames)] == given[:2]
-    with pytest.raises(UsageError, match=r"^an item of vectors must be a StoredFrame, not int$"):
-        next(frames)
-
-
-@pytest.mark.parametrize(
-    ("frames", "message"),
-    [
-        (5, "vectors must be an iterable of StoredFrame, not int"),
-        ([tuple(FRAME)], "an item of vectors must be a StoredFrame, not tuple"),
-        ([FRAME._replace(data_file=5)], r"StoredFrame\.data_file must be a str or None, not int"),  # type: ignore[arg-type]
-        ([FRAME._replace(cardinality="1")], r"StoredFrame\.cardinality must be an integer, not str"),  # type: ignore[arg-type]
-        ([FRAME._replace(cardinality=-1)], r"StoredFrame\.cardinality must be 0 or more, not -1"),
-    ],
-)
-def test_other_frames_are_refused(frames: Any, message: str) -> None:
-    with pytest.raises(UsageError, match=rf"^{message}$"):
-        list(checked_frames(frames))

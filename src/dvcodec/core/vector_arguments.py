@@ -1,14 +1,13 @@
-"""Checks of what encoders and writers of vectors are passed: row sets, mappings of them, and frames."""
+"""Checks of what encoders and writers of vectors are passed: row sets, and mappings of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
-from dvcodec.core.frame import StoredFrame
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.usage import as_count, check_type
+from dvcodec.core.usage import check_type
 
-__all__ = ["check_rows", "check_vectors", "checked_frames"]
+__all__ = ["check_rows", "check_vectors"]
 
 _ROWS = "a RowSet (dvcodec.RowSet(positions) makes one)"
 
@@ -34,20 +33,3 @@ def check_vectors(vectors: object) -> None:
             check_type(path, str, "the data file of a vector", "a str")
         if not isinstance(rows, RowSet):
             check_rows(rows, f"vectors[{path!r:.200}]")
-
-
-def checked_frames(vectors: Iterable[StoredFrame]) -> Iterator[StoredFrame]:
-    """Yield frames, each after its types are checked; their bytes are not.
-
-    Raises:
-        UsageError: not an iterable of `StoredFrame`, a data file that is not a str, a cardinality that is not a count.
-    """
-    check_type(vectors, Iterable, "vectors", "an iterable of StoredFrame")
-    return map(_checked_frame, vectors)
-
-
-def _checked_frame(stored: StoredFrame) -> StoredFrame:
-    check_type(stored, StoredFrame, "an item of vectors", "a StoredFrame")
-    check_type(stored.data_file, (str, type(None)), "StoredFrame.data_file", "a str or None")
-    as_count(stored.cardinality, "StoredFrame.cardinality")
-    return stored

@@ -16,12 +16,12 @@ from collections.abc import Iterable, Mapping
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import StoredFrame
+from dvcodec.core.frame import StoredFrame, checked_frames
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
-from dvcodec.core.vector_arguments import check_vectors, checked_frames
+from dvcodec.core.vector_arguments import check_vectors
 from dvcodec.delta.descriptor import ABSOLUTE, EMPTY, Descriptor
 from dvcodec.delta.inline import decode_inline
 from dvcodec.delta.layout import MAGICS, magic_of

@@ -13,13 +13,13 @@ from typing import Any, Literal
 from dvcodec._version import __version__
 from dvcodec.core import batch, vector
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import StoredFrame
+from dvcodec.core.frame import StoredFrame, checked_frames
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_choice, check_type
 from dvcodec.core.vector import Vector
-from dvcodec.core.vector_arguments import check_vectors, checked_frames
+from dvcodec.core.vector_arguments import check_vectors
 from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, NO_ID, ROW_POSITION_FIELD, check_blob, corrupt, vector_blobs
 from dvcodec.iceberg.manifest import java_blob_order, location_of
 from dvcodec.iceberg.vectors import MAGICS, encode

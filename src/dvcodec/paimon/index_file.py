@@ -20,13 +20,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import Cursor, as_view
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.core.frame import UNCOUNTED, Magic, StoredFrame
+from dvcodec.core.frame import UNCOUNTED, Magic, StoredFrame, checked_frames
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.core.vector import Vector
-from dvcodec.core.vector_arguments import check_vectors, checked_frames
+from dvcodec.core.vector_arguments import check_vectors
 from dvcodec.io import (
     SinkTarget,
     Source,
