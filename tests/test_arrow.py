@@ -169,7 +169,7 @@ def test_mask_has_to_know_where_the_rows_are(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"start": 0, "length": -1}, "length must not be negative"),
+        ({"start": 0, "length": -1}, "length must be 0 or more, not -1"),
         ({"start": -1, "length": 3}, "-1"),
         ({"positions": [-1]}, "negative"),
         ({"positions": np.array([3, -4])}, "-4 is negative"),

@@ -206,8 +206,10 @@ def test_range_outside_of_the_source(kind: str, file: Path) -> None:
         with open_source(target, name="given") as source, pytest.raises(Truncated) as caught:
             source.read(offset, size)
         assert (caught.value.source, caught.value.offset) == ("given", offset)
-        assert str(caught.value.expected) == f"{size} bytes"
-        assert str(caught.value.actual) == f"{max(1024 - offset, 0)} left of 1024"
+        expected, actual = f"{size} bytes", f"{max(1024 - offset, 0)} left of 1024"
+        if offset < 0:
+            expected, actual = "an offset of 0 or more", str(offset)
+        assert (str(caught.value.expected), str(caught.value.actual)) == (expected, actual)
         close(target)
 
 
@@ -270,10 +272,10 @@ def test_strided_view_is_refused() -> None:
 def test_text_file_is_refused(file: Path) -> None:
     with (
         file.open("r", encoding="latin-1") as opened,
-        open_source(cast("BinaryIO", opened)) as source,
-        pytest.raises(UsageError, match="bytes-like"),
+        pytest.raises(UsageError, match=r"data\.bin is open in text mode: open it in binary mode"),
+        open_source(cast("BinaryIO", opened)),
     ):
-        source.read(0, 1)
+        pass
 
 
 def test_buffer_is_not_copied() -> None:

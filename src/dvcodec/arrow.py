@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, require_extra
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import as_count
+from dvcodec.core.vector_arguments import check_rows
 
 __all__ = ["live_rows", "row_mask"]
 
@@ -36,14 +38,15 @@ def row_mask(
         keep: True marks live rows, False deleted ones.
 
     Raises:
-        UsageError: neither or both of `start` with `length` and `positions`, or a position is null or negative.
+        UsageError: not a `RowSet`, neither or both of `start` with `length` and `positions`, or a position is null or
+            negative.
 
     >>> row_mask(RowSet([1, 4]), start=0, length=6).to_pylist()
     [True, False, True, True, False, True]
     """
+    check_rows(rows)
     if positions is None and start is not None and length is not None:
-        if length < 0:
-            raise UsageError("length must not be negative")
+        start, length = as_count(start, "start"), as_count(length, "length")
         return rows.arrow_mask(start, start + length, keep=keep)
     if positions is None or start is not None or length is not None:
         raise UsageError("pass either start and length, or positions")

@@ -55,8 +55,8 @@ def test_options_are_checked_first(options: tuple[str, ...], complaint: str) -> 
 def test_another_isolation_is_not_taken_for_the_default(tmp_path: Path) -> None:
     folder = restored_table(tmp_path / "orders")
     refused = run("delete", folder, "--where", "id = 1", "--isolation", "serialisable")
-    assert (refused.code, refused.complaint) == (2, "isolation 'serialisable': expected snapshot or serializable")
-    with pytest.raises(UsageError, match="expected snapshot or serializable"):
+    assert (refused.code, refused.complaint) == (2, "isolation must be snapshot or serializable, not 'serialisable'")
+    with pytest.raises(UsageError, match=r"^isolation must be snapshot or serializable"):
         delete(open_table(folder), "id = 1", isolation="none")  # type: ignore[arg-type]
 
 

@@ -182,6 +182,10 @@ WRONG = {
         ["convert", "good", "-o", "x", "--to", "csv"],
         "--to csv: not one of puffin, delta, paimon32, paimon64, blob",
     ),
+    "a format for its container": (
+        ["convert", "good", "-o", "x", "--to", "iceberg"],
+        "--to iceberg: not one of puffin, delta, paimon32, paimon64, blob; for iceberg use puffin",
+    ),
     "wrong format, merging": (["merge", "good", "-o", "x", "--to", "csv"], "--to csv: not one of puffin, delta"),
     "two vectors as a blob": (["convert", "good", "-o", "x", "--to", "blob"], "good: a blob is exactly one vector"),
     "no data file": (["convert", "bin@1", "-o", "x", "--to", "puffin"], "bin: a Puffin file names the data file of"),

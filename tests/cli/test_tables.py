@@ -276,7 +276,10 @@ def test_export_of_what_is_not_there(lake: Path, tmp_path: Path, arguments: tupl
 def test_a_folder_without_a_table(tmp_path: Path, command: str) -> None:
     result = run(command, tmp_path)
     assert result.code == 2
-    assert result.complaint.startswith(f"{tmp_path}: no table (")
+    assert result.complaint == f"{tmp_path}: no table: the folder is empty"
+    (tmp_path / "x").touch()
+    assert run(command, tmp_path).complaint.startswith(f"{tmp_path}: no table (")
+    assert run(command, tmp_path / "gone").complaint == f"{tmp_path / 'gone'}: no such folder"
 
 
 @pytest.mark.parametrize("command", ["audit", "table", "log"])

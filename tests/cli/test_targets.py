@@ -55,8 +55,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("a.dv@0", [Target("a.dv", 0)]),
         ("a@b@4:39", [Target("a@b", 4, 39)]),
         ("a@b", [Target("a@b")]),
-        ("a.dv@4:", [Target("a.dv@4:")]),
-        ("a.dv@x:3", [Target("a.dv@x:3")]),
+        ("none.dv@x:3", [Target("none.dv@x:3")]),
         ("@4", [Target("@4")]),
         ("s3://bucket/a.puffin", [Target("s3://bucket/a.puffin")]),
         ("memory://bucket/a.dv@4:39", [Target("memory://bucket/a.dv", 4, 39)]),
@@ -105,7 +104,17 @@ def test_link_to_a_file_of_a_folder_is_read(folder: Path) -> None:
     assert "sub/broken.dv" not in [target.path for target in expand(["sub"])]
 
 
-@pytest.mark.parametrize(("name", "said"), [("", "empty"), ("*.no", "no such files"), ("none", "no files in this")])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "empty"),
+        ("*.no", "no such files"),
+        ("none", "no files in this"),
+        ("a.dv@a:b", "^a.dv@a:b: after @ expected OFFSET or OFFSET:SIZE in bytes, found 'a:b'$"),
+        ("a.dv@-1", "found '-1'"),
+        ("a.dv@4:", "found '4:'"),
+    ],
+)
 def test_expand_refuses(name: str, said: str, folder: Path) -> None:
     (folder / "none" / "in" / "here").mkdir(parents=True)
     with pytest.raises(UsageError, match=said):

@@ -82,10 +82,12 @@ def test_positions_use_all_64_bits(top: int) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ([-1], "negative or above 2\\*\\*64 - 1"),
-        ([2**64], "negative or above 2\\*\\*64 - 1"),
-        ([2**70], "negative or above 2\\*\\*64 - 1"),
-        (range(-3, 3), "negative or above 2\\*\\*64 - 1"),
+        ([-1], "position -1 is negative"),
+        ([5, -7, -1], "position -7 is negative"),
+        (iter([-1]), "a position is negative or above 2\\*\\*64 - 1"),
+        ([2**64], f"position {2**64} is above 2\\*\\*64 - 1"),
+        ([2**70], f"position {2**70} is above 2\\*\\*64 - 1"),
+        (range(-3, 3), "position -3 is negative"),
         (np.array([5, -7]), "position -7 is negative"),
         (np.array([-1], np.int8), "position -1 is negative"),
         (pa.array([3, -2]), "position -2 is negative"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from battery import check_all, outcome
 from dvcodec.core import frame as framing
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, NotCanonical, Truncated, UsageError
-from dvcodec.core.frame import FRAME_OVERHEAD, MAX_FRAME, Magic
+from dvcodec.core.frame import FRAME_OVERHEAD, MAX_FRAME, Magic, StoredFrame, checked_frames
 from samples.bitmaps import NATIVE, PAIMON, PORTABLE, crc_oracle, frame
 
 MAGICS = {Magic.PORTABLE64: PORTABLE, Magic.NATIVE64: NATIVE, Magic.PAIMON32: PAIMON}
@@ -173,3 +174,29 @@ def test_a_frame_holds_no_more_than_a_signed_32_bit_size(size: int, fits: bool) 
 def test_any_bytes_end_in_a_frame_or_a_decode_error(data: bytes) -> None:
     outcome(lambda body: framing.read(Cursor(body)), data)
     outcome(lambda body: framing.read(Cursor(body), verify_checksum=False), data)
+
+
+STORED = StoredFrame("a", 1, b"")
+
+
+def test_frames_are_checked_one_by_one() -> None:
+    given: list[Any] = [STORED, STORED._replace(data_file=None), 5]
+    frames = checked_frames(iter(given))
+    assert [next(frames), next(frames)] == given[:2]
+    with pytest.raises(UsageError, match=r"^an item of vectors must be a StoredFrame, not int$"):
+        next(frames)
+
+
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        (5, "vectors must be an iterable of StoredFrame, not int"),
+        ([tuple(STORED)], "an item of vectors must be a StoredFrame, not tuple"),
+        ([STORED._replace(data_file=5)], r"StoredFrame\.data_file must be a str or None, not int"),  # type: ignore[arg-type]
+        ([STORED._replace(cardinality="1")], r"StoredFrame\.cardinality must be an integer, not str"),  # type: ignore[arg-type]
+        ([STORED._replace(cardinality=-1)], r"StoredFrame\.cardinality must be 0 or more, not -1"),
+    ],
+)
+def test_other_frames_are_refused(frames: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=rf"^{message}$"):
+        list(checked_frames(frames))

@@ -226,7 +226,7 @@ def test_a_mask_may_end_with_the_last_position() -> None:
 
 @pytest.mark.parametrize("start", [-1, 2**64 - 1, 2**64, 2**70])
 def test_a_mask_may_not_leave_the_positions(start: int) -> None:
-    with pytest.raises(UsageError, match="mask"):
+    with pytest.raises(UsageError, match=r"mask|start"):
         RowSet.from_mask([True, True], start)
 
 
@@ -437,6 +437,15 @@ def test_numpy_takes_a_set_for_an_array(values: frozenset[int]) -> None:
     assert array.tolist() == sorted(values)
     assert np.array(rows, copy=True).tolist() == sorted(values)
     assert np.asarray(rows, np.float64).dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, "<i2", np.int64], ids=str)
+def test_an_array_of_a_narrow_dtype_holds_the_positions_or_is_refused(dtype: Any) -> None:
+    top = int(np.iinfo(dtype).max)
+    array = np.asarray(RowSet([0, top]), dtype)
+    assert (array.dtype, array.tolist()) == (np.dtype(dtype), [0, top])
+    with pytest.raises(UsageError, match=f"position {top + 1} does not fit"):
+        np.asarray(RowSet([0, top + 1]), dtype)
 
 
 def test_a_set_is_an_array_only_where_one_is_asked_for() -> None:

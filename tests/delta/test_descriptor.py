@@ -132,6 +132,14 @@ def test_missing_or_wrong_type_is_named(name: str, value: object) -> None:
     assert str(caught.value).startswith("00.json: deletion vector descriptor")
 
 
+def test_a_broken_rule_is_told_once() -> None:
+    with pytest.raises(NotCanonical) as caught:
+        Descriptor.from_json(changed(storageType="z"))
+    assert str(caught.value).count("deletion vector descriptor") == 1
+    with pytest.raises(UsageError, match=r"^text must be JSON text or a mapping, not int$"):
+        Descriptor.from_json(5)  # type: ignore[arg-type]
+
+
 RULES: list[tuple[dict[str, Any], str]] = [
     ({"storageType": "x"}, "storageType 'x'"),
     ({"storageType": ""}, "storageType ''"),

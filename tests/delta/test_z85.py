@@ -154,7 +154,7 @@ def test_size_has_to_agree(text: str, size: int, kind: type[DecodeError]) -> Non
 
 
 def test_negative_size_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="size -1 is negative"):
+    with pytest.raises(UsageError, match="size_in_bytes must be 0 or more, not -1"):
         z85.decode("00000", -1)
 
 

@@ -199,7 +199,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     for rows in (RowSet(), RowSet([2**32])):
         with pytest.raises(UsageError):
             write_deletion_file(str(tmp_path), rows, fragment=0, read_version=1)
-    with pytest.raises(UsageError, match="deletion files are arrow or bin, not 'csv'"):
+    with pytest.raises(UsageError, match="kind must be arrow or bin, not 'csv'"):
         write_deletion_file(str(tmp_path), RowSet([1]), fragment=0, read_version=1, kind=cast("Kind", "csv"))
     assert not list(tmp_path.iterdir())
     with pytest.raises(UsageError, match="folder"):

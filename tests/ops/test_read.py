@@ -172,14 +172,12 @@ def test_other_size_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("offset", "size", "kind"),
     [
-        (-1, None, Truncated),
         (1, None, DecodeError),
         (38, None, Truncated),
         (46, None, Truncated),
         (47, None, Truncated),
         (10**12, None, Truncated),
         (0, 0, DecodeError),
-        (0, -5, Truncated),
         (0, 10**12, DecodeError),
         (0, 3, DecodeError),
     ],
@@ -213,7 +211,7 @@ def test_decode_at_reads_one_frame_only() -> None:
     assert source.reads == [(1_000_000, 4), (1_000_000, len(blob))]
 
 
-@given(st.binary(max_size=60), st.integers(-2, 70), st.none() | st.integers(-2, 70))
+@given(st.binary(max_size=60), st.integers(0, 70), st.none() | st.integers(0, 70))
 def test_any_place_ends_in_rows_or_a_decode_error(data: bytes, offset: int, size: int | None) -> None:
     for file in (data, iceberg.encode(A) + data):
         found = outcome(lambda _, file=file: decode_at(file, offset, size), b"")  # type: ignore[misc]

@@ -127,7 +127,7 @@ def test_last_hash_has_to_be_whole(over: int) -> None:
     assert caught.value.actual == f"{over} left"
 
 
-@pytest.mark.parametrize("stated", [0, 2, 4, 2**40, -1])
+@pytest.mark.parametrize("stated", [0, 2, 4, 2**40])
 def test_other_number_of_hashes_is_refused(stated: int) -> None:
     with pytest.raises(CardinalityMismatch) as caught:
         decode_hash_index(encode_hash_index([1, 2, 3]), row_count=stated, source="index-0")

@@ -133,7 +133,7 @@ def convert(target: Name, output: Output, to: To, data_files: DataFiles = None, 
 
 def _target(to: str) -> conversion.ConvertTarget:
     if to not in conversion.TARGETS:
-        raise UsageError(f"--to {to}: not one of {', '.join(conversion.TARGETS)}")
+        raise UsageError(f"--to {to}: not one of {', '.join(conversion.TARGETS)}{conversion.hint(to)}")
     return cast("conversion.ConvertTarget", to)
 
 

@@ -87,7 +87,7 @@ def expand(names: list[str]) -> list[Target]:
     """Resolve names to targets, in order; files of folders and globs are sorted.
 
     Raises:
-        UsageError: a glob or folder without files, or an empty name.
+        UsageError: a glob or folder without files, an empty name, or a part of a file that is not a byte range.
     """
     return [target for name in names for target in _expand(name)]
 
@@ -127,6 +127,9 @@ def _expand(name: str) -> list[Target]:
         if not matches:
             raise UsageError(f"{name}: no such files")
         return matches
+    file, at, part = name.rpartition("@")
+    if at and Path(file).is_file():
+        raise UsageError(f"{name}: after @ expected OFFSET or OFFSET:SIZE in bytes, found {part!r}")
     return [Target(name)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from operator import index
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.usage import as_count, check_type
 
 __all__ = ["as_bounds", "as_positions", "as_ranges", "positions_of"]
 
@@ -25,6 +26,8 @@ def as_positions(positions: Any) -> NDArray[np.uint64]:
         UsageError: a negative position, one above 2**64 - 1, a null or masked one, or values that are not integers.
     """
     if not isinstance(positions, np.ndarray):
+        if isinstance(positions, str):
+            raise UsageError("positions must be integers, not str")
         if isinstance(positions, (bytes, bytearray, memoryview)):
             raise UsageError("positions must be integers, not bytes: decode a vector with the module of its format")
         if isinstance(getattr(positions, "null_count", None), int):  # pyarrow
@@ -34,9 +37,10 @@ def as_positions(positions: Any) -> NDArray[np.uint64]:
             positions = positions.to_numpy(**kwargs)
         else:
             try:
+                check_type(positions, Iterable, "positions", "integers in an iterable or an array")
                 return np.frombuffer(array("Q", positions), np.uint64)
             except OverflowError:
-                raise UsageError("a position is negative or above 2**64 - 1") from None
+                raise UsageError(_out_of_range(positions)) from None
             except TypeError as err:
                 raise UsageError(f"positions must be integers: {err}") from None
     if isinstance(positions, np.ma.MaskedArray) and np.ma.is_masked(positions):
@@ -55,6 +59,13 @@ def as_positions(positions: Any) -> NDArray[np.uint64]:
     return np.asarray(positions.astype(np.uint64, copy=False))
 
 
+def _out_of_range(positions: Iterable[int]) -> str:
+    if not isinstance(positions, Collection):  # an iterator, which is now exhausted
+        return "a position is negative or above 2**64 - 1"
+    lowest = min(positions)
+    return f"position {lowest} is negative" if lowest < 0 else f"position {max(positions)} is above 2**64 - 1"
+
+
 def as_ranges(ranges: Iterable[tuple[int, int]] | NDArray[Any]) -> NDArray[np.int64]:
     """Convert half-open ranges ``[start, stop)`` to int64[k, 2], ascending by start, without empty ranges.
 
@@ -66,7 +77,7 @@ def as_ranges(ranges: Iterable[tuple[int, int]] | NDArray[Any]) -> NDArray[np.in
     problem = "ranges must be pairs (start, stop) of integers below 2**63"
     try:
         table = np.asarray(ranges if isinstance(ranges, np.ndarray) else list(ranges))
-    except ValueError:  # pairs and triples mixed
+    except (TypeError, ValueError):  # no iterable; pairs and triples mixed
         raise UsageError(problem) from None
     if table.size == 0:
         return np.zeros((0, 2), np.int64)
@@ -85,9 +96,11 @@ def positions_of(mask: NDArray[np.bool_] | Iterable[bool], start: int) -> NDArra
     Raises:
         UsageError: the mask is not a flat array of booleans, or extends beyond positions 0 to 2**64 - 1.
     """
+    check_type(mask, (np.ndarray, Iterable), "mask", "a flat array of booleans")
+    start = as_count(start, "start")
     bools = np.asarray(mask if isinstance(mask, np.ndarray) else list(mask))
     if bools.size and (bools.dtype != np.bool_ or bools.ndim != 1):
-        raise UsageError("a mask must be a flat array of booleans")
+        raise UsageError("mask must be a flat array of booleans")
     if not 0 <= start <= 2**64 - max(bools.size, 1):
         raise UsageError(f"a mask of {bools.size} rows from {start} extends beyond positions 0 to 2**64 - 1")
     return np.asarray(np.flatnonzero(bools).astype(np.uint64) + np.uint64(start))
@@ -97,9 +110,13 @@ def as_bounds(start: int, stop: int) -> tuple[int, int]:
     """Check a half-open range of positions and convert it to Python ints (NumPy's integers overflow silently).
 
     Raises:
-        UsageError: not 0 <= start <= stop.
+        UsageError: not integers, or not 0 <= start <= stop.
     """
-    start, stop = index(start), index(stop)
+    try:
+        start, stop = index(start), index(stop)
+    except TypeError:
+        kinds = f"{type(start).__name__} and {type(stop).__name__}"
+        raise UsageError(f"start and stop must be integers, not {kinds}") from None
     if not 0 <= start <= stop:
         raise UsageError(f"a range of rows needs 0 <= start <= stop, got {start} and {stop}")
     return start, stop

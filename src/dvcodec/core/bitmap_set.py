@@ -17,6 +17,7 @@ from dvcodec.core.arguments import as_positions
 from dvcodec.core.build import Pieces
 from dvcodec.core.errors import UsageError
 from dvcodec.core.holders import Canonical, Holder, Loaded, canonical
+from dvcodec.core.usage import check_integer, check_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +62,7 @@ class BitmapSet:
             UsageError: a key outside 0 to 2**32 - 1, or a value that is not a 32-bit bitmap.
         """
         frozen = Loaded()
-        for key in sorted(bitmaps):
+        for key in _sorted_keys(bitmaps):
             bitmap = bitmaps[key]
             if not isinstance(bitmap, AbstractBitMap) or not 0 <= index(key) < 1 << 32:  # type: ignore[redundant-expr]
                 raise UsageError(
@@ -251,6 +252,19 @@ class BitmapSet:
 
     def __gt__(self, other: Positions) -> bool:
         return self._as_set(other) < self
+
+
+def _sorted_keys(bitmaps: Mapping[int, AbstractBitMap]) -> list[int]:
+    """Return the high halves of positions, ascending.
+
+    Raises:
+        UsageError: not a mapping, or a key that is not an integer.
+    """
+    if not isinstance(bitmaps, dict):  # checking for any mapping takes longer
+        check_type(bitmaps, Mapping, "bitmaps", "a mapping of integers to pyroaring.BitMap")
+    for key in bitmaps:
+        check_integer(key, "a key of bitmaps")
+    return sorted(bitmaps)
 
 
 def _unpickle(kind: type[BitmapSet], bitmaps: dict[int, bytes]) -> BitmapSet:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated, UsageError
+from dvcodec.core.usage import as_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +59,7 @@ class Cursor:
         base: byte offset of the window in the source.
 
     Raises:
-        UsageError: `buf` is not a contiguous buffer.
+        UsageError: `buf` is not a contiguous buffer, or `base` is not an offset.
     """
 
     __slots__ = ("base", "end", "pos", "source", "view")
@@ -66,7 +67,7 @@ class Cursor:
     def __init__(self, buf: BytesLike, *, source: str | None = None, base: int = 0) -> None:
         self.view = as_view(buf)
         self.source = source
-        self.base = base
+        self.base = base if type(base) is int else as_count(base, "base")
         self.pos = 0
         self.end = len(self.view)
 

@@ -15,6 +15,7 @@ Storage Format"; Paimon's ``BitmapDeletionVector`` and ``Bitmap64DeletionVector`
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from typing import NamedTuple
 from dvcodec.core.checksum import check_crc, crc32
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
+from dvcodec.core.usage import as_count, check_type
 
 __all__ = [
     "FRAME_OVERHEAD",
@@ -32,6 +34,7 @@ __all__ = [
     "StoredFrame",
     "build",
     "check_magic",
+    "checked_frames",
     "peek_size",
     "read",
 ]
@@ -87,6 +90,23 @@ class StoredFrame(NamedTuple):
     """Number of deleted rows."""
     data: BytesLike
     """The whole frame."""
+
+
+def checked_frames(vectors: Iterable[StoredFrame]) -> Iterator[StoredFrame]:
+    """Yield frames, each after its types are checked; their bytes are not.
+
+    Raises:
+        UsageError: not an iterable of `StoredFrame`, a data file that is not a str, a cardinality that is not a count.
+    """
+    check_type(vectors, Iterable, "vectors", "an iterable of StoredFrame")
+    return map(_checked_frame, vectors)
+
+
+def _checked_frame(stored: StoredFrame) -> StoredFrame:
+    check_type(stored, StoredFrame, "an item of vectors", "a StoredFrame")
+    check_type(stored.data_file, (str, type(None)), "StoredFrame.data_file", "a str or None")
+    as_count(stored.cardinality, "StoredFrame.cardinality")
+    return stored
 
 
 def peek_size(cursor: Cursor) -> int:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import LimitExceeded, UsageError
+from dvcodec.core.usage import as_count, check_type
 
 if TYPE_CHECKING:
     from dvcodec.core.cursor import Cursor
 
-__all__ = ["DEFAULT_LIMITS", "Budget", "Limits", "enough_memory", "too_little_memory"]
+__all__ = ["DEFAULT_LIMITS", "Budget", "Limits", "check_limits", "enough_memory", "too_little_memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Limits:
             16 units of work (see `Budget`) of a byte.
 
     Raises:
-        UsageError: one of them is negative.
+        UsageError: one of them is negative, or not an integer.
     """
 
     max_vector_bytes: int = 2**31 - 1
@@ -52,7 +53,10 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            if getattr(self, name) < 0:
+            value = getattr(self, name)
+            if type(value) is not int:  # an integer of NumPy becomes one of Python
+                object.__setattr__(self, name, as_count(value, f"Limits.{name}"))
+            elif value < 0:
                 raise UsageError(f"Limits.{name} must not be negative")
 
     def check(self, name: str, value: int, cursor: Cursor, at: int | None = None) -> None:
@@ -73,6 +77,15 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def check_limits(limits: object) -> None:
+    """Refuse an argument that is not `Limits`.
+
+    Raises:
+        UsageError: it has another type.
+    """
+    check_type(limits, Limits, "limits", "a dvcodec.Limits")
 
 
 class Budget:

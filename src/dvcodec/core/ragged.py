@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dvcodec.core.errors import UsageError
+
 __all__ = [
     "ByteStrings",
     "Bytes",
@@ -134,9 +136,16 @@ class ByteStrings(Sequence[bytes]):
 
     @classmethod
     def from_list(cls, strings: Sequence[bytes]) -> ByteStrings:
-        """Build from a sequence of byte strings."""
-        lengths = np.fromiter(map(len, strings), np.int64, len(strings))
-        return cls(offsets_of(lengths), np.frombuffer(b"".join(strings), np.uint8))
+        """Build from a sequence of byte strings.
+
+        Raises:
+            UsageError: an item is not bytes.
+        """
+        try:
+            data = np.frombuffer(b"".join(strings), np.uint8)
+        except TypeError as err:
+            raise UsageError(f"not a sequence of bytes: {err}") from None
+        return cls(offsets_of(np.fromiter(map(len, strings), np.int64, len(strings))), data)
 
     @classmethod
     def cut(cls, data: NDArray[np.uint8], starts: NDArray[Any], lengths: NDArray[Any]) -> ByteStrings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from operator import index
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -18,6 +17,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.core.holders import Loaded
+from dvcodec.core.usage import as_count, check_integer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,11 +128,9 @@ class RowSet(BitmapSet):
         """Count positions in `bins` equal slices of ``[0, stop)``: int64[bins]. Positions are not expanded.
 
         Raises:
-            UsageError: fewer than one bin, or a negative stop.
+            UsageError: fewer than one bin, a negative stop, or not integers.
         """
-        if bins < 1 or stop < 0:
-            raise UsageError("a histogram needs at least one bin and stop >= 0")
-        return expand64.histogram(self._load(), index(stop), index(bins))
+        return expand64.histogram(self._load(), as_count(stop, "stop"), as_count(bins, "bins", 1))
 
     def contains(self, positions: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Return whether each position is in the set: bool[n]; positions may be in any order.
@@ -169,8 +167,11 @@ class RowSet(BitmapSet):
 
         Raises:
             LimitExceeded: the set has more than `max_rows` rows.
-            UsageError: a position does not fit the dtype.
+            UsageError: not an integer dtype, or a position does not fit it.
         """
+        dtype = _integer_type(dtype)
+        if max_rows is not None:
+            max_rows = as_count(max_rows, "max_rows")
         count = self.cardinality
         if max_rows is not None and count > max_rows:
             raise LimitExceeded("rows to expand (max_rows)", expected=f"at most {max_rows}", actual=count)
@@ -192,8 +193,9 @@ class RowSet(BitmapSet):
         """Iterate over all positions, ascending, as int64 arrays of at most `rows` rows (at least 65,536).
 
         Raises:
-            UsageError: a position does not fit int64.
+            UsageError: a position does not fit int64, or `rows` is not an integer.
         """
+        check_integer(rows, "rows")
         if (self.max or 0) > np.iinfo(np.int64).max:
             raise UsageError(f"position {self.max} does not fit int64")
         return expand64.chunks(self._load(), max(rows, _CONTAINER_ROWS))
@@ -260,9 +262,15 @@ class RowSet(BitmapSet):
         return pa.BooleanArray.from_buffers(pa.bool_(), stop - start, [None, buffer], offset=start & 7)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return all positions for ``np.asarray``: int64, or uint64 if one is above 2**63 - 1; see `to_numpy`."""
+        """Return all positions for ``np.asarray``: int64, or uint64 if one is above 2**63 - 1; see `to_numpy`.
+
+        Raises:
+            UsageError: ``copy=False``, or a position does not fit the integer dtype.
+        """
         if copy is False:
             raise UsageError("a row set is not backed by an array: copy=False is not possible")
+        if dtype is not None and np.dtype(dtype).kind in "iu":
+            return self.to_numpy(dtype)
         wide = (self.max or 0) > np.iinfo(np.int64).max
         array = self.to_numpy(np.uint64) if wide else self.to_numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
@@ -277,3 +285,16 @@ class RowSet(BitmapSet):
     def _repr_html_(self) -> str:
         """Return an HTML card for notebooks: cardinality, first and last row, containers, and a histogram."""
         return card(self.cardinality, self.min, self.max, self.containers, self.histogram)
+
+
+def _integer_type(dtype: Any) -> Any:
+    """Return the NumPy type of an integer dtype."""
+    if dtype is np.int64 or dtype is np.uint64:
+        return dtype
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        found = np.dtype(object)
+    if found.kind not in "iu":
+        raise UsageError(f"dtype must be an integer type such as np.int64, not {dtype!r:.60}")
+    return found.type

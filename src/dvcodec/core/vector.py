@@ -19,11 +19,13 @@ from dvcodec.core.build import Pieces
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Truncated, UsageError
 from dvcodec.core.frame import MAGIC_BYTES, Frame, Magic
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits, too_little_memory
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits, too_little_memory
 from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_DV_POSITION, MIN_BUCKET, VectorView
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import as_count, check_integer
+from dvcodec.core.vector_arguments import check_rows
 
-__all__ = ["Vector", "check_highest", "encode_payload", "encode_pieces", "read", "read_payload", "walk"]
+__all__ = ["Vector", "check_count", "check_highest", "encode_payload", "encode_pieces", "read", "read_payload", "walk"]
 
 _MIN_NATIVE = 12
 """Bytes of the smallest entry of a native array: an i32 length and the empty bitmap."""
@@ -86,7 +88,9 @@ def read(
 
     Raises:
         DecodeError: see `frame.read` and `read_payload`.
+        UsageError: `limits` is not `Limits`, or `cardinality` not an integer.
     """
+    check_limits(limits)
     start = cursor.pos
     limits.check("max_vector_bytes", min(framing.peek_size(cursor), cursor.remaining), cursor, start)
     frame = framing.read(cursor, allowed=allowed, verify_checksum=verify_checksum)
@@ -110,7 +114,9 @@ def read_payload(
         NotCanonical: the structure breaks a rule, or bytes follow the vector.
         CardinalityMismatch: the number of rows is not `cardinality`.
         LimitExceeded: see `Limits`.
+        UsageError: see `read`.
     """
+    check_limits(limits)
     start = cursor.pos
     limits.check("max_vector_bytes", cursor.remaining, cursor)
     magic = framing.check_magic(cursor, start, bytes(cursor.take(MAGIC_BYTES, "magic")), allowed)
@@ -119,8 +125,19 @@ def read_payload(
     return Vector(magic, view)
 
 
+def check_count(cardinality: int | None) -> None:
+    """Refuse a `cardinality` that a caller passes, unless it is a count or None; that of metadata is not checked here.
+
+    Raises:
+        UsageError: it is not an integer, or negative.
+    """
+    if cardinality is not None:
+        as_count(cardinality, "cardinality")
+
+
 def _check_cardinality(cursor: Cursor, offset: int, view: VectorView, expected: int | None) -> None:
     if expected is not None and view.cardinality != expected:
+        check_integer(expected, "cardinality")  # which is not the file's fault
         raise cursor.error(
             CardinalityMismatch, "cardinality", at=offset, expected=f"{expected} (metadata)", actual=view.cardinality
         )
@@ -231,8 +248,9 @@ def encode_pieces(rows: RowSet, magic: Magic, *, run_optimize: bool = True, gap_
         gap_keys: see `roaring64.pieces_of`; the native layout always has them, the 32-bit layout never.
 
     Raises:
-        UsageError: a position that does not fit the layout, or more than 2**31 - 1 bytes.
+        UsageError: not a row set, a position that does not fit the layout, or more than 2**31 - 1 bytes.
     """
+    check_rows(rows)
     check_highest(rows.max or 0, magic)
     if magic is Magic.PAIMON32:
         return rows.serialized(run_optimize=run_optimize)[0] if rows else [roaring.EMPTY_BITMAP]

@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote, urlsplit
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.frame import UNCOUNTED
 from dvcodec.core.location import DvLocation
+from dvcodec.core.usage import check_type
 from dvcodec.delta import z85
 from dvcodec.io.allowed_locations import check_step
 
@@ -35,6 +36,14 @@ UUID_CHARS = 20
 _FILE_NAME = re.compile(r"deletion_vector_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.bin")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _INT32_MAX = 2**31 - 1
+_WHAT = "deletion vector descriptor"
+_KINDS = (
+    ("storage_type", str),
+    ("path_or_inline_dv", str),
+    ("size_in_bytes", int),
+    ("cardinality", int),
+    ("offset", int),
+)
 _MEMBERS = ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")
 
 
@@ -50,7 +59,7 @@ class Descriptor:
         offset: byte offset of the frame in the file; None if absent (always for inline).
 
     Raises:
-        UsageError: the fields violate the protocol.
+        UsageError: a field of a wrong type, or the fields violate the protocol.
 
     >>> d = Descriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 34, 2, offset=1)
     >>> d.path("s3://bucket/table/")
@@ -68,9 +77,13 @@ class Descriptor:
     def __post_init__(self) -> None:
         problem = self._problem()
         if problem:
-            raise UsageError(f"deletion vector descriptor: {problem}")
+            raise UsageError(f"{_WHAT}: {problem}")
 
     def _problem(self) -> str | None:
+        for name, kind in _KINDS:
+            value = getattr(self, name)
+            if not isinstance(value, kind) and not (name == "offset" and value is None):
+                return f"{name} must be of type {kind.__name__}, not {type(value).__name__}"
         if self.storage_type not in STORAGE_TYPES:
             return f"storageType {self.storage_type!r} is not one of {', '.join(STORAGE_TYPES)}"
         if not 0 <= self.size_in_bytes <= _INT32_MAX:
@@ -99,7 +112,9 @@ class Descriptor:
 
         Raises:
             NotCanonical: not JSON, a member is missing or has the wrong type, or the protocol is violated.
+            UsageError: neither text nor a mapping.
         """
+        check_type(text, (str, bytes, bytearray, Mapping), "text", "JSON text or a mapping")
         members: Any = text
         if not isinstance(text, Mapping):
             try:
@@ -120,7 +135,7 @@ class Descriptor:
             values: list[Any] = [members.get(name) for name in kinds]
             return cls(*values)
         except UsageError as err:
-            raise _error(source, "a valid descriptor", str(err)) from None
+            raise _error(source, "a valid descriptor", str(err).removeprefix(f"{_WHAT}: ")) from None
 
     def to_json(self) -> str:
         """Encode the descriptor as Delta does: members in protocol order, no spaces, no `offset` if absent."""
@@ -164,7 +179,7 @@ class Descriptor:
                 for ``p``, which is percent-decoded (a ``file:`` URL becomes a local path).
 
         Raises:
-            UsageError: the vector is inline, or `folder` is missing.
+            UsageError: the vector is inline, or `folder` is missing or not a str.
             NotCanonical: the path is outside the table's folder, or ``p`` is not a URL.
         """
         if self.is_inline:
@@ -173,6 +188,7 @@ class Descriptor:
             return self._absolute_path()
         if not folder:
             raise UsageError(f"storage type {self.storage_type!r} is relative: pass the table's folder")
+        check_type(folder, str, "folder", "a str")
         if self.storage_type == RELATIVE:
             relative = self.path_or_inline_dv
         else:
@@ -208,8 +224,10 @@ class Descriptor:
             folder: the table's folder (path or URL); None: storage type ``p``.
 
         Raises:
-            UsageError: the path is not below `folder`, absolute, or a URL.
+            UsageError: an argument of a wrong type, or the path is not below `folder`, absolute, or a URL.
         """
+        check_type(location, DvLocation, "location", "a DvLocation")
+        check_type(folder, (str, type(None)), "folder", "a str")
         size, offset = location.size - UNCOUNTED, location.offset
         if folder is not None and location.path.startswith(folder.rstrip("/") + "/"):
             prefix, _, name = location.path[len(folder.rstrip("/")) + 1 :].rpartition("/")
@@ -236,7 +254,7 @@ def _as_url(path: str) -> str:
 
 
 def _error(source: str | None, expected: str, actual: str) -> DecodeError:
-    return NotCanonical("deletion vector descriptor", source=source, expected=expected, actual=actual)
+    return NotCanonical(_WHAT, source=source, expected=expected, actual=actual)
 
 
 def new_file(folder: str, prefix: str = "") -> str:
@@ -247,7 +265,12 @@ def new_file(folder: str, prefix: str = "") -> str:
     Args:
         folder: the table's folder (path or URL).
         prefix: folder below it; empty for none.
+
+    Raises:
+        UsageError: an argument that is not a str.
     """
+    check_type(folder, str, "folder", "a str")
+    check_type(prefix, str, "prefix", "a str")
     below = f"{prefix}/" if prefix else ""
     return f"{folder.rstrip('/')}/{below}deletion_vector_{uuid.uuid4()}.bin"
 

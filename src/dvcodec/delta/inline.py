@@ -10,6 +10,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
+from dvcodec.core.vector_arguments import check_rows
 from dvcodec.delta import z85
 from dvcodec.delta.descriptor import EMPTY, INLINE, Descriptor
 from dvcodec.delta.layout import MAGICS, magic_of
@@ -39,7 +40,7 @@ def decode_inline(
 
     Raises:
         DecodeError: the text is not Z85, or the vector is corrupt.
-        UsageError: `size_in_bytes` is negative.
+        UsageError: `size_in_bytes` is negative, or an argument has a wrong type.
     """
     return read_inline(text, size_in_bytes, cardinality=cardinality, limits=limits, source=source).load()
 
@@ -57,8 +58,9 @@ def read_inline(
     Raises:
         DecodeError: the text is not Z85, or the bytes are not a vector. Not checked: array order and bitset population
             (`Vector.check`).
-        UsageError: `size_in_bytes` is negative.
+        UsageError: `size_in_bytes` is negative, or an argument has a wrong type.
     """
+    vector.check_count(cardinality)
     name = source or "<inline>"
     data = z85.decode(text, size_in_bytes, source=name)
     cursor = Cursor(data, source=name)
@@ -76,14 +78,15 @@ def encode_inline(rows: RowSet, *, layout: str = "portable", run_optimize: bool 
         run_optimize: False writes no run containers.
 
     Raises:
-        UsageError: a position or a size that does not fit the format, or an unknown layout.
+        UsageError: not a `RowSet`, a position or a size that does not fit the format, or an unknown layout.
 
     >>> d = encode_inline(RowSet([3, 4, 7, 11, 18, 29]))
     >>> d.size_in_bytes, d.cardinality, d.path_or_inline_dv
     (44, 6, '^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L')
     """
+    check_rows(rows)
+    magic = magic_of(layout)
     if not rows:
         return EMPTY
-    magic = magic_of(layout)
     data = magic.value + vector.encode_payload(rows, magic, run_optimize=run_optimize)
     return Descriptor(INLINE, z85.encode(data), len(data), rows.cardinality)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
+from dvcodec.core.usage import check_choice
 
 __all__ = ["MAGICS", "magic_of"]
 
@@ -17,6 +17,5 @@ def magic_of(layout: str) -> Magic:
     Raises:
         UsageError: another name.
     """
-    if layout not in _LAYOUTS:
-        raise UsageError(f"layout must be portable or native, not {layout!r}")
+    check_choice(layout, _LAYOUTS, "layout")
     return _LAYOUTS[layout]

@@ -16,10 +16,12 @@ from collections.abc import Iterable, Mapping
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import StoredFrame
+from dvcodec.core.frame import StoredFrame, checked_frames
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_type
+from dvcodec.core.vector_arguments import check_vectors
 from dvcodec.delta.descriptor import ABSOLUTE, EMPTY, Descriptor
 from dvcodec.delta.inline import decode_inline
 from dvcodec.delta.layout import MAGICS, magic_of
@@ -65,11 +67,12 @@ def decode(
     Raises:
         DecodeError: the frame is corrupt: `Truncated`, `ChecksumMismatch`, `BadMagic`, `NotCanonical`,
             `CardinalityMismatch` or `LimitExceeded`.
-        UsageError: `buf` is not a contiguous buffer.
+        UsageError: `buf` is not a contiguous buffer, or another argument has a wrong type or is negative.
 
     >>> decode(encode(RowSet([1, 3, 5]), layout="native"), cardinality=3)
     RowSet([1, 3, 5])
     """
+    vector.check_count(cardinality)
     cursor = Cursor(buf, source=source, base=base)
     return vector.read(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum).load()
 
@@ -87,7 +90,7 @@ def encode(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True,
         gap_keys: False omits the empty bitmaps below the highest key (delta-kernel-rs); native always has them.
 
     Raises:
-        UsageError: a position or a size that does not fit the format, or an unknown layout.
+        UsageError: not a `RowSet`, a position or a size that does not fit the format, or an unknown layout.
     """
     magic = magic_of(layout)
     return frame.build(magic, *vector.encode_pieces(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
@@ -117,9 +120,11 @@ def load(
         DecodeError: the vector is corrupt, or its size or cardinality differs from the descriptor's. For a file outside
             `folder` the error shows no values found in it.
         Unsupported: an absolute path that `allow` does not cover.
-        UsageError: a relative path without `folder`, or `allow` is not a collection of protocols.
+        UsageError: not a location, a relative path without `folder`, or `allow` is not a collection of protocols.
         OSError: the file cannot be opened or read.
     """
+    _check_location(location)
+    check_type(folder, (str, type(None)), "folder", "a str")
     if isinstance(location, DvLocation):
         path = location.path
     elif location == EMPTY:
@@ -134,6 +139,10 @@ def load(
             check_reach(path, folder, protocols(allow))
     with hide_values(path, folder), open_source(path, storage_options=storage_options) as source:
         return _load_from(source, location, limits, verify_checksum)
+
+
+def _check_location(location: object) -> None:
+    check_type(location, (DvLocation, Descriptor), "location", "a DvLocation or a Descriptor")
 
 
 def _load_from(source: Source, location: DvLocation | Descriptor, limits: Limits, verify_checksum: bool) -> RowSet:
@@ -181,15 +190,19 @@ def read_deletion_vectors(
 
     Raises:
         DecodeError: a vector is corrupt, or its size or cardinality differs from the descriptor's.
-        UsageError: an inline vector, a location without a data file, or two locations of one data file.
+        UsageError: not locations, an inline vector, a location without a data file, or two locations of one data file.
         OSError: the file cannot be opened or read.
     """
+    check_type(locations, Iterable, "locations", "an iterable of DvLocation or a mapping of data files to Descriptor")
     named: Iterable[tuple[str | None, DvLocation | Descriptor]] = (
-        locations.items() if isinstance(locations, Mapping) else ((one.data_file, one) for one in locations)
+        locations.items()
+        if isinstance(locations, Mapping)
+        else ((getattr(one, "data_file", None), one) for one in locations)
     )
     rows: dict[str, RowSet] = {}
     with open_source(source, storage_options=storage_options) as opened:
         for data_file, location in named:
+            _check_location(location)
             if isinstance(location, Descriptor) and location.is_inline:
                 raise UsageError(f"{data_file}: the vector is inline, not in {opened.name}")
             if data_file is None or data_file in rows:
@@ -243,9 +256,11 @@ def write_deletion_vectors(
         The location of each vector; `Descriptor.from_location` converts it to a log entry. No vectors: no file.
 
     Raises:
-        UsageError: a row set that does not fit, or a file of more than 2**31 - 1 bytes (nothing is written then).
+        UsageError: not row sets by data file, a row set that does not fit, or a file of more than 2**31 - 1 bytes
+            (nothing is written then).
         OSError: the file cannot be written (an existing file is kept).
     """
+    check_vectors(vectors)
     stored = (
         StoredFrame(path, rows.cardinality, encode(rows, run_optimize=run_optimize, gap_keys=gap_keys))
         for path, rows in vectors.items()
@@ -264,10 +279,10 @@ def write_stored_vectors(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: a file of more than 2**31 - 1 bytes (nothing is written then).
+        UsageError: not frames, or a file of more than 2**31 - 1 bytes (nothing is written then).
         OSError: the file cannot be written (an existing file is kept).
     """
-    items = iter(vectors)
+    items = checked_frames(vectors)
     first = next(items, None)
     if first is None:
         return []

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.cursor import Cursor, first_true
-from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from dvcodec.core.errors import NotCanonical, Truncated
+from dvcodec.core.usage import as_count, check_type
 
 __all__ = ["decode", "encode"]
 
@@ -48,10 +49,10 @@ def decode(text: str, size: int | None = None, *, source: str | None = None) -> 
         NotCanonical: a length not divisible by 5, a character outside the alphabet, a group above 2**32 - 1,
             padding that is not zero, or more data than `size`.
         Truncated: less data than `size`.
-        UsageError: `size` is negative.
+        UsageError: `text` is not a str, or `size` is not an integer, or negative.
     """
-    if size is not None and size < 0:
-        raise UsageError(f"size {size} is negative")
+    check_type(text, str, "text", "a str")
+    size = None if size is None else as_count(size, "size_in_bytes")
     raw = text.encode("utf-8", "surrogatepass")
     cursor = Cursor(raw, source=source)
     if len(raw) % 5:

@@ -13,11 +13,13 @@ from typing import Any, Literal
 from dvcodec._version import __version__
 from dvcodec.core import batch, vector
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import StoredFrame
+from dvcodec.core.frame import StoredFrame, checked_frames
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_choice, check_type
 from dvcodec.core.vector import Vector
+from dvcodec.core.vector_arguments import check_vectors
 from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, NO_ID, ROW_POSITION_FIELD, check_blob, corrupt, vector_blobs
 from dvcodec.iceberg.manifest import java_blob_order, location_of
 from dvcodec.iceberg.vectors import MAGICS, encode
@@ -76,10 +78,12 @@ def load(
     Raises:
         DecodeError: the vector is corrupt, or its size or cardinality differs from the manifest's.
         Unsupported: a path in a manifest that `allow` does not cover.
-        UsageError: a member of the manifest entry is missing, or `allow` is not a collection of protocols.
+        UsageError: not a location, a member of the manifest entry is missing, or `allow` is not a collection of
+            protocols.
         OSError: the file cannot be opened or read.
     """
     if not isinstance(location, DvLocation):
+        check_type(location, Mapping, "location", "a DvLocation or a manifest entry")
         location = location_of(location)
         if source is None:
             check_reach(location.path, None, protocols(allow))
@@ -109,8 +113,10 @@ def read_deletion_vectors(
 
     Raises:
         DecodeError: the file or a vector is corrupt, or a `referenced-data-file` is missing or named twice.
+        UsageError: not a source, or another word for `duplicates`.
         OSError: the file cannot be opened or read.
     """
+    check_choice(duplicates, ("error", "union", "last"), "duplicates")
     rows: dict[str, RowSet] = {}
     spelled: dict[str, str] = {}
     merged: list[tuple[str, str]] = []
@@ -191,9 +197,12 @@ def write_deletion_vectors(
         The location of each vector, in file order; `manifest_entry` converts it to a manifest entry.
 
     Raises:
-        UsageError: a row set that does not fit (nothing is written then).
+        UsageError: not row sets by data file, a row set that does not fit, or another word for `order` (nothing is
+            written then).
         OSError: the file cannot be written (an existing file is kept).
     """
+    check_vectors(vectors)
+    check_choice(order, ("java", "given"), "order")
     counts = {path: rows.cardinality for path, rows in vectors.items()}
     paths = java_blob_order(counts) if order == "java" else list(vectors)
     frames = (
@@ -219,11 +228,11 @@ def write_stored_vectors(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: a frame without a data file or with one whose name is not UTF-8, or two frames for one data file in
-            any spelling (nothing is written then).
+        UsageError: not frames, a frame without a data file or with one whose name is not UTF-8, or two frames for one
+            data file in any spelling (nothing is written then).
         OSError: the file cannot be written (an existing file is kept).
     """
-    items = iter(vectors)
+    items = checked_frames(vectors)
     seen: dict[str, str] = {}
     first = next(items, None)
     if first is None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.report import Check, check_that
+from dvcodec.core.usage import check_type
 from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, DRAFT_BLOB_TYPE, NO_ID, blob_cardinality
 from dvcodec.io.file_key import file_key
 from dvcodec.puffin.metadata import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
@@ -31,7 +32,11 @@ def lint(footer: Footer) -> list[Check]:
     Checks of each vector: ``blob-ids`` (snapshot and sequence number are -1), ``blob-properties``
     (referenced-data-file and cardinality), ``blob-codec`` (none), ``blob-range`` (inside the file; of every
     blob); of the whole file: ``blob-overlap``, ``one-vector-per-file`` (for each data file, in any spelling).
+
+    Raises:
+        UsageError: not a `Footer`.
     """
+    check_type(footer, Footer, "footer", "a Footer")
     checks = [check for blob in footer.blobs for check in lint_blob(blob, footer)]
     checks += _overlaps(footer)
     checks += check_duplicates(footer.blobs)

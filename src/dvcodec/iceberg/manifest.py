@@ -9,6 +9,7 @@ import numpy as np
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
+from dvcodec.core.usage import check_integer, check_type
 
 __all__ = ["java_blob_order", "location_of", "manifest_entry"]
 
@@ -26,8 +27,9 @@ def manifest_entry(location: DvLocation) -> dict[str, Any]:
     Sizes and offsets are in bytes; nothing is checked against the file.
 
     Raises:
-        UsageError: the data file is unknown.
+        UsageError: not a `DvLocation`, or its data file is unknown.
     """
+    check_type(location, DvLocation, "location", "a DvLocation")
     if location.data_file is None:
         raise UsageError(f"{location.path} at byte {location.offset}: unknown data file, which a manifest entry needs")
     return {
@@ -68,7 +70,14 @@ def java_blob_order(deletes: Mapping[str, int]) -> list[str]:
             before those of the next.
 
     Not modelled: buckets of 8 or more entries in tables of 64 or more, which Java turns into trees.
+
+    Raises:
+        UsageError: not a mapping of str to int.
     """
+    check_type(deletes, Mapping, "deletes", "a mapping of data files to numbers of rows")
+    for path, rows in deletes.items():
+        check_type(path, str, "a data file", "a str")
+        check_integer(rows, "the rows of a data file")
     size = _JAVA_TABLE
     table: dict[int, list[str]] = {}
     hashes = {path: _java_hash(path) for path in deletes}

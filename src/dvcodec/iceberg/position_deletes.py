@@ -19,6 +19,7 @@ from dvcodec.core.extras import require_extra
 from dvcodec.core.limits import Budget
 from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import SourceTarget, StorageOptions, open_source
 from dvcodec.io.parquet import arrow_damage, parquet_metadata
 
@@ -59,12 +60,14 @@ def read_position_deletes(
 
     Raises:
         MissingExtra: pyarrow is not installed.
+        UsageError: not a source, or `batch_rows` is less than 1.
         OSError: the file cannot be opened or read.
         NotCanonical: not a Parquet file, a damaged one, or one without columns ``file_path`` and ``pos``; a null in
             them, or a position below 0 or above 0x7ffffffe80000000.
         Unsupported: a Parquet feature that pyarrow does not support.
     """
     require_extra("pyarrow.parquet", "arrow")
+    batch_rows = as_count(batch_rows, "batch_rows", 1)
     with open_source(source, storage_options=storage_options) as opened:
         try:
             with arrow_damage("Parquet file", "a readable footer"):
@@ -98,7 +101,8 @@ def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_col
         pos_column: integer column, 0-based physical row positions.
 
     Raises:
-        UsageError: a column is missing, has nulls, or has values that are not positions (0 to 0x7ffffffe80000000).
+        UsageError: not Arrow rows; a column is missing, has nulls, or has values that are not positions (0 to
+            0x7ffffffe80000000).
     """
     return vectors_within(_batches(data), None, file_column, pos_column)
 
@@ -134,7 +138,12 @@ def _batches(data: Any) -> Iterator[Any]:
     elif hasattr(data, "schema") and hasattr(data, "column"):
         yield data
     else:
-        yield from data
+        wanted = "an Arrow Table or RecordBatch, or an iterable of RecordBatches"
+        check_type(data, Iterable, "data", wanted)
+        for batch in data:
+            if not hasattr(batch, "schema"):
+                raise UsageError(f"data must be {wanted}, and one of them is {type(batch).__name__}")
+            yield batch
 
 
 def _split_batch(

@@ -47,11 +47,12 @@ def decode(
     Raises:
         DecodeError: the vector is corrupt: `Truncated`, `ChecksumMismatch`, `BadMagic`, `NotCanonical`,
             `CardinalityMismatch` or `LimitExceeded`.
-        UsageError: `buf` is not a contiguous buffer.
+        UsageError: `buf` is not a contiguous buffer, or another argument has a wrong type or is negative.
 
     >>> decode(encode(RowSet([1, 3, 5])), cardinality=3)
     RowSet([1, 3, 5])
     """
+    vector.check_count(cardinality)
     cursor = Cursor(buf, source=source, base=base)
     return vector.read(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum).load()
 
@@ -68,7 +69,7 @@ def encode(rows: RowSet, *, run_optimize: bool = True, gap_keys: bool = True) ->
         gap_keys: False leaves out the empty bitmaps below the highest key (all but the Java writers).
 
     Raises:
-        UsageError: a position above 0x7ffffffe80000000, or a blob of more than 2**31 - 1 bytes.
+        UsageError: not a `RowSet`, a position above 0x7ffffffe80000000, or a blob of more than 2**31 - 1 bytes.
 
     >>> encode(RowSet()).hex(" ", 4)
     '0000000c d1d33964 00000000 00000000 bf18480c'

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.usage import check_type
 from dvcodec.io.target import is_url, local_path, network_host
 
 __all__ = ["OBJECT_STORES", "check_reach", "check_step", "protocols"]
@@ -34,11 +35,12 @@ def protocols(names: Iterable[str]) -> frozenset[str]:
     Raises:
         UsageError: a name that is not a protocol (``http://host``), or a single str.
     """
-    found = frozenset([names] if isinstance(names, str) else (name.lower() for name in names))
+    check_type(names, Iterable, "allow", "a collection of protocols")
+    found: frozenset[object] = frozenset([names] if isinstance(names, str) else names)
     for name in found:
-        if isinstance(names, str) or not _PROTOCOL.fullmatch(name):
+        if isinstance(names, str) or not isinstance(name, str) or not _PROTOCOL.fullmatch(name.lower()):
             raise UsageError(f"allow: expected protocols such as 'http' or 'file', found {name!r}")
-    return found
+    return frozenset(str(name).lower() for name in found)
 
 
 def check_reach(path: str, home: str | None, allow: frozenset[str] = frozenset()) -> None:

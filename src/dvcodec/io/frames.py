@@ -17,8 +17,9 @@ from dvcodec.core import batch, frame
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.core.frame import Magic, StoredFrame
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_integer
 from dvcodec.io.file_key import check_data_file
 from dvcodec.io.opening import open_source
 from dvcodec.io.sink import Sink
@@ -79,8 +80,12 @@ def read_frame(source: Source, offset: int, size: int, limits: Limits) -> Cursor
     Raises:
         LimitExceeded: the frame is larger than `Limits.max_vector_bytes`.
         Truncated: the range reaches beyond the end of the file.
+        UsageError: `offset` or `size` is not an integer, or `limits` not `Limits`.
         OSError: the file cannot be read.
     """
+    check_limits(limits)
+    check_integer(offset, "offset")
+    check_integer(size, "size")
     if size > limits.max_vector_bytes:  # only here: the size of a remote file costs a request
         here = Cursor(b"", source=source.name, base=offset)
         limits.check("max_vector_bytes", min(size, max(source.size - offset, 0)), here)
@@ -119,6 +124,7 @@ def _pieces(source: Source, limits: Limits) -> Iterator[tuple[Cursor, list[int],
 
     An error in a frame is raised after all frames before it are yielded.
     """
+    check_limits(limits)
     check_version(source)
     size_of_piece = _REMOTE_PIECE if getattr(source, "remote", False) else _PIECE
     offset, count, error = 1, 0, None

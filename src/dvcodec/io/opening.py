@@ -11,7 +11,7 @@ from dvcodec.core.errors import DvcodecError
 from dvcodec.core.limits import enough_memory
 from dvcodec.io.blocks import BlockSource
 from dvcodec.io.outside import hide_values
-from dvcodec.io.sink import Sink, SinkTarget, buffered, open_local_sink, target_name
+from dvcodec.io.sink import Sink, SinkTarget, buffered, check_writable, open_local_sink, target_name
 from dvcodec.io.source import BUFFERS, Source, SourceTarget, check_regular, held_source, object_source, open_local
 from dvcodec.io.storage import Storage, StorageOptions, open_remote, storage_of
 from dvcodec.io.store import open_store
@@ -99,10 +99,12 @@ def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: S
     Raises:
         FileExistsError: it exists, and `exclusive` is set.
         OSError: the target cannot be written; the error names the target.
-        UsageError: a ``file:`` URL with a host, an unknown protocol or option, or a store without exclusive writes.
+        UsageError: not a target, a ``file:`` URL with a host, an unknown protocol or option, or a store without
+            exclusive writes.
         MissingExtra: the package for the URL's protocol is not installed.
     """
     if not isinstance(target, (str, os.PathLike)):
+        check_writable(target)
         with buffered(target_name(target), target.write) as sink:
             yield sink
     elif (local := local_path(target)) is not None:

@@ -9,14 +9,25 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from io import RawIOBase
+from io import RawIOBase, TextIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
 from dvcodec.core.cursor import BytesLike, as_view
+from dvcodec.core.errors import UsageError
 from dvcodec.io.target import errors_name
 
-__all__ = ["Sink", "SinkFile", "SinkTarget", "buffered", "is_partial", "open_local_sink", "sync_folder", "target_name"]
+__all__ = [
+    "Sink",
+    "SinkFile",
+    "SinkTarget",
+    "buffered",
+    "check_writable",
+    "is_partial",
+    "open_local_sink",
+    "sync_folder",
+    "target_name",
+]
 
 SinkTarget: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 _PARTIAL = re.compile(r"\..*\.[0-9a-f]{16}\.partial", re.DOTALL)
@@ -30,6 +41,19 @@ def is_partial(name: str) -> bool:
 def target_name(target: SinkTarget) -> str:
     """Return the path or URL of a sink, or the name of an open file."""
     return str(target) if isinstance(target, (str, os.PathLike)) else str(getattr(target, "name", "<file>"))
+
+
+def check_writable(target: object) -> None:
+    """Refuse an object that bytes cannot be written to.
+
+    Raises:
+        UsageError: it is not a file, or open in text mode.
+    """
+    if not hasattr(target, "write"):
+        kind = "None" if target is None else type(target).__name__
+        raise UsageError(f"target must be a path, a URL or an open binary file, not {kind}")
+    if isinstance(target, TextIOBase):
+        raise UsageError(f"{getattr(target, 'name', 'target')} is open in text mode: open it in binary mode")
 
 
 class Sink:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from io import TextIOBase
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Protocol, TypeAlias, TypeGuard, cast, runtime_checkable
@@ -17,8 +18,8 @@ from typing import BinaryIO, Protocol, TypeAlias, TypeGuard, cast, runtime_check
 import numpy as np
 
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
-from dvcodec.core.errors import Truncated
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.errors import Truncated, UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.io.target import errors_name
 
 __all__ = [
@@ -64,6 +65,9 @@ BUFFERS = (bytes, bytearray, memoryview, mmap.mmap, np.ndarray)
 
 def beyond_end(source: Source, offset: int, size: int) -> Truncated:
     """Return the error for a byte range that is not within a source."""
+    if offset < 0:
+        expected = "an offset of 0 or more"
+        return Truncated("byte range", source=source.name, offset=offset, expected=expected, actual=offset)
     left = f"{max(source.size - offset, 0)} left of {source.size}"
     return Truncated("byte range", source=source.name, offset=offset, expected=f"{size} bytes", actual=left)
 
@@ -94,11 +98,25 @@ def object_source(target: object, name: str | None = None) -> Source:
         UsageError: another type.
     """
     if isinstance(target, BUFFERS) or not hasattr(target, "read"):
-        view = as_view(cast("BytesLike", target))
+        view = _as_bytes(target)
         return _RangeSource(name or "<bytes>", len(view), lambda offset, size: view[offset : offset + size])
     if _is_source(target):
         return target
+    if isinstance(target, TextIOBase):
+        raise UsageError(f"{getattr(target, 'name', 'the file')} is open in text mode: open it in binary mode")
     return _file_source(cast("BinaryIO", target), name or str(getattr(target, "name", "<file>")))
+
+
+def _as_bytes(target: object) -> memoryview:
+    try:
+        memoryview(target)  # type: ignore[arg-type]  # what has no buffer is refused
+    except TypeError:
+        wanted = "a bytes-like object, a path, a URL or an open binary file"
+        kind = "None" if target is None else type(target).__name__
+        raise UsageError(f"what is read must be {wanted}, not {kind}") from None
+    except ValueError:  # a closed map
+        pass
+    return as_view(cast("BytesLike", target))
 
 
 _HELD: ContextVar[Mapping[str, Source]] = ContextVar("held sources", default=MappingProxyType({}))
@@ -275,6 +293,7 @@ def read_within(
         Truncated: the range reaches beyond the end of the source.
         OSError: it cannot be read.
     """
+    check_limits(limits)
     if size is None:
         size = max(source.size - offset, 0)
     limits.check(limit, size, Cursor(b"", source=source.name, base=offset), 0)
@@ -289,5 +308,6 @@ def read_up_to(source: Source, offset: int, size: int) -> Cursor:
     """
     clipped: Callable[[int, int], memoryview] | None = getattr(source, "read_up_to", None)
     if clipped is None:
-        return read_window(source, min(offset, source.size), max(min(size, source.size - offset), 0))
+        data = source.read(offset, min(size, source.size - offset)) if offset < source.size else b""
+        return Cursor(data, source=source.name, base=offset)
     return Cursor(clipped(offset, size), source=source.name, base=offset)

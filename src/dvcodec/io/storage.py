@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from dvcodec.core.errors import DvcodecError, LimitExceeded
 from dvcodec.core.limits import enough_memory
+from dvcodec.core.usage import as_count
 from dvcodec.io.file_cache import FileCache
 from dvcodec.io.file_key import path_below
 from dvcodec.io.listing import Listed, Listing
@@ -247,9 +248,13 @@ class Storage:
             self._cache.open_folder(folder)
 
     def threads(self, location: str, wanted: int | None = None) -> int:
-        """Return the number of files to read at once: few locally (CPU-bound), many remotely (latency-bound)."""
+        """Return the number of files to read at once: few locally (CPU-bound), many remotely (latency-bound).
+
+        Raises:
+            UsageError: `wanted` is less than 1, or not an integer.
+        """
         if wanted is not None:
-            return wanted
+            return as_count(wanted, "threads", 1)
         return _LOCAL_THREADS if local_path(location) is not None else self.options.max_concurrency
 
     def readers(self, location: str) -> int:

@@ -47,9 +47,15 @@ def local_path(target: str | os.PathLike[str], *, windows: bool = _WINDOWS) -> P
     On Windows, ``file:///C:/t`` is ``C:/t``.
 
     Raises:
-        UsageError: a ``file:`` URL with a host, a URL as a `Path`, or a name that no file can have.
+        UsageError: neither a str nor a path, a ``file:`` URL with a host, a URL as a `Path`, or a name that no file can
+            have.
     """
-    text = os.fspath(target)
+    try:
+        text = os.fspath(target)
+    except TypeError:
+        text = None
+    if not isinstance(text, str):
+        raise UsageError(f"a path or URL must be a str or os.PathLike, not {type(target).__name__}")
     if not (text.isascii() and text.isprintable()) and not _can_be_named(text):
         raise UsageError(f"{text!a:.200}: a name with a NUL character or a lone surrogate")
     if not is_url(target):

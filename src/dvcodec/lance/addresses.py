@@ -24,8 +24,10 @@ from dvcodec.core import roaring
 from dvcodec.core.arguments import as_positions
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import as_count, check_type
+from dvcodec.core.vector_arguments import check_rows
 
 __all__ = [
     "TOMBSTONE_ADDRESS",
@@ -98,7 +100,12 @@ class RowAddrMap:
 
     @classmethod
     def from_row_set(cls, addresses: RowSet) -> RowAddrMap:
-        """Return the map of addresses (or stable row ids)."""
+        """Return the map of addresses (or stable row ids).
+
+        Raises:
+            UsageError: not a `RowSet`.
+        """
+        check_rows(addresses, "addresses")
         return cls({key: RowSet.from_bitmaps({0: bitmap}) for key, bitmap in addresses.bitmaps.items()})
 
 
@@ -115,7 +122,9 @@ def decode_row_addr_map(
 
     Raises:
         DecodeError: the map is corrupt.
+        UsageError: `buf` is not a contiguous buffer, or another argument has a wrong type.
     """
+    check_limits(limits)
     cursor = Cursor(buf, source=source, base=base)
     count = cursor.u32le("fragment count")
     if count > cursor.remaining // _MIN_ENTRY:
@@ -146,7 +155,12 @@ def decode_row_addr_map(
 
 
 def encode_row_addr_map(rows: RowAddrMap) -> bytes:
-    """Encode a map with Lance's bytes: ascending fragments, no run containers."""
+    """Encode a map with Lance's bytes: ascending fragments, no run containers.
+
+    Raises:
+        UsageError: not a `RowAddrMap`.
+    """
+    check_type(rows, RowAddrMap, "rows", "a RowAddrMap (RowAddrMap.from_row_set(addresses) makes one)")
     out = [struct.pack("<I", len(rows.fragments))]
     for fragment, offsets in rows.fragments.items():
         data = b"" if offsets is None else roaring.serialize(offsets.bitmaps[0], run_optimize=False)
@@ -165,6 +179,7 @@ def row_addresses(fragment: int, offsets: ArrayLike) -> NDArray[np.uint64]:
         UsageError: a fragment or an offset beyond 32 bits.
     """
     values = as_positions(offsets)
+    fragment = as_count(fragment, "fragment")
     if not 0 <= fragment < _U32 or (len(values) and int(values.max()) >= _U32):
         raise UsageError("fragments and row offsets must fit 32 bits")
     addresses: NDArray[np.uint64] = values | np.uint64(fragment << 32)

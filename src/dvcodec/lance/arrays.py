@@ -19,6 +19,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.core.limits import enough_memory
 from dvcodec.core.ragged import Values
+from dvcodec.core.usage import as_count
 from dvcodec.lance import wire
 
 __all__ = ["ArrayParts", "EncodedArray", "expanding"]
@@ -170,8 +171,9 @@ def expanding(what: str, count: int, max_rows: int | None) -> Iterator[None]:
 
     Raises:
         LimitExceeded: `count` is above `max_rows`, or an allocation in the block failed.
+        UsageError: `max_rows` is not a count.
     """
-    most = _MOST_VALUES if max_rows is None else max_rows
+    most = _MOST_VALUES if max_rows is None else as_count(max_rows, "max_rows")
     if count > most:
         raise LimitExceeded(f"{what} to expand (max_rows)", expected=f"at most {most}", actual=count)
     with enough_memory(f"{count} {what}", None):

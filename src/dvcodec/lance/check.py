@@ -16,6 +16,8 @@ from dvcodec.core.limits import enough_memory
 from dvcodec.core.ragged import Values
 from dvcodec.core.report import Check, Report, check_that
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_integer, check_type
+from dvcodec.core.vector_arguments import check_rows
 from dvcodec.lance.row_ids import RowIdSequence
 from dvcodec.lance.segments import RangeSegment, RangeWithHoles
 
@@ -45,9 +47,12 @@ def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet: 
         deleted: the deleted rows, 0-based physical offsets in the fragment.
 
     Raises:
-        UsageError: a deleted row is beyond the end, or a range is beyond 2**63 - 1 or has more than 2**40 ids.
+        UsageError: arguments of a wrong type, a deleted row is beyond the end, or a range is beyond 2**63 - 1 or has
+            more than 2**40 ids.
         LimitExceeded: more than 2**30 rows are deleted, or rows or ids do not fit in memory.
     """
+    check_type(row_ids, RowIdSequence, "row_ids", "a RowIdSequence")
+    check_rows(deleted, "deleted")
     sequence = row_ids.mask(deleted) if deleted else row_ids
     parts = []
     for segment in filter(lambda segment: segment.count, sequence.segments):
@@ -76,10 +81,14 @@ def check_row_ids(
     Raises:
         UsageError, LimitExceeded: see `live_row_ids`.
     """
+    check_type(fragments, Iterable, "fragments", "an iterable of FragmentIds")
+    if next_row_id is not None:
+        check_integer(next_row_id, "next_row_id")
     checks: list[Check] = []
     seen: dict[int, RowSet] = {}
     everything = RowSet()
     for part in fragments:
+        check_type(part, FragmentIds, "an item of fragments", "a FragmentIds")
         subject = f"fragment {part.fragment}"
         checks.append(_row_count(part, subject))
         live = live_row_ids(part.row_ids, part.deleted)

@@ -10,6 +10,7 @@ Specification: Lance's ``table.proto``, message ``DeletionFile``; Rust module ``
 
 from __future__ import annotations
 
+import os
 import secrets
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +23,8 @@ from dvcodec.core.errors import CardinalityMismatch, NotCanonical, UsageError
 from dvcodec.core.extras import pa, require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits, enough_memory
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import as_count, check_choice, check_integer, check_type
+from dvcodec.core.vector_arguments import check_rows
 from dvcodec.io import SourceTarget, StorageOptions, open_sink, open_source, read_within
 from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
 from dvcodec.lance.ipc import batch_lengths
@@ -83,9 +86,14 @@ def choose_kind(rows: int, previous: Kind | None = None) -> Kind:
         rows: number of all deleted rows of the fragment.
         previous: kind of the fragment's current deletion file; None without one.
 
+    Raises:
+        UsageError: a number of rows that is not a count, or an unknown kind.
+
     >>> choose_kind(4999), choose_kind(5000), choose_kind(5000, "arrow"), choose_kind(3, "bin")
     ('arrow', 'bin', 'arrow', 'bin')
     """
+    rows = as_count(rows, "rows")
+    check_choice(previous, (None, *KINDS), "previous")
     if previous == "arrow":
         return "bin" if rows > BITMAP_FROM else "arrow"
     return "bin" if previous == "bin" or rows >= BITMAP_FROM else "arrow"
@@ -113,7 +121,11 @@ def read_deletion_file(
 
     Raises:
         DecodeError: the file is corrupt, differs from the manifest, or has more rows than its `Budget`.
+        UsageError: an argument of a wrong type.
     """
+    for value, name in ((num_deleted_rows, "num_deleted_rows"), (physical_rows, "physical_rows")):
+        if value is not None:
+            check_integer(value, name)
     with open_source(source, storage_options=storage_options) as opened:
         cursor = read_within(opened, "max_vector_bytes", limits)
         is_arrow = bytes(cursor.view[: len(ARROW_MAGIC)]) == ARROW_MAGIC
@@ -137,15 +149,15 @@ def encode_deletion_file(rows: RowSet, kind: Kind) -> bytes:
         kind: see `choose_kind`.
 
     Raises:
-        UsageError: no rows, an offset beyond 32 bits, or an unknown kind.
+        UsageError: not a `RowSet`, no rows, an offset beyond 32 bits, or an unknown kind.
         MissingExtra: the Arrow kind, without pyarrow.
     """
+    check_rows(rows)
     if not rows:
         raise UsageError("no deleted rows: Lance writes no deletion file then")
     if (rows.max or 0) >= _U32:
         raise UsageError(f"row offset {rows.max} does not fit 32 bits")
-    if kind not in KINDS:
-        raise UsageError(f"deletion files are {' or '.join(KINDS)}, not {kind!r}")
+    check_choice(kind, KINDS, "kind")
     return _encode_arrow(rows) if kind == "arrow" else roaring.serialize(rows.bitmaps[0], run_optimize=False)
 
 
@@ -172,12 +184,18 @@ def write_deletion_file(
         Its entry for the manifest.
 
     Raises:
-        UsageError: no rows, or an offset beyond 32 bits.
+        UsageError: not a `RowSet`, no rows, an offset beyond 32 bits, an unknown kind, or a fragment or version that is
+            not a count.
         OSError: the file cannot be written.
     """
+    check_type(folder, (str, os.PathLike), "folder", "a path or URL")
     if not str(folder):
         raise UsageError("folder must not be empty")
-    chosen = kind or choose_kind(rows.cardinality, previous)
+    fragment, read_version = as_count(fragment, "fragment"), as_count(read_version, "read_version")
+    check_rows(rows)
+    chosen = choose_kind(rows.cardinality, previous)
+    if kind is not None:
+        chosen = kind
     data = encode_deletion_file(rows, chosen)
     file = DeletionFile(chosen, fragment, read_version, secrets.randbits(64), rows.cardinality)
     with open_sink(file.path(folder)) as out:

@@ -19,6 +19,7 @@ from typing import Literal
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.usage import check_choice, check_integer, check_type
 from dvcodec.io import SourceTarget, StorageOptions, list_names, open_source, read_window
 from dvcodec.lance import wire
 from dvcodec.lance.fragments import Fragment, decode_fragment
@@ -101,11 +102,13 @@ def manifest_name(version: int, scheme: Literal["V1", "V2"] = "V2") -> str:
             itself.
 
     Raises:
-        UsageError: `version` is not between 1 and 2**64 - 1.
+        UsageError: `version` is not between 1 and 2**64 - 1, or an unknown scheme.
 
     >>> manifest_name(2), manifest_name(2, "V1")
     ('18446744073709551613.manifest', '2.manifest')
     """
+    check_integer(version, "version")
+    check_choice(scheme, ("V1", "V2"), "scheme")
     if not 0 < version <= _TOP:
         raise UsageError(f"version {version} is not between 1 and {_TOP}")
     return f"{_TOP - version:020}.manifest" if scheme == "V2" else f"{version}.manifest"
@@ -114,9 +117,13 @@ def manifest_name(version: int, scheme: Literal["V1", "V2"] = "V2") -> str:
 def manifest_version(name: str) -> int | None:
     """Return the version in a manifest's file name; None for other names and detached versions.
 
+    Raises:
+        UsageError: not a str.
+
     >>> manifest_version("18446744073709551613.manifest"), manifest_version("2.manifest")
     (2, 2)
     """
+    check_type(name, str, "name", "a str")
     match = _NAME.fullmatch(name)
     if match is None or int(match[1]) > _TOP:
         return None

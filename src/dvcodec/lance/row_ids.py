@@ -22,6 +22,7 @@ from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.limits import enough_memory
 from dvcodec.core.ragged import Values
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet
+from dvcodec.core.usage import as_count, check_integer, check_type
 from dvcodec.lance import segments, wire
 from dvcodec.lance.arrays import expanding
 from dvcodec.lance.segment_reader import decode_segment
@@ -100,7 +101,12 @@ class RowIdSequence:
             return ids
 
     def position(self, row_id: int) -> int | None:
-        """Return the physical row offset of `row_id` (the first if it is repeated), None if it is missing."""
+        """Return the physical row offset of `row_id` (the first if it is repeated), None if it is missing.
+
+        Raises:
+            UsageError: not an integer.
+        """
+        check_integer(row_id, "row_id")
         start = 0
         for segment in self.segments:
             found = segment.position(row_id)
@@ -110,7 +116,12 @@ class RowIdSequence:
         return None
 
     def get(self, offset: int) -> int | None:
-        """Return the row id at a physical row offset, None beyond the end."""
+        """Return the row id at a physical row offset, None beyond the end.
+
+        Raises:
+            UsageError: not an integer.
+        """
+        check_integer(offset, "offset")
         if offset < 0:
             return None
         for segment in self.segments:
@@ -126,8 +137,10 @@ class RowIdSequence:
         Cut segments are re-encoded, adjacent ranges are joined, and empty segments are dropped.
 
         Raises:
-            UsageError: rows beyond the end.
+            UsageError: rows beyond the end, or not integers.
         """
+        check_integer(offset, "offset")
+        check_integer(length, "length")
         count = self.count
         if offset < 0 or length < 0 or offset + length > count:
             raise UsageError(f"rows {offset} to {offset + length} of a sequence of {count}")
@@ -198,8 +211,13 @@ def rechunk(sequences: Iterable[RowIdSequence], sizes: Iterable[int]) -> list[Ro
         sizes: rows of each new fragment.
 
     Raises:
-        UsageError: the sizes do not add up to the number of ids.
+        UsageError: arguments of a wrong type, or the sizes do not add up to the number of ids.
     """
+    check_type(sequences, Iterable, "sequences", "an iterable of RowIdSequence")
+    check_type(sizes, Iterable, "sizes", "an iterable of numbers of rows")
+    sequences, sizes = list(sequences), [as_count(size, "a size") for size in sizes]
+    for sequence in sequences:
+        _check(sequence)
     whole = RowIdSequence(tuple(itertools.chain.from_iterable(sequence.segments for sequence in sequences)))
     cuts = [0, *itertools.accumulate(sizes)]
     if cuts[-1] != whole.count:
@@ -232,11 +250,20 @@ def _encodes_to(parts: Iterable[Segment], stored: bytes) -> bool:
     return pos == len(stored)
 
 
+def _check(sequence: object) -> None:
+    wanted = "a RowIdSequence (RowIdSequence.from_values(ids) makes one)"
+    check_type(sequence, RowIdSequence, "sequence", wanted)
+
+
 def encode_row_ids(sequence: RowIdSequence) -> bytes:
     """Encode a row-id sequence; a decoded one encodes to the same bytes.
 
     Not checked: segments built by the caller, such as a `RangeSegment` that ends before its start.
+
+    Raises:
+        UsageError: not a `RowIdSequence`.
     """
+    _check(sequence)
     if sequence.stored is not None:
         return sequence.stored
     return b"".join(piece for segment in sequence.segments for piece in wire.nested(1, segment.pieces()))

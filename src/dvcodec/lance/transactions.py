@@ -7,6 +7,7 @@ manifest file after its size (u32 LE); newer writers do both.
 from __future__ import annotations
 
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.usage import as_count
 from dvcodec.io import SourceTarget, StorageOptions, open_source, read_window, read_within
 from dvcodec.lance import wire
 
@@ -41,10 +42,12 @@ def read_operation(
 
     Raises:
         DecodeError: the transaction is corrupt.
+        UsageError: not a source, or `offset` is not an offset.
     """
     with open_source(source, storage_options=storage_options) as opened:
         start, size = 0, opened.size
         if offset is not None:
+            offset = as_count(offset, "offset")
             start, size = offset + 4, read_window(opened, offset, 4).u32le("size of the transaction")
         cursor = read_within(opened, "max_manifest_bytes", limits, offset=start, size=size)
         found = None

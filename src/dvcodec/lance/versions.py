@@ -21,6 +21,7 @@ from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.ragged import Values
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS
+from dvcodec.core.usage import check_integer, check_type
 from dvcodec.lance import wire
 from dvcodec.lance.arrays import expanding
 from dvcodec.lance.segment_reader import decode_segment
@@ -100,7 +101,12 @@ class RowDatasetVersionSequence:
             return np.repeat(np.array([run.version for run in self.runs], np.uint64), lengths)
 
     def get(self, offset: int) -> int | None:
-        """Return the version of the row at a physical row offset, None beyond the end."""
+        """Return the version of the row at a physical row offset, None beyond the end.
+
+        Raises:
+            UsageError: not an integer.
+        """
+        check_integer(offset, "offset")
         if offset < 0:
             return None
         for run in self.runs:
@@ -111,7 +117,13 @@ class RowDatasetVersionSequence:
 
 
 def encode_versions(sequence: RowDatasetVersionSequence) -> bytes:
-    """Encode a version sequence; a decoded one encodes to the same bytes."""
+    """Encode a version sequence; a decoded one encodes to the same bytes.
+
+    Raises:
+        UsageError: not a `RowDatasetVersionSequence`.
+    """
+    wanted = "a RowDatasetVersionSequence (its method from_versions makes one)"
+    check_type(sequence, RowDatasetVersionSequence, "sequence", wanted)
     return sequence.stored if sequence.stored is not None else _encode(sequence.runs)
 
 

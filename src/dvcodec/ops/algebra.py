@@ -8,6 +8,8 @@ from typing import NamedTuple, TypeVar
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_type
+from dvcodec.core.vector_arguments import check_rows
 from dvcodec.io import SourceTarget, StorageOptions, open_source
 from dvcodec.io.file_key import merge_spellings
 from dvcodec.ops.read import ahead, read_vector
@@ -30,9 +32,14 @@ class Diff(NamedTuple):
 def diff(old: RowSet, new: RowSet) -> Diff:
     """Return the rows that `new` deletes and `old` does not, and the other way round.
 
+    Raises:
+        UsageError: not row sets.
+
     >>> diff(RowSet([1, 2]), RowSet([2, 3]))
     Diff(added=RowSet([3]), restored=RowSet([1]))
     """
+    check_rows(old, "old")
+    check_rows(new, "new")
     return Diff(new - old, old - new)
 
 
@@ -47,12 +54,18 @@ def merge(vectors: Iterable[Mapping[DataFile, RowSet]]) -> dict[DataFile, RowSet
             files where one mapping has both.
 
     Raises:
-        UsageError: one mapping has ``a b`` and another ``a%20b``, which may be the same file percent-encoded.
+        UsageError: not mappings; or one has ``a b`` and another ``a%20b``, which may be the same file percent-encoded.
 
     >>> merge([{"/a": RowSet([1])}, {"file:/a": RowSet([2]), "/b": RowSet([3])}])
     {'/a': RowSet([1, 2]), '/b': RowSet([3])}
     """
-    return merge_inputs(mapping.items() for mapping in vectors)
+    check_type(vectors, Iterable, "vectors", "an iterable of mappings")
+    return merge_inputs(_items(mapping) for mapping in vectors)
+
+
+def _items(mapping: Mapping[DataFile, RowSet]) -> Iterable[tuple[DataFile, RowSet]]:
+    check_type(mapping, Mapping, "an item of vectors", "a mapping of data files to row sets")
+    return mapping.items()
 
 
 def merge_inputs(inputs: Iterable[Iterable[tuple[DataFile, RowSet]]]) -> dict[DataFile, RowSet]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.usage import check_integer, check_type
 
 __all__ = ["WORTH_REWRITING", "check_thresholds"]
 
@@ -16,5 +17,7 @@ def check_thresholds(min_ratio: float, min_deleted: int) -> None:
     Raises:
         UsageError: a share below 0 or above 1, or a negative number of rows.
     """
+    check_type(min_ratio, (int, float), "min_ratio", "a number")
+    check_integer(min_deleted, "min_deleted")
     if not 0 <= min_ratio <= 1 or min_deleted < 0:
         raise UsageError("min_ratio must be between 0 and 1, min_deleted not negative")

@@ -18,6 +18,7 @@ from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_type
 from dvcodec.core.vector import Vector, check_highest
 from dvcodec.iceberg.blobs import check_blob
 from dvcodec.iceberg.files import DEFAULT_CREATED_BY
@@ -25,10 +26,19 @@ from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_si
 from dvcodec.ops.read import CheckedFrame, ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
-__all__ = ["TARGETS", "ConvertTarget", "convert", "encode_frame", "frame_for", "portable_frame", "write"]
+__all__ = ["TARGETS", "ConvertTarget", "convert", "encode_frame", "frame_for", "hint", "portable_frame", "write"]
 
 ConvertTarget: TypeAlias = Literal["puffin", "delta", "paimon32", "paimon64", "blob"]
 TARGETS: tuple[str, ...] = get_args(ConvertTarget)
+_MEANT = {"iceberg": "puffin", "paimon": "paimon32 or paimon64"}
+
+
+def hint(to: object) -> str:
+    """Return the right word for a target whose format is named, for the end of an error; empty for other words."""
+    meant = _MEANT.get(to) if isinstance(to, str) else None
+    return "" if meant is None else f"; for {to} use {meant}"
+
+
 _MAX_GAP_KEYS = 1 << 16
 
 
@@ -66,7 +76,7 @@ def convert(
         OSError: a file cannot be read or written.
     """
     if to not in TARGETS:
-        raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
+        raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}{hint(to)}")
     with open_source(source, storage_options=storage_options) as opened:
         container = refuse_segment(sniff_source(opened, limits=limits))
         refs = _named(container, data_files)
@@ -97,7 +107,7 @@ def write(
         OSError: the file cannot be written.
     """
     if to not in TARGETS:
-        raise UsageError(f"cannot write {to!r}, only {', '.join(TARGETS)}")
+        raise UsageError(f"cannot write {to!r}, only {', '.join(TARGETS)}{hint(to)}")
     if to == "puffin":
         if None in vectors:
             raise UsageError("a Puffin file needs the data file of every vector")
@@ -154,6 +164,7 @@ def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] |
     refs = list(container.vectors)
     if data_files is None:
         return refs
+    check_type(data_files, (Sequence, Mapping), "data_files", "a sequence or a mapping of names")
     if isinstance(data_files, Mapping):
         unknown = set(data_files) - {ref.offset for ref in refs}
         if unknown:

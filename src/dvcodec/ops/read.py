@@ -12,8 +12,9 @@ from dvcodec.core import batch, frame, roaring, roaring64, vector
 from dvcodec.core.cursor import Cursor, as_view
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.frame import UNCOUNTED, Magic
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import as_count
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import check_blob
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_up_to
@@ -149,8 +150,12 @@ def decode_at(
 
     Raises:
         DecodeError: no valid vector at this offset.
+        UsageError: an argument of a wrong type, or a negative one.
         OSError: the file cannot be read.
     """
+    check_limits(limits)
+    vector.check_count(cardinality)
+    offset, size = as_count(offset, "offset"), None if size is None else as_count(size, "size")
     with open_source(source, storage_options=storage_options) as opened:
         # One read gets the frame in either size convention.
         ahead = 4 if size is None else min(size, limits.max_vector_bytes) + UNCOUNTED

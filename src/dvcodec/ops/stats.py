@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dvcodec.core.bitmap import ContainerMix
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
+from dvcodec.core.usage import as_count
 from dvcodec.core.vector import Vector
 from dvcodec.io import SourceTarget, StorageOptions, open_source
 from dvcodec.ops.read import ahead, read_vector
@@ -88,9 +89,12 @@ def describe(
 
     Raises:
         DecodeError: the container or a vector is corrupt.
+        UsageError: an argument of a wrong type, or a negative number.
         MissingExtra: a Lance deletion file of the Arrow kind, without pyarrow.
         OSError: it cannot be opened or read.
     """
+    check_limits(limits)
+    row_count = None if row_count is None else as_count(row_count, "row_count")
     with open_source(source, storage_options=storage_options) as opened:
         container = refuse_segment(sniff_source(opened, limits=limits))
         windows = ahead(opened, container.vectors)

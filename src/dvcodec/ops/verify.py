@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.report import Check, Report
+from dvcodec.core.usage import as_count, check_type
 from dvcodec.core.vector import Vector
 from dvcodec.iceberg.lint import lint
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source
@@ -53,6 +54,7 @@ def verify(
         A report; damaged bytes are findings, not exceptions.
 
     Raises:
+        UsageError: an argument of a wrong type, or a negative number.
         OSError: the file cannot be read.
 
     >>> from dvcodec import RowSet, iceberg
@@ -61,6 +63,11 @@ def verify(
     >>> [check.name for check in verify(blob).findings]
     ['crc']
     """
+    check_limits(limits)
+    for value, name in ((cardinality, "cardinality"), (row_count, "row_count")):
+        if value is not None:
+            as_count(value, name)
+    check_type(data_file, (str, type(None)), "data_file", "a str")
     with open_source(source, storage_options=storage_options) as opened:
         return verify_source(opened, cardinality=cardinality, row_count=row_count, data_file=data_file, limits=limits)
 

@@ -7,8 +7,6 @@ files. `hash_index`: the index files of dynamic-bucket tables.
 from dvcodec.paimon.hash_index import decode_hash_index, encode_hash_index
 from dvcodec.paimon.index_file import (
     TARGET_SIZE,
-    DeletionVectorMeta,
-    IndexFile,
     load,
     load_frames,
     read_deletion_vectors,
@@ -25,6 +23,7 @@ from dvcodec.paimon.manifest import (
     read_index_manifest,
     write_index_manifest,
 )
+from dvcodec.paimon.vector_meta import DeletionVectorMeta, IndexFile
 from dvcodec.paimon.vectors import decode, encode
 
 __all__ = [

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import CardinalityMismatch, Truncated, UsageError
+from dvcodec.core.usage import as_count
 
 __all__ = ["decode_hash_index", "encode_hash_index"]
 
@@ -32,8 +33,9 @@ def decode_hash_index(buf: BytesLike, *, row_count: int | None = None, source: s
     Raises:
         Truncated: the last hash is incomplete (Paimon's reader drops it silently).
         CardinalityMismatch: the number of hashes is not `row_count`.
-        UsageError: `buf` is not a contiguous buffer.
+        UsageError: `buf` is not a contiguous buffer, or `row_count` is not a count.
     """
+    row_count = None if row_count is None else as_count(row_count, "row_count")
     cursor = Cursor(buf, source=source)
     left = cursor.remaining % HASH_BYTES
     if left:

@@ -13,18 +13,20 @@ A file without vectors is only the version byte.
 from __future__ import annotations
 
 import itertools
+import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import Cursor, as_view
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.core.frame import UNCOUNTED, Magic, StoredFrame
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.frame import UNCOUNTED, Magic, StoredFrame, checked_frames
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import as_count, check_type
 from dvcodec.core.vector import Vector
+from dvcodec.core.vector_arguments import check_vectors
 from dvcodec.io import (
     SinkTarget,
     Source,
@@ -38,12 +40,11 @@ from dvcodec.io import (
     target_name,
 )
 from dvcodec.io.frames import MAX_FILE_BYTES, check_version, write_frames
+from dvcodec.paimon.vector_meta import FORMATS, DeletionVectorMeta, IndexFile
 from dvcodec.paimon.vectors import MAGICS, encode, magic_of
 
 __all__ = [
     "TARGET_SIZE",
-    "DeletionVectorMeta",
-    "IndexFile",
     "load",
     "load_frames",
     "load_vector",
@@ -56,69 +57,6 @@ __all__ = [
 
 TARGET_SIZE = 2 * 1024 * 1024
 """An index file of an append table is full at this many bytes (``deletion-vector.index-file.target-size``)."""
-FORMATS = {Magic.PAIMON32: "paimon32", Magic.PORTABLE64: "paimon64"}
-"""`DvLocation.format` of a vector: which length convention its metadata follows."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeletionVectorMeta:
-    """One vector in the index manifest (Java class of the same name).
-
-    Attributes:
-        data_file: bare name of the data file whose rows these are.
-        offset: byte offset of the frame's length field in the index file.
-        length: bytes of magic and bitmap for a 32-bit vector; of the whole frame, 8 more, for a 64-bit one.
-        cardinality: number of deleted rows, None if the writer omitted it (Paimon 0.9).
-
-    Raises:
-        UsageError: a value out of range for the manifest's types.
-    """
-
-    data_file: str
-    offset: int
-    length: int
-    cardinality: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, top in (("offset", 2**31), ("length", 2**31), ("cardinality", 2**63)):
-            value = getattr(self, name)
-            if not (name == "cardinality" and value is None) and not 0 <= value < top:
-                raise UsageError(
-                    f"deletion vector of {self.data_file!r}: {name} {value} is not between 0 and {top - 1}"
-                )
-
-    @classmethod
-    def from_location(cls, location: DvLocation) -> DeletionVectorMeta:
-        """Return the metadata of a written vector.
-
-        Raises:
-            UsageError: its data file is unknown, or it is not in a Paimon file.
-        """
-        if location.data_file is None or location.format not in FORMATS.values():
-            raise UsageError(f"{location.path} at byte {location.offset}: not a Paimon vector of a known data file")
-        length = location.size - (UNCOUNTED if location.format == FORMATS[Magic.PAIMON32] else 0)
-        return cls(location.data_file, location.offset, length, location.cardinality)
-
-
-@dataclass(frozen=True, slots=True)
-class IndexFile:
-    """One written index file.
-
-    Attributes:
-        path: path or URL.
-        file_size: bytes.
-        vectors: its vectors, in file order.
-    """
-
-    path: str
-    file_size: int
-    vectors: tuple[DeletionVectorMeta, ...]
-
-    @classmethod
-    def of(cls, written: Sequence[DvLocation]) -> IndexFile:
-        """Return a file by the locations of all its vectors, in file order."""
-        last = written[-1]
-        return cls(last.path, last.offset + last.size, tuple(map(DeletionVectorMeta.from_location, written)))
 
 
 def load(
@@ -140,7 +78,7 @@ def load(
 
     Raises:
         DecodeError: the vector is corrupt, or its length or cardinality differs from the metadata.
-        UsageError: metadata without `source`: the index manifest names the file.
+        UsageError: not a location, or metadata without `source`: the index manifest names the file.
         OSError: the file cannot be opened or read.
     """
     return load_vector(
@@ -163,6 +101,8 @@ def load_vector(
         UsageError: see `load`.
         OSError: the file cannot be opened or read.
     """
+    check_limits(limits)
+    check_type(location, (DvLocation, DeletionVectorMeta), "location", "a DvLocation or a DeletionVectorMeta")
     meta = location if isinstance(location, DeletionVectorMeta) else DeletionVectorMeta.from_location(location)
     if source is None:
         if not isinstance(location, DvLocation):
@@ -215,13 +155,15 @@ def read_deletion_vectors(
 
     Raises:
         DecodeError: the file or a vector is corrupt, or a length or cardinality differs from the metadata.
-        UsageError: two locations of one data file.
+        UsageError: not locations, or two of one data file.
         OSError: the file cannot be opened or read.
     """
+    check_type(locations, Iterable, "locations", "an iterable of DvLocation or DeletionVectorMeta")
     found: dict[str, RowSet] = {}
     with open_source(source, storage_options=storage_options) as opened:
         check_version(opened)
         for location in locations:
+            check_type(location, (DvLocation, DeletionVectorMeta), "location", "a DvLocation or a DeletionVectorMeta")
             if location.data_file is None or location.data_file in found:
                 raise UsageError(f"{opened.name}: two vectors for the data file {location.data_file!r}")
             found[location.data_file] = load(location, opened, limits=limits, verify_checksum=verify_checksum)
@@ -273,7 +215,8 @@ def write_deletion_vectors(
         The location of each vector; `DeletionVectorMeta.from_location` converts it to metadata.
 
     Raises:
-        UsageError: a row set that does not fit, or a file of more than 2**31 - 1 bytes (nothing is written then).
+        UsageError: not row sets by data file, a row set that does not fit, or a file of more than 2**31 - 1 bytes
+            (nothing is written then).
         OSError: the file cannot be written (an existing file is kept).
     """
     return write_stored_vectors(target, _frames(vectors, layout, run_optimize), storage_options=storage_options)
@@ -290,10 +233,11 @@ def write_stored_vectors(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: a frame of another kind, or a file of more than 2**31 - 1 bytes (nothing is written then).
+        UsageError: not frames, a frame of another kind, or a file of more than 2**31 - 1 bytes (nothing is written
+            then).
         OSError: the file cannot be written (an existing file is kept).
     """
-    return _write(target, iter(vectors), MAX_FILE_BYTES, storage_options)
+    return _write(target, checked_frames(vectors), MAX_FILE_BYTES, storage_options)
 
 
 def write_index_files(
@@ -318,7 +262,7 @@ def write_index_files(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: a row set that does not fit, an unknown layout, or an empty `folder`.
+        UsageError: not row sets by data file, a row set that does not fit, an unknown layout, or an empty `folder`.
         OSError: a file cannot be written. In both cases no file remains.
     """
     paths: list[str] = []
@@ -344,8 +288,10 @@ def roll_index_files(
 
     Each file is appended to `paths` before it is written: the caller removes them after an error.
     """
+    check_type(folder, (str, os.PathLike), "folder", "a path or URL")
     if not str(folder):
         raise UsageError("folder must not be empty")
+    target_size = as_count(target_size, "target_size")
     prefix = f"{str(folder).rstrip('/')}/index-{uuid.uuid4()}"
     items = iter(vectors)
     files: list[list[DvLocation]] = []
@@ -357,6 +303,7 @@ def roll_index_files(
 
 def _frames(vectors: Mapping[str, RowSet], layout: str, run_optimize: bool) -> Iterator[StoredFrame]:
     magic_of(layout)
+    check_vectors(vectors)
     for path, rows in vectors.items():
         try:
             data = encode(rows, layout=layout, run_optimize=run_optimize)

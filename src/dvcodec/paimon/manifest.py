@@ -22,8 +22,9 @@ from dvcodec.core.avro_schema import differs
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.usage import check_integer, check_type
 from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_sink, open_source, read_within
-from dvcodec.paimon.index_file import DeletionVectorMeta, IndexFile
+from dvcodec.paimon.vector_meta import DeletionVectorMeta, IndexFile
 
 __all__ = [
     "DELETION_VECTORS",
@@ -146,7 +147,13 @@ class IndexManifestEntry:
             file: the index file.
             partition: serialized as in Paimon: arity (4 bytes, big-endian), then the BinaryRow.
             bucket: 0 in tables without buckets.
+
+        Raises:
+            UsageError: an argument of a wrong type.
         """
+        check_type(file, IndexFile, "file", "an IndexFile")
+        check_type(partition, bytes, "partition", "bytes")
+        check_integer(bucket, "bucket")
         name = file.path.rpartition("/")[2]
         return cls(DELETION_VECTORS, name, file.file_size, len(file.vectors), partition, bucket, vectors=file.vectors)
 
@@ -157,7 +164,9 @@ class IndexManifestEntry:
 
         Raises:
             NotCanonical: the name is not a bare file name.
+            UsageError: `folder` is not a str.
         """
+        check_type(folder, str, "folder", "a str")
         if self.external_path is not None:
             return self.external_path
         if not self.file_name or "/" in self.file_name or "\0" in self.file_name or self.file_name in (".", ".."):
@@ -205,16 +214,19 @@ def write_index_manifest(
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
-        UsageError: a value that does not fit the schema, a kind other than ADD and DELETE, or an unknown codec.
+        UsageError: not entries, a value that does not fit the schema, a kind other than ADD and DELETE, or an unknown
+            codec.
         MissingExtra: fastavro is not installed.
         OSError: the file cannot be written (an existing file is kept).
     """
+    check_type(entries, Iterable, "entries", "an iterable of IndexManifestEntry")
     data = avro.encode(SCHEMA, map(_record, entries), codec=codec)
     with open_sink(target, storage_options=storage_options) as out:
         out.write(data)
 
 
 def _record(entry: IndexManifestEntry) -> dict[str, Any]:
+    check_type(entry, IndexManifestEntry, "an item of entries", "an IndexManifestEntry")
     if entry.kind not in KINDS:
         raise UsageError(f"{entry.file_name}: kind {entry.kind!r} is neither ADD nor DELETE")
     index = entry.global_index

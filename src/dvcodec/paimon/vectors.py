@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import BytesLike, Cursor
-from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_choice
 
 __all__ = ["MAGICS", "decode", "encode", "magic_of"]
 
@@ -28,8 +28,7 @@ def magic_of(layout: str) -> Magic:
     Raises:
         UsageError: an unknown layout.
     """
-    if layout not in _LAYOUTS:
-        raise UsageError(f"layout must be bitmap32 or bitmap64, not {layout!r}")
+    check_choice(layout, _LAYOUTS, "layout")
     return _LAYOUTS[layout]
 
 
@@ -58,11 +57,12 @@ def decode(
     Raises:
         DecodeError: the frame is corrupt: `Truncated`, `ChecksumMismatch`, `BadMagic`, `NotCanonical`,
             `CardinalityMismatch` or `LimitExceeded`.
-        UsageError: `buf` is not a contiguous buffer.
+        UsageError: `buf` is not a contiguous buffer, or another argument has a wrong type or is negative.
 
     >>> decode(encode(RowSet([1, 3, 5]), layout="bitmap64"), cardinality=3)
     RowSet([1, 3, 5])
     """
+    vector.check_count(cardinality)
     cursor = Cursor(buf, source=source, base=base)
     return vector.read(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum).load()
 
@@ -77,7 +77,8 @@ def encode(rows: RowSet, *, layout: str = "bitmap32", run_optimize: bool = True)
         run_optimize: True gives Java's bytes; False writes no run containers, as pypaimon and pypaimon-rust do.
 
     Raises:
-        UsageError: a position above 2**31 - 1 in ``bitmap32``, a vector that is too large, or an unknown layout.
+        UsageError: not a `RowSet`, a position above 2**31 - 1 in ``bitmap32``, a vector that is too large, or an
+            unknown layout.
     """
     magic = magic_of(layout)
     return frame.build(magic, *vector.encode_pieces(rows, magic, run_optimize=run_optimize))

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from dvcodec.core.compress import CODECS, compress, decompress
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import Truncated, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.usage import check_type
 from dvcodec.io import Sink, SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, read_within
 from dvcodec.io.file_key import file_key
 from dvcodec.puffin.footer import decode_footer, encode_footer
@@ -120,6 +122,7 @@ class PuffinWriter:
         properties: file properties; by default ``created-by`` names the writer.
 
     Raises:
+        UsageError: not a target, or a property that is not text.
         OSError: the file cannot be written (an existing file is kept); raised when the block begins or ends.
 
     >>> import io
@@ -134,7 +137,7 @@ class PuffinWriter:
         self, target: SinkTarget, properties: Mapping[str, str] | None = None, *, storage_options: StorageOptions = None
     ) -> None:
         self._target, self._storage_options = target, storage_options
-        self._properties = dict(properties or {})
+        self._properties = _properties(properties)
         self._blobs: list[BlobMetadata] = []
         self._stack = ExitStack()
         self._sink: Sink | None = None
@@ -189,7 +192,7 @@ class PuffinWriter:
         """
         stored = as_view(data) if compression is None else compress(as_view(data), compression)
         metadata = BlobMetadata(
-            type, tuple(fields), snapshot_id, sequence_number, 0, 0, compression, dict(properties or {})
+            type, tuple(fields), snapshot_id, sequence_number, 0, 0, compression, _properties(properties)
         )
         return self.add_stored(metadata, stored)
 
@@ -236,20 +239,26 @@ def rewrite_paths(
         The number of blobs that changed.
 
     Raises:
-        UsageError: `mapping` names a path that no blob has, or gives two data files one path, or one file two (nothing
-            is written then).
+        UsageError: `mapping` is neither a mapping nor a function, names a path that no blob has, or gives two data
+            files one path, or one file two (nothing is written then).
         DecodeError: the footer is corrupt. The blobs are not checked.
         OSError: a file cannot be opened, read or written.
     """
+    if not callable(mapping):
+        check_type(mapping, Mapping, "mapping", "a mapping of paths or a function")
     with open_puffin(source, limits=limits, storage_options=storage_options) as reader:
         footer = reader.footer
         old = [blob.properties.get(REFERENCED_DATA_FILE) for blob in footer.blobs]
         if isinstance(mapping, Mapping):
+            for path in chain(mapping, mapping.values()):
+                check_type(path, str, "a path in mapping", "a str")
             table = _by_stored_path(reader.source.name, mapping, old)
             new = [table.get(path, path) if path is not None else None for path in old]
         else:
             rename = mapping
             new = [rename(path) if path is not None else None for path in old]
+            for renamed in new:
+                check_type(renamed, (str, type(None)), "a path that mapping returns", "a str")
         blobs = tuple(
             blob if path is None else replace(blob, properties={**blob.properties, REFERENCED_DATA_FILE: path})
             for blob, path in zip(footer.blobs, new, strict=True)
@@ -259,6 +268,15 @@ def rewrite_paths(
             _copy(reader.source, out, footer.offset)
             out.write(encode_footer(replace(footer, blobs=blobs)))
     return sum(a != b for a, b in zip(old, new, strict=True))
+
+
+def _properties(given: Mapping[str, str] | None) -> dict[str, str]:
+    """Return a copy of properties, which must be text."""
+    found = dict(given or {})
+    for name, value in found.items():
+        check_type(name, str, "the name of a property", "a str")
+        check_type(value, str, f"the property {name}", "a str")
+    return found
 
 
 def _by_stored_path(name: str, mapping: Mapping[str, str], old: Sequence[str | None]) -> Mapping[str, str]:

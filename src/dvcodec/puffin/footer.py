@@ -7,7 +7,8 @@ import struct
 from dvcodec.core.compress import decompress
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, Truncated, Unsupported
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
+from dvcodec.core.usage import check_type
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
 from dvcodec.puffin.metadata import MAGIC, Footer
 from dvcodec.puffin.payload import decode_payload, encode_payload
@@ -44,8 +45,10 @@ def decode_footer(
         Unsupported: a flag that the specification does not define.
         NotCanonical: the payload is not JSON as specified.
         LimitExceeded: see `Limits.max_footer_bytes` and `Limits.max_blobs`; or too many JSON values for its size.
+        UsageError: not a source, or `limits` is not `Limits`.
         OSError: the file cannot be opened or read.
     """
+    check_limits(limits)
     with open_source(source, storage_options=storage_options) as opened:
         return _decode(opened, limits)
 
@@ -89,6 +92,10 @@ def encode_footer(footer: Footer) -> bytes:
     """Encode a footer, magic to magic, with the bytes that Iceberg Java writes for it (uncompressed).
 
     Not checked: whether its blobs are inside a file, and whether its numbers fit 64 bits.
+
+    Raises:
+        UsageError: not a `Footer`.
     """
+    check_type(footer, Footer, "footer", "a Footer")
     payload = encode_payload(footer)
     return b"".join([MAGIC, payload, _TAIL.pack(len(payload), bytes(4), MAGIC)])

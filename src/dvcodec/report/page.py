@@ -10,6 +10,7 @@ from string import Template
 
 from dvcodec._version import __version__
 from dvcodec.core.text import folder_of
+from dvcodec.core.usage import check_type
 from dvcodec.io import SinkTarget, StorageOptions, open_sink
 from dvcodec.ops.compaction import WORTH_REWRITING
 from dvcodec.report.files import columns
@@ -32,8 +33,10 @@ def render(audit: Audit, *, made: datetime | None = None, min_ratio: float = WOR
         min_ratio: 0 to 1; data files are worth rewriting from this share of deleted rows on.
 
     Raises:
-        UsageError: `min_ratio` is out of range.
+        UsageError: an argument of a wrong type, or `min_ratio` is out of range.
     """
+    check_type(audit, Audit, "audit", "an Audit")
+    check_type(made, (datetime, type(None)), "made", "a datetime")
     scan = audit.scan
     sums = totals(scan)
     candidates = rewrite_candidates(scan, min_ratio=min_ratio)
@@ -78,6 +81,7 @@ def write(
         UsageError: `min_ratio` is out of range, or the sink is in the table.
         OSError: it cannot be written.
     """
+    check_type(audit, Audit, "audit", "an Audit")
     check_outside(sink, audit.table)
     page = render(audit, made=made, min_ratio=min_ratio).encode()
     with open_sink(sink, storage_options=storage_options) as file:

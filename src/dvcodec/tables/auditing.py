@@ -45,6 +45,7 @@ from typing import Any
 from dvcodec.core.errors import DvcodecError, MissingExtra
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables import rules
+from dvcodec.tables.arguments import check_progress, check_table
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.folder import StoredFile
 from dvcodec.tables.model import DeletionVector, SnapshotInfo, TableKind
@@ -142,6 +143,8 @@ def audit(
         DecodeError: the metadata of the snapshot is corrupt, so its vectors are unknown.
         OSError: it cannot be read.
     """
+    check_table(table)
+    check_progress(progress)
     threads = table.folder.storage.threads(table.location, threads)
     snapshot = table.snapshot(snapshot_id)
     of_table = list(rules.moved(table))

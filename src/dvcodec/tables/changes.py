@@ -11,8 +11,10 @@ from typing import Any, TypeAlias
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_integer
 from dvcodec.io.target import local_path
 from dvcodec.ops.algebra import diff
+from dvcodec.tables.arguments import check_table
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.reading import read_vectors
 from dvcodec.tables.table import Snapshot, Table
@@ -136,6 +138,10 @@ def history(
         DecodeError: the metadata is not valid.
         OSError: it cannot be read.
     """
+    check_table(table)
+    for name, id_ in (("since", since), ("until", until)):
+        if id_ is not None:
+            check_integer(id_, name)
     infos = table.snapshots()
     places = {info.id: place for place, info in enumerate(infos)}
     for asked in (since, until):

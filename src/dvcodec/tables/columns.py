@@ -71,6 +71,8 @@ def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -
         UsageError: no such column.
     """
     known = list(names)
+    if columns is not None and (isinstance(columns, str) or not isinstance(columns, Iterable)):
+        raise UsageError(f"columns must be a sequence of names, not {type(columns).__name__}")
     for name in columns or ():
         if name not in known:
             raise UsageError(f"{location} has no column {name!r}: it has {_some(known)}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from dvcodec.core.errors import CommitConflict, UsageError
+from dvcodec.tables.arguments import check_table
 from dvcodec.tables.model import TableKind
 from dvcodec.tables.table import Table
 
@@ -50,6 +51,7 @@ def enable(table: Table, *, dry_run: bool = False) -> Enabled:
         DecodeError: the metadata is corrupt.
         OSError: a file cannot be read or written; nothing was changed.
     """
+    check_table(table)
     if table.kind is TableKind.SCORCH:
         raise UsageError(f"{table.location}: documents of a search index are deleted by its own library")
     if table.kind is TableKind.LANCE:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dvcodec.core.errors import NotCanonical
+from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.extras import pa, pc, pq, require_extra
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
+from dvcodec.tables.arguments import check_progress, check_table
 from dvcodec.tables.deletes import Deletes
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.naming import named_files
@@ -44,11 +46,13 @@ def live_batches(
         batch_rows: maximum rows in a batch. Batches end with row groups; none is empty.
 
     Raises:
-        UsageError: no such snapshot, data file or column.
+        UsageError: no such snapshot, data file or column, or an argument of a wrong type.
         DecodeError: a vector, the metadata or a data file is corrupt; a data file has two vectors of different rows; a
             vector has positions beyond its data file, or is for a data file with another path in the snapshot.
         OSError: a file cannot be read.
     """
+    check_table(table)
+    batch_rows = as_count(batch_rows, "batch_rows", 1)
     snapshot = table.snapshot(snapshot_id)
     files = named_files(snapshot, data_file)
     rows_of = Deletes(snapshot)
@@ -67,6 +71,8 @@ def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None
     Raises:
         UsageError, DecodeError, OSError: as `live_batches`.
     """
+    check_table(table)
+    check_type(data_file, str, "data_file", "a str")
     snapshot = table.snapshot(snapshot_id)
     (file,) = named_files(snapshot, data_file)
     return Deletes(snapshot)(file)
@@ -94,7 +100,7 @@ def export_live(
         snapshot_id: the snapshot to read; None = the current one.
         columns: names to write, in this order; None = all.
         deleted: True writes the deleted rows instead.
-        compression: compression of pyarrow's Parquet writer: ``zstd``, ``snappy``, ``none`` ...
+        compression: ``zstd``, ``snappy``, ``gzip``, ``brotli``, ``lz4`` or ``none``.
         batch_rows: maximum rows read at a time.
         progress: called with the number of data files done, and the total.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
@@ -107,6 +113,11 @@ def export_live(
         UsageError: the sink is in the table; see also `live_batches`.
         DecodeError, OSError: see `live_batches`; the sink cannot be written.
     """
+    check_table(table)
+    batch_rows = as_count(batch_rows, "batch_rows", 1)
+    check_progress(progress)
+    if str(compression).lower() not in _COMPRESSIONS:
+        raise UsageError(f"compression must be one of {', '.join(_COMPRESSIONS)}, not {compression!r:.60}")
     check_outside(sink, table.location)
     require_extra("pyarrow.parquet", "tables")
     snapshot = table.snapshot(snapshot_id)
@@ -136,6 +147,7 @@ def export_live(
 
 
 _GROUP_ROWS = 1 << 17
+_COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 """A row group is full at this many rows."""
 
 

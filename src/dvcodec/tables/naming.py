@@ -6,6 +6,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 
 from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.usage import check_type
 from dvcodec.io.file_key import file_key
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile
@@ -28,6 +29,7 @@ def named_files(snapshot: Snapshot, name: str | None) -> tuple[DataFile, ...]:
     table, files = snapshot.table, snapshot.data_files
     if name is None:
         return files
+    check_type(name, str, "data_file", "a str")
     key, below, bare = file_key(name), _below(table.folder, name), _bare(name) == name
     ways: tuple[Callable[[DataFile], bool], ...] = (
         lambda file: file.path == name,

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.usage import check_choice
 from dvcodec.io import StorageOptions, storage_of
 from dvcodec.io.allowed_locations import protocols
 from dvcodec.io.target import local_path, with_slashes
@@ -64,12 +65,14 @@ def open_table(
             or a table of a catalog, as that reaches it.
 
     Raises:
-        UsageError: the folder has no table metadata, or that of several kinds; the catalog does not have the table, or
-            is not configured.
+        UsageError: there is no such folder, it has no table metadata, or that of several kinds; the catalog does not
+            have the table, or is not configured.
         DecodeError: the metadata is corrupt.
         MissingExtra: a package that reads the metadata, or asks the catalog, is not installed.
         OSError: it cannot be read.
     """
+    if kind is not None:
+        kind = _kind(kind)
     in_catalog = catalog is not None or _is(target, "pyiceberg.table", "Table")
     if in_catalog and kind is not None and kind is not TableKind.ICEBERG:
         raise UsageError(f"kind {kind.value}: tables of pyiceberg's catalogs are Iceberg tables")
@@ -98,20 +101,36 @@ def open_table(
     return table
 
 
+def _kind(kind: object) -> TableKind:
+    try:
+        return TableKind(kind)
+    except ValueError:
+        check_choice(kind, [one.value for one in TableKind], "kind")
+        raise
+
+
 def _of_folder(location: str, kind: TableKind | None, allow: Iterable[str], storage_options: StorageOptions) -> Table:
     storage = storage_of(storage_options)
     storage.reopen(location.rpartition("/metadata/")[0] if location.endswith(".metadata.json") else location)
     folder = Folder(location, allow=protocols(allow), storage=storage)
+    local = local_path(location)
+    names: frozenset[str] = frozenset()
     if location.endswith(".metadata.json"):
         found = [TableKind.ICEBERG]
     else:
         names = frozenset(folder.names())
+        if not names and local is not None and not local.is_dir():
+            raise UsageError(f"{location}: no such folder")
         found = kinds_of(names)
         if not found and "schema" in names and "schema-0" in folder.names("schema"):
             found = [TableKind.PAIMON]  # nothing has been committed to it yet
     if kind is not None:
         found = [kind]
     if not found:
+        if not names:
+            raise UsageError(
+                f"{location}: no table: {'there are no files' if local is None else 'the folder is empty'}"
+            )
         raise UsageError(
             f"{location}: no table (there is no _delta_log, metadata, snapshot and schema, _versions, or root.bolt)"
         )

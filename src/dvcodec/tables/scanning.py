@@ -12,6 +12,7 @@ from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables import rules
+from dvcodec.tables.arguments import check_progress, check_table
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, vectors_of
 from dvcodec.tables.reading import Progress, VectorRead, read_vectors
@@ -124,6 +125,8 @@ def scan(
         DecodeError: the table's metadata is corrupt.
         OSError: the metadata cannot be read.
     """
+    check_table(table)
+    check_progress(progress)
     snapshot = table.snapshot(snapshot_id)
     return scan_snapshot(snapshot, threads=threads, keep_rows=keep_rows, progress=progress)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import UsageError
+from dvcodec.core.usage import check_type
 from dvcodec.ops.compaction import WORTH_REWRITING, check_thresholds
 from dvcodec.tables.scanning import FileDeletes, Scan
 
@@ -72,7 +73,12 @@ class Totals:
 
 
 def totals(scan: Scan) -> Totals:
-    """Sum up a scan."""
+    """Sum up a scan.
+
+    Raises:
+        UsageError: not a `Scan`.
+    """
+    check_type(scan, Scan, "scan", "a Scan")
     mix = ContainerMix()
     for file in scan.files:
         mix = mix.plus(file.containers)
@@ -156,11 +162,15 @@ def rewrite_candidates(
         small_file: bytes; a file is a candidate if it is smaller, with deleted rows or without.
 
     Raises:
-        UsageError: numbers out of range.
+        UsageError: numbers out of range, or an argument of a wrong type.
     """
+    check_type(scan, Scan, "scan", "a Scan")
     check_thresholds(min_ratio, min_deleted)
-    if any(value is not None and value < 0 for value in (max_bytes_per_row, small_vector, small_file)):
-        raise UsageError("max_bytes_per_row, small_vector and small_file are not negative")
+    numbers = {"max_bytes_per_row": max_bytes_per_row, "small_vector": small_vector, "small_file": small_file}
+    for name, value in numbers.items():
+        check_type(value, (int, float, type(None)), name, "a number")
+        if value is not None and value < 0:
+            raise UsageError(f"{name} must not be negative")
 
     def reasons(file: FileDeletes) -> Iterator[str]:
         share, size = file.deleted_share, file.data_file.size

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import as_count, check_type
 from dvcodec.tables.folder import Folder, StoredFile
 from dvcodec.tables.model import (
     DataFile,
@@ -80,6 +81,7 @@ class Snapshot(ABC):
         Raises:
             UsageError: it belongs to another table, or has another format.
         """
+        check_type(one, (DataFile, DeletionVector), "what is read", "a data file or a vector of the snapshot")
         is_file = isinstance(one, DataFile)
         if one.path not in self.files if is_file else one.location not in self._containers:
             what = "data file" if is_file else "vector"
@@ -142,6 +144,7 @@ class Snapshot(ABC):
             Unsupported: a file format or a change of schema that this library does not know.
             OSError: the file cannot be read.
         """
+        batch_rows = as_count(batch_rows, "batch_rows", 1)
         return self.row_reader(data_file, columns)(batch_rows, wanted=wanted)
 
     @abstractmethod
@@ -300,6 +303,9 @@ class Table(ABC):
 
     kind: TableKind
     folder: Folder
+
+    def __repr__(self) -> str:
+        return f"<{self.kind.value} table {self.location}>"
 
     @property
     def location(self) -> str:

@@ -18,6 +18,7 @@ from dvcodec.core import varints
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.ragged import ByteStrings, Index, copy_pieces, offsets_of, spread
+from dvcodec.core.usage import check_integer
 from dvcodec.zap.data import Pieces, SegmentData
 from dvcodec.zap.footer import Footer
 
@@ -38,6 +39,7 @@ _BALANCED_FROM = 14
 def check_mode(version: int, mode: int) -> None:
     """Raise `UsageError` for a chunk mode that readers of that version do not support."""
     highest = {_FACTOR_ONLY: 2**32 - 1}.get(version, BALANCED if version >= _BALANCED_FROM else BY_CARDINALITY)
+    check_integer(mode, "chunk_mode")
     if not 1 <= mode <= highest:
         raise UsageError(f"chunk mode of zap version {version}: expected 1 to {highest}, got {mode}")
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntFlag
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.usage import check_type
 
 __all__ = ["Document", "Field", "FieldOptions", "Location", "Synonyms", "Term", "utf8"]
 
@@ -124,8 +125,9 @@ def utf8(text: str) -> bytes:
     """Encode a text as UTF-8.
 
     Raises:
-        UsageError: it has a surrogate, which UTF-8 cannot encode.
+        UsageError: not a str, or it has a surrogate, which UTF-8 cannot encode.
     """
+    check_type(text, str, "text", "a str")
     try:
         return text.encode()
     except UnicodeEncodeError as err:

@@ -17,6 +17,7 @@ import numpy as np
 from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.core.ragged import ByteStrings, Index
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_callable, check_type
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_sink
 from dvcodec.io.sink import SinkTarget
@@ -72,6 +73,13 @@ def merge_segments(
         DecodeError: a segment is corrupt.
         OSError: the target cannot be written.
     """
+    check_type(segments, Sequence, "segments", "a sequence of Segment")
+    for segment in segments:
+        check_type(segment, Segment, "an item of segments", "a Segment (Segment.open(source) makes one)")
+    check_type(drops, (Sequence, type(None)), "drops", "a sequence of RowSet or None")
+    for dropped in drops or ():
+        check_type(dropped, (RowSet, type(None)), "an item of drops", "a RowSet or None")
+    check_callable(progress, "progress")
     if not segments:
         raise UsageError("merging needs at least one segment")
     version = max(segment.version for segment in segments) if version is None else version

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 from dvcodec.core.extras import require_extra
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_mapped
@@ -72,6 +72,7 @@ class Segment:
             DecodeError: a missing or corrupt footer, or corrupt fields; see `decode_footer` and `decode_fields`.
             OSError: it cannot be opened.
         """
+        check_limits(limits)
         with ExitStack() as stack:
             source = stack.enter_context(open_mapped(target, storage_options=storage_options))
             footer = decode_footer(source)

@@ -12,8 +12,9 @@ import numpy as np
 
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import DecodeError
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.report import Check, Report
+from dvcodec.core.usage import check_callable
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_mapped
 from dvcodec.io.source import SourceTarget
@@ -61,8 +62,11 @@ def verify_segment(
         as not applicable.
 
     Raises:
+        UsageError: an argument of a wrong type.
         OSError: the file cannot be read.
     """
+    check_limits(limits)
+    check_callable(progress, "progress")
     with open_mapped(target, storage_options=storage_options) as source:
         checks: list[Check] = []
         kind: str | None = None

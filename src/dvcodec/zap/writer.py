@@ -12,11 +12,12 @@ from itertools import chain
 import numpy as np
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.usage import check_type
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_sink
 from dvcodec.io.sink import SinkTarget
 from dvcodec.zap.assemble import check_version, write_content
-from dvcodec.zap.documents import Document
+from dvcodec.zap.documents import Document, Field
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
 from dvcodec.zap.inversion import id_content, invert_fields, stored_columns, with_synonyms
@@ -48,10 +49,10 @@ def write_segment(
         Number of documents, including nested ones.
 
     Raises:
-        UsageError: a version other than 11 to 17, or a document that the format or zapx's readers of that version do
-            not support: nested documents before 17, synonyms before 16, a location in a field that no document has,
-            more locations than the frequency before 15, only one of the options that skip compression and chunking of
-            doc values, a number that is negative or above 2**64 - 1, a frequency above 2**63 - 1.
+        UsageError: not documents, a version other than 11 to 17, or a document that the format or zapx's readers of
+            that version do not support: nested documents before 17, synonyms before 16, a location in a field that no
+            document has, more locations than the frequency before 15, only one of the options that skip compression and
+            chunking of doc values, a number that is negative or above 2**64 - 1, a frequency above 2**63 - 1.
         OSError: the target cannot be written.
     """
     mode = check_version(version, chunk_mode)
@@ -76,10 +77,13 @@ def _flatten(documents: Iterable[Document], version: int) -> tuple[list[Document
     children: list[int] = []
     parents: list[int] = []
     waiting: list[tuple[Document, int]] = []
+    check_type(documents, Iterable, "documents", "an iterable of Document")
     for root in documents:
         waiting.append((root, -1))
         while waiting:
             document, parent = waiting.pop()
+            check_type(document, Document, "an item of documents", "a Document")
+            check_type(document.id, bytes, "Document.id", "bytes")
             if parent >= 0:
                 children.append(len(flat))
                 parents.append(parent)
@@ -93,7 +97,10 @@ def _flatten(documents: Iterable[Document], version: int) -> tuple[list[Document
 def _field_names(flat: list[Document], version: int) -> list[str]:
     names: set[str] = set()
     for document in flat:
-        names.update({one.name for one in (*document.composites, *document.fields)})
+        for one in (*document.composites, *document.fields):
+            check_type(one, Field, f"a field of document {document.id!r}", "a Field")
+            check_type(one.name, str, f"the name of a field of document {document.id!r}", "a str")
+            names.add(one.name)
         if document.synonyms:
             if version < SECTIONS_FROM:
                 raise UsageError(f"version {version} has no synonyms: document {document.id!r} defines some")

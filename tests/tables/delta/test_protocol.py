@@ -6,7 +6,15 @@ import pytest
 
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables.delta.actions import Metadata, Protocol
-from dvcodec.tables.delta.protocol import KNOWN, OF_COLUMNS, OF_WRITERS, check_protocol, declares_mapping, mapping_mode
+from dvcodec.tables.delta.protocol import (
+    KNOWN,
+    OF_COLUMNS,
+    OF_WRITERS,
+    check_protocol,
+    declares_mapping,
+    is_on,
+    mapping_mode,
+)
 
 
 def protocol(version: int, *features: str) -> Protocol:
@@ -28,6 +36,14 @@ def test_known() -> None:
 def test_unknown_features_are_named(feature: str) -> None:
     with pytest.raises(Unsupported, match=rf"0\.json, line 2: protocol\.readerFeatures: .*found {feature}"):
         check_protocol(protocol(3, "deletionVectors", feature))
+
+
+@pytest.mark.parametrize(
+    ("value", "on"), [("true", True), ("TRUE", True), ("false", False), (" true", False), ("", False), (None, False)]
+)
+def test_properties_are_true_as_delta_reads_them(value: str | None, on: bool) -> None:
+    configuration = {} if value is None else {"x": value}
+    assert is_on(Metadata("{}", (), configuration, "parquet", "0.json, line 3"), "x") is on
 
 
 def test_newer_versions() -> None:

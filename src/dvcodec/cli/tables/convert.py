@@ -14,6 +14,7 @@ from dvcodec.cli.tables.shared import Allow, Catalog, Kind, SnapshotId, TableNam
 from dvcodec.core.errors import UsageError
 from dvcodec.io.paths import split
 from dvcodec.tables import TableKind, convert
+from dvcodec.tables.convert.record import hint
 from dvcodec.tables.deleting import Deletion
 
 _TO = f"Format to write: {', '.join(convert.TARGETS)} (the number is the width of the vectors)."
@@ -63,7 +64,7 @@ def convert_table(
     --commit the deletes are committed to another table of the same data files instead.
     """
     if to not in convert.TARGETS:
-        raise UsageError(f"--to {to}: not one of {', '.join(convert.TARGETS)}")
+        raise UsageError(f"--to {to}: not one of {', '.join(convert.TARGETS)}{hint(to)}")
     if commit:
         if root is None or output is not None or in_place is not None:
             raise UsageError("--commit goes with --root, the table to commit to, and not with --output or --in-place")

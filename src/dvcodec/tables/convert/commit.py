@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.tables.arguments import check_table
 from dvcodec.tables.convert.plan import check_deletes, plan, rows_of
 from dvcodec.tables.convert.record import absolute
 from dvcodec.tables.convert.write import counter
@@ -48,6 +49,8 @@ def copy_deletes(
         DecodeError: the metadata or a vector is corrupt; nothing was committed.
         OSError: a file cannot be read or written; nothing was committed.
     """
+    check_table(table)
+    check_table(target, "target")
     if real_path(absolute(table.location)) == real_path(absolute(target.location)) and table.kind is target.kind:
         raise UsageError(
             f"{target.location}: expected another table to commit to; position deletes and equality deletes of a table "

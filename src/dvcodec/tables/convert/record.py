@@ -19,12 +19,21 @@ from dvcodec.ops import convert as frames
 from dvcodec.tables.convert.partition import partition_values
 from dvcodec.tables.model import DataFile, SnapshotInfo, TableKind
 
-__all__ = ["TARGETS", "Speller", "Target", "absolute"]
+__all__ = ["TARGETS", "Speller", "Target", "absolute", "hint"]
 
 Target: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64"]
 """Formats that a table's deletes can be converted to; the number is the width of Paimon's vectors."""
 TARGETS: tuple[Target, ...] = get_args(Target)
 """All targets."""
+_MEANT = {"puffin": "iceberg", "paimon": "paimon32 or paimon64"}
+
+
+def hint(to: object) -> str:
+    """Return the right word for a target whose container is named, for the end of an error; empty for other words."""
+    meant = _MEANT.get(to) if isinstance(to, str) else None
+    return "" if meant is None else f"; for {to} use {meant}"
+
+
 _LEGAL = "/_-!.~'()*,;$&+=@"
 """ASCII that ``java.net.URI`` does not encode in a path, besides letters and digits; and the colon, which might turn
 the text before it into a scheme. Delta identifies a data file by this text."""

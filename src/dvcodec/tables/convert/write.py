@@ -18,9 +18,10 @@ from dvcodec.io import Storage, StorageOptions, open_sink, storage_of
 from dvcodec.io.opening import can_exclude
 from dvcodec.io.paths import join
 from dvcodec.io.target import local_path
+from dvcodec.tables.arguments import check_table
 from dvcodec.tables.convert.plan import Planned, check_deletes, plan
 from dvcodec.tables.convert.read import ConvertedVector, How, Reader
-from dvcodec.tables.convert.record import TARGETS, Speller, Target, absolute
+from dvcodec.tables.convert.record import TARGETS, Speller, Target, absolute, hint
 from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.new_files import check_outside, is_inside, new_files, vector_file
 from dvcodec.tables.reading import Progress
@@ -133,8 +134,9 @@ def convert_table(
         Unsupported: rows are not deleted by position, but by equality deletes, for example.
         OSError: something cannot be read or written. After any error no file is left behind.
     """
+    check_table(table)
     if to not in TARGETS:
-        raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
+        raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}{hint(to)}")
     if not folder:
         raise UsageError("the folder to write to is empty: name one")
     if root is None or not is_inside(folder, root):

@@ -15,6 +15,8 @@ from typing import Any, TypeAlias, get_args
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, pc
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import as_count, check_choice
+from dvcodec.tables.arguments import check_progress, check_table
 from dvcodec.tables.deleting.committer import Committer
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.run import Deletion, Isolation, run
@@ -64,7 +66,8 @@ def delete(
         progress: called with how many data files have been searched, and of how many.
 
     Raises:
-        UsageError: no such column or data file, or a table that must not be written to: the message says why.
+        UsageError: an argument of a wrong type, no such column or data file, or a table that must not be written to:
+            the message says why.
         Unsupported: the table uses a feature that is not known here; the message names it.
         CommitConflict: another writer changed what this delete depends on; nothing was committed.
         CommitUnknown: it could not be found out whether the commit is in.
@@ -72,8 +75,11 @@ def delete(
         DecodeError: a vector, the metadata or a data file is corrupt; nothing was committed.
         OSError: a file cannot be read or written; nothing was committed.
     """
-    if isolation not in get_args(Isolation):
-        raise UsageError(f"isolation {isolation!r}: expected snapshot or serializable")
+    check_table(table)
+    check_choice(isolation, get_args(Isolation), "isolation")
+    if retries is not None:
+        retries = as_count(retries, "retries")
+    check_progress(progress)
     finder = _finder(where, keys, on, positions)
     return run(
         committer(table),

@@ -50,7 +50,9 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
         return
     if not isinstance(source, pa.RecordBatchReader):
         if not hasattr(source, "__arrow_c_stream__"):
-            raise UsageError(f"{what}: expected Arrow data or the path of Parquet, not {type(source).__name__}")
+            also = ", or a mapping of data files to row sets" if what == "positions" else ""
+            expected = f"Arrow data or the path of Parquet{also}"
+            raise UsageError(f"{what}: expected {expected}, not {type(source).__name__}")
         source = pa.RecordBatchReader.from_stream(source)
     _check(source.schema, names, what)
     yield (batch.select(names) for batch in source)

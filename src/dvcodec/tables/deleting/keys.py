@@ -7,13 +7,14 @@ if no key is between their bounds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa
+from dvcodec.core.usage import check_type
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.deleting.arrow_input import ArrowInput, open_batches
 from dvcodec.tables.deleting.finder import Finder
@@ -39,7 +40,10 @@ def keys_finder(keys: ArrowInput, on: Sequence[str]) -> Finder:
     Raises:
         UsageError: no columns, or one twice.
     """
+    check_type(on, Iterable, "on", "a sequence of column names")
     names = [on] if isinstance(on, str) else list(on)
+    for name in names:
+        check_type(name, str, "a name in on", "a str")
     if not names or len(set(names)) < len(names):
         raise UsageError(f"on: expected distinct columns, found {names}")
     return _KeysFinder(keys, names)

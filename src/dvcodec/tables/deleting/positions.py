@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_type
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, vectors_from_arrow
 from dvcodec.tables.deleting.arrow_input import ArrowInput, open_batches
 from dvcodec.tables.deleting.finder import Finder, Found
@@ -37,6 +38,8 @@ def positions_finder(positions: PositionsInput) -> Finder:
     if not isinstance(positions, Mapping):
         with open_batches(positions, [FILE_PATH, POS], "positions") as batches:
             return _PositionsFinder(vectors_from_arrow(batches))
+    for name in positions:
+        check_type(name, str, "a data file in positions", "a str")
     return _PositionsFinder({name: RowSet(rows) for name, rows in positions.items()})
 
 

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any, Literal, TypeAlias
 
@@ -29,7 +29,7 @@ Isolation: TypeAlias = Literal["snapshot", "serializable"]
 may have such rows, fails the delete."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Deletion:
     """The result of a delete.
 
@@ -44,10 +44,17 @@ class Deletion:
 
     snapshot: int
     committed: bool
-    plan: Plan = field(repr=False)
+    plan: Plan
     retries: int = 0
     bytes_written: int = 0
     repeated: bool = False
+
+    def __repr__(self) -> str:
+        return (
+            f"Deletion(snapshot={self.snapshot}, committed={self.committed}, rows={self.rows}, files={self.files}, "
+            f"removed={self.removed}, retries={self.retries}, bytes_written={self.bytes_written}, "
+            f"repeated={self.repeated})"
+        )
 
     @property
     def rows(self) -> int:

@@ -22,6 +22,7 @@ from dvcodec.tables.delta.protocol import (
     PROPERTY,
     READER_VERSION,
     WRITER_VERSION,
+    is_on,
 )
 from dvcodec.tables.delta.schema import read_schema
 from dvcodec.tables.findings import Finding
@@ -65,9 +66,9 @@ def contradictions(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> 
     yield from _mapping(protocol, metadata)
     yield from _lists(protocol)
     yield from _schema(protocol, metadata)
-    if vectors and _is_true(metadata, APPEND_ONLY):
+    if vectors and is_on(metadata, APPEND_ONLY):
         yield _finding("delta-append-only", metadata.source, APPEND_ONLY, "no deleted rows", "true, and vectors")
-    if vectors and not _is_true(metadata, PROPERTY):
+    if vectors and not is_on(metadata, PROPERTY):
         actual = properties.get(PROPERTY) or "not set"
         yield _finding("delta-property", metadata.source, f"{PROPERTY} of a table with vectors", "true", actual)
 
@@ -83,7 +84,7 @@ def _versions(protocol: Protocol) -> Iterator[Finding]:
 def _features(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Iterator[Finding]:
     if protocol.writer_version is None or protocol.writer_version < WRITER_VERSION:
         return
-    if vectors or _is_true(metadata, PROPERTY):
+    if vectors or is_on(metadata, PROPERTY):
         lists = {"writerFeatures": protocol.writer_features}
         if protocol.reader_version >= READER_VERSION:
             lists["readerFeatures"] = protocol.reader_features
@@ -92,7 +93,7 @@ def _features(protocol: Protocol, metadata: Metadata, *, vectors: bool) -> Itera
             what = "protocol of a table with vectors" if vectors else f"protocol of a table with {PROPERTY}=true"
             expected = f"{FEATURE} in readerFeatures and writerFeatures"
             yield _finding("delta-feature", protocol.source, what, expected, f"none in {' and '.join(sorted(missing))}")
-    if _is_true(metadata, APPEND_ONLY) and "appendOnly" not in protocol.writer_features:
+    if is_on(metadata, APPEND_ONLY) and "appendOnly" not in protocol.writer_features:
         what = f"protocol of a table with {APPEND_ONLY}=true"
         yield _finding("delta-feature", protocol.source, what, "appendOnly in writerFeatures", "none there")
 
@@ -191,10 +192,6 @@ def check_hint(folder: Folder, log: Log) -> Iterator[Finding]:
         actual = "none" if newest is None else f"none after version {newest}"
         source = folder.join(f"{LOG}/{LAST_CHECKPOINT}")
         yield _finding("delta-checkpoint", source, "checkpoint that is named as the last", f"version {version}", actual)
-
-
-def _is_true(metadata: Metadata, name: str) -> bool:
-    return (metadata.configuration.get(name) or "").strip().lower() == "true"
 
 
 def _finding(check: str, source: str, what: str, expected: str, actual: str) -> Finding:

@@ -152,7 +152,7 @@ FORBIDDING = {
 
 
 def is_on(metadata: Metadata, name: str) -> bool:
-    """Whether a property of the table is true."""
+    """Whether a property of the table is true, in any case; with spaces around it, Delta does not read it as true."""
     return (metadata.configuration.get(name) or "").lower() == "true"
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.usage import check_integer
 from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.delta.actions import AddFile, LoggedVector, LogicalFile, Protocol, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
@@ -78,6 +79,8 @@ class DeltaTable(WritableTable):
         Raises:
             NotCanonical: also if a data file is live both with and without a vector: its rows would appear twice.
         """
+        if id is not None:
+            check_integer(id, "the id of a snapshot")
         version = self.log.latest if id is None else id
         self.log.check(version)
         state = self._state(version)

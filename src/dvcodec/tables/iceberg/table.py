@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar, cast
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.usage import check_integer
 from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import split
@@ -119,6 +120,8 @@ class IcebergTable(WritableTable):
             Unsupported: they are encrypted, or have an unknown feature.
             OSError: they cannot be read.
         """
+        if id is not None:
+            check_integer(id, "the id of a snapshot")
         metadata = self.metadata
         number = metadata.current if id is None else id
         if metadata.current is None and number in (None, NO_SNAPSHOT):

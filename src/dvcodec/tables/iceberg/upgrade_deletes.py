@@ -13,6 +13,7 @@ from typing import Any
 from dvcodec.core.errors import CommitConflict, DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables import rules
+from dvcodec.tables.arguments import check_progress, check_table
 from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.deleting.retries import Backoff
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
@@ -73,6 +74,8 @@ def upgrade_deletes(table: Table, *, dry_run: bool = False, progress: Progress |
         CommitUnknown: it could not be found out whether the commit is in.
         OSError: a file cannot be read or written; nothing was committed.
     """
+    check_table(table)
+    check_progress(progress)
     if not isinstance(table, IcebergTable):
         raise UsageError(
             f"{table.location}: position deletes and equality deletes are Iceberg's, and this is a {table.kind.value} "

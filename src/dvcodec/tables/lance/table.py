@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.usage import check_integer
 from dvcodec.io.parallel import run_bounded
 from dvcodec.lance import Fragment, Manifest, manifest_version, read_manifest, read_operation
 from dvcodec.tables.deleting.table import WritableTable
@@ -83,6 +84,8 @@ class LanceTable(WritableTable):
             Unsupported: it has an unknown feature, or names a file that metadata must not reference.
             OSError: it cannot be read.
         """
+        if id is not None:
+            check_integer(id, "the id of a snapshot")
         manifests = self.manifests()
         version = max(manifests) if id is None else id
         if version not in manifests:

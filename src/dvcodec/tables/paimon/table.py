@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.usage import check_integer
 from dvcodec.paimon import IndexManifestEntry, read_index_manifest
 from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
@@ -47,6 +48,8 @@ class PaimonTable(WritableTable):
 
     def snapshot(self, id: int | None = None) -> PaimonSnapshot:  # noqa: A002
         """Return a snapshot; see `Table.snapshot`."""
+        if id is not None:
+            check_integer(id, "the id of a snapshot")
         if id in (None, NO_SNAPSHOT) and not self._state_names():
             newest = self._newest_schema()
             return PaimonSnapshot(

@@ -16,7 +16,7 @@ from dvcodec.core.frame import UNCOUNTED, Magic
 from dvcodec.io import Storage
 from dvcodec.io.frames import check_version, read_frames
 from dvcodec.paimon import DELETION_VECTORS, DeletionVectorMeta, IndexManifestEntry
-from dvcodec.paimon.index_file import FORMATS
+from dvcodec.paimon.vector_meta import FORMATS
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DeletionVector, Record

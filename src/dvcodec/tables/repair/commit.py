@@ -12,7 +12,9 @@ from typing import Any
 
 from dvcodec.core.errors import CommitConflict, DvcodecError, MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_type
 from dvcodec.tables import rules
+from dvcodec.tables.arguments import check_table
 from dvcodec.tables.deleting import committer
 from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.deleting.plan import Plan
@@ -78,6 +80,8 @@ def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
         DecodeError: the metadata is corrupt; nothing was committed.
         OSError: a file cannot be read or written; nothing was committed.
     """
+    check_type(plan, RepairPlan, "plan", "a RepairPlan")
+    check_table(table)
     if (plan.table, plan.kind) != (table.location, table.kind):
         raise UsageError(f"the plan is for {plan.table}, not for {table.location}")
     writer = committer(table)

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_type
 from dvcodec.tables import rules
+from dvcodec.tables.arguments import check_table
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.findings import Finding, place
 from dvcodec.tables.model import POSITION_DELETES, DeletionVector, SnapshotInfo, vectors_of
@@ -36,6 +38,8 @@ def repair_plan(audit: Audit, table: Table) -> RepairPlan:
         UsageError: the audit is for another table, or its snapshot is gone.
         DecodeError, OSError: the metadata of the audited snapshot has become corrupt, or cannot be read.
     """
+    check_table(table)
+    check_type(audit, Audit, "audit", "an Audit")
     if (audit.table, audit.kind) != (table.location, table.kind):
         raise UsageError(f"the audit is for {audit.table}, not for {table.location}")
     planner = _Planner(table, audit)

@@ -9,12 +9,14 @@ from functools import cache
 from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_type
 from dvcodec.io import Storage, StorageOptions, remove, storage_of
 from dvcodec.io.target import local_path
 from dvcodec.ops import convert
 from dvcodec.ops.convert import ConvertTarget
 from dvcodec.ops.sniff import ContainerKind, sniff_source
 from dvcodec.puffin import rewrite_paths
+from dvcodec.tables.arguments import check_table
 from dvcodec.tables.model import DeletionVector, TableKind
 from dvcodec.tables.new_files import check_outside, new_files, vector_file
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
@@ -47,6 +49,8 @@ def write(
         DecodeError: a vector has changed or is corrupt.
         OSError: a file cannot be read or written. Then no new file is left behind.
     """
+    check_type(plan, RepairPlan, "plan", "a RepairPlan")
+    check_table(table)
     if (plan.table, plan.kind) != (table.location, table.kind):
         raise UsageError(f"the plan is for {plan.table}, not for {table.location}")
     if not folder:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
+from dvcodec.core.usage import check_integer
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
@@ -64,6 +65,8 @@ class ScorchTable(Table):
         Raises:
             Unsupported: contents that the application transformed (encrypted).
         """
+        if id is not None:
+            check_integer(id, "the id of a snapshot")
         root = self._root()
         found = {epoch.id: epoch for epoch in root.epochs}
         if not found or (id is not None and id not in found):
