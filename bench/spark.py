@@ -64,6 +64,7 @@ def build(bench: Bench, data: Path, millions: int) -> None:
         "auto": (9, lambda: jobs.build_vectors(df)),
         "auto, eager": (9, lambda: jobs.build_vectors(df, eager=True)),
         "hash": (9, lambda: jobs.build_vectors(df, strategy="hash")),
+        "hash, eager": (9, lambda: jobs.build_vectors(df, strategy="hash", eager=True)),
         "from Parquet paths": (9, lambda: jobs.build_vectors(folder)),
     }
     bench.compare(f"random {millions} M, 1000 files", count, "positions", plans)
@@ -127,10 +128,11 @@ def paths(bench: Bench, data: Path, millions: int) -> None:
 
 def skew(bench: Bench, data: Path, millions: int) -> None:
     plans: Plans = {}
-    for order in ("random", "skew"):
+    for order in ("random", "skewed"):
         df = bench.spark.read.parquet(positions(data, order, millions * MILLION, 1000))
         plans[order] = (9, partial(jobs.build_vectors, df))
         plans[f"{order}, eager"] = (9, partial(jobs.build_vectors, df, eager=True))
+        plans[f"{order}, hash, eager"] = (9, partial(jobs.build_vectors, df, strategy="hash", eager=True))
     bench.compare(f"skew, {millions} M", millions * MILLION, "positions", plans)
 
 

@@ -36,7 +36,8 @@ def _data_file(i: int) -> str:
 def positions(data: Path, order: str, count: int, files: int) -> str:
     """Parquet of (file_path, pos), 5 million rows per file; return its folder.
 
-    ``random``: all data files mixed; ``scan``: in file order, 2 % of the rows; ``skew``: 80 % in one data file.
+    Data files have a million rows. ``random``: all mixed; ``scan``: in file order, 2 % of the rows; ``skewed``: mixed,
+    80 % in one data file of 40 million rows.
     """
     folder = data / f"positions-{order}-{count}-{files}"
     with kept(folder) as made:
@@ -52,8 +53,9 @@ def positions(data: Path, order: str, count: int, files: int) -> str:
             if order == "scan":
                 nth = np.arange(begin, begin + size)
                 code, pos = nth * files // count, (nth % (count // files)) * 50 + chance.integers(0, 50, size)
-            elif order == "skew":
-                code, pos = np.where(chance.random(size) < 0.8, 0, code), chance.integers(0, 200 * MILLION, size)
+            elif order == "skewed":
+                code = np.where(chance.random(size) < 0.8, 0, code)
+                pos = np.where(code == 0, chance.integers(0, 40 * MILLION, size), pos)
             # Strings, as Spark and Iceberg write them: pyarrow stores a dictionary array with all its values.
             table = pa.table({"file_path": names.take(pa.array(code)), "pos": pos})
             pq.write_table(table, made / f"{begin // step:04d}.parquet", row_group_size=MILLION)

@@ -18,7 +18,9 @@ def test_counts_become_ints_of_python(value: Any) -> None:
     check_integer(value, "size")
 
 
-@pytest.mark.parametrize("value", [None, 1.0, "1", b"1", [1], np.float64(1), object()], ids=repr)
+@pytest.mark.parametrize(
+    "value", [None, 1.0, "1", b"1", [1], np.float64(1), object()], ids=lambda value: type(value).__name__
+)
 def test_what_is_not_a_count_is_refused(value: Any) -> None:
     kind = "None" if value is None else type(value).__name__
     for check in (as_count, check_integer):

@@ -76,12 +76,15 @@ def test_a_dictionary_of_more_rows_than_a_batch() -> None:
     assert found[names[7].as_py()] == 3  # positions 1, 3 and 7
 
 
-@pytest.mark.parametrize("highest", [100, (1 << 22) - 1, 1 << 22, 1 << 40, (1 << 62) - 1])
-def test_group_by_numbers_of_any_width(highest: int) -> None:
+@pytest.mark.parametrize("one_large", [False, True])
+@pytest.mark.parametrize("highest", [100, (1 << 22) - 1, 1 << 22, (1 << 32) - 1, 1 << 32, 1 << 40, (1 << 63) - 1])
+def test_group_by_numbers_of_any_width(highest: int, *, one_large: bool) -> None:
     chance = np.random.default_rng(5)
     codes = chance.integers(0, 1000, 5_000).astype(np.int32)
     positions = chance.integers(0, highest, 5_000, endpoint=True)
     positions[:50], codes[:50] = positions[50:100], codes[50:100]
+    if one_large:
+        positions %= 1_000
     positions[-1] = highest
     want = sorted(set(zip(codes.tolist(), positions.tolist(), strict=True)))
     files, counts, ordered = group(codes, positions)

@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.io import Storage
 from dvcodec.spark import scanned
+from dvcodec.spark.jobs import build
 from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors, positions
 from dvcodec.spark.jobs.merge import merge
 from dvcodec.spark.sources import position_deletes
@@ -22,6 +23,12 @@ from samples.position_rows import ORDERS, reference, rows, united, vectors_of, w
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def values(spark: SparkSession, *rows: tuple[str | None, int | None]) -> DataFrame:
+    """Rows that come from no Python function, so that their hand-over is fast."""
+    texts = [f"({'NULL' if f is None else repr(f)}, {'NULL' if p is None else f'{p}L'})" for f, p in rows]
+    return spark.sql(f"SELECT * FROM VALUES {', '.join(texts)} AS t (file_path, pos)")
 
 
 def collected(df: DataFrame) -> dict[str, bytes]:
@@ -41,6 +48,35 @@ def test_every_strategy_gives_the_bytes_of_plain_python(order: str, spark: Spark
         assert collected(build_vectors(df, strategy=strategy)) == want, strategy  # type: ignore[arg-type]
     assert collected(build_vectors(folder, spark=spark)) == want
     assert collected(build_vectors([f"{folder}/{i}.parquet" for i in range(3)])) == want
+
+
+@pytest.mark.parametrize("order", [pytest.param(o, marks=[pytest.mark.everywhere] * (o == "random")) for o in ORDERS])
+def test_names_found_first_give_the_same_bytes(
+    order: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = rows(order)
+    df = spark.read.parquet(write(tmp_path / "deletes", table))
+    assert collected(build_vectors(df, strategy="hash", eager=True)) == reference(table)
+    monkeypatch.setattr(scanned, "MOST_FILES", 1)
+    monkeypatch.setattr(build, "MOST_FILES", 1)
+    assert collected(build_vectors(df, strategy="hash", eager=True)) == reference(table), "too many names"
+
+
+def test_two_names_with_one_hash_are_two_files(spark: SparkSession) -> None:
+    same = ["s3://b/plumless", "s3://b/buckeroo"]  # of one CRC-32
+    df = values(spark, *((name, i) for i, name in enumerate(same)))
+    found = collected(build_vectors(df, strategy="hash", eager=True))
+    assert found == {name: iceberg.encode(RowSet([i])) for i, name in enumerate(same)}
+
+
+def test_rows_that_name_other_files_the_second_time_are_refused(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    df = values(spark, ("a", 1), ("b", 2))
+    named = scanned.KnownFiles.named
+    monkeypatch.setattr(scanned.KnownFiles, "named", lambda names: named(sorted(names)[:1]))
+    with pytest.raises(Exception, match="named other data files"):
+        build_vectors(df, strategy="hash", eager=True)
 
 
 def test_a_plan_keeps_each_data_file_in_one_task(spark: SparkSession, tmp_path: Path) -> None:
@@ -121,21 +157,23 @@ def test_arguments(spark: SparkSession) -> None:
         build_vectors("x", strategy="shuffle")
 
 
+@pytest.mark.parametrize("eager", [False, True])
 @pytest.mark.parametrize(
     ("row", "strategy", "message"),
     [
         ((None, 1), "partial", "name no data file"),
         ((None, 1), "hash", "name no data file"),
         (("a", None), "shuffle", "no position"),
+        (("a", None), "hash", "no position"),
         (("a", -1), "hash", "negative"),
     ],
 )
 def test_nulls_and_negative_positions_fail(
-    row: tuple[str | None, int | None], strategy: Strategy, message: str, spark: SparkSession
+    row: tuple[str | None, int | None], strategy: Strategy, message: str, spark: SparkSession, *, eager: bool
 ) -> None:
-    df = spark.createDataFrame([("a", 7), row], "file_path string, pos long")
+    df = values(spark, ("a", 7), row)
     with pytest.raises(Exception, match=message):
-        build_vectors(df, strategy=strategy).collect()
+        build_vectors(df, strategy=strategy, eager=eager).collect()
 
 
 def test_parquet_without_the_columns(spark: SparkSession, tmp_path: Path) -> None:

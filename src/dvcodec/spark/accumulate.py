@@ -167,10 +167,8 @@ def _positions(column: pa.ChunkedArray) -> Index:
 
 def group(codes: NDArray[np.signedinteger], positions: Index) -> tuple[Index, Index, Index]:
     """Sort rows by file and position and drop duplicates; return the codes, the rows of each, and the positions."""
-    files, highest = int(codes.max()), int(positions.max())
-    low_bits = highest.bit_length()
-    bits = files.bit_length() + low_bits
-    if bits > 63:
+    starts = _starts(codes, positions)
+    if starts is None:
         order = np.lexsort((positions, codes))
         codes, positions = codes[order], positions[order]
         new = np.append(True, (codes[1:] != codes[:-1]) | (positions[1:] != positions[:-1]))
@@ -178,17 +176,29 @@ def group(codes: NDArray[np.signedinteger], positions: Index) -> tuple[Index, In
         heads = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
         return codes[heads].astype(np.int64), np.diff(heads, append=len(codes)), positions
     # One number for code and position; sorting those of 32 bits takes half the time.
-    kind = np.uint32 if bits <= 32 else np.uint64
-    keys = codes.astype(kind)
-    keys <<= kind(low_bits)
-    keys |= positions.astype(kind)
+    kind = np.uint32 if starts[-1] <= 1 << 32 else np.uint64
+    bounds = starts[:-1].astype(kind)
+    keys = bounds[codes]
+    keys += positions.astype(kind)
     if not (keys[1:] >= keys[:-1]).all():
         keys.sort()
     new = np.append(True, keys[1:] != keys[:-1])
     if not new.all():
         keys = keys[new]
-    heads = np.flatnonzero(np.append(True, (keys[1:] ^ keys[:-1]) >> kind(low_bits) != 0))
-    of_files = (keys[heads] >> kind(low_bits)).astype(np.int64)
-    keys &= kind((1 << low_bits) - 1)
-    ordered = keys.astype(np.int64) if bits <= 32 else keys.view(np.int64)
-    return of_files, np.diff(heads, append=len(keys)), ordered
+    counts = np.diff(np.searchsorted(keys, bounds), append=len(keys))
+    files = np.flatnonzero(counts)
+    counts = counts[files]
+    ordered = keys.astype(np.int64) if kind is np.uint32 else keys.view(np.int64)
+    ordered -= np.repeat(starts[files], counts)
+    return files, counts, ordered
+
+
+def _starts(codes: NDArray[np.signedinteger], positions: Index) -> Index | None:
+    """Return where the numbers of each file begin, and where those of the last end; None if 63 bits are too few."""
+    files, highest = int(codes.max()) + 1, int(positions.max())
+    if files * (highest + 1) <= 1 << 32:
+        return np.arange(files + 1) * (highest + 1)
+    # Few files are as large as the largest, so that those of a table often fit in 32 bits after all.
+    spans = np.zeros(files, np.uint64)
+    np.maximum.at(spans, codes, positions.view(np.uint64) + np.uint64(1))
+    return offsets_of(spans.astype(np.int64)) if float(spans.sum(dtype=np.float64)) < 2.0**63 else None

@@ -28,7 +28,7 @@ from dvcodec.spark.accumulate import CHUNK_ROWS, RowAccumulator
 from dvcodec.spark.fragments import FRAGMENTS, cut, join
 from dvcodec.spark.hand_over import hands_over, task_bytes, without_byte_limit
 from dvcodec.spark.paths import data_file_column, data_file_of, file_path_of, match_key_column, twin_column
-from dvcodec.spark.scanned import UNLISTED, ScannedFiles, packed
+from dvcodec.spark.scanned import CHANGED, MOST_FILES, POSITION_BITS, UNLISTED, KnownFiles, packed
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.sources import register
 from dvcodec.spark.sources.position_deletes import PositionDeleteSource
@@ -44,7 +44,6 @@ Strategy: TypeAlias = Literal["auto", "partial", "shuffle", "hash"]
 STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle", "hash")
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 _SAMPLE_ROWS = 50_000
-_AGAIN = "the rows named other data files when they were computed again: strategy 'partial' computes them once"
 _NAME_BYTES = 1 << 15
 """Maximum bytes of a name where 10,000 of them may be in one batch."""
 _PLACE = ("_metadata.file_path", "_metadata.row_index")
@@ -77,8 +76,8 @@ def build_vectors(
             are two files: decode Spark's ``_metadata.file_path`` first (`dvcodec.spark.paths.data_file_column`).
         pos_col: integer column: 0-based physical row positions, as ``_metadata.row_index``.
         strategy: ``partial`` makes vectors before the shuffle, ``shuffle`` after it. ``hash`` works like ``partial``,
-            with a 64-bit hash of each data file instead of its path: twice as fast, but the rows are computed twice,
-            once for the paths. Use it for rows that are read, not computed. ``auto`` is ``partial`` or ``shuffle``: it
+            with a hash of each data file instead of its path: twice as fast, but the rows are computed twice, once for
+            the paths. Use it for rows that are read, not computed. ``auto`` is ``partial`` or ``shuffle``: it
             samples some 50,000 rows to find how many rows of one data file come together. Paths always use ``partial``.
             For a result of `positions`, as it is, ``auto`` and ``hash`` need neither: Spark lists the files of a scan
             before it runs, so that rows are computed once and cross to Python as numbers.
@@ -111,7 +110,7 @@ def build_vectors(
     rows = _rows(source, file_col, pos_col)
     scan = _scans.get(source) if (file_col, pos_col) == (FILE_PATH, POS) else None
     uris = [] if scan is None or scan.isStreaming or strategy in ("partial", "shuffle") else scan.inputFiles()
-    files = ScannedFiles.of(uris) if uris else None
+    files = KnownFiles.scanned(uris) if uris else None
     if strategy == "auto" and not uris:
         strategy = _choose(rows)
     encode: OverBatches
@@ -121,6 +120,8 @@ def build_vectors(
         return _maybe_now(_listed(scan, uris, partitions), partitions, eager=eager)
     elif strategy == "shuffle":
         return _maybe_now(_by_name(rows, partitions).mapInArrow(settled(_build), VECTORS), partitions, eager=eager)
+    elif strategy == "hash" and eager and not hands_over(rows) and (known := _names_of(rows)) is not None:
+        rows, encode = rows.select(packed(sf.col("data_file"), sf.col("pos"))), known
     elif strategy == "hash":
         return _maybe_now(_hashed(rows, partitions), partitions, eager=eager)
     else:
@@ -233,11 +234,27 @@ def _listed(scan: DataFrame, uris: list[str], partitions: int | None) -> DataFra
     return _by_hash(scan.select(sf.xxhash64(uri).alias("key"), row.alias("pos")), named, UNLISTED, partitions)
 
 
+def _names_of(rows: DataFrame) -> KnownFiles | None:
+    """Return the data files of rows, by a job of its own; None if rows do not fit `packed`.
+
+    That is if there are too many data files, two have the same hash, or a position has more than 32 bits.
+
+    Raises:
+        UsageError: a row names none.
+    """
+    found = rows.groupBy("data_file").agg(sf.max("pos").alias("last")).limit(MOST_FILES + 1).toArrow()
+    if found["data_file"].null_count:
+        raise UsageError("rows name no data file")
+    if (pc.max(found["last"]).as_py() or 0) >> POSITION_BITS:
+        return None
+    return KnownFiles.named(found["data_file"].to_pylist())
+
+
 def _hashed(rows: DataFrame, partitions: int | None) -> DataFrame:
     """Build partial vectors by hash; the names come from a second computation of the rows."""
     key = sf.xxhash64("data_file").alias("key")
     named = rows.select("data_file").distinct().select(key, "data_file")
-    return _by_hash(rows.select(key, "pos"), named, _AGAIN, partitions)
+    return _by_hash(rows.select(key, "pos"), named, CHANGED, partitions)
 
 
 def _by_hash(rows: DataFrame, names: DataFrame, unknown: str, partitions: int | None) -> DataFrame:
@@ -273,7 +290,7 @@ def _union(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from merged.flush()
 
 
-def _union_named(batches: Iterator[pa.RecordBatch], *, unknown: str = _AGAIN) -> Iterator[pa.RecordBatch]:
+def _union_named(batches: Iterator[pa.RecordBatch], *, unknown: str = CHANGED) -> Iterator[pa.RecordBatch]:
     """Merge partial vectors keyed by hash, and resolve the hashes to data files; every hash needs a name."""
     merged = VectorUnion(trusted=True)
     names = []
