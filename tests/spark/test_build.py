@@ -14,7 +14,6 @@ from pyspark.sql import functions as sf
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.io import Storage
 from dvcodec.spark import scanned
-from dvcodec.spark.jobs import build
 from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors, positions
 from dvcodec.spark.jobs.merge import merge
 from dvcodec.spark.sources import position_deletes
@@ -48,35 +47,6 @@ def test_every_strategy_gives_the_bytes_of_plain_python(order: str, spark: Spark
         assert collected(build_vectors(df, strategy=strategy)) == want, strategy  # type: ignore[arg-type]
     assert collected(build_vectors(folder, spark=spark)) == want
     assert collected(build_vectors([f"{folder}/{i}.parquet" for i in range(3)])) == want
-
-
-@pytest.mark.parametrize("order", [pytest.param(o, marks=[pytest.mark.everywhere] * (o == "random")) for o in ORDERS])
-def test_names_found_first_give_the_same_bytes(
-    order: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = rows(order)
-    df = spark.read.parquet(write(tmp_path / "deletes", table))
-    assert collected(build_vectors(df, strategy="hash", eager=True)) == reference(table)
-    monkeypatch.setattr(scanned, "MOST_FILES", 1)
-    monkeypatch.setattr(build, "MOST_FILES", 1)
-    assert collected(build_vectors(df, strategy="hash", eager=True)) == reference(table), "too many names"
-
-
-def test_two_names_with_one_hash_are_two_files(spark: SparkSession) -> None:
-    same = ["s3://b/plumless", "s3://b/buckeroo"]  # of one CRC-32
-    df = values(spark, *((name, i) for i, name in enumerate(same)))
-    found = collected(build_vectors(df, strategy="hash", eager=True))
-    assert found == {name: iceberg.encode(RowSet([i])) for i, name in enumerate(same)}
-
-
-def test_rows_that_name_other_files_the_second_time_are_refused(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    df = values(spark, ("a", 1), ("b", 2))
-    named = scanned.KnownFiles.named
-    monkeypatch.setattr(scanned.KnownFiles, "named", lambda names: named(sorted(names)[:1]))
-    with pytest.raises(Exception, match="named other data files"):
-        build_vectors(df, strategy="hash", eager=True)
 
 
 def test_a_plan_keeps_each_data_file_in_one_task(spark: SparkSession, tmp_path: Path) -> None:
@@ -163,9 +133,11 @@ def test_arguments(spark: SparkSession) -> None:
     [
         ((None, 1), "partial", "name no data file"),
         ((None, 1), "hash", "name no data file"),
+        ((None, 1), "auto", "name no data file"),
         (("a", None), "shuffle", "no position"),
-        (("a", None), "hash", "no position"),
+        (("a", None), "auto", "no position"),
         (("a", -1), "hash", "negative"),
+        (("a", -1), "auto", "negative"),
     ],
 )
 def test_nulls_and_negative_positions_fail(

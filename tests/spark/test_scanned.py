@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.spark import scanned
-from dvcodec.spark.scanned import KnownFiles
+from dvcodec.spark.scanned import ScannedFiles
 
 
 def keys(uris: list[str], code: np.ndarray, pos: np.ndarray) -> pa.RecordBatch:
@@ -33,7 +33,7 @@ def test_chunks_of_rows_are_vectors(order: str, monkeypatch: pytest.MonkeyPatch)
         code, pos = np.append(np.sort(code), code.min()), np.append(pos, 7)
         pos = pos[np.lexsort((pos, np.append(code[:-1], 29)))]
     monkeypatch.setattr(scanned, "CHUNK_ROWS", 6_000)
-    files = KnownFiles.scanned([uri.replace("file:/", "file:///") for uri in uris])
+    files = ScannedFiles.of([uri.replace("file:/", "file:///") for uri in uris])
     assert files is not None
     whole = keys(uris, code, pos)
     found: dict[str, list[int]] = {}
@@ -52,9 +52,9 @@ def test_chunks_of_rows_are_vectors(order: str, monkeypatch: pytest.MonkeyPatch)
 def test_hashes_that_are_not_distinct_and_files_that_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     same = ["s3://b/plumless", "s3://b/buckeroo"]  # of one length and CRC-32, and so in any folder
     assert len({zlib.crc32(uri.encode()) for uri in same}) == 1
-    assert KnownFiles.scanned([*same, "s3://b/c"]) is None
-    assert KnownFiles.scanned([same[0], same[0]]) is not None, "the same file twice"
-    files = KnownFiles.scanned(["s3://b/a", "s3://b/c"])
+    assert ScannedFiles.of([*same, "s3://b/c"]) is None
+    assert ScannedFiles.of([same[0], same[0]]) is not None, "the same file twice"
+    files = ScannedFiles.of(["s3://b/a", "s3://b/c"])
     assert files is not None
     other = keys(["s3://b/d"], np.array([0]), np.array([1]))
     with pytest.raises(UsageError, match="did not list"):
@@ -62,7 +62,7 @@ def test_hashes_that_are_not_distinct_and_files_that_are_not_listed(monkeypatch:
     (batch,) = files(iter([keys(["s3://b/c"], np.array([0]), np.array([1]))]))
     assert batch.to_pydict() == {"data_file": ["s3://b/c"], "cardinality": [1], "dv": [iceberg.encode(RowSet([1]))]}
     monkeypatch.setattr(scanned, "MOST_FILES", 1)
-    assert KnownFiles.scanned(["s3://b/a", "s3://b/c"]) is None
+    assert ScannedFiles.of(["s3://b/a", "s3://b/c"]) is None
 
 
 def test_rows_in_the_order_of_a_scan_are_not_sorted() -> None:

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 
 from dvcodec import ChecksumMismatch, RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.spark import accumulate, union
-from dvcodec.spark.jobs import build
+from dvcodec.spark.jobs import by_hash
 from dvcodec.spark.union import VectorUnion
 from samples.position_rows import ORDERS, gathered, reference, rows, united, vectors_of
 
@@ -118,9 +118,9 @@ def named(*rows: tuple[str, int | None, bytes | None, str | None]) -> list[pa.Re
 def test_hashes_meet_their_names() -> None:
     one, two = iceberg.encode(RowSet([1])), iceberg.encode(RowSet([2, 3]))
     batches = named(("7", 1, one, None), ("7", None, None, "a"), ("-8", 2, two, None), ("-8", None, None, "b"))
-    assert vectors_of(build._union_named(iter(batches))) == [("a", 1, one), ("b", 2, two)]
-    assert vectors_of(build._union_named(iter(named(("7", None, None, "a"))))) == []
-    assert vectors_of(build._union_named(iter([]))) == []
+    assert vectors_of(by_hash._union_named(iter(batches))) == [("a", 1, one), ("b", 2, two)]
+    assert vectors_of(by_hash._union_named(iter(named(("7", None, None, "a"))))) == []
+    assert vectors_of(by_hash._union_named(iter([]))) == []
 
 
 @pytest.mark.parametrize(
@@ -134,4 +134,4 @@ def test_hashes_meet_their_names() -> None:
 def test_hashes_without_one_name(names: list[tuple[str, None, None, str | None]], message: str) -> None:
     batches = named(("7", 1, iceberg.encode(RowSet([1])), None), *names)
     with pytest.raises(UsageError, match=message):
-        list(build._union_named(iter(batches)))
+        list(by_hash._union_named(iter(batches)))
