@@ -17,13 +17,17 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
-__all__ = ["BATCH_ROWS", "hands_over", "task_bytes", "without_byte_limit"]
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["BATCH_ROWS", "hands_over", "short_name", "task_bytes", "without_byte_limit"]
 
 BATCH_ROWS = 10_000
 """Maximum rows of a batch without a limit on bytes: the caller makes sure that so many are far below 2 GiB."""
+_NAME_BYTES = 1 << 15
+"""Maximum bytes of a name where `BATCH_ROWS` of them may be in one batch."""
 _BYTES, _ROWS = (f"spark.sql.execution.arrow.max{name}PerBatch" for name in ("Bytes", "Records"))
 _FILES = "spark.sql.files.maxPartitionBytes"
 _KEYS = (_BYTES, _ROWS, _FILES)
@@ -62,6 +66,16 @@ def task_bytes(df: DataFrame) -> int | None:
     size = sum(int(str(leaves.apply(i).stats().sizeInBytes())) for i in range(leaves.size()))
     wanted = size // (_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     return min(wanted, _MOST_TASK_BYTES) if wanted > _USUAL_TASK_BYTES else None
+
+
+def short_name(file: Column) -> Column:
+    """Return the name of a data file, for rows that cross `without_byte_limit`.
+
+    A null, or a name that is too long for batches of so many rows, as no store has, fails the job.
+    """
+    long = sf.lit(f"a data file's name has more than {_NAME_BYTES} bytes: leave out eager=True")
+    wrong = sf.when(file.isNull(), sf.lit("rows name no data file")).otherwise(long)
+    return sf.when(sf.octet_length(file) <= _NAME_BYTES, file).otherwise(sf.raise_error(wrong).cast("string"))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from dvcodec.spark.accumulate import RowAccumulator
+from dvcodec.spark.hand_over import short_name
 
 __all__ = ["SampledFiles"]
 
@@ -57,7 +58,7 @@ class SampledFiles:
         """Replace the columns of rows by a number, and the name of the data file if it is not in the sample.
 
         Args:
-            rows: ``data_file`` and ``pos``. A null name fails the job.
+            rows: ``data_file`` and ``pos``. A name that is null or too long fails the job; see `short_name`.
 
         Returns:
             ``key long``: number of the file and position; or only the position where there is a ``name``.
@@ -70,10 +71,10 @@ class SampledFiles:
         file, pos = sf.col("data_file"), sf.col("pos")
         joined = rows.join(sf.broadcast(distinct), sf.crc32(file.cast("binary")) == sf.col("hash"), "left")
         same = (file == sf.col("known")) & (sf.shiftright(pos, _POSITION_BITS) == 0)
-        missing = sf.raise_error(sf.lit("rows name no data file")).cast("string")
-        return joined.select(
-            sf.when(same, sf.shiftleft("number", _POSITION_BITS).bitwiseOR(pos)).otherwise(pos).alias("key"),
-            sf.when(same, sf.lit(None)).otherwise(sf.coalesce(file, missing)).alias("name"),
+        known = joined.select(file, pos, "number", same.alias("same"))
+        return known.select(
+            sf.when(sf.col("same"), sf.shiftleft("number", _POSITION_BITS).bitwiseOR(pos)).otherwise(pos).alias("key"),
+            sf.when(sf.col("same"), sf.lit(None)).otherwise(short_name(file)).alias("name"),
         )
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -25,7 +25,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.spark.accumulate import CHUNK_ROWS
 from dvcodec.spark.fragments import FRAGMENTS, cut, join
-from dvcodec.spark.hand_over import hands_over, task_bytes, without_byte_limit
+from dvcodec.spark.hand_over import hands_over, short_name, task_bytes, without_byte_limit
 from dvcodec.spark.jobs.by_hash import hashed, listed
 from dvcodec.spark.jobs.partials import by_data_file, by_name, encode_rows, union, union_vectors
 from dvcodec.spark.paths import data_file_column
@@ -45,8 +45,6 @@ Strategy: TypeAlias = Literal["auto", "partial", "shuffle", "hash"]
 STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle", "hash")
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 _SAMPLE_ROWS = 50_000
-_NAME_BYTES = 1 << 15
-"""Maximum bytes of a name where 10,000 of them may be in one batch."""
 _scans: WeakKeyDictionary[DataFrame, DataFrame] = WeakKeyDictionary()
 """The rows that a result of `positions` was made from."""
 _FEW = 32
@@ -128,9 +126,9 @@ def build_vectors(
     elif strategy == "hash":
         return _maybe_now(hashed(rows, partitions), partitions, eager=eager)
     elif sampled is not None:
-        rows, encode = sampled.numbered(_refuse_long(rows)), sampled
+        rows, encode = sampled.numbered(rows), sampled
     else:
-        rows, encode = _refuse_long(rows) if eager else rows, encode_rows
+        rows, encode = rows.withColumn("data_file", short_name(sf.col("data_file"))) if fast else rows, encode_rows
     if not fast:
         return _maybe_now(rows.mapInArrow(settled(encode), VECTORS), partitions, eager=eager)
     partials = by_data_file(rows.mapInArrow(settled(partial(_fragments, encode=encode)), FRAGMENTS), partitions)
@@ -182,14 +180,6 @@ def _choose(sample: pa.ChunkedArray) -> Strategy:
 def _maybe_now(partials: DataFrame, partitions: int | None, *, eager: bool) -> DataFrame:
     built = union(partials, partitions)
     return built.localCheckpoint() if eager else built
-
-
-def _refuse_long(rows: DataFrame) -> DataFrame:
-    """Fail on names that are too long for batches of 10,000 rows; no store has them."""
-    file = sf.col("data_file")
-    refused = sf.raise_error(sf.lit(f"a data file's name has more than {_NAME_BYTES} bytes: leave out eager=True"))
-    short = sf.when(sf.octet_length(file) > _NAME_BYTES, refused.cast("string")).otherwise(file)
-    return rows.select(short.alias("data_file"), "pos")
 
 
 def _fragments(batches: Iterator[pa.RecordBatch], *, encode: OverBatches) -> Iterator[pa.RecordBatch]:
