@@ -10,7 +10,10 @@ pytest.importorskip("pyspark")
 
 from dvcodec.spark import fragments
 from dvcodec.spark.accumulate import SCHEMA
-from dvcodec.spark.fragments import FRAGMENT_BYTES, FRAGMENTS, cut, join
+from dvcodec.spark.fragments import BATCH_BYTES, FRAGMENTS, cut, join
+
+BATCH_ROWS = 10_000
+FRAGMENT_BYTES = BATCH_BYTES // BATCH_ROWS
 
 Vector = dict[str, object]
 
@@ -24,7 +27,7 @@ def vectors(count: int = 40) -> list[Vector]:
 
 def rows(given: list[Vector]) -> list[dict[str, object]]:
     batches = [pa.RecordBatch.from_pylist(given[at : at + 7], schema=SCHEMA) for at in range(0, len(given), 7)]
-    found = list(cut(iter([batches[0].slice(0, 0), *batches])))
+    found = list(cut(iter([batches[0].slice(0, 0), *batches]), BATCH_ROWS))
     assert all(batch.schema.names == FRAGMENTS.names for batch in found)
     return [row for batch in found for row in batch.to_pylist()]
 

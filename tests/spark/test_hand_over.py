@@ -39,7 +39,7 @@ def test_settings_come_back(before: dict[str, str], spark: SparkSession) -> None
 
     def failing() -> None:
         with without_byte_limit(spark):
-            with without_byte_limit(spark):
+            with without_byte_limit(spark, batch_rows=10 * BATCH_ROWS):
                 pass
             assert spark.conf.get(BYTES) == str(2**31 - 1)
             assert spark.conf.get(ROWS) == ("123" if before.get(ROWS) == "123" else str(BATCH_ROWS))

@@ -54,6 +54,8 @@ def test_hashes_that_are_not_distinct_and_files_that_are_not_listed(monkeypatch:
     assert len({zlib.crc32(uri.encode()) for uri in same}) == 1
     assert ScannedFiles.of([*same, "s3://b/c"]) is None
     assert ScannedFiles.of([same[0], same[0]]) is not None, "the same file twice"
+    assert ScannedFiles.of(["s3://b/" + "a" * 4089]) is not None
+    assert ScannedFiles.of(["s3://b/" + "a" * 4090]) is None, "too long for large batches"
     files = ScannedFiles.of(["s3://b/a", "s3://b/c"])
     assert files is not None
     other = keys(["s3://b/d"], np.array([0]), np.array([1]))

@@ -17,8 +17,8 @@ from dvcodec.spark.schemas import INT, LONG, VECTORS, arrow_schema, struct
 
 __all__ = ["FRAGMENTS", "cut", "join"]
 
-FRAGMENT_BYTES = 8 << 10
-"""Maximum bytes of a vector in one row."""
+BATCH_BYTES = 80 << 20
+"""Maximum bytes of vectors in one batch after the shuffle; a row has that, divided by the rows of a batch."""
 JOINED_BYTES = 64 << 20
 """Bytes of fragments that are collected before those of complete vectors are joined."""
 FRAGMENTS = StructType([*VECTORS.fields, *struct(vector=LONG, part=INT, parts=INT).fields])
@@ -28,17 +28,18 @@ _VECTORS_A_TASK = 40
 """Bits of `vector` below the number of the task."""
 
 
-def cut(vectors: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut vectors, `VECTORS`, into `FRAGMENTS`."""
+def cut(vectors: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Cut vectors, `VECTORS`, into `FRAGMENTS`, so that a batch of so many stays small."""
+    most = BATCH_BYTES // batch_rows
     context = TaskContext.get()
     number = (context.partitionId() if context is not None else 0) << _VECTORS_A_TASK
     for batch in vectors:
         column = binary_column(batch.column(2))
-        parts = np.maximum(-(-column.sizes // FRAGMENT_BYTES), 1)
+        parts = np.maximum(-(-column.sizes // most), 1)
         owner = np.repeat(np.arange(len(parts)), parts)
         part = np.arange(len(owner)) - offsets_of(parts)[owner]
-        starts = column.starts[owner] + part * FRAGMENT_BYTES
-        sizes = np.minimum(column.sizes[owner] - part * FRAGMENT_BYTES, FRAGMENT_BYTES)
+        starts = column.starts[owner] + part * most
+        sizes = np.minimum(column.sizes[owner] - part * most, most)
         index = pa.array(owner)
         columns = [
             batch.column(0).take(index),

@@ -30,6 +30,8 @@ __all__ = ["PLACE", "UNLISTED", "ScannedFiles", "packed"]
 PLACE = ("_metadata.file_path", "_metadata.row_index")
 MOST_FILES = 20_000
 """More names are not shipped to every worker, and would hardly have distinct hashes of 32 bits."""
+_NAME_CHARS = 1 << 12
+"""The maximum of a name: there may be one in each of 100,000 rows of a batch."""
 UNLISTED = "rows come from files that inputFiles() did not list, perhaps added since: create the DataFrame again"
 _POSITION_BITS = 32
 _FEW = 32
@@ -64,8 +66,8 @@ class ScannedFiles:
 
     @classmethod
     def of(cls, uris: list[str]) -> ScannedFiles | None:
-        """Return the files of ``df.inputFiles()``; None if they are too many, or two have the same hash."""
-        if len(uris) > MOST_FILES:
+        """Return the files of ``df.inputFiles()``; None if they are too many or too long, or two have the same hash."""
+        if len(uris) > MOST_FILES or max(map(len, uris), default=0) > _NAME_CHARS:
             return None
         spelled = list(dict.fromkeys(map(file_path_of, uris)))
         hashes = np.array([zlib.crc32(uri.encode()) for uri in spelled], np.uint32)

@@ -25,7 +25,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.spark.accumulate import CHUNK_ROWS
 from dvcodec.spark.fragments import FRAGMENTS, cut, join
-from dvcodec.spark.hand_over import hands_over, short_name, task_bytes, without_byte_limit
+from dvcodec.spark.hand_over import BATCH_ROWS, NUMBER_ROWS, hands_over, short_name, task_bytes, without_byte_limit
 from dvcodec.spark.jobs.by_hash import hashed, listed
 from dvcodec.spark.jobs.partials import by_data_file, by_name, encode_rows, union, union_vectors
 from dvcodec.spark.paths import data_file_column
@@ -117,7 +117,9 @@ def build_vectors(
         strategy = _choose(sample)
         sampled = SampledFiles.of(sample) if fast and strategy == "partial" else None
     encode: OverBatches
+    batch_rows = BATCH_ROWS
     if scan is not None and files is not None:
+        batch_rows = NUMBER_ROWS
         rows, encode = scan.select(packed(*map(sf.col, PLACE))), files
     elif scan is not None and uris:
         return _maybe_now(listed(scan, uris, partitions), partitions, eager=eager)
@@ -131,8 +133,9 @@ def build_vectors(
         rows, encode = rows.withColumn("data_file", short_name(sf.col("data_file"))) if fast else rows, encode_rows
     if not fast:
         return _maybe_now(rows.mapInArrow(settled(encode), VECTORS), partitions, eager=eager)
-    partials = by_data_file(rows.mapInArrow(settled(partial(_fragments, encode=encode)), FRAGMENTS), partitions)
-    with without_byte_limit(rows.sparkSession, task_bytes(rows)):
+    fragments = rows.mapInArrow(settled(partial(_fragments, encode=encode, batch_rows=batch_rows)), FRAGMENTS)
+    partials = by_data_file(fragments, partitions)
+    with without_byte_limit(rows.sparkSession, task_bytes(rows), batch_rows):
         return partials.mapInArrow(settled(_union_fragments), VECTORS).localCheckpoint()
 
 
@@ -182,9 +185,9 @@ def _maybe_now(partials: DataFrame, partitions: int | None, *, eager: bool) -> D
     return built.localCheckpoint() if eager else built
 
 
-def _fragments(batches: Iterator[pa.RecordBatch], *, encode: OverBatches) -> Iterator[pa.RecordBatch]:
+def _fragments(batches: Iterator[pa.RecordBatch], *, encode: OverBatches, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Encode rows as vectors, in rows of bounded size."""
-    return cut(encode(batches))
+    return cut(encode(batches), batch_rows)
 
 
 def _union_fragments(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
