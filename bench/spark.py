@@ -5,7 +5,7 @@ bytes are Spark's own count; memory is the largest resident size of a Python wor
 nanoseconds are processor time of the JVM and of Python. Data are in a folder that is kept between runs (``--data``).
 
     python bench/spark.py [build] [scan] [wide] [many] [paths] [skew] [apply] [delete] [audit] [--millions 20]
-        [--rounds 3] [--only PATTERN]
+        [--rounds 3] [--warm-up 1] [--only PATTERN]
 """
 
 from __future__ import annotations
@@ -230,6 +230,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", default=[], help=f"of {', '.join(GROUPS)}; all by custom")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--warm-up", type=int, default=0, help="rounds before, not measured: the JVM compiles")
     parser.add_argument(
         "--millions", type=int, default=20, help="positions, or rows of a table; many and audit have theirs"
     )
@@ -237,7 +238,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir(), "dvcodec-bench"))
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    bench = Bench(session(), given.rounds, given.only)
+    bench = Bench(session(), given.rounds, given.only, given.warm_up)
     bench.warm()
     for name in given.groups or GROUPS:
         GROUPS[name](bench, given.data, given.millions)

@@ -149,9 +149,10 @@ class _Round:
 class Bench:
     """Runs plans in turn and collects their medians."""
 
-    def __init__(self, spark: SparkSession, rounds: int, only: str = "") -> None:
+    def __init__(self, spark: SparkSession, rounds: int, only: str = "", warm_up: int = 0) -> None:
         self.spark = spark
         self.rounds = rounds
+        self.warm_up = warm_up
         self.only = re.compile(only)
         self.lines: list[Measured] = []
 
@@ -166,9 +167,11 @@ class Bench:
         """
         plans = {name: plan for name, plan in plans.items() if self.only.search(name)}
         rounds: dict[str, list[_Round]] = {name: [] for name in plans}
-        for turn in range(self.rounds):
+        for turn in range(-self.warm_up, self.rounds):
             for name, (most, plan) in plans.items():
-                if turn < most:
+                if turn < 0 < most - 1:
+                    drain(plan())
+                elif 0 <= turn < most:
                     rounds[name].append(self._measure(lambda plan=plan: drain(plan())))  # type: ignore[misc]
         for name, measured in rounds.items():
             self._add(group, name, count, unit, measured)

@@ -24,13 +24,13 @@ __all__ = ["RowAccumulator", "encode_names", "group", "vector_batches"]
 
 CHUNK_ROWS = 4_000_000
 """Rows per chunk: the more, the fewer partial vectors per data file."""
-NAME_BYTES = 32 << 20
+NAME_BYTES = 20 << 20
 """Bytes of names after which a chunk is full, whatever its rows, so that a Python worker stays below 600 MB."""
-_PENDING_BYTES = 16 << 20
+_PENDING_BYTES = 8 << 20
 """Bytes of Arrow data whose names are encoded together, so that a chunk holds most names a few times at most."""
 BATCH_BYTES = 16 << 20
 """Bytes of vectors in one record batch that goes back to Spark."""
-_ROW_WORK, _VECTOR_WORK, _WORK_BYTES = 40, 400, 64 << 20
+_ROW_WORK, _VECTOR_WORK, _WORK_BYTES = 40, 400, 32 << 20
 """About as many bytes are needed to encode a row and a vector; so much is encoded at once."""
 SCHEMA = arrow_schema(VECTORS)
 

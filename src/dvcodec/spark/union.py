@@ -29,7 +29,7 @@ from dvcodec.spark.worker import release_memory
 
 __all__ = ["VectorUnion", "input_bit"]
 
-FOLD_BYTES = 192 << 20
+FOLD_BYTES = 64 << 20
 """Bytes of collected vectors after which those of one data file are merged and the others compacted."""
 _DENSE = 256
 """With at least this many rows per partial vector on average, merging bitmaps is faster than sorting positions."""
@@ -85,6 +85,7 @@ class VectorUnion:
         if self._bytes - self._folded >= FOLD_BYTES:
             self._batches = list(self._fold())
             self._bytes = self._folded = sum(part.column(0).nbytes + part.column(2).nbytes for part in self._batches)
+            release_memory()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Yield one vector per data file, as record batches of schema `VECTORS`.
