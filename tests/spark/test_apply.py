@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.core.ragged import offsets_of
-from dvcodec.spark.jobs import apply, build_vectors, deleted, positions, unmatched
+from dvcodec.spark.jobs import apply, build_vectors, deleted, matching, positions, unmatched
 from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, estimated_bytes, words_of
 from dvcodec.spark.paths import file_uri_of
 from dvcodec.spark.vectors import NamedVectors
@@ -108,6 +108,34 @@ def test_rows_that_live_and_rows_that_do_not(strategy: Any, spark: SparkSession,
     assert left.schema == df.schema
     assert ids(left) == kept(files, rows)
     assert ids(deleted(df, dvs, strategy=strategy)) == kept(files, rows, keep=False)
+
+
+@pytest.mark.everywhere
+def test_words_of_small_vectors_are_part_of_the_plan(
+    spark: SparkSession, table: str, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = deletes(files, 4)
+    df, want = spark.read.parquet(table), kept(files, rows)
+    dvs = vectors(spark, rows)
+
+    def reads_vectors(df: DataFrame) -> bool:
+        frame: Any = df
+        plan = frame._jdf.queryExecution().optimizedPlan() if hasattr(frame, "_jdf") else frame._explain_string()
+        return "MapInArrow" in str(plan)
+
+    left = apply(df, dvs)
+    assert not reads_vectors(left)
+    assert ids(left) == want
+    assert reads_vectors(apply(df, dvs.repartition(8))), "tasks from the fifth on return no words"
+    assert ids(apply(df, dvs.repartition(8))) == want
+    sized = dvs.withColumns({"cardinality": sf.lit(9), "min": sf.lit(0), "max": sf.lit(9)})
+    assert reads_vectors(apply(df, sized)), "their size is known without them"
+    monkeypatch.setattr(matching, "_WORD_BYTES", 5_000)
+    left = apply(df, dvs.coalesce(1))
+    assert reads_vectors(left), "too large"
+    assert ids(left) == want
+    none = apply(df, vectors(spark, {files[0]: RowSet()}))
+    assert ids(none) == kept(files, {})
 
 
 @pytest.mark.everywhere

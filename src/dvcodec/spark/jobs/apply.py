@@ -8,23 +8,18 @@ push-down and whole-stage code generation still work. A row is identified by its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-import numpy as np
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructField, StructType
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import cut_by_weight, gather, offsets_of
-from dvcodec.spark.columns import list_array
-from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, WORD_BITS, Words, words_of
+from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, WORD_BITS
 from dvcodec.spark.jobs.matching import Files, Match, Unmatched, keys_of, refuse_unmatched, survey
+from dvcodec.spark.jobs.word_table import CHUNK, FIRST, NAME, WORD_TABLE, WORDS, WordTable
 from dvcodec.spark.paths import decoded_key_column, match_key_column
-from dvcodec.spark.vectors import NamedVectors, vector_columns
+from dvcodec.spark.vectors import vector_columns
 from dvcodec.spark.worker import settled
 
 if TYPE_CHECKING:
@@ -39,20 +34,9 @@ MATCHES: tuple[str, ...] = get_args(Match)
 BROADCAST_BYTES = 128 << 20
 """Bytes of words in each JVM. The driver needs about four times as much to build the table, which suits Spark's default
 heap of 1 GB; raise it with a larger heap."""
-_BATCH_BYTES = 4 << 20
 
 # Temporary column names, dropped from the result.
-_FILE, _ROW, _KEY, _NAME, _CHUNK, _FIRST, _WORDS = (
-    f"__dvcodec_{name}" for name in ("file", "row", "key", "name", "chunk", "first", "words")
-)
-_WORD_TABLE = StructType(
-    [
-        StructField(_NAME, StringType(), nullable=False),
-        StructField(_CHUNK, LongType(), nullable=False),
-        StructField(_FIRST, IntegerType(), nullable=False),
-        StructField(_WORDS, ArrayType(LongType(), containsNull=False), nullable=False),
-    ]
-)
+_FILE, _ROW, _KEY = (f"__dvcodec_{name}" for name in ("file", "row", "key"))
 
 
 def apply(
@@ -73,8 +57,9 @@ def apply(
             file delete nothing.
         strategy: ``broadcast`` sends the words to every worker and leaves the rows where they are; ``shuffle`` brings
             rows and words of one data file and chunk into the same task, for words too large to broadcast; ``auto``
-            runs one job over `dvs` that sums up their size, and decides. (With columns ``cardinality``, ``min`` and
-            ``max``, that job does not read the vectors.) If `dvs` is costly to compute, write or persist it first.
+            runs one job over `dvs` that sums up their size, and decides. With columns ``cardinality``, ``min`` and
+            ``max``, that job does not read the vectors. Without, it returns the words of small vectors (some
+            megabytes), which are then part of the plan. If `dvs` is costly to compute, write or persist it first.
         match: how `dvs` names data files. ``path``: in plain text, as tables do; or, if no file that is read has
             that name, percent-encoded as Spark's ``_metadata.file_path``. ``plain`` and ``uri`` accept only the
             former or the latter. ``name``: by bare file name, ignoring folders, as in Paimon. Spellings such as
@@ -167,24 +152,29 @@ def _join(
     rows = _marked(df, "file_name" if match == "name" else "file_path")
     uris = [] if df.isStreaming else rows.inputFiles()
     files = Files.of(uris, match)
+    small = None
     if strategy == "auto" or absent != "ignore":
-        found = survey(dvs, chosen, files, sized=strategy == "auto")
+        found = survey(dvs, chosen, files, sized=strategy == "auto", words=(WordTable(files), WORD_TABLE))
+        small = None if df.isStreaming else found.words  # a stream may run for longer than the vectors are valid
         if absent != "ignore":
             refuse_unmatched(found, uris, match, absent)
         if strategy == "auto":
             strategy = "broadcast" if found.bytes <= broadcast_bytes else "shuffle"
-    words = chosen.mapInArrow(settled(_WordTable(files)), _WORD_TABLE)
-    words = words.select(_NAME, _FIRST, _WORDS, _key(sf.col(_NAME), sf.col(_CHUNK)).alias(_KEY))
+    if strategy == "broadcast" and small is not None:
+        words = df.sparkSession.createDataFrame(small, WORD_TABLE)
+    else:
+        words = chosen.mapInArrow(settled(WordTable(files)), WORD_TABLE)
+    words = words.select(NAME, FIRST, WORDS, _key(sf.col(NAME), sf.col(CHUNK)).alias(_KEY))
     words = sf.broadcast(words) if strategy == "broadcast" else words.hint("shuffle_hash")
     in_chunk = sf.shiftright(_ROW, WORD_BITS).bitwiseAND((1 << (CHUNK_BITS - WORD_BITS)) - 1).cast("int")
-    word = sf.get(_WORDS, in_chunk - sf.col(_FIRST))
+    word = sf.get(WORDS, in_chunk - sf.col(FIRST))
     # Hashes may collide, so the data file is compared as well (if it is equal, so is the chunk). This comes after the
     # bit test, which few rows pass, and does not use =, which would make it a join key.
     condition = (
         (_key(sf.col(_FILE), sf.shiftright(_ROW, CHUNK_BITS)) == sf.col(_KEY))
         & (sf.getbit(word, sf.col(_ROW).bitwiseAND(63).cast("int")) == 1)
-        & (sf.col(_FILE) >= sf.col(_NAME))
-        & (sf.col(_FILE) <= sf.col(_NAME))
+        & (sf.col(_FILE) >= sf.col(NAME))
+        & (sf.col(_FILE) <= sf.col(NAME))
     )
     return rows.join(words, condition, how).drop(_FILE, _ROW)
 
@@ -208,39 +198,3 @@ def _marked(df: DataFrame, field: str) -> DataFrame:
         message = "no _metadata.row_index is visible: rows have to come from Parquet files (spark.read.parquet), and "
         raise UsageError(f"{message}vectors be applied before joins, aggregations, unions and views") from err
     return rows
-
-
-@dataclass(frozen=True, slots=True)
-class _WordTable:
-    """Converts vectors to rows of the word table."""
-
-    files: Files
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            vectors = NamedVectors.of(*batch.columns)
-            names = [self.files.names(file)[0] for file in vectors.files]
-            often = max(map(len, names), default=0)
-            spelled = [[name[k] if k < len(name) else None for name in names] for k in range(often)]
-            tables = [pa.array(column, pa.string()) for column in spelled]
-            for words in words_of(vectors):
-                for table in tables:
-                    yield from _rows(words, table)
-
-
-def _rows(words: Words, names: pa.Array) -> Iterator[pa.RecordBatch]:
-    """Yield words under the names of their data files; a data file whose name is null has no rows."""
-    if names.null_count:
-        chosen = np.asarray(names.is_valid().to_numpy(zero_copy_only=False))[words.owner]
-        starts = np.cumsum(words.counts) - words.counts
-        flat = gather(words.words, starts[chosen], words.counts[chosen])
-        words = Words(words.owner[chosen], words.chunk[chosen], words.first[chosen], words.counts[chosen], flat)
-    bounds = offsets_of(words.counts)
-    for part in cut_by_weight(8 * words.counts + 64, _BATCH_BYTES):
-        columns = [
-            names.take(pa.array(words.owner[part])),
-            pa.array(words.chunk[part]),
-            pa.array(words.first[part].astype(np.int32)),
-            list_array(words.words[bounds[part.start] : bounds[part.stop]], words.counts[part]),
-        ]
-        yield pa.record_batch(columns, _WORD_TABLE.names)

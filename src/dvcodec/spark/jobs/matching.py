@@ -17,15 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyspark import TaskContext
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructField, StructType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io.file_key import decoded_key, file_key
 from dvcodec.spark.jobs.bitset_words import estimated_bytes
 from dvcodec.spark.paths import data_file_of, file_uri_of, match_key, spellings
-from dvcodec.spark.schemas import LONG, STRING, struct
+from dvcodec.spark.schemas import LONG, STRING, arrow_schema, struct
 from dvcodec.spark.vectors import NamedVectors
-from dvcodec.spark.worker import settled
+from dvcodec.spark.worker import OverBatches, settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,8 +37,10 @@ __all__ = ["Files", "Match", "Survey", "Unmatched", "keys_of", "refuse_unmatched
 Match: TypeAlias = Literal["path", "plain", "uri", "name"]
 Unmatched: TypeAlias = Literal["fail_if_all", "fail", "ignore"]
 _SHOWN = 3
+_WORD_TASKS, _WORD_BYTES = 4, 4 << 20
+"""The first tasks of a survey return words, each up to so many bytes of them, by estimate."""
 _LOG = logging.getLogger("dvcodec.paths")
-_COUNTS = struct(bytes=LONG, vectors=LONG, unmatched=LONG, example=STRING)
+_COUNTS = struct(bytes=LONG, vectors=LONG, unmatched=LONG, left=LONG, example=STRING)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,15 +127,19 @@ class Survey:
         vectors: number of vectors.
         unmatched: number of these whose data files are not read.
         examples: names of some of these.
+        words: the words of all vectors, if they are small and the job has read them; None otherwise.
     """
 
     bytes: int
     vectors: int
     unmatched: int
     examples: tuple[str, ...]
+    words: pa.Table | None
 
 
-def survey(dvs: DataFrame, chosen: DataFrame, files: Files, *, sized: bool) -> Survey:
+def survey(
+    dvs: DataFrame, chosen: DataFrame, files: Files, *, sized: bool, words: tuple[OverBatches, StructType]
+) -> Survey:
     """Summarise all vectors in one job.
 
     Args:
@@ -140,37 +148,61 @@ def survey(dvs: DataFrame, chosen: DataFrame, files: Files, *, sized: bool) -> S
         files: the files that are read.
         sized: True estimates the bytes of the words: from the vectors, unless `dvs` has ``cardinality``, ``min`` and
             ``max``. False reads only the names.
+        words: what converts vectors to words, and their schema.
     """
     numbers = ("cardinality", "min", "max")
+    function, schema = words
     if not sized:
         found = dvs.select("data_file").mapInArrow(settled(_Count(files, _no_bytes)), _COUNTS)
     elif set(numbers) <= set(dvs.columns):
         columns = (sf.col(name).cast("long") for name in numbers)
         found = dvs.select("data_file", *columns).mapInArrow(settled(_Count(files, _bytes_by_numbers)), _COUNTS)
     else:
-        found = chosen.mapInArrow(settled(_Count(files, _bytes_by_vectors)), _COUNTS)
+        both = StructType([*_COUNTS.fields, *(StructField(field.name, field.dataType) for field in schema.fields)])
+        found = chosen.mapInArrow(settled(_Count(files, _bytes_by_vectors, both, function, _WORD_BYTES)), both)
     # A few rows for each batch. Spark would plan two stages to aggregate them, which takes longer than the counting.
     total = found.toArrow()
-    size, vectors, unmatched = (int(pc.sum(total[name]).as_py() or 0) for name in _COUNTS.names[:3])
+    size, vectors, unmatched, left = (int(pc.sum(total[name]).as_py() or 0) for name in _COUNTS.names[:4])
     examples = sorted(pc.unique(total["example"].drop_null()).to_pylist())
-    return Survey(size, vectors, unmatched, tuple(examples[: _SHOWN + 1]))
+    small = None
+    if not left and schema.names[0] in total.column_names:
+        small = total.filter(total[schema.names[0]].is_valid()).select(schema.names)
+    return Survey(size, vectors, unmatched, tuple(examples[: _SHOWN + 1]), small or None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """Counts the vectors of each batch, and those that match no file."""
+    """Counts the vectors of each batch, and those that match no file; may return the words of small ones, too."""
 
     files: Files
     bytes_of: Any
+    schema: StructType = _COUNTS
+    words: OverBatches | None = None
+    most_bytes: int = 0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = TaskContext.get()
+        room = self.most_bytes if task is not None and task.partitionId() < _WORD_TASKS else -1
         for batch in batches:
             names = [name for name in batch.column(0).to_pylist() if name is not None]
             absent = [name for name in names if not self.files.names(name)[1]]
             examples = sorted(set(absent))[: _SHOWN + 1] or [None]
-            first = [[self.bytes_of(batch)], [len(names)], [len(absent)]]
-            columns = [pa.array(value + [0] * (len(examples) - 1), pa.int64()) for value in first]
-            yield pa.record_batch([*columns, pa.array(examples, pa.string())], _COUNTS.names)
+            size = self.bytes_of(batch)
+            room = room - size if size <= room else -1
+            first = [size, len(names), len(absent), int(room < 0)]
+            columns = [pa.array([number] + [0] * (len(examples) - 1)) for number in first]
+            yield self._rows(pa.table([*columns, pa.array(examples, pa.string())], _COUNTS.names))
+            if self.words is not None and room >= 0:
+                for words in self.words(iter([batch])):
+                    yield self._rows(pa.Table.from_batches([words]))
+
+    def _rows(self, some: pa.Table) -> pa.RecordBatch:
+        """Add the other columns, null."""
+        schema = arrow_schema(self.schema)
+        columns = [
+            some[field.name] if field.name in some.column_names else pa.nulls(len(some), field.type) for field in schema
+        ]
+        return pa.table(columns, schema=schema).combine_chunks().to_batches()[0]
 
 
 def _no_bytes(_: pa.RecordBatch) -> int:
