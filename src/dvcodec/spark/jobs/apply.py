@@ -23,7 +23,7 @@ from dvcodec.spark.vectors import vector_columns
 from dvcodec.spark.worker import settled
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 __all__ = ["MATCHES", "STRATEGIES", "apply", "deleted", "unmatched"]
 
@@ -164,28 +164,27 @@ def _join(
         words = df.sparkSession.createDataFrame(small, WORD_TABLE)
     else:
         words = chosen.mapInArrow(settled(WordTable(files)), WORD_TABLE)
-    words = words.select(NAME, FIRST, WORDS, _key(sf.col(NAME), sf.col(CHUNK)).alias(_KEY))
+    words = words.selectExpr(NAME, FIRST, WORDS, f"{_key(NAME, CHUNK)} AS {_KEY}")
     words = sf.broadcast(words) if strategy == "broadcast" else words.hint("shuffle_hash")
-    in_chunk = sf.shiftright(_ROW, WORD_BITS).bitwiseAND((1 << (CHUNK_BITS - WORD_BITS)) - 1).cast("int")
-    word = sf.get(WORDS, in_chunk - sf.col(FIRST))
+    in_chunk = f"CAST(shiftright({_ROW}, {WORD_BITS}) & {(1 << (CHUNK_BITS - WORD_BITS)) - 1} AS INT)"
     # Hashes may collide, so the data file is compared as well (if it is equal, so is the chunk). This comes after the
     # bit test, which few rows pass, and does not use =, which would make it a join key.
-    condition = (
-        (_key(sf.col(_FILE), sf.shiftright(_ROW, CHUNK_BITS)) == sf.col(_KEY))
-        & (sf.getbit(word, sf.col(_ROW).bitwiseAND(63).cast("int")) == 1)
-        & (sf.col(_FILE) >= sf.col(NAME))
-        & (sf.col(_FILE) <= sf.col(NAME))
+    condition = sf.expr(
+        f"{_key(_FILE, f'shiftright({_ROW}, {CHUNK_BITS})')} = {_KEY}"
+        f" AND getbit(get({WORDS}, {in_chunk} - {FIRST}), CAST({_ROW} & 63 AS INT)) = 1"
+        f" AND {_FILE} >= {NAME} AND {_FILE} <= {NAME}"
     )
     return rows.join(words, condition, how).drop(_FILE, _ROW)
 
 
-def _key(file: Column, chunk: Column) -> Column:
-    """Hash data file and chunk to one long, not always distinct: Spark keeps tables with such a key in a faster form.
+def _key(file: str, chunk: str) -> str:
+    """Return SQL that hashes data file and chunk to one long: Spark keeps tables with such a key in a faster form.
 
-    The CRC is by far the fastest of Spark's hashes for strings as long as paths, and every row is hashed. Different
-    chunks of one data file have different keys.
+    Not all hashes are distinct, but those of different chunks of one data file are. The CRC is by far the fastest of
+    Spark's hashes for strings as long as paths, and every row is hashed. (SQL is one call to the JVM, not one for each
+    expression.)
     """
-    return sf.shiftleft(sf.crc32(file.cast("binary")), 31).bitwiseXOR(chunk)
+    return f"(shiftleft(crc32(CAST({file} AS BINARY)), 31) ^ {chunk})"
 
 
 def _marked(df: DataFrame, field: str) -> DataFrame:
