@@ -195,12 +195,13 @@ def modules(place: Path) -> list[Path]:
     return [path for path in every if path != SOURCE / "dvcodec" / OF_SPARK]
 
 
-def chosen(rooms: list[str], count: int, seed: int) -> list[tuple[str, Mutant]]:
-    """So many mutants of these rooms, by chance."""
+def chosen(rooms: list[str], count: int, seed: int, only: str = "") -> list[tuple[str, Mutant]]:
+    """So many mutants of these rooms, by chance; of modules with this in their path."""
     every = [
         (room, mutant)
         for room in rooms
         for path in modules(SOURCE / "dvcodec" / ROOMS[room][0])
+        if only in path.as_posix()
         for mutant in mutants(path)
     ]
     return random.Random(seed).sample(every, min(count, len(every)))
@@ -292,6 +293,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("rooms", nargs="+", choices=sorted(ROOMS))
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="what the path of a module has in it, as in io/store/")
     parser.add_argument("--seconds", type=float, default=60, help="for the tests of one mutant: the quickest that fit")
     parser.add_argument("--reach", type=Path, help="folder that keeps what tests reach what lines")
     parser.add_argument("--record", type=Path, help="file of results to add to; those in it are not run again")
@@ -304,7 +306,7 @@ def main(arguments: list[str] | None = None) -> int:
         folder = Path(temporary) / "src"
         shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("__pycache__"))
         reach = {room: Reach.of(room, given.reach or Path(temporary)) for room in given.rooms}
-        for room, mutant in chosen(given.rooms, given.count, given.seed):
+        for room, mutant in chosen(given.rooms, given.count, given.seed, given.only):
             name = f"{mutant.path}:{mutant.line}: {mutant.before}  ->  {mutant.after}"
             if name not in known:
                 is_same = mutant.after.partition("  # ")[0] in same
