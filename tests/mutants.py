@@ -1,9 +1,10 @@
 """Changes the code a little and runs its tests: ``python tests/mutants.py ROOM... [--count N] [--seed S]``.
 
 A mutant differs from ``src`` in one place: a comparison at its border, an operator, a number, ``any`` and ``all``, a
-byte order, a check that is gone. The tests of the module run first, then the quick ones of its room. A mutant that they
-do not notice is printed; whether it makes a difference is for a reader to say. Those that make none are in
-``mutants_equivalent.txt``: a line of code as it is, and why. Not part of the gate.
+byte order, a check that is gone. The tests of its room run once under coverage (group ``coverage``), which says what
+lines each of them reaches; a mutant is tried with the tests that reach it, the quickest first. One that they do not
+notice is printed; whether it makes a difference is for a reader to say. Those that make none are in
+``mutants_equivalent.txt``: the line as the mutant has it, and why. Not part of the gate.
 """
 
 from __future__ import annotations
@@ -11,15 +12,21 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
+
+import coverage
+import pytest
 
 TESTS = Path(__file__).resolve().parent
 SOURCE = TESTS.parent / "src"
@@ -29,6 +36,7 @@ OF_IO = (
     "parquet_pages", "thrift",
     "remote", "storage", "stores",
 )  # fmt: skip
+OF_STORES = ("answers", "changed", "environment", "errors", "opening", "protocol", "store")
 ROOMS = {
     "core": ("core", "tests/core"),
     "batch": ("core/batch", "tests/core"),
@@ -40,13 +48,26 @@ ROOMS = {
     "zap": ("zap", "tests/zap"),
     "ops": ("ops", "tests/ops"),
     "tables": ("tables", "tests/tables", "--ignore-glob=*/test_races.py", "--ignore-glob=*/test_random_deletes.py"),
-    "io": ("io", *(f"tests/test_{name}.py" for name in OF_IO)),
+    "io": ("io", *(f"tests/test_{x}.py" for x in OF_IO), *(f"tests/lake/test_{x}.py" for x in OF_STORES)),
     "report": ("report", "tests/report", "--ignore-glob=*/test_browser.py"),
     "cli": ("cli", "tests/cli"),
     "arrow": ("arrow.py", "tests/test_arrow.py"),
 }
 """Room -> its folder or module in ``src/dvcodec``, arguments for pytest. Spark has none: its tests want an engine."""
-TIMEOUT_S = 900
+PYTEST = ("pytest", "-q", "-n", "0", "-p", "no:cacheprovider")
+PHASE = re.compile(r" \((setup|call|teardown)\)$")
+TIMEOUT_S = 300
+OF_SPARK = "cli/spark_demo.py"
+CONFIGURATION = """[run]
+parallel = true
+patch = subprocess
+source_pkgs = dvcodec
+context = ${PYTEST_CURRENT_TEST-}
+data_file = {data}
+"""
+"""Of coverage. A process that a test starts says by pytest's variable whose it is."""
+SECONDS: dict[str, float] = {}
+"""Test -> how long it took, where this is a plugin of pytest."""
 OPERATORS = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.Is: "is not",
     ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in", ast.Add: "-", ast.Sub: "+", ast.Mult: "//", ast.FloorDiv: "*",
@@ -67,6 +88,7 @@ class Mutant:
         before: the line as it is.
         after: the line with the change.
         text: the whole module with it.
+        lines: first and last of its statement, or of what is before the block of one; none outside functions.
     """
 
     path: str
@@ -74,6 +96,7 @@ class Mutant:
     before: str
     after: str
     text: str
+    lines: tuple[int, int] | None
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
@@ -91,7 +114,12 @@ def mutants(path: Path) -> Iterator[Mutant]:
         changed = text[:start] + new + text[stop:]
         row = text.count("\n", 0, start)
         return Mutant(
-            str(path.relative_to(SOURCE)), row + 1, lines[row].strip(), changed.splitlines()[row].strip(), changed
+            str(path.relative_to(SOURCE)),
+            row + 1,
+            lines[row].strip(),
+            changed.splitlines()[row].strip(),
+            changed,
+            statements.get(row + 1),
         )
 
     def between(left: ast.expr, right: ast.expr, new: str) -> Mutant | None:
@@ -104,7 +132,7 @@ def mutants(path: Path) -> Iterator[Mutant]:
         return change(where, where + len(operator), new)
 
     tree = ast.parse(text)
-    types = _annotations(tree)
+    types, statements = _annotations(tree), _statements(tree)
     for node in ast.walk(tree):
         found: Mutant | None = None
         if node in types:
@@ -139,6 +167,20 @@ def _annotations(tree: ast.AST) -> set[ast.AST]:
     return {inner for one in found if isinstance(one, ast.AST) for inner in ast.walk(one)}
 
 
+def _statements(tree: ast.AST) -> dict[int, tuple[int, int]]:
+    """Line in a function -> first and last line of its statement, without the block of one that has a block."""
+    found: dict[int, tuple[int, int]] = {}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    for function in functions:
+        for node in (inner for statement in function.body for inner in ast.walk(statement)):
+            if isinstance(node, ast.stmt):
+                block = getattr(node, "body", None)
+                stop = block[0].lineno - 1 if block else node.end_lineno or 0
+                span = node.lineno, max(node.lineno, stop)
+                found.update((line, span) for line in range(span[0], span[1] + 1))
+    return found
+
+
 def _compiles(text: str) -> bool:
     try:
         ast.parse(text)
@@ -148,43 +190,101 @@ def _compiles(text: str) -> bool:
 
 
 def modules(place: Path) -> list[Path]:
-    return [place] if place.is_file() else sorted(place.rglob("*.py"))
+    """Those below a place; the demo of Spark wants an engine, as Spark does."""
+    every = [place] if place.is_file() else sorted(place.rglob("*.py"))
+    return [path for path in every if path != SOURCE / "dvcodec" / OF_SPARK]
 
 
-def chosen(rooms: list[str], count: int, seed: int) -> list[tuple[str, Mutant]]:
-    """So many mutants of these rooms, by chance."""
+def chosen(rooms: list[str], count: int, seed: int, only: str = "") -> list[tuple[str, Mutant]]:
+    """So many mutants of these rooms, by chance; of modules with this in their path."""
     every = [
         (room, mutant)
         for room in rooms
         for path in modules(SOURCE / "dvcodec" / ROOMS[room][0])
+        if only in path.as_posix()
         for mutant in mutants(path)
     ]
     return random.Random(seed).sample(every, min(count, len(every)))
 
 
-def survives(room: str, mutant: Mutant, folder: Path) -> bool:
-    """Whether the tests pass with the change."""
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """What runs from here on belongs to this test."""
+    running = coverage.Coverage.current()
+    if running is not None:
+        running.switch_context(item.nodeid)
+    yield
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    SECONDS[report.nodeid] = SECONDS.get(report.nodeid, 0.0) + report.duration + (math.inf if report.failed else 0.0)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leaves the seconds of every test that passed."""
+    passed = {test: seconds for test, seconds in SECONDS.items() if seconds < math.inf}
+    Path(os.environ["SECONDS_OF_TESTS"]).write_text(json.dumps(passed))
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What tests of a room reach what lines.
+
+    Attributes:
+        seconds: of every test that passes without a change.
+        data: contexts of lines, as coverage keeps them.
+    """
+
+    seconds: dict[str, float]
+    data: coverage.CoverageData
+
+    @classmethod
+    def of(cls, room: str, folder: Path) -> Reach:
+        """From this folder; the tests run where it has none of this room yet."""
+        seconds, data = folder / f"{room}.json", folder / f"{room}.coverage"
+        if not seconds.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            configuration = folder / f"{room}.cfg"
+            configuration.write_text(CONFIGURATION.replace("{data}", str(data)))
+            command = [sys.executable, "-m", "coverage", "run", f"--rcfile={configuration}", "-m", *PYTEST]
+            path = os.pathsep.join([str(SOURCE), str(TESTS)])
+            environment = {**os.environ, "PYTHONPATH": path, "SECONDS_OF_TESTS": str(seconds)}
+            command += ["-p", "mutants", *ROOMS[room][1:]]
+            subprocess.run(command, env=environment, cwd=TESTS.parent, check=False)
+            together = coverage.Coverage(str(data), config_file=str(configuration))
+            together.combine()
+            together.save()
+        read = coverage.CoverageData(str(data))
+        read.read()
+        return cls(json.loads(seconds.read_text()), read)
+
+    def tests(self, mutant: Mutant, limit: float) -> list[str]:
+        """Those that reach a mutant, the quickest first, and no more than take so many seconds."""
+        contexts = self.data.contexts_by_lineno(str(SOURCE / mutant.path))
+        lines = range(mutant.lines[0], mutant.lines[1] + 1) if mutant.lines is not None else list(contexts)
+        names = {PHASE.sub("", context) for line in lines for context in contexts.get(line, ())}
+        tests = sorted(names & self.seconds.keys(), key=self.seconds.__getitem__)
+        together = accumulate(self.seconds[test] for test in tests)
+        return [test for test, seconds in zip(tests, together, strict=True) if seconds <= limit]
+
+
+def survives(mutant: Mutant, tests: list[str], folder: Path) -> bool:
+    """Whether these tests pass with the change."""
+    if not tests:
+        return True
     place = folder / mutant.path
     original = place.read_text()
     place.write_text(mutant.text)
-    _, *whole = ROOMS[room]
-    below = place.relative_to(folder / "dvcodec").with_name(f"test_{place.stem}.py")
-    own = [str(path) for path in (TESTS / below, TESTS / below.name) if path.exists()]
-    try:
-        return all(_passes(given, folder) for given in (own, whole) if given)
-    finally:
-        place.write_text(original)
-
-
-def _passes(given: list[str], folder: Path) -> bool:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *given]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", *PYTEST, "-x", *tests]
     try:
         done = subprocess.run(
             command, env=environment, cwd=TESTS.parent, capture_output=True, check=False, timeout=TIMEOUT_S
         )
     except subprocess.TimeoutExpired:
         return False
+    finally:
+        place.write_text(original)
     return done.returncode == 0
 
 
@@ -193,6 +293,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("rooms", nargs="+", choices=sorted(ROOMS))
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="what the path of a module has in it, as in io/store/")
+    parser.add_argument("--seconds", type=float, default=60, help="for the tests of one mutant: the quickest that fit")
+    parser.add_argument("--reach", type=Path, help="folder that keeps what tests reach what lines")
     parser.add_argument("--record", type=Path, help="file of results to add to; those in it are not run again")
     given = parser.parse_args(arguments)
     same = {line.partition("  # ")[0] for line in EQUIVALENT.read_text().splitlines()}
@@ -202,11 +305,13 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
         folder = Path(temporary) / "src"
         shutil.copytree(SOURCE, folder, ignore=shutil.ignore_patterns("__pycache__"))
-        for room, mutant in chosen(given.rooms, given.count, given.seed):
+        reach = {room: Reach.of(room, given.reach or Path(temporary)) for room in given.rooms}
+        for room, mutant in chosen(given.rooms, given.count, given.seed, given.only):
             name = f"{mutant.path}:{mutant.line}: {mutant.before}  ->  {mutant.after}"
             if name not in known:
                 is_same = mutant.after.partition("  # ")[0] in same
-                known[name] = "same" if is_same else "survived" if survives(room, mutant, folder) else "killed"
+                lives = not is_same and survives(mutant, reach[room].tests(mutant, given.seconds), folder)
+                known[name] = "same" if is_same else "survived" if lives else "killed"
             print(f"{known[name]:9} {name}", flush=True)
             if given.record is not None:
                 given.record.write_text(json.dumps(known, indent=1) + "\n")

@@ -23,6 +23,11 @@ def test_close_ranges_are_read_at_once() -> None:
     assert cut([(4, 10), (14, 5), (gap + 20, 7)]) == [(0, 2, 4, 19), (2, 3, gap + 20, gap + 27)]
 
 
+def test_what_is_read_at_once_has_16_mib() -> None:
+    half = 1 << 23
+    assert cut([(0, half), (half, half), (2 * half, 1)]) == [(0, 2, 0, 2 * half), (2, 3, 2 * half, 2 * half + 1)]
+
+
 @given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 90)), max_size=30))
 def test_every_range_is_in_one_stretch(ranges: list[tuple[int, int]]) -> None:
     ranges = sorted(ranges)

@@ -45,6 +45,15 @@ def test_constants_are_those_of_the_formats() -> None:
 # ---------------------------------------------------------------------- reading
 
 
+@pytest.mark.parametrize(("remote", "most"), [(False, 1 << 20), (True, 1 << 24)])
+def test_a_large_file_is_read_in_pieces(remote: bool, most: int) -> None:
+    rows = RowSet(range(0, 1 << 22, 2))
+    source = Recorder(b"\1" + 33 * paimon.encode(rows, layout="bitmap64"))  # of half a MiB each
+    source.remote = remote  # type: ignore[attr-defined]
+    assert list(load_frames(source, allowed=tuple(Magic)).values()) == [rows] * 33
+    assert max(size for _, size in source.reads) == most
+
+
 def test_cursor_stands_behind_the_version() -> None:
     source = Recorder(b"\1" + bytes(1000))
     cursor = check_version(source)

@@ -26,7 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import name_of
-from dvcodec import MissingExtra, Truncated, UsageError
+from dvcodec import LimitExceeded, Limits, MissingExtra, Truncated, UsageError
 from dvcodec.io import (
     RandomAccess,
     SinkFile,
@@ -39,6 +39,7 @@ from dvcodec.io import (
     remove,
     target_name,
 )
+from dvcodec.io.source import read_within
 
 DATA = bytes(range(256)) * 4
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions, links and devices")
@@ -293,6 +294,14 @@ def test_file_that_shrinks_gives_a_short_read(file: Path) -> None:
         with pytest.raises(Truncated, match="short read") as caught:
             source.read(50, 100)
     assert (caught.value.offset, caught.value.expected, caught.value.actual) == (50, "100 bytes", "50 bytes")
+
+
+def test_range_above_a_limit_is_refused_where_it_begins() -> None:
+    with open_source(bytes(100), name="f") as source:
+        assert read_within(source, "max_manifest_bytes", Limits(max_manifest_bytes=95), offset=5).remaining == 95
+        with pytest.raises(LimitExceeded) as caught:
+            read_within(source, "max_manifest_bytes", Limits(max_manifest_bytes=94), offset=5)
+    assert (caught.value.source, caught.value.offset) == ("f", 5)
 
 
 def test_range_reads_of_one_open_file_from_many_threads(file: Path) -> None:

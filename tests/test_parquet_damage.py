@@ -1,16 +1,19 @@
-"""What pyarrow says of damage becomes an error of this library; what a system says stays its own."""
+"""Parquet by pyarrow: what it says of damage, what a system says, and which files are read at once."""
 
 from __future__ import annotations
 
 import errno
+import io
 
 import pytest
 
+from battery import Recorder
 from dvcodec import DecodeError
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.io.parquet import arrow_damage
+from dvcodec.io.parquet import arrow_damage, parquet_metadata
 
 pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 
 @pytest.mark.parametrize(
@@ -41,3 +44,15 @@ def test_other_errors_stay() -> None:
     with pytest.raises(OSError, match="lost") as caught, arrow_damage("a page", "valid bytes"):
         raise of_a_store
     assert not isinstance(caught.value, DecodeError)
+
+
+@pytest.mark.parametrize("size", [1 << 20, (1 << 20) + 1])
+def test_a_small_file_of_metadata_is_read_at_once(size: int) -> None:
+    written = io.BytesIO()
+    pq.write_table(pa.table({"a": [1, 2]}), written)
+    data = written.getvalue()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    source = Recorder(data[:footer] + bytes(size - len(data)) + data[footer:])
+    file, *_ = parquet_metadata(source, 1)
+    assert file.read().to_pydict() == {"a": [1, 2]}
+    assert (source.reads[0] == (0, size)) == (size <= 1 << 20)

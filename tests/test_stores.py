@@ -15,6 +15,8 @@ import pytest
 from dvcodec import UsageError
 from dvcodec.io.store import LocalStore, ObjectNotFound, Reason, Store, StoreError, StoreOptions, open_store
 from dvcodec.io.store.errors import store_error
+from dvcodec.io.store.options import RetryPolicy
+from dvcodec.io.store.requests import Requests
 
 DATA = bytes(range(100))
 
@@ -192,6 +194,24 @@ class TestErrors:
         assert type(again) is type(error)
         assert (str(again), again.errno, again.reason) == (str(error), error.errno, reason)
         assert again.__dict__ == error.__dict__
+
+
+class TestRetries:
+    @pytest.mark.parametrize(
+        ("share", "waits"), [(1.0, [0.1, 0.2, 0.4, 0.5, 0.5]), (0.5, [0.05, 0.1, 0.2, 0.25, 0.25])]
+    )
+    def test_each_waits_twice_as_long(self, share: float, waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+        slept: list[float] = []
+        monkeypatch.setattr("dvcodec.io.store.requests.time.sleep", slept.append)
+        monkeypatch.setattr("dvcodec.io.store.requests.random.uniform", lambda *ends: ends[share == 1.0])
+
+        def fail(_: int) -> bytes:
+            raise store_error("s3://lake/k", "read", "500", Reason.UNAVAILABLE)
+
+        requests = Requests(RetryPolicy(max_retries=5, init_backoff=0.1, max_backoff=0.5), 1)
+        with pytest.raises(StoreError):
+            requests.make("get", "s3://lake/k", fail)
+        assert slept == pytest.approx(waits)
 
 
 class TestOptions:

@@ -76,6 +76,23 @@ def test_wrong_use(lake: Path, tmp_path: Path, arguments: list[str], message: st
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected --output, the folder to write to"),
+        (["--dry-run"], "expected --output, the folder to write to"),
+        (["-o", "out", "--dry-run"], "--dry-run needs --commit"),
+    ],
+)
+def test_a_copy_needs_a_folder_and_a_dry_run_a_commit(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("convert-table", lake, "--to", "iceberg", *arguments)
+    assert (result.code, result.out, result.complaint) == (2, "", message)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_damaged_vector_is_named_and_nothing_is_written(lake: Path, tmp_path: Path) -> None:
     for name in (OLD, NEW):
         flipped(lake / name, 20, to=lake / name)

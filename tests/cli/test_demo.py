@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cli_runner import run
-from dvcodec import delta, iceberg, verify
+from dvcodec import RowSet, delta, iceberg, verify
 from dvcodec.cli import demo
+from dvcodec.core.frame import Magic
 
-pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 
 @pytest.fixture(autouse=True)
@@ -55,9 +57,22 @@ def test_demo_files_are_valid(tmp_path: Path) -> None:
         assert verify(tmp_path / name, row_count=20_000).ok
     found = iceberg.read_deletion_vectors(tmp_path / "deletes.puffin")
     assert set(found) == {str(tmp_path / f"orders-{i}.parquet") for i in range(3)}
+    magics = [Magic.find((tmp_path / f"index-{bits}").read_bytes()[5:9]) for bits in (32, 64)]
+    assert magics == [Magic.PAIMON32, Magic.PORTABLE64]
     logs = re.findall(r"log: (.*)", text)
     rows = [delta.load(delta.Descriptor.from_json(log), str(tmp_path)) for log in logs]
     assert sorted(map(len, rows)) == sorted(map(len, found.values()))
+
+
+def test_demo_deletes_what_it_says(tmp_path: Path) -> None:
+    run("demo", "--folder", tmp_path)
+    found = iceberg.read_deletion_vectors(tmp_path / "deletes.puffin")
+    for i in range(3):
+        data = pq.read_table(tmp_path / f"orders-{i}.parquet")
+        customer, country, day = (data[name].to_numpy() for name in ("customer", "country", "day"))
+        chosen = {1: country == demo.COUNTRIES.index("ES"), 2: day >= 83}.get(i, False)
+        wanted = np.isin(customer, [7, 77, 512, 900]) | chosen
+        assert found[str(tmp_path / f"orders-{i}.parquet")] == RowSet.from_mask(wanted)
 
 
 def test_second_demo_leaves_the_same_files(tmp_path: Path) -> None:

@@ -220,6 +220,7 @@ WRONG = {
     "diff of one with many": (["diff", "bin@1", "good"], "bin@1 does not name its data file and good holds several"),
     "merge of vectors without names": (["merge", "bin", "-o", "x"], "choose one by its offset, as in bin@1"),
     "behind the end": (["positions", "good@9999"], "good at byte 9999: byte range: expected a vector, found 0 left of"),
+    "nearly at the end": (["positions", "bin@90"], "bin at byte 90: byte range: expected a vector of at least 8 bytes"),
     "reaches behind the end": (["positions", "bin@1:9999"], "bin at byte 1: byte range: expected 9999 bytes, found"),
     "convert what is cut": (["convert", "cut", "-o", "x", "--to", "delta"], "cut: Puffin file: expected at least 20"),
     "diff of a frame that is cut": (["diff", "bin@1:9999", "good"], "bin at byte 1: byte range: expected 9999 bytes"),

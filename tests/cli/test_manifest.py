@@ -60,6 +60,8 @@ def test_check_finds_a_damaged_vector_a_missing_file_and_a_partial_hash(table: P
     (table.parents[1] / "index" / "hashes").write_bytes(b"\0\0\0\1\0")
     found = run("manifest", table, "--check", "--json").json["findings"]
     assert [(item["name"], item["status"]) for item in found] == [("index-file", "fail"), ("index-file", "fail")]
+    assert "index-file: " in (said := run("manifest", table, "--check").out)
+    assert f"{path.name}: No such file or directory: expected a file that can be read" in said
     assert run("manifest", table).code == 0
 
 

@@ -108,6 +108,8 @@ def test_table_text(lake: Path) -> None:
     assert lines[4].split() == ["data", "file", "rows", "deleted", "share", "stored", "where"]
     assert lines[5].split()[:7] == ["a.parquet", "128", "68", "53.1", "%", "43", "B"]
     assert lines[5].endswith("▅▅" + "·" * 14 + "█" * 16)
+    for title, number in {"rows": "128", "deleted": "68", "share": "53.1 %", "stored": "43 B"}.items():
+        assert lines[4].index(title) + len(title) == lines[5].index(number) + len(number), "numbers are at the right"
     assert len(lines) == 6
 
 
@@ -203,7 +205,7 @@ def test_report_of_a_damaged_table_is_written_too(damaged: Path, tmp_path: Path)
     assert result.out == f"wrote {page}, 2 data files, 1 finding, 1 vector could not be read\n"
     assert result.code == 1
     html = page.read_text()
-    for text in ("Not valid.", "no vectors read and checked, 1 could not be read", "at most 188 live", "at least 68"):
+    for text in ("Not valid.", "no vectors read and checked, 1 could not be read: ", "at most 188 live", "at least 68"):
         assert text in html
 
 

@@ -174,6 +174,14 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, str], str, str]] = [
         "",
         "must be a URL such as http://localhost:9000, not",
     ),
+    (
+        "s3://lake/k",
+        {"endpoint": "ftp://host"},
+        {},
+        "",
+        "must be a URL such as http://localhost:9000, not 'ftp://host'",
+    ),
+    ("s3://lake/k", {"endpoint": "http://"}, {}, "", "must be a URL such as http://localhost:9000, not 'http://'"),
     ("s3://lake/k", {}, {}, f"key = {SECRET}\n[default]\n", "credentials, line 1 cannot be parsed"),
     ("s3://lake/k", {}, {}, f"[default]\nkey = x\n{SECRET}\n", "credentials, line 3 cannot be parsed"),
     (
@@ -240,6 +248,27 @@ def test_options_of_other_file_systems_keep_their_types() -> None:
     with pytest.raises((StoreError, UsageError)) as failed:
         open_store("ftp://127.0.0.1:1/x", {"timeout": 1})
     assert "Connection refused" in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("variables", "region"),
+    [
+        ({}, None),
+        ({"AWS_REGION": "x"}, None),
+        ({"AWS_REGION": ""}, "us-east-1"),
+        ({"AWS_REGION": "", "AWS_DEFAULT_REGION": "x"}, "x"),
+        ({"AWS_REGION": "", "AWS_DEFAULT_REGION": ""}, "us-east-1"),
+    ],
+)
+def test_an_empty_region_is_none(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], region: str | None
+) -> None:
+    """Where none is empty, obstore reads the variables rightly."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    values: dict[str, Any] = {}
+    complete("s3", StoreOptions.of(PAIR), values)
+    assert values.get("region") == region
 
 
 @pytest.mark.parametrize(

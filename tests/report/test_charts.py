@@ -27,6 +27,22 @@ def test_bars_stand_to_each_other_as_their_counts() -> None:
     assert 'aria-label="Files. few: 10; many: 40"' in chart
 
 
+def test_where_bars_and_texts_stand() -> None:
+    """A count is above its bar, which leaves room for it; the labels are below, at left edges."""
+    chart = ET.fromstring(bars([Bar("0", "few", 1), Bar("2", "many", 2)], unit="file", what="Files", last="4"))
+    drawn = [rect.attrib for rect in chart.iter("rect") if rect.attrib["class"] == "bar"]
+    places = [[float(rect[name]) for name in ("x", "y", "width", "height")] for rect in drawn]
+    assert places == [[2, 84, 186, 66], [192, 18, 186, 132]]
+    texts = [(text.text, *(text.attrib[name] for name in ("x", "y", "text-anchor"))) for text in chart.iter("text")]
+    assert texts == [
+        ("1", "95", "79", "middle"),
+        ("0", "2", "165", "start"),
+        ("2", "285", "13", "middle"),
+        ("2", "190", "165", "middle"),
+        ("4", "378", "165", "end"),
+    ]
+
+
 def test_a_low_bar_can_be_seen() -> None:
     assert heights(bars([Bar("", "few", 1), Bar("", "many", 10_000)], unit="file", what="Files"))[0] == 2
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec import RowSet
+from dvcodec.core.text import bytes_text
 from dvcodec.report.pictures import pictures, share_bars, size_bars, vector_sizes
 from dvcodec.tables.stats import totals
 from samples.audits import audit_of, file_of, large, small
@@ -16,6 +17,11 @@ from samples.audits import audit_of, file_of, large, small
 def test_files_by_deleted_share() -> None:
     counts = [bar.count for bar in share_bars(small().scan)]
     assert counts == [0, 0, 0, 0, 0, 1, 0, 0, 0, 1]
+
+
+def test_every_second_tenth_has_a_label() -> None:
+    labels = [bar.label for bar in share_bars(small().scan)]
+    assert labels == ["0 %", "", "20 %", "", "40 %", "", "60 %", "", "80 %", ""]
 
 
 def test_every_file_with_deleted_rows_is_in_a_bar() -> None:
@@ -42,6 +48,13 @@ def test_size_bars() -> None:
         ("256 B", "256 B to 1 KiB", 1),
         ("1 KiB", "1 KiB to 4 KiB", 0),
     ]
+
+
+def test_labels_of_many_size_bars() -> None:
+    """Every bar has one, or every second of more than eight."""
+    assert [bar.label for bar in size_bars([1, 4**7])] == [bytes_text(4**power) for power in range(8)]
+    nine = ["1 B", "", "16 B", "", "256 B", "", "4 KiB", "", "64 KiB"]
+    assert [bar.label for bar in size_bars([1, 4**8])] == nine
 
 
 def test_a_vector_of_several_files_counts_once() -> None:

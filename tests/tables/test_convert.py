@@ -262,6 +262,13 @@ def test_iceberg_vectors_become_delta_actions(tmp_path: Path, where: str) -> Non
     assert {vector.how for vector in done.vectors} == {How.COPIED}
 
 
+def test_a_time_that_is_unknown_is_0_in_delta(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    table.states[-1] = replace(table.states[-1], info=SnapshotInfo(2))
+    (line, *_) = lines(convert_table(table, "delta", str(tmp_path), root=str(tmp_path))).values()
+    assert (line["add"]["modificationTime"], line["remove"]["deletionTimestamp"]) == (0, 0)
+
+
 @pytest.mark.interop
 def test_delta_rs_reads_the_actions(tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake")

@@ -81,6 +81,17 @@ def test_a_file_that_cannot_be_read_to_its_end(path: Path) -> None:
     assert read(path, "pos") == TABLE.select(["pos"])
 
 
+def test_a_file_that_a_worker_cannot_hold() -> None:
+    class Large:
+        name, size = "large", (3 << 30) + 1
+
+        def read(self, *_: int) -> memoryview:
+            raise AssertionError("it is not read")
+
+    with pytest.raises(LimitExceeded, match=r"a file of at most 3221225472 bytes, found 3221225473"), open_orc(Large()):
+        pass
+
+
 def test_one_worker_serves_many_files(path: Path) -> None:
     read(path, "pos")
     before = list(workers._IDLE)

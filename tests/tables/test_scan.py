@@ -15,6 +15,7 @@ from dvcodec import RowSet, UsageError
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DeletedRows, DeletionVector
+from dvcodec.tables.rules import Part
 from dvcodec.tables.scanning import DENSITY_PARTS, density, scan
 from dvcodec.tables.stats import rewrite_candidates, totals
 from samples.memory_table import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
@@ -144,6 +145,12 @@ def test_position_deletes_of_partitions(first: bool, tmp_path: Path) -> None:
     assert [len(file.vectors) for file in found.files] == [2, 2, 3, 2]
     assert found.files[3].stored_bytes == 200
     assert found.files[3].containers == ContainerMix()
+
+
+def test_a_data_file_has_its_share_of_the_bytes_of_position_deletes() -> None:
+    vector = DeletionVector("position-deletes", None, "w", "w", None, 300, 9)
+    assert Part(vector, DeletedRows("a", RowSet([1, 5])), 6).stored_bytes == 100
+    assert Part(vector, DeletedRows("a", RowSet()), 0).stored_bytes == 0
 
 
 def test_a_broken_vector_of_a_file_that_is_gone(tmp_path: Path) -> None:

@@ -38,12 +38,12 @@ def bars(items: Sequence[Bar], *, unit: str, what: str, last: str = "") -> Html:
     """Draw a histogram.
 
     Args:
-        items: the bars from left to right.
+        items: the bars from left to right, at least one.
         unit: what is counted, in the singular.
         what: a description for screen readers.
         last: label below the right edge of the last bar.
     """
-    top = max((bar.count for bar in items), default=0)
+    top = max(bar.count for bar in items)
     step = _WIDTH / len(items)
     floor = _HEIGHT - _FLOOR
     drawn: list[str] = []

@@ -21,7 +21,9 @@ def found(table: FakeTable, positions: Any) -> list[RowSet]:
     snapshot = table.snapshot()
     finder.prepare(snapshot)
     assert not finder.can_search_again
-    rows = [finder.find(snapshot, file).rows for file in snapshot.data_files]
+    parts = [finder.find(snapshot, file) for file in snapshot.data_files]
+    assert not any(part.groups_skipped for part in parts)
+    rows = [part.rows for part in parts]
     assert [finder.may_match(snapshot, file) for file in snapshot.data_files] == [bool(one) for one in rows]
     return rows
 

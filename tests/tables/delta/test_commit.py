@@ -289,6 +289,14 @@ def test_row_positions_of_the_model(folder: Path) -> None:
     assert found == {"a.parquet": delta_log.SECOND, "b.parquet": RowSet([0, 2])}
 
 
+def test_a_writer_reads_what_is_new_alone(folder: Path) -> None:
+    writer = committer(open_table(folder))  # type: ignore[arg-type]
+    writer.current()
+    (folder / "_delta_log" / f"{0:020}.json").write_text("no JSON")
+    delta_log.commit(folder, 3, "WRITE", {"add": delta_log.data_file(folder, "c.parquet", 1000)})
+    assert sorted(file.path for file in writer.current().data_files) == ["a.parquet", "b.parquet", "c.parquet"]
+
+
 def test_a_listing_that_misses_a_commit_is_repeated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two commits may come while names are listed, and only the second one be seen."""
     names, turns = Folder.names, [0]

@@ -127,6 +127,17 @@ def test_files_without_a_live_row_are_removed_with_their_vectors(crafted: Iceber
     assert audit(open_table(crafted.folder)).ok
 
 
+def test_new_manifests_are_named_and_counted(crafted: IcebergFiles) -> None:
+    rows = {crafted.paths["a"]: RowSet.from_ranges([(0, 20)]), crafted.paths["c"]: RowSet([0])}
+    delete(writer_of(crafted), rows)
+    snapshot, manifests = metadata_of(crafted)["snapshots"][-1], manifests_of(crafted)
+    new = [one["manifest_path"] for one in manifests if one["added_snapshot_id"] == snapshot["snapshot-id"]]
+    assert sorted(path.rpartition("-")[2] for path in new) == [f"m{i}.avro" for i in range(len(new))]
+    counts = [snapshot["summary"][f"manifests-{name}"] for name in ("created", "kept")]
+    assert counts == [str(len(new)), str(len(manifests) - len(new))]
+    assert len(new) > 1
+
+
 def test_sequence_numbers_and_row_ids(crafted: IcebergFiles) -> None:
     before = metadata_of(crafted)
     writer = writer_of(crafted)

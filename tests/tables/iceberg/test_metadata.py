@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,18 @@ def test_a_small_file_does_not_become_a_large_one(tmp_path: Path) -> None:
     path.write_text("[" + "[]," * 200_000 + "[]]")
     with pytest.raises(LimitExceeded, match="values in the table metadata"):
         read_metadata(str(path), Storage())
+
+
+def test_no_more_is_decompressed_than_the_budget_allows(tmp_path: Path) -> None:
+    size = 1 << 27
+    (tmp_path / "v1.metadata.json").write_bytes(gzip.compress(bytes(size)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(LimitExceeded, match="the metadata"):
+            read_metadata(str(tmp_path / "v1.metadata.json"), Storage())
+        assert tracemalloc.get_traced_memory()[1] < size
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("missing", [-1, None])

@@ -201,6 +201,7 @@ def test_no_columns_but_rows(tmp_path: Path) -> None:
         ("long", pa.uint32(), [2**32 - 1], [2**32 - 1]),
         ("double", pa.float32(), [1.5, None], [1.5, None]),
         ("decimal(20, 2)", pa.decimal128(9, 2), [Decimal("1.23")], [Decimal("1.23")]),
+        ("decimal(9, 2)", pa.decimal256(9, 2), [Decimal("1.23")], [Decimal("1.23")]),
         ("timestamp", pa.date32(), [date(2026, 1, 1)], [datetime(2026, 1, 1)]),  # noqa: DTZ001
         ("timestamp", pa.timestamp("ms"), [datetime(2026, 1, 1)], [datetime(2026, 1, 1)]),  # noqa: DTZ001
         ("time", pa.time32("ms"), [time(1, 2, 3)], [time(1, 2, 3)]),

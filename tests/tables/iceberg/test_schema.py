@@ -36,10 +36,17 @@ def test_nested_types() -> None:
     assert [child.id for child in value.children[0].children] == [5, 6]
 
 
+@pytest.mark.parametrize(("precision", "scale"), [(1, 0), (1, 1), (38, 0), (38, 38)])
+def test_decimals(precision: int, scale: int) -> None:
+    (field,) = fields_of(column(1, "a", f"decimal({precision}, {scale})"))
+    assert field.type == pa.decimal128(precision, scale)
+
+
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
         ({"type": "variant"}, Unsupported, r"column a \(fields\[0\].type\): .*to leave this one out, found 'variant'"),
+        ({"type": "decimal(0, 0)"}, Unsupported, "a type that Arrow has"),
         ({"type": "decimal(39, 2)"}, Unsupported, "a type that Arrow has"),
         ({"type": "decimal(3, 4)"}, Unsupported, "a type that Arrow has"),
         ({"type": "fixed[0]"}, Unsupported, "a type that Arrow has"),

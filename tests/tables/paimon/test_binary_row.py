@@ -25,6 +25,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "FLOAT": st.floats(width=32, allow_nan=False),
     "DOUBLE": st.floats(allow_nan=False),
     "DECIMAL(18, 4)": st.decimals("-99999999999999", "99999999999999", places=4),
+    "DECIMAL(19, 4)": st.decimals("-999999999999999", "999999999999999", places=4),
     "DECIMAL(38, 10)": st.decimals("-1e27", "1e27", places=10),
     "TIMESTAMP(3)": st.integers(-(2**52), 2**52).map(lambda millis: millis * 1_000_000),
     "TIMESTAMP(9)": st.integers(-(2**62), 2**62),

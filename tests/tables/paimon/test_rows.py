@@ -13,6 +13,8 @@ import pytest
 from dvcodec import NotCanonical, Unsupported, UsageError
 from dvcodec.tables import PhysicalRows, Snapshot
 from dvcodec.tables.paimon import PaimonTable
+from dvcodec.tables.paimon.rows import _keep
+from dvcodec.tables.paimon.visible import Visible
 from samples.paimon_table import PaimonFile, build_paimon
 
 COLUMNS = [(0, "id", "BIGINT NOT NULL"), (1, "name", "STRING")]
@@ -37,7 +39,7 @@ def keyed(rows: int = 4, kinds: list[int] | None = None) -> pa.Table:
         {
             "_KEY_id": pa.array(range(rows), pa.int64()),
             "_SEQUENCE_NUMBER": pa.array(range(rows), pa.int64()),
-            "_VALUE_KIND": pa.array(kinds or [0, 1, 2, 3], pa.int8()),
+            "_VALUE_KIND": pa.array([0, 1, 2, 3] if kinds is None else kinds, pa.int8()),
             "id": pa.array(range(rows), pa.int64()),
             "name": ["x"] * rows,
         }
@@ -159,6 +161,15 @@ def test_file_of_records_that_is_corrupt(tmp_path: Path, rows: pa.Table, message
     path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("f.parquet", rows, level=5)]], primary_keys=["id"])
     with pytest.raises(NotCanonical, match=message):
         read(path)
+
+
+def test_file_of_no_records(tmp_path: Path) -> None:
+    path = build_paimon(
+        tmp_path / "t", COLUMNS, [[PaimonFile("f.parquet", keyed(0, []), level=5)]], primary_keys=["id"]
+    )
+    assert values(path) == []
+    no_rows = pa.record_batch([pa.array([], pa.int8())], names=["_VALUE_KIND"])
+    assert _keep(Visible.KINDS, no_rows, "f") == pa.array([], pa.bool_())
 
 
 @pytest.mark.parametrize("name", ["f.parquet", "f.orc"])
