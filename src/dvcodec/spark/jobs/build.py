@@ -44,7 +44,7 @@ __all__ = ["STRATEGIES", "Strategy", "build_vectors", "positions"]
 Strategy: TypeAlias = Literal["auto", "partial", "shuffle", "hash"]
 STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle", "hash")
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
-_SAMPLE_ROWS = 50_000
+_SAMPLE_ROWS, _SAMPLE_BYTES = 50_000, 1 << 12
 _scans: WeakKeyDictionary[DataFrame, DataFrame] = WeakKeyDictionary()
 """The rows that a result of `positions` was made from."""
 _FEW = 32
@@ -113,7 +113,7 @@ def build_vectors(
     fast = eager and not hands_over(rows)
     sampled = None
     if strategy == "auto" and not uris:
-        sample = rows.select("data_file").limit(_SAMPLE_ROWS).toArrow()["data_file"]
+        sample = _sample(rows)
         strategy = _choose(sample)
         sampled = SampledFiles.of(sample) if fast and strategy == "partial" else None
     encode: OverBatches
@@ -163,6 +163,12 @@ def _rows(source: DataFrame, file_col: str, pos_col: str) -> DataFrame:
     if not isinstance(pos_type, _INTEGERS):
         raise UsageError(f"column {pos_col!r} holds {pos_type.simpleString()}, not integers")
     return chosen.withColumn("pos", sf.col("pos").cast("long"))
+
+
+def _sample(rows: DataFrame) -> pa.ChunkedArray:
+    """Return the names of the first rows; null for those that would take too much memory here."""
+    name = sf.when(sf.octet_length("data_file") <= _SAMPLE_BYTES, sf.col("data_file")).alias("name")
+    return rows.select(name).limit(_SAMPLE_ROWS).toArrow()["name"]
 
 
 def _choose(sample: pa.ChunkedArray) -> Strategy:
