@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dvcodec import Truncated
 from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES, StoreSource
-from dvcodec.io.store import ObjectChanged, ObjectNotFound, Reason, StoredObject, StoreError
+from dvcodec.io.store import Fetched, ObjectChanged, ObjectNotFound, Reason, StoredObject, StoreError
 from samples.memory_store import MemoryStore
 
 SMALL = bytes(range(256)) * 4
@@ -131,3 +134,115 @@ class TestReplaced:
         source.read(0, 10)
         store.etags = 'W/"other"' if etag else ""
         assert bytes(source.read(1 << 20, 10)) == b"a" * 10
+
+
+@dataclass
+class ReplacedBetween(MemoryStore):
+    """Its object is replaced after a number of reads."""
+
+    after: int = 1
+    by: bytes = b""
+
+    def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
+        if sum(asked[0] == "get" for asked in self.asked) == self.after:
+            self.put(key, self.by)
+            self.after = -1
+        return super().get(key, start, stop, etag=etag)
+
+
+@ETAGS
+@pytest.mark.parametrize("by", [-90_000, -7, 0, 7])
+def test_an_object_is_replaced_while_it_is_read_ahead(etags: str, by: int) -> None:
+    """Its beginning is of the old one, and nobody has seen it: all of the new one is kept."""
+    size = 200_000
+    new = varied(size + by)[::-1]
+    grown: list[int] = []
+    store = ReplacedBetween({"k": varied(size)}, etags=etags, by=new)
+    source = source_of(store, eager=True, grown=grown.append)
+    source.prefetch()
+    assert source.kept == sum(grown)
+    assert source.size == len(new)
+    assert source.read(0, len(new)) == new
+    assert not len(source.read_up_to(len(new), 1))
+    assert source.kept == sum(grown) == len(new)
+
+
+def test_what_ends_at_the_end_asks_for_nothing() -> None:
+    store = MemoryStore({"k": LARGE})
+    source = source_of(store, listed=store.head("k"))
+    assert not len(source.read_up_to(len(LARGE), 10))
+    assert not len(source.read_up_to(len(LARGE) + 5, 10))
+    assert len(store.asked) == 1
+    store.put("k", LARGE + b"more")
+    with pytest.raises(ObjectChanged):
+        source.read(0, 10)
+
+
+def varied(size: int) -> bytes:
+    """Bytes of which no eight are the same as eight others."""
+    return np.arange(size // 4 + 1, dtype="<u4").tobytes()[:size]
+
+
+class TestWhatIsRead:
+    @pytest.mark.parametrize("how", [{}, {"eager": True}, {"expected": 100}, {"expected": WHOLE_BYTES}])
+    @pytest.mark.parametrize("size", [5, 1024, HEAD_BYTES, WHOLE_BYTES, WHOLE_BYTES + 1, WHOLE_BYTES + 1000])
+    def test_any_ranges_in_any_order(self, size: int, how: dict[str, Any]) -> None:
+        data = varied(size)
+        for seed in range(20):
+            chance = random.Random(seed)
+            source = source_of(MemoryStore({"k": data}), **how)
+            for _ in range(8):
+                edge = chance.choice([0, HEAD_BYTES, size - HEAD_BYTES, WHOLE_BYTES, size])
+                offset = min(max(edge + chance.randint(-50, 50), 0), size)
+                count = chance.choice([0, 1, 30, size - offset, HEAD_BYTES])
+                assert source.read_up_to(offset, count) == data[offset : offset + count], seed
+                if offset + count <= size:
+                    assert source.read(offset, count) == data[offset : offset + count], seed
+                else:
+                    with pytest.raises(Truncated):
+                        source.read(offset, count)
+
+    def test_the_last_bytes_are_kept(self) -> None:
+        size = WHOLE_BYTES + 1000
+        store = MemoryStore({"k": varied(size)})
+        source = source_of(store, listed=store.head("k"))
+        near = size - HEAD_BYTES
+        source.read(near - 1, HEAD_BYTES + 1)
+        assert source.kept == 0, "the range begins before"
+        source.read(near, HEAD_BYTES)
+        assert source.kept == HEAD_BYTES
+        source.read(near, 10)
+        source.read(size - 1, 1)
+        source.read(near - 1, 2)
+        assert store.asked[1:] == [
+            ("get", "k", near - 1, size),
+            ("get", "k", near, size),
+            ("get", "k", near - 1, near + 1),
+        ]
+
+    @pytest.mark.parametrize("size", [WHOLE_BYTES, WHOLE_BYTES + 1])
+    def test_a_small_object_is_read_whole_the_second_time(self, size: int) -> None:
+        store = MemoryStore({"k": varied(size)})
+        source = source_of(store, listed=store.head("k"))
+        source.read(10, 5)
+        source.read(100, 5)
+        source.read(0, 1)
+        whole = [("get", "k", 0, size)] if size == WHOLE_BYTES else [("get", "k", 100, 105), ("get", "k", 0, 1)]
+        assert store.asked[1:] == [("get", "k", 10, 15), *whole]
+        source.prefetch()
+        assert source.kept == (size if size == WHOLE_BYTES else 0)
+
+    @pytest.mark.parametrize(
+        ("how", "offset", "size"), [({"expected": WHOLE_BYTES}, 10, 5), ({"eager": True}, 10, WHOLE_BYTES - 10)]
+    )
+    def test_the_largest_first_request_from_the_beginning(self, how: dict[str, Any], offset: int, size: int) -> None:
+        store = MemoryStore({"k": SMALL})
+        assert source_of(store, **how).read_up_to(offset, size) == SMALL[offset : offset + size]
+        assert store.asked == [("get", "k", 0, WHOLE_BYTES)]
+
+    @pytest.mark.parametrize(("how", "stop"), [({"expected": 0}, 1), ({}, HEAD_BYTES)])
+    def test_the_first_request_without_a_range(self, how: dict[str, Any], stop: int) -> None:
+        store = MemoryStore({"k": SMALL})
+        assert source_of(store, **how).size == len(SMALL)
+        source_of(store, **how).prefetch()
+        assert store.asked[:2] == 2 * [("get", "k", 0, stop)]

@@ -85,6 +85,13 @@ def test_verdict(severities: list[Severity], look: str, word: str, sentence: str
     assert f">{sentence}<" in shown
 
 
+def test_the_verdict_counts_what_could_not_be_read() -> None:
+    audit = audit_of(file_of("a", RowSet([1])), file_of("b", RowSet([1]), errors=("CRC-32",)))
+    counts = replace(audit.counts, vectors=2, unreadable=1)
+    shown = summary(replace(audit, counts=counts), totals(audit.scan))
+    assert ">1 vector read and checked, 1 could not be read: their rows are counted from the metadata.<" in shown
+
+
 def test_no_findings_no_section() -> None:
     assert findings(small()) == ""
     assert rewrite([], "") == ""
