@@ -26,13 +26,14 @@ pytestmark = pytest.mark.everywhere
 
 BYTES, ROWS = "spark.sql.execution.arrow.maxBytesPerBatch", "spark.sql.execution.arrow.maxRecordsPerBatch"
 FILES = "spark.sql.files.maxPartitionBytes"
+SHUFFLED = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 
 
 def collected(df: DataFrame) -> dict[str, bytes]:
     return {row["data_file"]: bytes(row["dv"]) for row in df.collect()}
 
 
-@pytest.mark.parametrize("before", [{}, {BYTES: "7000000", ROWS: "123"}, {ROWS: "0"}])
+@pytest.mark.parametrize("before", [{}, {BYTES: "7000000", ROWS: "123"}, {ROWS: "0", SHUFFLED: "7m"}])
 def test_settings_come_back(before: dict[str, str], spark: SparkSession) -> None:
     for key, value in before.items():
         spark.conf.set(key, value)
@@ -43,13 +44,14 @@ def test_settings_come_back(before: dict[str, str], spark: SparkSession) -> None
                 pass
             assert spark.conf.get(BYTES) == str(2**31 - 1)
             assert spark.conf.get(ROWS) == ("123" if before.get(ROWS) == "123" else str(BATCH_ROWS))
+            assert spark.conf.get(SHUFFLED) == before.get(SHUFFLED, str(16 << 20))
             raise ZeroDivisionError
 
     try:
         with pytest.raises(ZeroDivisionError):
             failing()
         assert {key: spark.conf.get(key, None) for key in before} == before
-        assert all(spark.conf.get(key, None) is None for key in {BYTES, ROWS} - set(before))
+        assert all(spark.conf.get(key, None) is None for key in {BYTES, ROWS, SHUFFLED} - set(before))
     finally:
         for key in before:
             spark.conf.unset(key)

@@ -32,7 +32,11 @@ _NAME_BYTES = 1 << 15
 """Maximum bytes of a name where `BATCH_ROWS` of them may be in one batch."""
 _BYTES, _ROWS = (f"spark.sql.execution.arrow.max{name}PerBatch" for name in ("Bytes", "Records"))
 _FILES = "spark.sql.files.maxPartitionBytes"
-_KEYS = (_BYTES, _ROWS, _FILES)
+_SHUFFLED = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+_KEYS = (_BYTES, _ROWS, _FILES, _SHUFFLED)
+_SHUFFLED_BYTES = 16 << 20
+"""Compressed bytes that a task reads after a shuffle, where adaptive execution joins small ones. With Spark's 64 MB of
+vectors that have long names, a worker takes up to 680 MiB."""
 _TASKS_PER_CORE = 8
 """So that tasks of different sizes still keep all cores busy."""
 _USUAL_TASK_BYTES, _MOST_TASK_BYTES = 128 << 20, 1 << 30
@@ -104,6 +108,8 @@ def without_byte_limit(
         rows = int((state[2] if state[0] == 1 else spark.conf.get(_ROWS, None)) or 0)
         spark.conf.set(_ROWS, str(min(rows, batch_rows) if rows > 0 else batch_rows))
         spark.conf.set(_BYTES, str(2**31 - 1))
+        if state[4] is None:
+            spark.conf.set(_SHUFFLED, str(_SHUFFLED_BYTES))
         yield
     finally:
         with _lock:

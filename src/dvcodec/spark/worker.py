@@ -49,6 +49,7 @@ class _Settled:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
+        release_memory()  # what an earlier task has left
         return self.function(batches)
 
 
