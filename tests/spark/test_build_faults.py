@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -56,13 +57,17 @@ def collected(df: DataFrame) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("how", ["is killed", "fails"])
-@pytest.mark.parametrize("phase", ["_partial", "_union", "_build"])
+@pytest.mark.parametrize(
+    ("module", "phase"),
+    [(build, "encode_rows"), (partials, "union_vectors"), (build, "_build")],
+    ids=["encode", "union", "build"],
+)
 def test_a_task_that_dies_once_is_repeated(
-    how: str, phase: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, module: ModuleType, phase: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = rows("clustered", 9_000)
     df = spark.read.parquet(write(tmp_path / "deletes", table))
-    monkeypatch.setattr(build, phase, faulty(getattr(build, phase), tmp_path / "died", how))
+    monkeypatch.setattr(module, phase, faulty(getattr(module, phase), tmp_path / "died", how))
     strategy: build.Strategy = "shuffle" if phase == "_build" else "partial"
     assert collected(build.build_vectors(df, strategy=strategy)) == reference(table)
     assert (tmp_path / "died").exists()
