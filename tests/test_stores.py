@@ -72,6 +72,21 @@ class TestEveryStore:
         assert below == ["a", "b", "x/c", "x/y/d", "z/e"]
 
 
+def test_files_that_vanish_while_they_are_listed(tmp_path: Path) -> None:
+    """Another process cleans up: what is gone is not listed, and the rest is."""
+    (tmp_path / "folder").mkdir()
+    for name in "abc":
+        (tmp_path / name).write_bytes(DATA)
+    found = LocalStore().list_all(str(tmp_path))
+    first = next(found)
+    for path in tmp_path.iterdir():
+        path.rmdir() if path.is_dir() else path.unlink()
+    assert first.key in {str(tmp_path / name) for name in "abc"}
+    assert list(found) == []
+    with pytest.raises(FileNotFoundError):
+        list(LocalStore().list_all(str(tmp_path / "folder")))
+
+
 class TestLocalFiles:
     def test_a_range_beyond_the_end_is_empty(self, tmp_path: Path) -> None:
         (tmp_path / "a").write_bytes(DATA)

@@ -8,6 +8,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
@@ -22,7 +23,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from dvcodec import DecodeError, DvLocation, RowSet, UsageError, convert, decode_at, delta, iceberg, paimon, sniff
 from dvcodec.io import Storage
 from dvcodec.spark import register
-from dvcodec.spark.sources import read_manifest, vacuum
+from dvcodec.spark.sources import read_manifest, storage, vacuum
 from dvcodec.spark.sources import writer as writing
 from dvcodec.spark.sources.manifest import SCHEMA, committed_in
 from dvcodec.spark.sources.options import TARGETS, WriteOptions
@@ -471,3 +472,22 @@ def test_vacuum(tmp_path: Path) -> None:
         f"local://{tmp_path}/{Path(running.staging).name}"
     ]
     assert vacuum(str(tmp_path / "nowhere")) == []
+
+
+def test_vacuum_beside_a_task_that_still_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that a task renames or removes after the folder was listed does not end it."""
+    stale = Path(writer(tmp_path).staging)
+    for name in ("gone", "stays"):
+        (stale / name).write_bytes(b"")
+    scandir = os.scandir
+
+    def and_then_one_goes(path: Path) -> Any:
+        with scandir(path) as entries:
+            found = list(entries)
+        (stale / "gone").unlink(missing_ok=True)
+        return nullcontext(found)
+
+    monkeypatch.setattr(os, "scandir", and_then_one_goes)
+    assert vacuum(str(tmp_path)) == []
+    assert (shown(stale), storage.modified(str(tmp_path / "missing"), Storage())) == (["stays"], None)
+    assert vacuum(str(tmp_path), older_than=timedelta(0)) == [str(stale)]

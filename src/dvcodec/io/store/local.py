@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from dvcodec.io.sink import open_local_sink
@@ -42,21 +43,28 @@ class LocalStore(Store):
 
     def list_all(self, folder: str = "") -> Iterator[StoredObject]:
         """Yield all files below a folder; links to folders are not followed. See `Store.list_all`."""
-        left = [folder or "."]
+        top = folder or "."
+        left = [top]
         while left:
             here = left.pop()
-            with os.scandir(here) as entries:
+            try:
+                entries = os.scandir(here)
+            except FileNotFoundError:
+                if here == top:
+                    raise
+                continue  # removed since it was listed
+            with entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         left.append(entry.path)
-                    elif entry.is_file():
-                        yield _object(entry.path, entry.stat())
+                    elif (file := _file(entry)) is not None:
+                        yield file
 
     def list_folder(self, folder: str = "") -> tuple[list[str], list[StoredObject]]:
         """Return the contents of a folder, without dangling links; see `Store.list_folder`."""
         with os.scandir(folder or ".") as entries:
             found = list(entries)
-        files = [_object(entry.path, entry.stat()) for entry in found if entry.is_file()]
+        files = [file for file in map(_file, found) if file is not None]
         return [entry.name for entry in found if entry.is_dir()], files
 
     def names(self, folder: str) -> list[str]:
@@ -90,3 +98,10 @@ class LocalStore(Store):
 
 def _object(path: str, state: os.stat_result) -> StoredObject:
     return StoredObject(with_slashes(path), state.st_size, None, state.st_mtime_ns // 1_000_000)
+
+
+def _file(entry: os.DirEntry[str]) -> StoredObject | None:
+    """Return a file that was listed; None for something else, and for a file removed meanwhile."""
+    with suppress(FileNotFoundError):
+        return _object(entry.path, entry.stat()) if entry.is_file() else None
+    return None

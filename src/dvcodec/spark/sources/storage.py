@@ -12,7 +12,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -133,7 +133,10 @@ def _walk(spelled: str, folder: Path, above: frozenset[tuple[int, int]], found: 
             elif entry.is_dir():
                 _walk(join(spelled, entry.name), Path(entry.path), inside, found)
             else:
-                size = entry.stat().st_size if Path(entry.path).exists() else -1
+                try:
+                    size = entry.stat().st_size
+                except FileNotFoundError:
+                    size = -1
                 found.files.append(FileEntry(join(spelled, entry.name), size, listed=True))
 
 
@@ -249,11 +252,21 @@ def modified(path: str, stores: Storage) -> float | None:
     """
     local = local_path(path)
     if local is not None:
-        times = [local.stat().st_mtime]
-        if local.is_dir():
-            times += [entry.stat().st_mtime for entry in os.scandir(local)]
-        return max(times)
+        return _modified_locally(local)
     found = _head(path, stores)
     inside = [found] if found is not None else stores.walk(path)
     latest = max((one.modified_ms for one in inside if one.modified_ms is not None), default=None)
     return None if latest is None else latest / 1000
+
+
+def _modified_locally(path: Path) -> float | None:
+    try:
+        latest = path.stat().st_mtime
+        entries = os.scandir(path) if path.is_dir() else nullcontext(())
+    except FileNotFoundError:
+        return None
+    with entries as inside:
+        for entry in inside:
+            with suppress(FileNotFoundError):  # removed since it was listed
+                latest = max(latest, entry.stat().st_mtime)
+    return latest
