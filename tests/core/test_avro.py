@@ -7,25 +7,19 @@ from __future__ import annotations
 
 import io
 import json
-import struct
 import sys
-import tracemalloc
-import zlib
 from typing import Any
 
-import cramjam
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import check_truncations, flipped, outcome
-from core.test_compress import zstd_frame
 from dvcodec.core import avro
 from dvcodec.core.avro import CODECS, MAGIC
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import (
     BadMagic,
-    ChecksumMismatch,
     DecodeError,
     LimitExceeded,
     MissingExtra,
@@ -126,12 +120,6 @@ def test_many_blocks_are_read(codec: str) -> None:
     blocks = [block(1, packed(records(SCHEMA, row), codec)) for row in ROWS]
     blocks.insert(1, block(0, packed(b"", codec)))
     assert decoded(header(SCHEMA, codec) + b"".join(blocks)) == ROWS
-
-
-def test_zstandard_block_of_java_states_no_content_size() -> None:
-    frame = zstd_frame(2, header=b"\x00\x38")
-    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}
-    assert decoded(header(schema, "zstandard") + block(2, frame)) == [{"a": 0}] * 2
 
 
 def test_codec_is_null_where_it_is_not_said() -> None:
@@ -391,112 +379,11 @@ def test_records_have_a_limit_of_their_own() -> None:
         read(*[little] * 300, zigzag(9))
 
 
-# ---------------------------------------------------------------------- compressed blocks
+# ---------------------------------------------------------------------- limits
 
 
 def one_block(codec: str, body: bytes, count: int = 3) -> bytes:
     return header(SCHEMA, codec) + block(count, body)
-
-
-@pytest.mark.parametrize(
-    ("codec", "body", "kind"),
-    [
-        ("zstandard", DATA, BadMagic),
-        ("zstandard", b"", Truncated),
-        ("zstandard", packed(DATA, "zstandard")[:-1], Truncated),
-        ("zstandard", packed(DATA, "zstandard") + b"\0", NotCanonical),
-        ("deflate", b"", NotCanonical),
-        ("deflate", b"\xff" * 9, NotCanonical),
-        ("deflate", packed(DATA, "deflate")[:-1], NotCanonical),
-        ("deflate", packed(DATA, "deflate") + b"\0", NotCanonical),
-        ("deflate", zlib.compress(DATA), NotCanonical),
-        ("snappy", b"", Truncated),
-        ("snappy", b"\0\0\0", Truncated),
-        ("snappy", b"\0\0\0\0", Truncated),
-        ("snappy", packed(DATA, "snappy")[:-1], DecodeError),
-        ("snappy", packed(DATA, "snappy") + b"\0", DecodeError),
-        ("snappy", packed(DATA, "snappy")[:-4] + bytes(4), ChecksumMismatch),
-        ("snappy", bytes(cramjam.snappy.compress_raw(DATA)), DecodeError),
-    ],
-)
-def test_damaged_block_is_refused(codec: str, body: bytes, kind: type[DecodeError]) -> None:
-    with pytest.raises(kind) as caught:
-        decoded(one_block(codec, body))
-    assert caught.value.source == "x.avro"
-    assert (caught.value.offset or 0) >= len(header(SCHEMA, codec))
-
-
-def test_deflate_says_what_is_wrong_with_the_stream() -> None:
-    for body, said in (
-        (packed(DATA, "deflate")[:-1], "no end"),
-        (packed(DATA, "deflate") + b"\0", "1 bytes after it"),
-    ):
-        with pytest.raises(NotCanonical) as caught:
-            decoded(one_block("deflate", body))
-        assert (caught.value.what, caught.value.actual) == ("deflate block", said)
-
-
-def uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-@pytest.mark.parametrize("size", [0, 1, len(DATA) - 1, len(DATA) + 1, 2**20, 2**29, 2**31, 2**63, 2**64 - 1])
-def test_snappy_block_with_a_wrong_size_is_refused(size: int) -> None:
-    body = bytes(cramjam.snappy.compress_raw(DATA))
-    start = len(uvarint(len(DATA)))
-    wrong = uvarint(size) + body[start:] + struct.pack(">I", zlib.crc32(DATA))
-    tracemalloc.start()
-    try:
-        with pytest.raises(DecodeError):
-            decoded(one_block("snappy", wrong))
-        assert tracemalloc.get_traced_memory()[1] < 1 << 20
-    finally:
-        tracemalloc.stop()
-
-
-def test_densest_snappy_block_is_read() -> None:
-    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}]}
-    content = sized(bytes(1 << 20))
-    body = packed(content, "snappy")
-    assert len(body) < len(content) // 20
-    assert decoded(header(schema, "snappy") + block(1, body)) == [{"a": bytes(1 << 20)}]
-
-
-ZEROS = 200 << 20
-
-
-def bomb(codec: str) -> bytes:
-    """200 MiB of zeros in a few bytes (but for snappy, which cannot)."""
-    if codec == "zstandard":
-        return zstd_frame(*[1 << 17] * (ZEROS >> 17), header=b"\x00\x38")
-    if codec == "deflate":
-        deflater = zlib.compressobj(9, wbits=-15)
-        return b"".join([*(deflater.compress(bytes(1 << 20)) for _ in range(ZEROS >> 20)), deflater.flush()])
-    return packed(bytes(2 << 20), codec)
-
-
-@pytest.mark.parametrize("codec", ["zstandard", "deflate", "snappy"])
-def test_bomb_takes_no_more_than_the_limit(codec: str) -> None:
-    data = header(SCHEMA, codec) + block(1, bomb(codec))
-    assert len(data) < 1 << 18
-    tracemalloc.start()
-    try:
-        with pytest.raises((LimitExceeded, NotCanonical)):
-            decoded(data, Limits(max_manifest_bytes=1 << 20))
-        assert tracemalloc.get_traced_memory()[1] < 6 << 20
-    finally:
-        tracemalloc.stop()
-
-
-def test_stated_size_of_a_zstandard_bomb_is_held_against_the_limit() -> None:
-    frame = zstd_frame(*[1 << 17] * 1600, header=b"\x80\x38" + struct.pack("<I", ZEROS))
-    with pytest.raises(LimitExceeded) as caught:
-        decoded(header(SCHEMA, "zstandard") + block(1, frame), Limits(max_manifest_bytes=1 << 20))
-    assert (caught.value.what, caught.value.actual) == ("Limits.max_manifest_bytes", ZEROS)
 
 
 @codecs

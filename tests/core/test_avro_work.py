@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
 from dvcodec.core import avro
-from dvcodec.core.avro_work import MAX_DENSITY, density, item_counter, record_work, without_annotations
+from dvcodec.core.avro import AvroFile
+from dvcodec.core.avro_work import MAX_DENSITY, SchemaError, density, item_counter, record_work, without_annotations
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.core.limits import Limits
 from samples.avro import block, header, records, sized, zigzag
 
-pytest.importorskip("fastavro")
+fastavro = pytest.importorskip("fastavro")
 
 
 def record(name: str, **fields: Any) -> dict[str, Any]:
@@ -130,6 +132,41 @@ def test_logical_types_have_no_effect_on_values() -> None:
     content = sized(b"\1") + zigzag(2**40) + zigzag(-1) + sized(b"x")
     expected = {"decimal": b"\1", "time": 2**40, "day": -1, "id": "x"}
     assert read(record("r", **kinds), content) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ({"type": "record", "name": "r"}, "a record without fields"),
+        (array({"type": "fixed", "name": "f", "size": "many"}), "a fixed type without a size"),
+        (array({"type": "fixed", "name": "f"}), "a fixed type without a size"),
+        (array({"type": "fixed", "name": "f", "size": -1}), "a fixed type without a size"),
+    ],
+)
+def test_schemas_that_fastavro_accepts_and_no_one_can_read(kind: Any, problem: str) -> None:
+    with pytest.raises(SchemaError, match=problem):
+        density(kind)
+    with pytest.raises(NotCanonical, match="Avro schema: expected a valid schema"):
+        read(kind, b"\0")
+
+
+def test_schemas_of_too_many_levels() -> None:
+    kind: Any = "int"
+    for _ in range(sys.getrecursionlimit()):
+        kind = array(kind)
+    file = AvroFile(kind, "null", Cursor(b""), b"", Limits())
+    with pytest.raises(NotCanonical, match=r"Avro schema: .* RecursionError"):
+        list(file.records())
+
+
+@pytest.mark.parametrize("function", ["parse_schema", "schemaless_reader"])
+def test_memory_that_fastavro_lacks_is_no_damage(monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(fastavro, function, fail)
+    with pytest.raises(MemoryError, match="no room"):
+        read(record("r", a="int"), b"\2")
 
 
 def test_a_schema_that_claims_to_be_parsed_is_checked() -> None:

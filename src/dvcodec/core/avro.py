@@ -12,29 +12,31 @@ from __future__ import annotations
 import io
 import json
 import secrets
-import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import cramjam
-
-from dvcodec.core import compress
-from dvcodec.core.avro_work import MAX_DENSITY, ItemCounter, density, item_counter, record_work, without_annotations
-from dvcodec.core.checksum import check_crc, crc32
+from dvcodec.core import avro_codecs
+from dvcodec.core.avro_codecs import CODECS
+from dvcodec.core.avro_work import (
+    MAX_DENSITY,
+    ItemCounter,
+    SchemaError,
+    density,
+    item_counter,
+    record_work,
+    without_annotations,
+)
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import BadMagic, LimitExceeded, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import BadMagic, DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import require_extra
-from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits, enough_memory
+from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits
 from dvcodec.core.varints import uvarints
 
 __all__ = ["CODECS", "MAGIC", "AvroFile", "decode", "encode"]
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
-CODECS = ("zstandard", "deflate", "snappy", "null")
-_CRC_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +83,7 @@ class AvroFile:
         decoder = _Decoder.of(self.schema, self._blocks, self._limits)
         work = max(work, decoder.work)
         for count, block in self._each():
-            content = _decompress(block, self.codec, self._limits)
+            content = avro_codecs.decompress(block, self.codec, self._limits)
             total = len(content) + (0 if by_block else total)
             self._limits.check("max_manifest_bytes", total, block, 0)
             if count > len(content):
@@ -139,10 +141,18 @@ class _Decoder:
         fastavro = require_extra("fastavro", "tables")
         try:
             plain = without_annotations(schema)
+        except RecursionError as err:
+            raise _invalid_schema(cursor, err) from None
+        try:
             parsed = fastavro.parse_schema(plain)
-            work, densest, count = record_work(plain), density(plain), item_counter(plain)
+        except MemoryError:
+            raise
         except Exception as err:  # noqa: BLE001  (fastavro does not document what it raises here)
-            raise cursor.error(NotCanonical, "Avro schema", expected="a valid schema", actual=_text(err)) from None
+            raise _invalid_schema(cursor, err) from None
+        try:
+            work, densest, count = record_work(plain), density(plain), item_counter(plain)
+        except (SchemaError, RecursionError) as err:
+            raise _invalid_schema(cursor, err) from None
         if densest > MAX_DENSITY:
             what, expected = "items of an array or a map", "members that take bytes"
             raise cursor.error(NotCanonical, what, expected=expected, actual="too many that take none")
@@ -159,11 +169,13 @@ class _Decoder:
             try:
                 try:
                     record = read(stream)
-                except Exception:
+                except Exception:  # the record may be longer than what is left of the piece
                     if start == base or base + most >= len(content):
                         raise
                     base, stream = start, io.BytesIO(content[start : start + most])
                     record = read(stream)
+            except MemoryError:
+                raise
             except Exception as err:  # noqa: BLE001
                 wanted = f"record {i} of {count} in this block"
                 if base + most < len(content) and not stream.read(1):
@@ -250,9 +262,13 @@ def encode(
         out += [_put_zigzag(len(key)), key.encode(), _put_zigzag(len(value)), value]
     out += [_put_zigzag(0), sync]
     if count:
-        block = _compress(stream.getvalue(), codec)
+        block = avro_codecs.compress(stream.getvalue(), codec)
         out += [_put_zigzag(count), _put_zigzag(len(block)), block, sync]
     return b"".join(out)
+
+
+def _invalid_schema(cursor: Cursor, err: Exception) -> DecodeError:
+    return cursor.error(NotCanonical, "Avro schema", expected="a valid schema", actual=_text(err))
 
 
 def _text(err: Exception) -> str:
@@ -282,64 +298,3 @@ def _zigzag(cursor: Cursor, what: str) -> int:
 
 def _put_zigzag(value: int) -> bytes:
     return uvarints(value << 1 ^ value >> 63)
-
-
-def _decompress(cursor: Cursor, codec: str, limits: Limits) -> memoryview:
-    if codec == "null":
-        return cursor.view
-    if codec == "zstandard":
-        return compress.decompress(cursor, "zstd", limit="max_manifest_bytes", limits=limits, sized=False)
-    if codec == "deflate":
-        return _inflate(cursor, limits)
-    return _unsnap(cursor, limits)
-
-
-def _inflate(cursor: Cursor, limits: Limits) -> memoryview:
-    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-    most = limits.max_manifest_bytes
-    try:
-        with enough_memory("the content of a deflate block", cursor.source):
-            content = inflater.decompress(cursor.view, min(most + 1, sys.maxsize))
-    except zlib.error as err:
-        raise cursor.error(NotCanonical, "deflate block", expected="a valid block", actual=str(err)) from None
-    if len(content) > most:
-        raise cursor.error(LimitExceeded, "Limits.max_manifest_bytes", expected=f"at most {most}", actual="more")
-    if not inflater.eof:
-        raise cursor.error(NotCanonical, "deflate block", expected="one whole stream", actual="no end")
-    rest = inflater.unused_data
-    if rest and rest != zlib.adler32(content).to_bytes(4, "big")[:3]:  # fastavro appends these three bytes
-        raise cursor.error(NotCanonical, "deflate block", expected="one stream", actual=f"{len(rest)} bytes after it")
-    return memoryview(content)
-
-
-def _unsnap(cursor: Cursor, limits: Limits) -> memoryview:
-    """Decompress a raw snappy block and check the CRC-32 of its content, big-endian after the block."""
-    body = cursor.take(max(cursor.remaining - _CRC_BYTES, 0), "snappy block")
-    crc_pos = cursor.pos
-    stored = cursor.u32be("CRC-32 of a snappy block")
-    size = Cursor(body, source=cursor.source, base=cursor.base).uvarint("snappy content size")
-    limits.check("max_manifest_bytes", size, cursor, 0)
-    most = len(body) * 64  # a copy of 64 bytes takes at least 2
-    if size > most:
-        raise cursor.error(NotCanonical, "snappy content size", at=0, expected=f"at most {most}", actual=size)
-    with enough_memory("the content of a snappy block", cursor.source):
-        out = memoryview(bytearray(size))
-    try:
-        found = cramjam.snappy.decompress_raw_into(body, out)
-    except cramjam.DecompressionError as err:
-        raise cursor.error(NotCanonical, "snappy block", at=0, expected="a valid block", actual=str(err)) from None
-    if found != size:
-        raise cursor.error(NotCanonical, "snappy content size", at=0, expected=size, actual=found)
-    check_crc(cursor, crc_pos, "a snappy block", stored, out)
-    return out
-
-
-def _compress(data: bytes, codec: str) -> bytes:
-    if codec == "zstandard":
-        return compress.compress(data, "zstd")
-    if codec == "deflate":
-        deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-        return deflater.compress(data) + deflater.flush()
-    if codec == "snappy":
-        return bytes(cramjam.snappy.compress_raw(data)) + crc32(data).to_bytes(_CRC_BYTES, "big")
-    return data

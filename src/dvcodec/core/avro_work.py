@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__all__ = ["MAX_DENSITY", "ItemCounter", "density", "item_counter", "item_work", "record_work", "without_annotations"]
+__all__ = [
+    "MAX_DENSITY",
+    "ItemCounter",
+    "SchemaError",
+    "density",
+    "item_counter",
+    "item_work",
+    "record_work",
+    "without_annotations",
+]
 
 _VALUE, _MEMBER = 16, 8
 """Units of `Budget`: a value, and its place in a dict."""
@@ -18,6 +27,11 @@ _LEAST = {"null": 0, "float": 4, "double": 8}
 """Minimum bytes of values of a primitive type; 1 for others."""
 MAX_DENSITY = 64
 """Maximum work for each byte of an item: about six members without bytes."""
+
+
+class SchemaError(ValueError):
+    """A schema is invalid, in a way that fastavro does not notice."""
+
 
 ItemCounter = Callable[[Any], int]
 """Returns the work of the items in a value."""
@@ -111,7 +125,7 @@ def item_counter(kind: Any) -> ItemCounter | None:
     if name != "record":
         return None
     flat, nested = [], []
-    for entry in kind["fields"]:
+    for entry in _fields(kind):
         name, only = entry["name"], _only(entry["type"])
         if _name(only) not in ("array", "map"):
             counter = item_counter(entry["type"])
@@ -172,7 +186,14 @@ def _items(kind: Any) -> Any:
 
 
 def _types(kind: Any) -> list[Any]:
-    return [entry["type"] for entry in kind["fields"]] if _name(kind) == "record" else []
+    return [entry["type"] for entry in _fields(kind)] if _name(kind) == "record" else []
+
+
+def _fields(kind: dict[str, Any]) -> list[dict[str, Any]]:
+    fields = kind.get("fields")
+    if not isinstance(fields, list):
+        raise SchemaError("a record without fields")
+    return fields
 
 
 def _least(kind: Any) -> int:
@@ -184,4 +205,9 @@ def _least(kind: Any) -> int:
         return _least(name)
     if name == "record":
         return sum(map(_least, _types(kind)))
-    return int(kind["size"]) if name == "fixed" else _LEAST.get(str(name), 1)
+    if name != "fixed":
+        return _LEAST.get(str(name), 1)
+    size = kind.get("size") if isinstance(kind, dict) else None
+    if not isinstance(size, int) or size < 0:
+        raise SchemaError("a fixed type without a size")
+    return size
