@@ -60,6 +60,11 @@ class TestFirstRequest:
         with pytest.raises(Truncated, match="name at byte 5000: byte range: expected 5 bytes, found 0 left of 1024"):
             source.read(5000, 5)
 
+    @pytest.mark.parametrize(("offset", "size"), [(-1, 0), (-1, 1), (0, -1), (-1, -1), (1025, 0), (1024, 1)])
+    def test_of_a_range_that_is_none(self, offset: int, size: int) -> None:
+        with pytest.raises(Truncated):
+            source_of(MemoryStore({"k": SMALL})).read(offset, size)
+
     @pytest.mark.parametrize(("reason", "error"), [(Reason.NO_OBJECT, ObjectNotFound), (Reason.OTHER, StoreError)])
     def test_other_errors(self, reason: Reason, error: type[StoreError]) -> None:
         """Reading ahead keeps quiet about them."""
@@ -95,6 +100,19 @@ class TestReplaced:
         assert bytes(source.read_up_to(len(LARGE) - 100, 100)) == b"b" * max(100 + by, 0)
         assert source.size == len(LARGE) + by
         assert bytes(source.read(source.size - 100, 100)) == b"b" * 100
+
+    @pytest.mark.parametrize("by", [1, 70_000])
+    def test_by_a_longer_one_before_its_end_is_read(self, by: int) -> None:
+        """The end that the listing knows is not the end: the bytes asked for come, and all that there are."""
+        new = varied(len(LARGE) + by)
+        for size in (50, 60_000, HEAD_BYTES, HEAD_BYTES + 1):
+            for more in (0, 10, 100_000):
+                store = MemoryStore({"k": LARGE})
+                source = source_of(store, listed=store.head("k"))
+                store.put("k", new)
+                offset = len(LARGE) - size
+                assert source.read_up_to(offset, size + more) == new[offset : offset + size + more]
+                assert source.read(len(new) - 10, 10) == new[-10:]
 
     def test_by_one_that_ends_before_the_range(self) -> None:
         store = MemoryStore({"k": LARGE})
@@ -181,6 +199,41 @@ def test_what_ends_at_the_end_asks_for_nothing() -> None:
 def varied(size: int) -> bytes:
     """Bytes of which no eight are the same as eight others."""
     return np.arange(size // 4 + 1, dtype="<u4").tobytes()[:size]
+
+
+@ETAGS
+@pytest.mark.parametrize("size", [300, 100_000, WHOLE_BYTES + 1000])
+def test_whenever_an_object_is_replaced_versions_are_never_mixed(etags: str, size: int) -> None:
+    """All bytes and sizes that a caller gets are of one version; else it is told, and only if there was a second."""
+    old = varied(size)
+    for seed in range(200 if size < WHOLE_BYTES else 100):
+        chance = random.Random(seed)
+        new = varied(max(size + chance.choice([-size, -70_000, -100, -1, 0, 1, 70_000]), 0))[::-1]
+        store = ReplacedBetween({"k": old}, etags=etags, by=new, after=chance.choice([0, 0, 1, 2, 3]))
+        how: dict[str, Any] = chance.choice([{}, {"eager": True}, {"expected": size}, {"expected": 7}])
+        if chance.random() < 0.5:
+            how["listed"] = chance.choice([store.head("k"), StoredObject("k", size)])
+        grown: list[int] = []
+        source = source_of(store, grown=grown.append, **how)
+        possible = [old, new]
+        for _ in range(6):
+            edge, length = chance.choice([0, size // 2, size - 50, size - 50, size]), chance.choice([0, 1, 50, HEAD_BYTES, size])
+            try:
+                what = chance.choice(["read", "size", "prefetch"])
+                if what == "prefetch":
+                    source.prefetch()
+                elif what == "size":
+                    found = source.size
+                    possible = [data for data in possible if len(data) == found]
+                else:
+                    got = source.read_up_to(edge, length)
+                    if length:
+                        possible = [data for data in possible if data[edge : edge + length] == got]
+            except StoreError as err:
+                assert store.objects["k"] is new and err.reason in (Reason.CHANGED, Reason.RANGE), seed
+                break
+            assert possible, (seed, what, edge, length)
+            assert source.kept == sum(grown), seed
 
 
 class TestWhatIsRead:

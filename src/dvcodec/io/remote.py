@@ -129,14 +129,16 @@ class StoreSource:
             near = max(self._size - HEAD_BYTES, 0)
             if end == self._size and offset >= near and not self._tail:
                 tail = self._get(near, end)
-                if len(tail) < end - near:  # replaced by a shorter object
-                    return tail[offset - near :]
+                if self._size != end:
+                    return self.read_up_to(offset, size)
                 self._tail = tail
                 self._count(len(tail))
             if self._tail and offset >= self._size - len(self._tail):
                 start = offset - (self._size - len(self._tail))
                 return self._tail[start : start + end - offset]
-        return self._get(offset, end)
+        data = self._get(offset, end)
+        # The size in a listing was that of an older, shorter version. This happens once: from now on the size is fixed.
+        return self.read_up_to(offset, size) if end < stop and end < self.size else data
 
     @property
     def _size(self) -> int:
@@ -181,8 +183,9 @@ class StoreSource:
         self._set_head(memoryview(bytes(self._head) + bytes(more)) if start else more)
 
     def _set_head(self, data: memoryview) -> None:
-        self._count(len(data) - len(self._head))
-        self._head = data
+        with self._lock:
+            self._count(len(data) - len(self._head))
+            self._head = data
 
     def _get(self, start: int, stop: int) -> memoryview:
         """Read a range of the known version; a version known only from a listing is updated if it was replaced."""
