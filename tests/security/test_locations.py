@@ -175,6 +175,21 @@ def test_other_file_names_are_looked_for_in_that_folder(tmp_path: Path, place: s
         assert not BARE.search(str(error))
 
 
+@pytest.mark.parametrize("place", [*CRAFTS, *NAMES, "lance_transaction"])
+@pytest.mark.parametrize("name", ["a\0b", "data/a\0.parquet"], ids=["name", "path"])
+def test_names_with_a_nul_in_metadata_are_damage(tmp_path: Path, place: str, name: str) -> None:
+    """Of a caller they are a wrong argument (`test_a_name_that_no_file_can_have`); in metadata nobody else wrote."""
+    crafts = {**CRAFTS, **NAMES, "lance_transaction": _lance_transaction}
+    crafts[place](tmp_path / "t", name.replace("\0", "\\u0000") if place == "delta_sidecar" else name)
+    with pytest.raises(DecodeError, match=r"path|_PATH|absolute URL|_NAME|name") as caught:
+        use(open_table(tmp_path / "t"))
+    assert str(caught.value).isprintable()
+
+
+def _lance_transaction(folder: Path, name: str) -> None:
+    lance_manifest(folder, wire.message(12, name.encode()))
+
+
 def test_a_transaction_file_climbs_nowhere(tmp_path: Path) -> None:
     lance_manifest(tmp_path / "t", wire.message(12, b"../../secret"))
     table = open_table(tmp_path / "t")

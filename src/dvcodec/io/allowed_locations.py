@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.usage import check_type
-from dvcodec.io.target import is_url, local_path, network_host
+from dvcodec.io.target import can_be_named, is_url, local_path, network_host
 
 __all__ = ["OBJECT_STORES", "check_reach", "check_step", "protocols"]
 
@@ -81,12 +81,17 @@ def check_reach(path: str, home: str | None, allow: frozenset[str] = frozenset()
 
 
 def check_step(name: str, home: str) -> None:
-    """Check that a relative name does not lead to another file system: ``a::http://host/x``.
+    """Check that a relative name is one that a file can have, and does not lead to another file system.
+
+    ``a::http://host/x`` would, where chains of file systems are known.
 
     Raises:
-        NotCanonical: it does.
+        NotCanonical: it is not, or it does.
         UsageError: `home` is a ``file:`` URL with a host.
     """
+    if not can_be_named(name):
+        expected = "no NUL character and no lone surrogate"
+        raise NotCanonical("path", source=home, expected=expected, actual=f"{name!a:.{_SHOWN}}")
     if network_host(name) is not None:
         raise NotCanonical("path", source=home, expected="no network path", actual=f"{name!r:.{_SHOWN}}")
     if _CHAIN in name and local_path(home) is None:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from dvcodec.core.errors import UsageError
 
-__all__ = ["errors_name", "is_url", "local_path", "network_host", "with_slashes"]
+__all__ = ["can_be_named", "errors_name", "is_url", "local_path", "network_host", "with_slashes"]
 
 _WINDOWS = os.name == "nt"
 
@@ -56,7 +56,7 @@ def local_path(target: str | os.PathLike[str], *, windows: bool = _WINDOWS) -> P
         text = None
     if not isinstance(text, str):
         raise UsageError(f"a path or URL must be a str or os.PathLike, not {type(target).__name__}")
-    if not (text.isascii() and text.isprintable()) and not _can_be_named(text):
+    if not (text.isascii() and text.isprintable()) and not can_be_named(text):
         raise UsageError(f"{text!a:.200}: a name with a NUL character or a lone surrogate")
     if not is_url(target):
         if isinstance(target, os.PathLike) and _URL_AS_PATH.match(os.fspath(target)):
@@ -74,7 +74,7 @@ def local_path(target: str | os.PathLike[str], *, windows: bool = _WINDOWS) -> P
     return Path(path[1:] if windows and _DRIVE.match(path) else path)
 
 
-def _can_be_named(text: str) -> bool:
+def can_be_named(text: str) -> bool:
     """Whether the system takes this name; names that are not UTF-8 are spelled with surrogates of their own."""
     try:
         return b"\0" not in os.fsencode(text)
