@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,12 +19,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from dvcodec import DecodeError, LimitExceeded, NotCanonical
+from dvcodec import DecodeError, LimitExceeded, NotCanonical, UsageError
 from dvcodec.core.limits import Budget
 from dvcodec.io import open_source
-from dvcodec.tables import orc as workers
-from dvcodec.tables import orc_worker
-from dvcodec.tables.orc import open_orc
+from dvcodec.tables import orc as reading
+from dvcodec.tables import worker_program, workers
+from dvcodec.tables.orc import ORC, open_orc
 
 TABLE = pa.table({"file_path": ["/t/b", "/t/a", None, "/t/b"], "pos": [7, 2**40, 0, 7], "more": [1.5] * 4})
 
@@ -135,13 +136,12 @@ def test_a_worker_that_crashes(path: Path, step: str) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_a_worker_that_takes_too_long(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_takes_too_long(path: Path) -> None:
     with open_source(path) as source, open_orc(source) as file:
         os.kill(file._worker._process.pid, signal.SIGSTOP)
-        monkeypatch.setattr(workers, "SECONDS", 0.2)
+        file._worker.kind = replace(ORC, seconds=0.2)
         with pytest.raises(LimitExceeded, match=r"seconds for an ORC stripe: expected at most 0\.2"):
             list(file.batches(["pos"]))
-    monkeypatch.undo()
     assert read(path, "pos") == TABLE.select(["pos"])
 
 
@@ -150,7 +150,7 @@ def test_a_worker_without_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A value of 100 MB is a file of a few kilobytes."""
     orc.write_table(pa.table({"x": ["x" * (100 << 20)]}), tmp_path / "d.orc", compression="zstd")
     workers._close_all()
-    monkeypatch.setattr(workers, "MEMORY_BYTES", 600 << 20)
+    monkeypatch.setattr(reading, "ORC", replace(ORC, memory=600 << 20))
     with pytest.raises(LimitExceeded, match=r"memory to decode ORC: expected at most 629145600 bytes"):
         read(tmp_path / "d.orc", "x")
     workers._close_all()
@@ -162,7 +162,7 @@ def test_values_that_are_stored_once(tmp_path: Path) -> None:
     with open_source(tmp_path / "d.orc") as source, open_orc(source) as file:
         batches = [(batch.num_rows, batch.nbytes) for batch in file.batches(["x"])]
     assert sum(rows for rows, _ in batches) == 1_000_000
-    assert max(size for _, size in batches) <= orc_worker.BATCH_BYTES
+    assert max(size for _, size in batches) <= worker_program.BATCH_BYTES
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere, what is in use is not known")
@@ -180,11 +180,11 @@ def test_memory_of_metadata(tmp_path: Path) -> None:
 FORKED = """
 import os, sys
 from dvcodec.io import open_source
-from dvcodec.tables import orc as workers
-from dvcodec.tables import orc_worker
+from dvcodec.tables import workers
+from dvcodec.tables.orc import open_orc
 
 def read():
-    with open_source(sys.argv[1]) as source, workers.open_orc(source) as file:
+    with open_source(sys.argv[1]) as source, open_orc(source) as file:
         return [batch.num_rows for batch in file.batches(["pos"])], {one._process.pid for one in workers._IDLE}
 
 read()
@@ -222,7 +222,73 @@ def test_damaged_files(path: Path) -> None:
     assert read(path, "pos") == TABLE.select(["pos"])
 
 
-OPEN, NEXT = {"do": "open", "memory": None}, {"do": "next"}
+def test_nothing_is_imported_from_the_current_folder(path: Path, tmp_path: Path) -> None:
+    """A table's folder may hold a ``json.py``."""
+    folder, program = tmp_path / "table", tmp_path / "program" / "read.py"
+    folder.mkdir()
+    program.parent.mkdir()
+    for name in ("json", "os", "typing", "contextlib", "collections", "resource", "pyarrow"):
+        (folder / f"{name}.py").write_text("open('ran', 'w').close()\n")
+    program.write_text(READ)
+    done = subprocess.run([sys.executable, program, path], cwd=folder, check=True, capture_output=True, text=True)
+    assert (done.stdout, (folder / "ran").exists()) == ("4\n", False)
+
+
+READ = """
+import sys
+from dvcodec.io import open_source
+from dvcodec.tables.orc import open_orc
+
+with open_source(sys.argv[1]) as source, open_orc(source) as file:
+    print(sum(batch.num_rows for batch in file.batches([])))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="address space cannot be limited elsewhere")
+def test_a_file_that_does_not_fit_is_no_commands(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the worker did not take in would be read as commands, and answered to the reader of the next file."""
+    commands = message(OPEN, path.read_bytes()) + read_command(9) + message(NEXT) * 3
+
+    class Large:
+        name, size = "large", 500 << 20
+
+        def read(self, start: int, size: int) -> bytes:
+            return (commands if not start else b"").ljust(size, b"\0")
+
+    workers._close_all()
+    monkeypatch.setattr(reading, "ORC", replace(ORC, memory=600 << 20))
+    with pytest.raises(LimitExceeded, match="memory to decode ORC: expected at most 629145600"), open_orc(Large()):
+        pass
+    assert not workers._IDLE
+    orc.write_table(pa.table({"pos": [1]}), path)
+    assert read(path, "pos") == pa.table({"pos": [1]})
+    workers._close_all()
+
+
+def test_a_file_has_the_memory_that_it_may_have(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not what the one before it had."""
+    limits: list[int | None] = []
+    monkeypatch.setattr(worker_program, "_limit", limits.append)
+    commands = [message(OPEN | {"memory": memory}, path.read_bytes()) for memory in (5, None, 7)]
+    assert [answer[:1] for answer in served(*commands)] == [worker_program.SCHEMA] * 3
+    assert limits == [None, 5, None, None, None, 7]
+
+
+def test_batches_of_a_file_are_read_once_at_a_time(path: Path) -> None:
+    with open_source(path) as source, open_orc(source) as file:
+        first, second = file.batches(["pos"], 1), file.batches(["pos"], 1)
+        assert next(first)["pos"].to_pylist() == next(second)["pos"].to_pylist() == [7]
+        with pytest.raises(UsageError, match="its batches are read again"):
+            next(first)
+        assert next(second)["pos"].to_pylist() == [2**40]
+
+
+def test_a_worker_keeps_no_file(path: Path) -> None:
+    answers = served(message(OPEN, path.read_bytes()), read_command(1), message(NEXT), message(CLOSE), message(NEXT))
+    assert [answer[:1] for answer in answers] == [b"S", b"D", b"B", b"D"]
+
+
+OPEN, NEXT, CLOSE = {"do": "open", "memory": None}, {"do": "next"}, {"do": "close"}
 
 
 def message(command: dict[str, Any], file: bytes | None = None) -> bytes:
@@ -232,7 +298,7 @@ def message(command: dict[str, Any], file: bytes | None = None) -> bytes:
 
 def answers_of(said: bytes) -> list[bytes]:
     stream, found = io.BytesIO(said), []
-    while (answer := orc_worker.receive(stream)) is not None:
+    while (answer := worker_program.receive(stream)) is not None:
         found.append(answer)
     assert not stream.read(), "a whole number of messages"
     return found
@@ -241,7 +307,7 @@ def answers_of(said: bytes) -> list[bytes]:
 def served(*messages: bytes) -> list[bytes]:
     """The answers of a worker that is asked this, in this process."""
     writing = io.BytesIO()
-    orc_worker.serve(io.BytesIO(b"".join(messages)), writing)
+    worker_program.serve(io.BytesIO(b"".join(messages)), writing, "orc")
     return answers_of(writing.getvalue())
 
 
@@ -256,8 +322,8 @@ class TestProtocol:
         commands = message(OPEN, path.read_bytes()), read_command(3, "pos"), *[message(NEXT)] * 4
         schema, begun, *batches, end, after = served(*commands)
         assert (schema[:9], pa.ipc.read_schema(pa.py_buffer(schema[9:]))) == (b"S" + bytes([4, *[0] * 7]), TABLE.schema)
-        assert {begun, end, after} == {orc_worker.END}, "and nothing is left after the end"
-        assert {batch[:1] for batch in batches} == {orc_worker.BATCH}
+        assert {begun, end, after} == {worker_program.END}, "and nothing is left after the end"
+        assert {batch[:1] for batch in batches} == {worker_program.BATCH}
         tables = [pa.ipc.open_stream(batch[1:]).read_all() for batch in batches]
         assert [table.num_rows for table in tables] == [3, 1]
         assert pa.concat_tables(tables) == TABLE.select(["pos"])
@@ -268,15 +334,15 @@ class TestProtocol:
 
     def test_it_goes_on_after_a_bad_file(self, path: Path) -> None:
         bad, good = served(message(OPEN, b"no ORC"), message(OPEN, path.read_bytes()))
-        assert bad[:1] == orc_worker.ERROR
+        assert bad[:1] == worker_program.SYSTEM
         assert b"ORC" in bad
         assert b"\n" not in bad
-        assert good[:1] == orc_worker.SCHEMA
+        assert good[:1] == worker_program.SCHEMA
 
     def test_a_column_that_is_not_there(self, path: Path) -> None:
         """Its batches are made when they are asked for."""
         _, begun, answer = served(message(OPEN, path.read_bytes()), read_command(9, "none"), message(NEXT))
-        assert (begun, answer[:1]) == (orc_worker.END, orc_worker.ERROR)
+        assert (begun, answer[:1]) == (worker_program.END, worker_program.ERROR)
         assert b"none" in answer
 
     @pytest.mark.parametrize("error", [MemoryError("x"), pa.ArrowMemoryError("malloc of size 9 failed")])
@@ -285,7 +351,7 @@ class TestProtocol:
             raise error
 
         monkeypatch.setattr(orc, "ORCFile", refuse)
-        assert served(message(OPEN, path.read_bytes())) == [orc_worker.MEMORY]
+        assert served(message(OPEN, path.read_bytes())) == [worker_program.MEMORY]
 
     @pytest.mark.parametrize("left_out", [1, 9, 100])
     def test_a_message_that_breaks_off(self, left_out: int) -> None:
@@ -310,11 +376,11 @@ class TestProtocol:
         monkeypatch.setattr(resource, "setrlimit", limit)
         monkeypatch.setattr(sys, "path", sys.path[:])
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(message(OPEN, path.read_bytes()))))
-        orc_worker.main([*sys.path, "more"], 12345)
+        worker_program.main([*sys.path, "more"], 12345, "orc")
         os.write(1, b"of a library")
         said = capfdbinary.readouterr()
-        assert (asked, sys.path[-1]) == ([*wanted, (resource.RLIMIT_AS, (hard, hard))], "more")
-        assert [one[:1] for one in answers_of(said.out)] == [orc_worker.SCHEMA]
+        assert (asked, sys.path[-1]) == ([*wanted, *[(resource.RLIMIT_AS, (hard, hard))] * 2], "more")
+        assert [one[:1] for one in answers_of(said.out)] == [worker_program.SCHEMA]
         assert said.err == b"of a library"
 
 
@@ -322,10 +388,10 @@ class TestProtocol:
 def test_a_worker_that_died_unseen(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was alive when it was taken, and is gone before the file is sent: the file is told, and the next one read."""
     read(path, "pos")
-    taken = workers._taken()
+    taken = workers._taken(ORC)
     os.kill(taken._process.pid, signal.SIGKILL)
     taken._process.wait()
-    monkeypatch.setattr(workers, "_taken", lambda: taken)
+    monkeypatch.setattr(workers, "_taken", lambda _: taken)
     with pytest.raises(NotCanonical, match=r"a crash of the decoder \(signal 9\)"):
         read(path, "pos")
     monkeypatch.undo()

@@ -1,4 +1,8 @@
-"""Rows of Lance's data files, as Lance's own library reads them (extra ``lance``)."""
+"""Rows of Lance's data files, as Lance's own library reads them (extra ``lance``), in another process.
+
+Its Rust code ends the process on some corrupt files: where a length in them is too much to allocate, or an error is to
+be reported whose text has a NUL character. See `workers`.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +19,17 @@ from dvcodec.io.target import local_path
 from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import select
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
+from dvcodec.tables.worker_program import BATCH, MISSING
+from dvcodec.tables.workers import Kind, borrowed
 
 if TYPE_CHECKING:
     from dvcodec.io.store import StoreOptions
     from lance import LanceDataset
 
-__all__ = ["fragment_rows", "of_library", "open_version"]
+__all__ = ["fragment_rows", "of_library", "open_version", "schema_of"]
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
-_READAHEAD = 2
-"""Number of batches to read ahead."""
+_LANCE = Kind("lance", "Lance", "a batch of Lance", memory=8 << 30, seconds=600.0, system_errors=True)
 _FRAGMENT_BITS = 32
 """A row address is the fragment's id, shifted by these bits, plus the row's physical position."""
 
@@ -45,6 +50,16 @@ def open_version(location: str, version: int, options: StoreOptions | None = Non
     location, given = of_library(location, options)
     with _refusals(location, f"version {version}"):
         return lance.LanceDataset(location, version=version, storage_options=given)
+
+
+def schema_of(dataset: LanceDataset) -> pa.Schema:
+    """Return the columns of a version.
+
+    Raises:
+        NotCanonical: Lance's library refuses them.
+    """
+    with _refusals(dataset.uri, f"schema of version {dataset.version}"):
+        return dataset.schema
 
 
 def of_library(location: str, options: StoreOptions | None) -> tuple[str, dict[str, str] | None]:
@@ -88,30 +103,36 @@ def fragment_rows(
     """
     if part.number:
         return
-    dataset = open_version(location, version, options)
-    schema = select(dataset.schema, columns, dataset.uri)
-    names = schema.names
-    start = 0
-    with _refusals(data_file.location, f"fragment {number}"):
-        fragment = dataset.get_fragment(number)
-        if fragment is None:
-            raise UsageError(f"{dataset.uri}: version {dataset.version} has no fragment {number}")
-        scanner = fragment.scanner(
-            columns=names,
-            batch_size=batch_rows,
-            batch_readahead=_READAHEAD,
-            with_row_id=True,
-            with_row_address=True,
-            include_deleted_rows=True,
-            blob_handling="all_binary",
-        )
-        for batch in scanner.to_batches():
-            _check_order(batch["_rowaddr"], (number << _FRAGMENT_BITS) + start, data_file.location)
-            whole = batch.select(names)
-            for at in range(0, batch.num_rows, batch_rows):
-                rows = whole.slice(at, batch_rows)
-                yield PhysicalRows(start + at, rows.cast(schema) if names else rows)
-            start += batch.num_rows
+    location, given = of_library(location, options)
+    missing = UsageError(f"{location}: version {version} has no fragment {number}")
+    with borrowed(_LANCE) as worker:
+
+        def answer(what: str, source: str) -> memoryview:
+            found = worker.answer(what, source, "what Lance can read")
+            if found[:1] == MISSING:
+                require_extra("lance.dataset", "lance", "pylance")
+                raise missing
+            return found
+
+        worker.send({"do": "open", "location": location, "version": version, "options": given})
+        opened = answer(f"version {version}", location)
+        schema = select(pa.ipc.read_schema(pa.py_buffer(opened[9:])), columns, location)
+        names = schema.names
+        worker.send({"do": "read", "fragment": number, "columns": names, "rows": batch_rows})
+        what, start = f"fragment {number}", 0
+        answer(what, data_file.location)
+        while True:
+            worker.send({"do": "next"})
+            found = answer(what, data_file.location)
+            if found[:1] != BATCH:
+                break
+            for batch in pa.ipc.open_stream(pa.py_buffer(found[1:])):
+                _check_order(batch["_rowaddr"], (number << _FRAGMENT_BITS) + start, data_file.location)
+                whole = batch.select(names)
+                for at in range(0, batch.num_rows, batch_rows):
+                    rows = whole.slice(at, batch_rows)
+                    yield PhysicalRows(start + at, rows.cast(schema) if names else rows)
+                start += batch.num_rows
     if data_file.physical_rows not in (None, start):
         raise NotCanonical(
             f"rows of fragment {number}", source=data_file.location, expected=data_file.physical_rows, actual=start

@@ -16,7 +16,7 @@ from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
 from dvcodec.tables.columns import select
 from dvcodec.tables.findings import Finding
-from dvcodec.tables.lance.rows import fragment_rows, open_version
+from dvcodec.tables.lance.rows import fragment_rows, open_version, schema_of
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Record, RowReader
 from dvcodec.tables.table import Snapshot
 
@@ -124,7 +124,7 @@ class LanceSnapshot(Snapshot):
             NotCanonical: it cannot open the version.
         """
         dataset = open_version(self.table.location, self.info.id, self.table.folder.storage.options)
-        return select(dataset.schema, columns, dataset.uri)
+        return select(schema_of(dataset), columns, dataset.uri)
 
     def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
         """Return what reads a fragment; see `Snapshot.rows`. Blob columns are read as bytes.

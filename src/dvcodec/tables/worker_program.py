@@ -1,7 +1,8 @@
-"""The process that parses ORC files for `orc`: pyarrow's C++ reader crashes on some corrupt files.
+"""The process that decodes ORC and Lance files for `workers`: their libraries crash on some corrupt files.
 
 It runs as a program of its own and imports nothing of dvcodec. Messages in both directions are a length (u64, little
-endian) and that many bytes: a command in JSON and for ``open`` the file, or an answer, whose first byte is its kind.
+endian) and that many bytes: a command in JSON, after ``open`` of an ORC file its bytes, or an answer, whose first byte
+is its kind.
 """
 
 from __future__ import annotations
@@ -13,16 +14,23 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-SCHEMA, BATCH, END, ERROR, MEMORY = b"S", b"B", b"D", b"E", b"M"
-"""Kinds of answers: row count (u64) and Arrow schema; record batch; nothing more; error as text; too little memory."""
+SCHEMA, BATCH, END, ERROR, MEMORY, MISSING, SYSTEM = b"S", b"B", b"D", b"E", b"M", b"N", b"O"
+"""Kinds of answers: row count (u64) and Arrow schema; record batch; nothing more; error as text; too little memory; no
+such fragment, or no such package; error of the system as text."""
 BATCH_BYTES = 4 << 20
 """Most bytes of a batch that is sent, unless one row has more."""
 _DECODED_ROWS = 4096
-"""Rows decoded at a time: a stripe of kilobytes may unpack to gigabytes, where each row repeats a large value."""
+"""Rows of ORC decoded at a time: a stripe of kilobytes may unpack to gigabytes, if each row repeats a large value."""
+_READAHEAD = 2
+"""Batches of Lance to read ahead."""
 
 
 def receive(stream: BinaryIO) -> bytes | None:
-    """Return the next message, None at the end of the stream."""
+    """Return the next message, None at the end of the stream.
+
+    Raises:
+        MemoryError: it does not fit. Its bytes are still in the stream, which is of no use any more.
+    """
     head = stream.read(8)
     if len(head) < 8:
         return None
@@ -38,42 +46,134 @@ def send(stream: BinaryIO, *parts: Any) -> None:
     stream.flush()
 
 
-def serve(reading: BinaryIO, writing: BinaryIO) -> None:
-    """Answer commands until the other end closes."""
-    import pyarrow as pa  # noqa: PLC0415  (once `sys.path` is set)
-    from pyarrow import orc  # noqa: PLC0415
+class Missing(Exception):
+    """A fragment that a version does not have."""
 
-    data: Any = None
-    batches: Any = iter(())
-    _warm_up()
+
+class Orc:
+    """An ORC file, whose bytes come with the command."""
+
+    def __init__(self) -> None:
+        self._data: Any = None
+        _warm_up()
+
+    def open(self, given: dict[str, Any], reading: BinaryIO) -> tuple[int, Any]:
+        """Return the row count and the schema of a file."""
+        import pyarrow as pa  # noqa: PLC0415  (once `sys.path` is set)
+        from pyarrow import orc  # noqa: PLC0415
+
+        self._data = None
+        _limit(None)  # that of the file before would be too little to receive this one
+        try:
+            self._data = receive(reading)
+        except MemoryError:
+            raise SystemExit(NO_MEMORY) from None  # the rest of the file would be read as commands
+        _limit(given["memory"])
+        file = orc.ORCFile(pa.BufferReader(self._data))
+        return file.nrows, file.schema
+
+    def batches(self, given: dict[str, Any]) -> Iterator[Any]:
+        """Return the batches of a file."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        return _batches(pa.py_buffer(self._data), given["columns"], given["rows"], given["dictionary"])
+
+    def close(self) -> None:
+        """Forget the file."""
+        self._data = None
+
+
+class Lance:
+    """A version of a Lance dataset, which its library opens itself."""
+
+    def __init__(self) -> None:
+        self._dataset: Any = None
+
+    def open(self, given: dict[str, Any], _reading: BinaryIO) -> tuple[int, Any]:
+        """Return 0 and the schema of a version."""
+        from lance.dataset import LanceDataset  # noqa: PLC0415  (not `lance`: any folder of that name)
+
+        self._dataset = LanceDataset(given["location"], version=given["version"], storage_options=given["options"])
+        return 0, self._dataset.schema
+
+    def batches(self, given: dict[str, Any]) -> Iterator[Any]:
+        """Return the batches of a fragment with the addresses of its rows; those of deleted ones are null."""
+        fragment = self._dataset.get_fragment(given["fragment"])
+        if fragment is None:
+            raise Missing
+        scanner = fragment.scanner(
+            columns=given["columns"],
+            batch_size=given["rows"],
+            batch_readahead=_READAHEAD,
+            with_row_id=True,
+            with_row_address=True,
+            include_deleted_rows=True,
+            blob_handling="all_binary",
+        )
+        names = [*given["columns"], "_rowaddr"]
+        return (batch.select(names) for batch in scanner.to_batches())
+
+    def close(self) -> None:
+        """Forget the dataset."""
+        self._dataset = None
+
+
+NO_MEMORY = 3
+"""Exit code: a file did not fit."""
+_DECODERS = {"orc": Orc, "lance": Lance}
+
+
+def serve(reading: BinaryIO, writing: BinaryIO, kind: str) -> None:
+    """Answer commands until the other end closes: ``open``, ``read``, ``next`` until the end, and ``close``.
+
+    Args:
+        reading: commands.
+        writing: answers; ``close`` has none.
+        kind: ``orc`` or ``lance``.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
+    decoder: Any = _DECODERS[kind]()
+    batches: Iterator[Any] = iter(())
     while (command := receive(reading)) is not None:
         given = json.loads(command)
         try:
             if given["do"] == "open":
-                data = receive(reading)
-                _limit(given["memory"])
-                file = orc.ORCFile(pa.BufferReader(data))
-                send(writing, SCHEMA, file.nrows.to_bytes(8, "little"), file.schema.serialize())
+                rows, schema = decoder.open(given, reading)
+                send(writing, SCHEMA, rows.to_bytes(8, "little"), schema.serialize())
             elif given["do"] == "read":
-                batches = _batches(pa.py_buffer(data), given["columns"], given["rows"], given["dictionary"])
+                batches = decoder.batches(given)
                 send(writing, END)
+            elif given["do"] == "close":
+                batches = iter(())
+                decoder.close()
             else:
                 batch = next(batches, None)
                 if batch is None:
-                    data, batches = None, iter(())
                     send(writing, END)
                 else:
                     sink = pa.BufferOutputStream()
                     with pa.ipc.new_stream(sink, batch.schema) as stream:
                         stream.write_batch(batch)
+                    del batch
                     send(writing, BATCH, sink.getvalue())
         except (MemoryError, pa.ArrowMemoryError):
             send(writing, MEMORY)
-        except Exception as err:  # noqa: BLE001  (whatever pyarrow raises for a corrupt file)
+        except (Missing, ImportError):
+            send(writing, MISSING)
+        except OSError as err:
+            send(writing, SYSTEM, _line(err))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as err:  # noqa: BLE001  (a panic of Rust code is no Exception)
             if "std::bad_alloc" in str(err):  # of ORC's own reader, which pyarrow calls an unknown error
                 send(writing, MEMORY)
             else:
-                send(writing, ERROR, str(err).partition("\n")[0].encode(errors="replace"))
+                send(writing, ERROR, _line(err))
+
+
+def _line(err: BaseException) -> bytes:
+    return str(err).partition("\n")[0].encode(errors="replace")
 
 
 def _batches(data: Any, columns: list[str], most: int, dictionary: str | None) -> Iterator[Any]:
@@ -159,12 +259,13 @@ def _limit(memory: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (min(soft, most) if most >= 0 else soft, most))
 
 
-def main(path: list[str], memory: int) -> None:
+def main(path: list[str], memory: int, kind: str) -> None:
     """Serve on standard input and output.
 
     Args:
         path: ``sys.path`` of the process that started this one.
         memory: bytes of address space, where the system can limit it.
+        kind: see `serve`.
     """
     sys.path[:] = path
     reading, writing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
@@ -175,4 +276,4 @@ def main(path: list[str], memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with writing:
-        serve(reading, writing)
+        serve(reading, writing, kind)

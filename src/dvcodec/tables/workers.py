@@ -1,0 +1,230 @@
+"""Worker processes that decode files with libraries that crash on corrupt ones, or allocate without bound.
+
+A worker has limited address space and a timer, and sends Arrow IPC back, a few megabytes at a time. If it dies, the
+file is reported as corrupt, and the next file gets a new worker. Starting one takes half a second to a second, a small
+file a millisecond or two.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical
+from dvcodec.io import Source
+from dvcodec.tables.worker_program import ERROR, MEMORY, NO_MEMORY, SYSTEM, receive
+
+__all__ = ["Kind", "Worker", "borrowed"]
+
+_CHUNK = 8 << 20
+_KEPT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a worker decodes.
+
+    Attributes:
+        name: of the decoder in `worker_program`.
+        title: of the format, in errors.
+        step: what is decoded for one answer.
+        memory: bytes of address space, Python and Arrow's libraries (about 0.5 GiB) included.
+        seconds: longest wait for one answer.
+        system_errors: whether the decoder reads the file itself, so that its OSErrors are not about the content.
+        environment: variables of the process.
+    """
+
+    name: str
+    title: str
+    step: str
+    memory: int
+    seconds: float
+    system_errors: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+class Worker:
+    """A process of `worker_program`."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.environment = dict(os.environ)
+        code = files("dvcodec.tables").joinpath("worker_program.py").read_text()
+        code += f"\nmain({sys.path!r}, {kind.memory}, {kind.name!r})\n"
+        self._timed_out = False
+        self._process = subprocess.Popen(  # noqa: S603  (this Python, with code of this package)
+            [sys.executable, "-I", "-c", code],  # isolated: nothing is imported from the current folder
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=self.environment | kind.environment,
+        )
+        self._stdin: Any = self._process.stdin
+        self._stdout: Any = self._process.stdout
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def send(self, command: dict[str, Any]) -> None:
+        """Send a command; `answer` says what came of it."""
+        data = json.dumps(command).encode()
+        self._write(len(data).to_bytes(8, "little") + data)
+
+    def send_file(self, source: Source) -> None:
+        """Send a file, after the command ``open``."""
+        self._write(source.size.to_bytes(8, "little"))
+        for start in range(0, source.size, _CHUNK):
+            self._write(source.read(start, min(_CHUNK, source.size - start)))
+
+    def answer(self, what: str, source: str, expected: str, memory: int | None = None) -> memoryview:
+        """Return the answer to the last command.
+
+        Args:
+            what: the part of the file that is decoded, for errors.
+            source: the file, for errors.
+            expected: of the part.
+            memory: limit of the last ``open``, if it had one.
+
+        Raises:
+            NotCanonical: the file is corrupt, or the worker died over it.
+            LimitExceeded: the answer takes more memory or time than a worker has.
+            OSError: the decoder could not read the file.
+        """
+        answer = self._receive()
+        if answer is None:
+            code = self.end()
+            if code is None:
+                name, most = f"seconds for {self.kind.step}", f"at most {self.kind.seconds:g}"
+                raise LimitExceeded(name, source=source, expected=most)
+            if code != NO_MEMORY:
+                how = f"a crash of the decoder (signal {-code})" if code < 0 else f"an exit of the decoder ({code})"
+                raise NotCanonical(what, source=source, expected=expected, actual=how)
+        if answer is None or answer[:1] == MEMORY:
+            most = f"at most {self.kind.memory if memory is None else memory} bytes"
+            raise LimitExceeded(f"memory to decode {self.kind.title}", source=source, expected=most, actual="more")
+        if answer[:1] in (ERROR, SYSTEM):
+            message = bytes(answer[1:]).decode(errors="replace")
+            if answer[:1] == SYSTEM and self.kind.system_errors:
+                raise OSError(f"{source}: {message}")
+            raise NotCanonical(what, source=source, expected=expected, actual=message)
+        return answer
+
+    def _receive(self) -> memoryview | None:
+        timer = threading.Timer(self.kind.seconds, self._kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            with suppress(BrokenPipeError):
+                self._stdin.flush()
+            found = receive(self._stdout)
+        finally:
+            timer.cancel()
+        return memoryview(found) if found else None
+
+    def forget(self) -> None:
+        """Have the worker drop the file."""
+        self.send({"do": "close"})
+        with suppress(BrokenPipeError):
+            self._stdin.flush()
+
+    def end(self) -> int | None:
+        """End a worker that did not answer; return its exit code, None if it took too long."""
+        self.close()
+        return None if self._timed_out else self._process.returncode
+
+    def close(self) -> None:
+        """End the process."""
+        for stream in (self._stdin, self._stdout):
+            with suppress(OSError):
+                stream.close()
+        if not self._timed_out:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(1)
+        self._process.kill()
+        self._process.wait()
+
+    def _kill(self) -> None:
+        self._timed_out = True
+        self._process.kill()
+
+    def _write(self, data: Any) -> None:
+        with suppress(BrokenPipeError):  # it died: `answer` reports it
+            self._stdin.write(data)
+
+
+class borrowed:  # noqa: N801  (used as a function)
+    """Borrow a worker for a file, for the time of a ``with`` block."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+
+    def __enter__(self) -> Worker:
+        self._worker = _taken(self._kind)
+        return self._worker
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Any other error may have come between a command and its answer: the next file would get that answer.
+        if kind is None or issubclass(kind, (DecodeError, GeneratorExit)):
+            _give_back(self._worker)
+        else:
+            self._worker.end()
+
+
+_LOCK = threading.Lock()
+_IDLE: list[Worker] = []
+_OF_PARENT: list[Worker] = []
+
+
+def _taken(kind: Kind) -> Worker:
+    """Return an idle worker, or a new one: of this kind, with the environment of now, which may hold credentials."""
+    with _LOCK:
+        for worker in reversed(_IDLE):
+            if worker.kind == kind and worker.environment == dict(os.environ):
+                _IDLE.remove(worker)
+                if worker.is_alive:
+                    return worker
+                worker.close()
+    return Worker(kind)
+
+
+def _give_back(worker: Worker) -> None:
+    if not worker.is_alive:
+        worker.close()
+        return
+    worker.forget()
+    with _LOCK:
+        _IDLE.append(worker)
+        left = [one for one in _IDLE if one.kind == worker.kind][:-_KEPT]
+        for one in left:
+            _IDLE.remove(one)
+    for one in left:
+        one.close()
+
+
+def _close_all() -> None:
+    with _LOCK:
+        while _IDLE:
+            _IDLE.pop().close()
+
+
+def _forget() -> None:
+    """In a forked process: the workers are the parent's, and stay referenced so that they are not ended here."""
+    global _LOCK  # noqa: PLW0603  (another thread may have held it)
+    _LOCK = threading.Lock()
+    _OF_PARENT.extend(_IDLE)
+    _IDLE.clear()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

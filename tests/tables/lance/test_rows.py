@@ -1,0 +1,121 @@
+"""Lance's data files, decoded in another process: corrupt ones end it, and not this one."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from dvcodec import DecodeError, MissingExtra, NotCanonical, UsageError
+from dvcodec.tables import open_table, worker_program, workers
+from dvcodec.tables.lance import rows as reading
+
+lance = pytest.importorskip("lance")
+
+TABLE = pa.table({"key": range(300), "text": [f"t{i % 7}" for i in range(300)], "list": [[1, 2]] * 300})
+
+
+@pytest.fixture(params=["2.0", "2.1"])
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    lance.write_dataset(TABLE, str(tmp_path / "t"), data_storage_version=request.param)
+    lance.dataset(str(tmp_path / "t")).delete("key < 5")
+    return tmp_path / "t"
+
+
+def read(folder: Path, columns: list[str] | None = None, batch_rows: int = 100) -> list[tuple[int, pa.RecordBatch]]:
+    snapshot = open_table(folder).snapshot()
+    (file,) = snapshot.data_files
+    return [(rows.start, rows.batch) for rows in snapshot.rows(file, columns=columns, batch_rows=batch_rows)]
+
+
+def test_physical_rows(folder: Path) -> None:
+    found = read(folder)
+    assert [start for start, _ in found] == [0, 100, 200]
+    assert pa.Table.from_batches([batch for _, batch in found]) == TABLE
+    assert [batch.schema.names for _, batch in read(folder, ["list", "key"])] == [["list", "key"]] * 3
+    assert [batch.num_rows for _, batch in read(folder, [])] == [100] * 3
+
+
+def test_one_worker_serves_many_files(folder: Path) -> None:
+    read(folder)
+    before = list(workers._IDLE)
+    for _ in range(3):
+        read(folder)
+    assert before == workers._IDLE
+
+
+def test_an_error_whose_text_has_a_nul(folder: Path) -> None:
+    """Arrow's Rust code aborts over it."""
+    (file,) = (folder / "data").iterdir()
+    data = file.read_bytes()
+    name = b"/lance.encodings"
+    assert name in data
+    file.write_bytes(data.replace(name, name[:4] + b"\0" + name[5:]))
+    with pytest.raises(NotCanonical, match=r"fragment 0: expected what Lance can read, found a crash of the decoder"):
+        read(folder)
+    file.write_bytes(data)
+    assert len(read(folder)) == 3
+
+
+@pytest.mark.parametrize("name", [b"key", b"text"])
+def test_a_column_whose_name_has_a_nul(folder: Path, name: bytes) -> None:
+    """Lance's library panics over it."""
+    for manifest in (folder / "_versions").iterdir():
+        manifest.write_bytes(manifest.read_bytes().replace(name, name[:1] + b"\0" + name[2:]))
+    with pytest.raises(NotCanonical, match="expected what Lance can read"):
+        read(folder)
+    with pytest.raises(NotCanonical, match="expected what Lance can read"):
+        open_table(folder).snapshot().schema()
+
+
+def test_damaged_files(folder: Path) -> None:
+    """Whatever is changed near the end, where the lengths are, the file is read or refused."""
+    (file,) = (folder / "data").iterdir()
+    data, chance, refused = file.read_bytes(), random.Random(1), 0
+    for _ in range(60):
+        changed = bytearray(data)
+        for _ in range(chance.randint(1, 3)):
+            changed[-1 - int(chance.expovariate(1 / 400)) % len(data)] = chance.choice([0, 127, 255])
+        file.write_bytes(changed)
+        try:
+            read(folder)
+        except (DecodeError, OSError):
+            refused += 1
+    assert refused > 10
+    file.write_bytes(data)
+    assert len(read(folder)) == 3
+
+
+def test_what_is_missing(folder: Path) -> None:
+    with pytest.raises(UsageError, match="nosuch"):
+        read(folder, ["nosuch"])
+    (file,) = (folder / "data").iterdir()
+    file.unlink()
+    with pytest.raises((OSError, NotCanonical)):
+        read(folder)
+    table = open_table(folder)
+    (one,) = table.snapshot().data_files
+    with pytest.raises(UsageError, match=r"version 2 has no fragment 7"):
+        list(reading.fragment_rows(str(folder), 2, None, one, 7, None, batch_rows=10))
+
+
+def test_a_library_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker reports it; who asked names the extra."""
+    command = json.dumps({"do": "open", "location": "/t", "version": 1, "options": None}).encode()
+    writing = io.BytesIO()
+    monkeypatch.setitem(sys.modules, "lance.dataset", None)
+    worker_program.serve(io.BytesIO(len(command).to_bytes(8, "little") + command), writing, "lance")
+    assert writing.getvalue()[8:] == worker_program.MISSING
+
+
+def test_a_worker_reports_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (one,) = open_table(folder).snapshot().data_files
+    monkeypatch.setattr(workers.Worker, "answer", lambda *_: memoryview(worker_program.MISSING))
+    monkeypatch.setitem(sys.modules, "lance.dataset", None)
+    with pytest.raises(MissingExtra, match=r"dvcodec\[lance\]"):
+        list(reading.fragment_rows(str(folder), 2, None, one, 0, None, batch_rows=10))
