@@ -252,8 +252,8 @@ def test_a_file_that_does_not_fit_is_no_commands(path: Path, monkeypatch: pytest
     class Large:
         name, size = "large", 500 << 20
 
-        def read(self, start: int, size: int) -> bytes:
-            return (commands if not start else b"").ljust(size, b"\0")
+        def read(self, start: int, size: int) -> memoryview:
+            return memoryview((commands if not start else b"").ljust(size, b"\0"))
 
     workers._close_all()
     monkeypatch.setattr(reading, "ORC", replace(ORC, memory=600 << 20))

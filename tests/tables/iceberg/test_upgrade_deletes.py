@@ -224,6 +224,21 @@ def test_version_2_has_to_be_enabled_first(tmp_path: Path) -> None:
     assert pyiceberg_ids(crafted) == [number for number in range(20) if number != 3]
 
 
+@pytest.mark.parametrize("position", [20, 100, 2**58])
+@pytest.mark.parametrize("rows", [18, 19])
+def test_positions_beyond_the_rows_of_a_data_file_are_refused(tmp_path: Path, rows: int, position: int) -> None:
+    """With as many positions as rows, the file would seem to have no live row."""
+    deletes = Commit(deletes=[{"a": RowSet([*range(rows), position])}])
+    crafted = build_iceberg(tmp_path / "t", Commit(data={"a": 20}), deletes, version=2)
+    assert run("enable", crafted.folder).code == 0
+    files = set(crafted.folder.rglob("*"))
+    message = rf"highest position, for .*: expected below 20 \(rows of the data file\), found {position}"
+    with pytest.raises(NotCanonical, match=message):
+        upgrade_deletes(open_table(crafted.folder))
+    assert set(crafted.folder.rglob("*")) == files
+    assert "highest position" in run("upgrade-deletes", crafted.folder, "--dry-run").complaint
+
+
 def test_other_formats_have_none(tmp_path: Path) -> None:
     folder = restored_table(tmp_path / "t")
     with pytest.raises(UsageError, match="are Iceberg's, and this is a delta table"):

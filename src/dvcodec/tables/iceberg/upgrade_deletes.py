@@ -138,13 +138,17 @@ def _deletes(base: IcebergSnapshot, progress: Progress | None) -> Iterator[FileD
     """Yield the deletes of each data file that has other deletes than a vector.
 
     Raises:
-        Refused: deletes name a data file by a path that it does not have any more: their rows would live again.
+        Refused: deletes name a data file by a path that it does not have any more: their rows would live again. Or
+            they have a position beyond its rows, which would count as a deleted row.
     """
+    files = {file.path: file for file in base.data_files}
     stored: dict[str, list[RowSet]] = {}
     replaced: set[str] = set()
     for vector in base.vectors:
         rules.refuse(rules.paths(base, vector), "gone-data-file")
         for found in base.read(vector):
+            if found.data_file in files:
+                rules.refuse(rules.positions(files[found.data_file], vector, found.rows.max))
             stored.setdefault(found.data_file, []).append(found.rows)
             if vector.format != "iceberg":
                 replaced.add(found.data_file)
