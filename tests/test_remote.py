@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dvcodec import Truncated
-from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES, StoreSource
+from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES, StoreSource, _is_same
 from dvcodec.io.store import Fetched, ObjectChanged, ObjectNotFound, Reason, StoredObject, StoreError
 from samples.memory_store import MemoryStore
 
@@ -62,8 +62,10 @@ class TestFirstRequest:
 
     @pytest.mark.parametrize(("offset", "size"), [(-1, 0), (-1, 1), (0, -1), (-1, -1), (1025, 0), (1024, 1)])
     def test_of_a_range_that_is_none(self, offset: int, size: int) -> None:
+        store = MemoryStore({"k": SMALL})
         with pytest.raises(Truncated):
-            source_of(MemoryStore({"k": SMALL})).read(offset, size)
+            source_of(store).read(offset, size)
+        assert offset >= 0 or not store.asked
 
     @pytest.mark.parametrize(("reason", "error"), [(Reason.NO_OBJECT, ObjectNotFound), (Reason.OTHER, StoreError)])
     def test_other_errors(self, reason: Reason, error: type[StoreError]) -> None:
@@ -114,13 +116,14 @@ class TestReplaced:
                 assert source.read_up_to(offset, size + more) == new[offset : offset + size + more]
                 assert source.read(len(new) - 10, 10) == new[-10:]
 
-    def test_by_one_that_ends_before_the_range(self) -> None:
+    @pytest.mark.parametrize(("size", "offset"), [(1024, 1 << 20), (1024, 1024), (0, 0)])
+    def test_by_one_that_ends_before_the_range(self, size: int, offset: int) -> None:
         store = MemoryStore({"k": LARGE})
         source = source_of(store, listed=store.head("k"))
-        store.put("k", SMALL)
+        store.put("k", SMALL[:size])
         with pytest.raises(ObjectChanged, match="s3://lake/k: cannot read: changed since"):
-            source.read(1 << 20, 10)
-        assert bytes(source.read(0, 1024)) == SMALL
+            source.read(offset, 10)
+        assert bytes(source.read(0, size)) == SMALL[:size]
 
     @ETAGS
     def test_after_its_beginning_was_read_ahead(self, etags: str) -> None:
@@ -152,6 +155,75 @@ class TestReplaced:
         source.read(0, 10)
         store.etags = 'W/"other"' if etag else ""
         assert bytes(source.read(1 << 20, 10)) == b"a" * 10
+
+
+def test_versions() -> None:
+    """By ETags, if both are strong; else by size and time."""
+
+    def version(etag: str | None, modified_ms: int = 1, size: int = 9) -> StoredObject:
+        return StoredObject("k", size, etag, modified_ms)
+
+    assert not _is_same(version('"a"'), version('"b"'))
+    assert not _is_same(version('"a"'), version('"a"', size=8))
+    assert _is_same(version('"a"'), version('"a"', 2))
+    for one, other in (('W/"a"', '"b"'), ('"b"', 'W/"a"'), (None, '"a"'), ('"a"', None)):
+        assert _is_same(version(one), version(other))
+        assert not _is_same(version(one), version(other, 2))
+
+
+class TestRequests:
+    """No more than are needed."""
+
+    def test_of_the_rest_of_a_small_object(self) -> None:
+        store = MemoryStore({"k": varied(200_000)})
+        source = source_of(store, eager=True)
+        source.read(0, 10)
+        source.prefetch()
+        source.prefetch()
+        assert bytes(source.read(0, 200_000)) == varied(200_000)
+        assert store.asked == [("get", "k", 0, HEAD_BYTES), ("get", "k", HEAD_BYTES, 200_000)]
+
+    def test_of_the_end_of_a_small_object(self) -> None:
+        store = MemoryStore({"k": SMALL})
+        source = source_of(store, listed=store.head("k"))
+        source.read(10, len(SMALL) - 10)
+        assert store.asked[1:] == [("get", "k", 0, len(SMALL))]
+
+    def test_that_fails_for_another_reason_than_a_change(self) -> None:
+        store = MemoryStore({"k": SMALL}, refused={"get": Reason.OTHER})
+        source = source_of(store, listed=StoredObject("k", len(SMALL)))
+        with pytest.raises(StoreError, match=Reason.OTHER.value):
+            source.read(10, 5)
+        assert store.asked == [("get", "k", 10, 15)]
+
+    def test_where_answers_have_no_size(self) -> None:
+        store = Sizeless({"k": LARGE}, reports_size=False)
+        source = source_of(store)
+        assert bytes(source.read(10, 5)) == b"aaaaa"
+        assert bytes(source.read(1 << 20, 5)) == b"aaaaa"
+        assert store.asked == [("head", "k"), ("get", "k", 10, 15), ("get", "k", 1 << 20, (1 << 20) + 5)]
+
+    def test_where_nothing_has_a_size(self) -> None:
+        store = Sizeless({"k": SMALL}, reports_size=False, heads=False)
+        source = source_of(store)
+        assert bytes(source.read(10, 5)) == SMALL[10:15]
+        assert (source.size, source.kept) == (len(SMALL), len(SMALL))
+        assert store.asked == [("head", "k"), ("get", "k", None, None)]
+
+
+@dataclass
+class Sizeless(MemoryStore):
+    """Its answers do not state the size of the object, as some servers' do not."""
+
+    heads: bool = True
+
+    def get(self, key: str, start: int | None = None, stop: int | None = None, *, etag: str | None = None) -> Fetched:
+        found = super().get(key, start, stop, etag=etag)
+        return Fetched(found.data, found.start, StoredObject(key, None))
+
+    def head(self, key: str) -> StoredObject:
+        found = super().head(key)
+        return found if self.heads else StoredObject(key, None)
 
 
 @dataclass
