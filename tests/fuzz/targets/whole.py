@@ -21,7 +21,9 @@ from fuzz import structures
 from fuzz.seeds import VECTORS, files
 from fuzz.target import Mutate, Target, held
 
-MOST_BYTES = 16_000
+MOST_BYTES = {"scorch": 66_000}
+"""Of a file that is changed; a ``root.bolt`` has at least 16 pages."""
+DEFAULT_BYTES = 16_000
 METADATA = (".json", ".avro", ".manifest", ".parquet", ".puffin", ".bin", ".arrow", ".bolt", ".zap", ".txn", ".orc")
 SIGNS = ("_delta_log", "_versions", "snapshot", "metadata", "root.bolt")
 """One of these is in the folder of a table."""
@@ -34,6 +36,7 @@ class Tables:
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
+        self.most_bytes = MOST_BYTES.get(kind, DEFAULT_BYTES)
 
     @cached_property
     def _folder(self) -> Path:
@@ -46,7 +49,7 @@ class Tables:
         for i, root in enumerate(sorted(found, key=lambda root: (sizes[root], root))[:TABLES]):
             shutil.copytree(root, self._folder / str(i))
         names = sorted(file for file in self._folder.rglob("*") if file.is_file() and _is_metadata(file))
-        return {file: file.read_bytes() for file in names if file.stat().st_size < MOST_BYTES}
+        return {file: file.read_bytes() for file in names if file.stat().st_size < self.most_bytes}
 
     @cached_property
     def _files(self) -> list[Path]:
@@ -82,7 +85,7 @@ def _is_metadata(file: Path) -> bool:
 def _table(kind: str) -> Target:
     tables = Tables(kind)
     about = f"a small {kind} table, opened and audited"
-    return Target(f"table-{kind}", about, tables.run, tables.seeds, mutate=tables.mutate, max_len=MOST_BYTES)
+    return Target(f"table-{kind}", about, tables.run, tables.seeds, mutate=tables.mutate, max_len=tables.most_bytes)
 
 
 def _run_footer(data: bytes) -> None:
