@@ -62,8 +62,8 @@ def apply(
             megabytes), which are then part of the plan. If `dvs` is costly to compute, write or persist it first.
         match: how `dvs` names data files. ``path``: in plain text, as tables do; or, if no file that is read has
             that name, percent-encoded as Spark's ``_metadata.file_path``. ``plain`` and ``uri`` accept only the
-            former or the latter. ``name``: by bare file name, ignoring folders, as in Paimon. Spellings such as
-            ``/x`` and ``file:/x``, ``s3://`` and ``s3a://`` are the same throughout.
+            former or the latter. ``name``: by bare file name in plain text, ignoring folders, as in Paimon. Spellings
+            such as ``/x`` and ``file:/x``, ``s3://`` and ``s3a://`` are the same throughout.
         unmatched: vectors of files that are not among ``df.inputFiles()``. ``fail_if_all``: an error if there are
             vectors and none matches, which means a wrong spelling or another table; ``fail``: an error if any does
             not match; ``ignore``: they delete nothing. The first two log how many do not match at INFO (logger
