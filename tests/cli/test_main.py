@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from inspect import getdoc
 from pathlib import Path
@@ -35,6 +36,7 @@ from dvcodec import RowSet, cli, iceberg
 from dvcodec.cli import app
 from dvcodec.cli.app import COMMANDS as TABLE
 from dvcodec.cli.app import build
+from samples.iceberg_table import Commit, build_iceberg
 
 needs_terminal = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals, pipes and file names")
@@ -391,6 +393,65 @@ def test_interrupt(arguments: list[str], tmp_path: Path) -> None:
         assert process.stderr.read() == b""
         assert process.wait() == 130
     assert not list(tmp_path.iterdir())
+
+
+COMMITTING = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may ignore it
+link, seconds = os.link, float(sys.argv.pop())
+def slow(*names, **options):
+    print("committing", flush=True)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        time.sleep(0.05)
+    link(*names, **options)
+os.link = slow
+from dvcodec.cli import main
+sys.argv[1:1] = ["enable", "t"]
+main()
+"""
+
+
+HANGING = """def hang():
+    try:
+        time.sleep(0.1)
+    except KeyboardInterrupt:
+        pass
+def slow"""
+
+
+@needs_posix
+@pytest.mark.parametrize(("interrupts", "version"), [(1, 3), (2, 2)])
+def test_interrupt_while_a_commit_takes_long(interrupts: int, version: int, tmp_path: Path) -> None:
+    """One waits until the commit is settled, however long that takes; a second one does not."""
+    build_iceberg(tmp_path / "t", Commit(data={"a": 3}), version=2)
+    seconds = 3 if interrupts == 1 else 60
+    command = [sys.executable, "-c", COMMITTING, str(seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"committing\n"
+        for _ in range(interrupts):
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    assert not [path.name for path in tmp_path.rglob("*.partial")]
+    newest = max((tmp_path / "t").rglob("*.metadata.json"), key=lambda path: path.stat().st_mtime_ns)
+    assert json.loads(newest.read_bytes())["format-version"] == version
+
+
+@needs_posix
+def test_a_second_interrupt_ends_a_commit_that_does_not_react(tmp_path: Path) -> None:
+    """As a store's client that does not return: two seconds later the process ends."""
+    build_iceberg(tmp_path / "t", Commit(data={"a": 3}), version=2)
+    stuck = COMMITTING.replace("time.sleep(0.05)", "hang()").replace("def slow", HANGING)
+    with subprocess.Popen([sys.executable, "-c", stuck, "60"], stdout=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"committing\n"
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, typer.Abort, typer.Exit(130)], ids=str)

@@ -160,6 +160,21 @@ class TestLists:
         }
         assert [one.key for one in store_of(teller).list_all()] == ["a", "b", "c"]
 
+    def test_a_page_that_is_repeated_for_ever(self, teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("dvcodec.io.store.objects.PAGE", 2)
+        teller.said = {"GET": [listing("a", "b", more=True), listing("c", "d", more=True)]}
+        with pytest.raises(StoreError, match="cannot list: failed: the server repeats the listing: c for the second"):
+            list(store_of(teller).list_all())
+        assert len(teller.asked) < 10
+
+    @pytest.mark.parametrize("key", ["t//x", "t/../x", "t/&#1;"])
+    def test_an_object_whose_key_cannot_be_named(self, teller: Teller, key: str) -> None:
+        """The caller has not named it, so it is no wrong usage."""
+        teller.said = {"GET": [listing("t/a", key)]}
+        for call in (lambda: list(store_of(teller).list_all("t")), lambda: store_of(teller).list_folder("t")):
+            with pytest.raises(StoreError, match="lake/t: cannot list: failed: an object has a key that cannot be nam"):
+                call()
+
 
 class TestDeletions:
     """From a web server: S3 says nothing of what was not there."""

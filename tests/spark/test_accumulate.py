@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from dvcodec import RowSet, UsageError, iceberg
+from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.spark import accumulate
 from dvcodec.spark.accumulate import RowAccumulator, group
 from samples.position_rows import gathered, reference, rows, united, vectors_of
@@ -26,6 +27,25 @@ def test_dictionaries_of_any_kind(monkeypatch: pytest.MonkeyPatch) -> None:
         column = table["file_path"]
         column = column.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else column.cast(kind)
         assert {path: data for path, _, data in gathered(pa.table({"f": column, "p": table["pos"]}))} == want
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()])
+def test_names_that_are_not_utf8(kind: pa.DataType) -> None:
+    names = pa.array([b"a", b"\xff"]).cast(pa.large_binary() if kind == pa.large_string() else pa.binary())
+    names = names if kind == pa.binary() else pa.Array.from_buffers(kind, 2, names.buffers())
+    for column in (names, names.dictionary_encode()):
+        gatherer = RowAccumulator()
+        assert not list(gatherer.add(column, pa.array([1, 2])))
+        with pytest.raises(UsageError, match=r"'\\udcff': a data file whose name is not UTF-8"):
+            list(gatherer.flush())
+
+
+@pytest.mark.parametrize("position", [MAX_DV_POSITION + 1, 1 << 63])
+def test_unsigned_positions_that_are_too_high(position: int) -> None:
+    gatherer = RowAccumulator()
+    assert not list(gatherer.add(pa.array(["a", "b"]), pa.array([1, position], pa.uint64())))
+    with pytest.raises(UsageError, match=f"position {position} is above {MAX_DV_POSITION}"):
+        list(gatherer.flush())
 
 
 def test_columns_of_several_types() -> None:

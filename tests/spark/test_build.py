@@ -49,6 +49,27 @@ def test_every_strategy_gives_the_bytes_of_plain_python(order: str, spark: Spark
     assert collected(build_vectors([f"{folder}/{i}.parquet" for i in range(3)])) == want
 
 
+@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_names_that_are_not_utf8(strategy: Strategy, eager: bool, spark: SparkSession) -> None:
+    df = spark.sql("SELECT cast(X'61FF' AS string) AS file_path, id AS pos FROM range(100)")
+    with pytest.raises(
+        Exception, match=r"UsageError: 'a\\udcff': a data file whose name is not UTF-8|^'a\\udcff': a data"
+    ):
+        build_vectors(df, strategy=strategy, eager=eager).collect()
+
+
+@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_names_of_a_collation_are_told_apart_by_their_bytes(
+    strategy: Strategy, eager: bool, spark: SparkSession
+) -> None:
+    texts = "SELECT element_at(array('A', 'a', 'b'), cast(id % 3 AS int) + 1) AS name, id AS pos FROM range(300)"
+    df = spark.sql(f"SELECT name COLLATE UTF8_LCASE AS file_path, pos FROM ({texts})")
+    want = {name: iceberg.encode(RowSet(range(i, 300, 3))) for i, name in enumerate(("A", "a", "b"))}
+    assert collected(build_vectors(df, strategy=strategy, eager=eager)) == want
+
+
 def test_a_plan_keeps_each_data_file_in_one_task(spark: SparkSession, tmp_path: Path) -> None:
     table = rows("skewed")
     df = spark.read.parquet(write(tmp_path / "deletes", table)).repartition(7)

@@ -26,6 +26,7 @@ import pytest
 from amounts import LONG
 from dvcodec import UsageError
 from dvcodec.spark.java import ensure_java
+from dvcodec.spark.sources import pythons
 from dvcodec.spark.sources.pythons import check_python
 from dvcodec.tables import open_table
 from interop.driver import need
@@ -340,3 +341,22 @@ def test_driver_with_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     check_python(cast("Any", SimpleNamespace(_sc=SimpleNamespace(pythonExec=str(python), master="local[2]"))))
     check_python(cast("Any", SimpleNamespace(_sc=None)))  # Spark Connect: the server decides
+
+
+def test_modules_of_the_current_folder_are_not_run_by_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python puts that folder first for ``-c``. The user's own ``PYTHONPATH`` still counts."""
+    hostile, own = tmp_path / "hostile", tmp_path / "own"
+    for folder in (hostile, own):
+        folder.mkdir()
+    for name in ("importlib", "json", "types", "warnings"):
+        (hostile / f"{name}.py").write_text("open('run', 'w'); raise SystemExit(1)")
+    (own / "only_here.py").touch()
+    monkeypatch.setattr(pythons, "_ASK", pythons._ASK.replace("'numpy'", "'numpy', 'only_here'"))
+    python = shim(tmp_path / "bin", f'exec "{sys.executable}" "$@"')
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(own))
+    monkeypatch.chdir(hostile)
+    check_python(cast("Any", SimpleNamespace(_sc=SimpleNamespace(pythonExec=str(python), master="local[2]"))))
+    assert not (hostile / "run").exists()

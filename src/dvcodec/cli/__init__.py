@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
@@ -11,9 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dvcodec.core.interrupts import is_held_back
+
 __all__ = ["main"]
 
 _SECONDS_TO_CLEAN_UP = 2.0
+_SECONDS_TO_LOOK = 0.05
+"""After Ctrl-C: how often to look whether a commit is settled."""
 
 
 def main() -> None:
@@ -44,7 +49,8 @@ def main() -> None:
 def _ended_by_interrupt() -> Iterator[None]:
     """End the process two seconds after Ctrl-C, even if threads wait for a server or for a retry.
 
-    Python's own handler waits for all threads. Within those seconds the command may clean up.
+    Python's own handler waits for all threads. Within those seconds the command may clean up. While a commit holds
+    Ctrl-C back, they begin when it is settled, or with a second Ctrl-C.
     """
     if os.name != "posix" or threading.current_thread() is not threading.main_thread():
         yield
@@ -53,13 +59,24 @@ def _ended_by_interrupt() -> Iterator[None]:
     os.set_blocking(written, False)
     before = signal.set_wakeup_fd(written, warn_on_full_buffer=False)
 
+    def interrupted() -> bool | None:
+        """Wait for a signal; return whether it is Ctrl-C, None at the end of the block."""
+        received = os.read(signals, 1)
+        return received[0] == signal.SIGINT if received else None
+
     def wait() -> None:
-        while (received := os.read(signals, 1)) and received[0] != signal.SIGINT:
-            pass
-        os.close(signals)
-        if received:
+        while not (found := interrupted()):
+            if found is None:
+                os.close(signals)
+                return
+        again = False
+        while True:
+            while is_held_back() and not again:
+                coming = select.select([signals], [], [], _SECONDS_TO_LOOK)[0]
+                again = bool(coming) and bool(interrupted())
             time.sleep(_SECONDS_TO_CLEAN_UP)
-            os._exit(130)
+            if again or not is_held_back():
+                os._exit(130)
 
     threading.Thread(target=wait, daemon=True).start()
     try:

@@ -11,16 +11,19 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dvcodec.core import batch
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of
+from dvcodec.core.roaring64 import MAX_DV_POSITION
+from dvcodec.io.file_key import check_data_file
 from dvcodec.spark.columns import binary_array
 from dvcodec.spark.schemas import VECTORS, arrow_schema
 from dvcodec.spark.worker import release_memory
 
-__all__ = ["RowAccumulator", "encode_names", "group", "vector_batches"]
+__all__ = ["RowAccumulator", "as_text", "encode_names", "group", "vector_batches"]
 
 CHUNK_ROWS = 4_000_000
 """Rows per chunk: the more, the fewer partial vectors per data file."""
@@ -73,7 +76,7 @@ class RowAccumulator:
             positions: integers, one per file; 0-based physical row positions, in any order, duplicates fine.
 
         Raises:
-            UsageError: a null, or a negative position.
+            UsageError: a null, a name that is not UTF-8, or a number that is not a position.
         """
         if len(files):
             rows = pa.record_batch([files, positions], ["file", "pos"])
@@ -94,7 +97,7 @@ class RowAccumulator:
         self._positions.append(_positions(table["pos"]))
         for codes, names in _encode_files(table["file"]):
             if not (self._names and _same(names, self._names[-1])):
-                self._names.append(names.cast(pa.string()))
+                self._names.append(as_text(names))
                 self._count += len(names)
                 self._bytes += names.nbytes
             self._codes.append(codes + np.int32(self._count - len(names)))
@@ -103,7 +106,7 @@ class RowAccumulator:
         """Yield the vectors of the rows added so far.
 
         Raises:
-            UsageError: a null, a negative position, or positions that are not integers.
+            UsageError: see `add`; or positions that are not integers.
         """
         if self._pending:
             self._encode_names()
@@ -147,6 +150,23 @@ def encode_names(names: pa.ChunkedArray) -> tuple[NDArray[np.int32], pa.Array]:
     return np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks]), encoded.chunk(0).dictionary
 
 
+def as_text(names: pa.Array) -> pa.Array:
+    """Return names of data files as strings; an array or a chunked one.
+
+    Raises:
+        UsageError: a name is not UTF-8. (Spark's strings hold any bytes, and Arrow does not check them.)
+    """
+    if pa.types.is_string(names.type) or pa.types.is_large_string(names.type):
+        names = names.cast(pa.large_binary() if pa.types.is_large_string(names.type) else pa.binary())
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid:
+        for name in names.to_pylist():
+            if isinstance(name, bytes):
+                check_data_file(name.decode(errors="surrogateescape"))
+        raise
+
+
 def _same(first: pa.Array, second: pa.Array) -> bool:
     """Return whether two dictionaries are over the same bytes."""
     ours, others = (array.buffers()[-1] for array in (first, second))
@@ -158,6 +178,8 @@ def _positions(column: pa.ChunkedArray) -> Index:
         raise UsageError(f"{column.null_count} rows have no position")
     if not pa.types.is_integer(column.type):
         raise UsageError(f"positions must be integers, not {column.type}")
+    if pa.types.is_uint64(column.type) and (pc.max(column).as_py() or 0) > MAX_DV_POSITION:
+        raise UsageError(f"position {pc.max(column)} is above {MAX_DV_POSITION}, the highest in a deletion vector")
     positions = column.cast(pa.int64()).to_numpy()
     lowest = int(positions.min()) if len(positions) else 0
     if lowest < 0:

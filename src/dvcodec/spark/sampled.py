@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from dvcodec.spark.accumulate import RowAccumulator
+from dvcodec.spark.accumulate import RowAccumulator, as_text
 from dvcodec.spark.hand_over import short_name
 
 __all__ = ["SampledFiles"]
@@ -45,6 +45,9 @@ class SampledFiles:
         """Return the data files of a sample of rows; None if most rows probably have others, or there are too many.
 
         The sample is the first rows. Where the rows of a data file come together, they say little about the others.
+
+        Raises:
+            UsageError: a name is not UTF-8.
         """
         counts = pc.value_counts(sample.drop_null())
         names, each = counts.field("values"), counts.field("counts").to_numpy()
@@ -52,7 +55,7 @@ class SampledFiles:
             return None
         whole = sample.combine_chunks()
         changes = pc.sum(pc.not_equal(whole[1:], whole[:-1])).as_py() or 0
-        return cls(names) if _MIXED * changes >= len(sample) or len(names) == 1 else None
+        return cls(as_text(names)) if _MIXED * changes >= len(sample) or len(names) == 1 else None
 
     def numbered(self, rows: DataFrame) -> DataFrame:
         """Replace the columns of rows by a number, and the name of the data file if it is not in the sample.

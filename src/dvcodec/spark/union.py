@@ -22,7 +22,7 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of, spread
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.file_key import check_encodings, file_keys, log_merged_spellings, shared_head
-from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, encode_names, group, vector_batches
+from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, as_text, encode_names, group, vector_batches
 from dvcodec.spark.columns import BinaryColumn, binary_column
 from dvcodec.spark.vectors import NamedVectors
 from dvcodec.spark.worker import release_memory
@@ -105,6 +105,7 @@ class VectorUnion:
             return
         table = pa.Table.from_batches(batches)
         coded, names = encode_names(table["data_file"])
+        names = as_text(names)
         inputs = table["inputs"].to_numpy()
         codes, inputs_of = _merge_spellings(names, coded.astype(np.int64), inputs)
         often = np.bincount(codes, minlength=len(names))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dvcodec.core.errors import CommitConflict, CommitUnknown
+from dvcodec.core.errors import CommitConflict, CommitUnknown, DecodeError, UsageError
+from dvcodec.core.interrupts import uninterrupted
 from dvcodec.io import Storage
 from dvcodec.io.opening import remove
 from dvcodec.io.store import Reason, StoreError
 
-__all__ = ["put_once", "removed_on_error"]
+__all__ = ["committing", "put_once", "removed_on_error"]
 
 _REFUSED = (
     *(Reason.DENIED, Reason.BAD_CREDENTIALS, Reason.EXPIRED, Reason.NO_BUCKET, Reason.NO_OBJECT),
@@ -44,6 +45,26 @@ def put_once(storage: Storage, location: str, data: bytes) -> None:
         if is_unsure:
             raise CommitUnknown(f"{location}: the store did not answer the commit: {error}") from error
         raise
+
+
+@contextmanager
+def committing(files: list[str]) -> Iterator[None]:
+    """Hold Ctrl-C back while the block commits, and empty the list of new files if the commit is in, or may be.
+
+    A second Ctrl-C interrupts it; see `uninterrupted`.
+
+    Args:
+        files: their locations; the caller removes those that are left after an error.
+    """
+    with uninterrupted():
+        try:
+            yield
+        except (CommitConflict, DecodeError, UsageError, OSError):
+            raise
+        except BaseException:  # the commit may be in
+            files.clear()
+            raise
+        files.clear()
 
 
 @contextmanager

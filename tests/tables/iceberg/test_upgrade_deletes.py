@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from dvcodec.core.errors import CommitConflict, CommitUnknown, NotCanonical, Uns
 from dvcodec.tables import audit, live_batches, open_table, upgrade_deletes
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import committer
+from dvcodec.tables.iceberg.folder_place import FolderPlace
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade
 from samples.delta_log import restored_table
 from samples.iceberg_equality import by_id, craft_equality
@@ -185,6 +187,27 @@ def test_files_of_a_commit_that_may_be_in_stay(
         upgrade(writer)
     assert 0 not in live_ids(crafted)
     assert audit(open_table(crafted.folder)).ok
+
+
+def test_an_interrupt_waits_until_the_commit_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crafted = craft_equality(tmp_path / "t", {4: by_id(0, STEP + 7)})
+    before = live_ids(crafted)
+    put = FolderPlace.put
+
+    def interrupted(*arguments: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        put(*arguments)
+
+    monkeypatch.setattr(FolderPlace, "put", interrupted)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            upgrade_deletes(open_table(crafted.folder))
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    assert live_ids(crafted) == before
+    assert {vector.format for vector in open_table(crafted.folder).snapshot().vectors} == {"iceberg"}
+    assert audit(open_table(crafted.folder)).findings == ()
 
 
 def test_deletes_that_name_a_file_by_an_old_path_are_refused(tmp_path: Path) -> None:

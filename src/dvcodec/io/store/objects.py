@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -33,6 +34,8 @@ _PART_BYTES = 5 << 20
 """obstore uploads larger objects in parts of this size."""
 _MOST_WITHOUT_RANGES = 1 << 30
 """Maximum size of a file read whole because its web server does not support byte ranges."""
+_NO_KEY = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f]").search
+"""What object_store's paths do not have: an empty segment, ``.``, ``..`` or a control character."""
 _PROCESS: dict[str, int] = {}
 """``id``: the process that made the first request."""
 
@@ -147,9 +150,10 @@ class ObjectStore(Store):
         """Yield all objects below a folder; see `Store.list_all`. An interrupted listing resumes after its last name.
 
         Raises:
-            StoreError: it cannot be listed, or was interrupted and its names are not in order.
+            StoreError: it cannot be listed, was interrupted and its names are not in order, or the server repeats it.
         """
         last, ordered, resumed = "", True, False
+        mark, pages = "", 0
         stream: Any = None
 
         def work(attempt: int) -> list[Any]:
@@ -172,6 +176,12 @@ class ObjectStore(Store):
             # Azure cannot start a listing after a name: it lists from the beginning again.
             found = [meta for meta in page if not resumed or meta["path"] > last]
             names = [last, *(meta["path"] for meta in found)]
+            if mark and mark in names[1:]:
+                words = f"the server repeats the listing: {mark} for the second time"
+                raise store_error(self.url(folder), "list", words, Reason.OTHER)
+            pages += 1
+            if found and not pages & (pages - 1):  # after 1, 2, 4, .. pages: so a loop of any length is found
+                mark = names[1]
             ordered = ordered and all(one < other for one, other in pairwise(names))
             last = names[-1]
             yield from map(_object, found)
@@ -296,6 +306,9 @@ class ObjectStore(Store):
     def _error(self, key: str, action: str, err: Exception) -> StoreError:
         from obstore import exceptions  # noqa: PLC0415
 
+        if isinstance(err, exceptions.InvalidPathError) and action == "list" and not _NO_KEY(key.strip("/") or "x"):
+            words = f"an object has a key that cannot be named: {error_text(err)}"
+            return store_error(self.url(key), action, words, Reason.OTHER)
         if isinstance(err, (ValueError, exceptions.InvalidPathError)):
             raise UsageError(f"{self.url(key)}: {error_text(err)}") from None
         if not isinstance(err, (exceptions.BaseError, OSError)):

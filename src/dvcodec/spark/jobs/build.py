@@ -93,9 +93,9 @@ def build_vectors(
         `VECTORS`: ``data_file``, ``cardinality``, ``dv``; one row per data file.
 
     Raises:
-        UsageError: a column is missing or of another type. While it runs: a null, or a negative position; with
-            ``hash``, two data files with the same hash, or rows that changed between the two computations; rows of
-            `positions` from a file that Spark did not list.
+        UsageError: a column is missing or of another type. While it runs: a null, a name that is not UTF-8, or a
+            negative position; with ``hash``, two data files with the same hash, or rows that changed between the two
+            computations; rows of `positions` from a file that Spark did not list.
     """
     if strategy not in STRATEGIES:
         raise UsageError(f"no strategy {strategy!r}, only {', '.join(STRATEGIES)}")
@@ -162,7 +162,8 @@ def _rows(source: DataFrame, file_col: str, pos_col: str) -> DataFrame:
         raise UsageError(f"column {file_col!r} holds {file_type.simpleString()}, not strings")
     if not isinstance(pos_type, _INTEGERS):
         raise UsageError(f"column {pos_col!r} holds {pos_type.simpleString()}, not integers")
-    return chosen.withColumn("pos", sf.col("pos").cast("long"))
+    # Rows are compared and hashed by bytes, so a collation, by which "A" may equal "a", is dropped.
+    return chosen.select(sf.col("data_file").cast("string"), sf.col("pos").cast("long"))
 
 
 def _sample(rows: DataFrame) -> pa.ChunkedArray:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["check_python"]
 
 _NEEDED = ("numpy", "pandas", "pyarrow", "pyroaring", "cramjam")
-_ASK = f"import sys, importlib.util as u; print(*sys.version_info[:2], *[n for n in {_NEEDED} if not u.find_spec(n)])"
+_OWN = "import sys; sys.path[:] = [p for p in sys.path if p]; "
+"""Python puts the current folder first for ``-c``: a file of any name may be there. Only `sys` is built in."""
+_ASK = f"{_OWN}import importlib.util as u; print(*sys.version_info[:2], *[n for n in {_NEEDED} if not u.find_spec(n)])"
 _SECONDS = 60
 _MISSING = re.compile(r'Cannot run program "?[^"]*"?[^\n]*(?:No such file|error=2)')
 

@@ -24,6 +24,7 @@ from dvcodec.tables.convert.read import ConvertedVector, How, Reader
 from dvcodec.tables.convert.record import TARGETS, Speller, Target, absolute, hint
 from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.new_files import check_outside, is_inside, new_files, vector_file
+from dvcodec.tables.put import committing
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Table
 
@@ -164,7 +165,7 @@ def convert_table(
         if local_path(target) is None:  # half an object may be there
             written.append(entries)
         try:
-            with open_sink(entries, exclusive=exclusive, storage_options=storage) as out:
+            with committing(written), open_sink(entries, exclusive=exclusive, storage_options=storage) as out:
                 for converted in reader.converted:
                     out.write(json.dumps(converted.to_dict()).encode() + b"\n")
         except FileExistsError:  # of a concurrent conversion: this file comes last

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import FrameType
 from typing import Any, Literal, TypeAlias
 
-from dvcodec.core.errors import CommitConflict, DecodeError, UsageError
+from dvcodec.core.errors import CommitConflict, DecodeError
 from dvcodec.io import remove
 from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.plan import Plan, plan_again, plan_deletes
 from dvcodec.tables.deleting.retries import Backoff
+from dvcodec.tables.put import committing
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Snapshot
 
@@ -188,40 +185,10 @@ def attempt(committer: Committer[Any], plan: Plan) -> tuple[int, int]:
     try:
         partial = [one for one in plan.deletes if not one.whole]
         written = committer.write(plan.base, partial, files) if partial else Written({}, 0)
-        with _uninterrupted():
-            try:
-                snapshot = committer.commit(plan.base, plan.deletes, written, files)
-            except (CommitConflict, DecodeError, UsageError, OSError):
-                raise
-            except BaseException:  # the commit may be in
-                files.clear()
-                raise
-            files.clear()
+        with committing(files):
+            snapshot = committer.commit(plan.base, plan.deletes, written, files)
     except BaseException:
         for path in files:
             remove(path, storage_options=storage)
         raise
     return snapshot, written.bytes_written
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back until the commit is settled; a second one interrupts it. Where it is ignored, it stays so."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    held: list[int] = []
-
-    def hold(number: int, frame: FrameType | None) -> None:
-        if held:
-            before(number, frame)
-        held.append(number)
-
-    signal.signal(signal.SIGINT, hold)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if held:
-            raise KeyboardInterrupt

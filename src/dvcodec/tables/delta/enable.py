@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from dvcodec.core.errors import Unsupported, UsageError
+from dvcodec.core.interrupts import uninterrupted
 from dvcodec.tables.delta.actions import Metadata, Protocol
 from dvcodec.tables.delta.commit import commit_bytes, commit_info, committer
 from dvcodec.tables.delta.log import LOG
@@ -65,7 +66,8 @@ def enable(table: DeltaTable, *, dry_run: bool = False) -> Enabled:
     parameters = {"properties": json.dumps({PROPERTY: "true"}, separators=(",", ":"))}
     info = commit_info(base, now, "SET TBLPROPERTIES", parameters=parameters, is_blind=True, metrics={})
     location = folder.join(f"{LOG}/{base.info.id + 1:020}.json")
-    put_once(folder.storage, location, commit_bytes([info, *actions]))
+    with uninterrupted():
+        put_once(folder.storage, location, commit_bytes([info, *actions]))
     return Enabled(tuple(changes), location)
 
 

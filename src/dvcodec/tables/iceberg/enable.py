@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 from dvcodec.core.errors import Unsupported
+from dvcodec.core.interrupts import uninterrupted
 from dvcodec.tables.enabling import Enabled
 from dvcodec.tables.iceberg.change import Change
 from dvcodec.tables.iceberg.contradictions import VECTORS_VERSION
@@ -40,5 +41,6 @@ def enable(table: IcebergTable, *, dry_run: bool = False) -> Enabled:
     if dry_run:
         return Enabled(changes)
     now = max(int(time.time() * 1000), members.integer("last-updated-ms"))
-    place.put(newest, members, Change(now, upgrade=VECTORS_VERSION))
+    with uninterrupted():
+        place.put(newest, members, Change(now, upgrade=VECTORS_VERSION))
     return Enabled(changes, place.load().metadata.source)

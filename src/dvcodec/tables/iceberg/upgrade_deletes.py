@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from dvcodec.core.errors import CommitConflict, DecodeError, UsageError
+from dvcodec.core.errors import CommitConflict, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables import rules
 from dvcodec.tables.arguments import check_progress, check_table
@@ -23,6 +23,7 @@ from dvcodec.tables.iceberg.snapshot_writer import Replacement
 from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.model import POSITION_DELETES
 from dvcodec.tables.new_files import new_files
+from dvcodec.tables.put import committing
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Table
 
@@ -124,13 +125,8 @@ def _upgrade(
             ),
             operation="replace",
         )
-        try:
+        with committing(files):
             snapshot = committer.replace(base, replacement, files)
-        except (CommitConflict, DecodeError, UsageError, OSError):
-            raise
-        except BaseException:  # the commit may be in: its files stay
-            files.clear()
-            raise
     return replace(planned, snapshot=snapshot, committed=True)
 
 

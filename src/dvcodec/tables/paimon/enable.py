@@ -10,6 +10,7 @@ import json
 import time
 from dataclasses import replace
 
+from dvcodec.core.interrupts import uninterrupted
 from dvcodec.tables.enabling import Enabled
 from dvcodec.tables.json_fields import JsonFields, parse_json
 from dvcodec.tables.paimon.metadata import TableSchema
@@ -51,5 +52,6 @@ def enable(table: PaimonTable, *, dry_run: bool = False) -> Enabled:
         "timeMillis": int(time.time() * 1000),
     }
     location = folder.join(f"schema/schema-{schema.id + 1}")
-    put_once(folder.storage, location, json.dumps(new, indent=2, ensure_ascii=False).encode())
+    with uninterrupted():
+        put_once(folder.storage, location, json.dumps(new, indent=2, ensure_ascii=False).encode())
     return Enabled(changes, location)
