@@ -200,6 +200,8 @@ def _prefetched(table: Table, pairs: Iterator[Pair]) -> Iterator[Pair]:
 
 
 def _change(old: Snapshot | None, new: Snapshot, *, keep_rows: bool, threads: int | None) -> SnapshotChange:
+    if old is not None and old.data_files is new.data_files and old.vectors is new.vectors:  # of one manifest list
+        return SnapshotChange(new.info, old.info, (), (), ())
     before, after = {} if old is None else old.files, new.files
     then = _identified(old) if old is not None else {}
     now = _identified(new)

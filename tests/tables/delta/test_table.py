@@ -23,7 +23,9 @@ from dvcodec.core.errors import (
 )
 from dvcodec.tables import DeletionVector, Snapshot, SnapshotInfo, TableKind, open_table
 from dvcodec.tables.delta import AddFile, DeltaTable
+from dvcodec.tables.delta import checkpoint as checkpoint_module
 from dvcodec.tables.delta import open as open_delta
+from dvcodec.tables.folder import Folder
 from samples.delta_table import FIELDS, ROWS, TIME, DeltaBuilder, build_delta, rows_from
 
 FORMS = ("classic", "parts", "json", "parquet", "json alone", "parquet alone")
@@ -279,6 +281,27 @@ def test_containers(tmp_path: Path) -> None:
     file.write_bytes(b"\2" + file.read_bytes()[1:])
     with pytest.raises(BadMagic, match="version byte"):
         list(snapshot.check_container(first.location, [first]))
+
+
+def test_a_sidecar_of_many_checkpoints_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crafted = build_delta(tmp_path / "t")
+    top, *sidecars = crafted.checkpoint("json")
+    version = int(top.name[:20])
+    for number in range(1, 20):
+        later = f"{version + 2 * number:020}"
+        text = top.read_text().replace(f'"version": {version}', f'"version": {version + 2 * number}')
+        (crafted.log / top.name.replace(top.name[:20], later)).write_text(text)
+    read = []
+    original = checkpoint_module._actions
+
+    def counted(folder: Folder, location: str, kinds: tuple[str, ...]) -> Any:
+        read.append(location)
+        return original(folder, location, kinds)
+
+    monkeypatch.setattr(checkpoint_module, "_actions", counted)
+    table = opened(crafted)
+    assert table.referenced() == {file.location for file in table.stored_files()}
+    assert sorted(read) == sorted(map(str, sidecars))
 
 
 def test_referenced_is_everything_but_orphans(tmp_path: Path) -> None:

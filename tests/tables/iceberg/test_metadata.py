@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
+import secrets
 import tracemalloc
+import zlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported
 from dvcodec.io import Storage
+from dvcodec.tables.iceberg import metadata as metadata_module
 from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata, read_metadata
 
 
@@ -69,6 +74,64 @@ def test_gzip(tmp_path: Path) -> None:
     path.write_bytes(data[:20] + bytes(20) + data[40:])
     with pytest.raises(NotCanonical, match="gzip"):
         read_metadata(str(path), Storage())
+
+
+def test_gzip_of_several_members(tmp_path: Path) -> None:
+    """As Java's GZIPInputStream reads them."""
+    path = tmp_path / "v1.metadata.json"
+    data = json.dumps(VALID | {"properties": {"owner": "x" * 100_000 + secrets.token_hex(50_000)}}).encode()
+    cuts = 0, 1, 100, 150_000, len(data)
+    members = [gzip.compress(data[start:stop]) for start, stop in itertools.pairwise(cuts)]
+    for joined in (b"".join(members), gzip.compress(b"") + b"".join(members) + gzip.compress(b"")):
+        path.write_bytes(joined)
+        assert read_metadata(str(path), Storage()).current == 2
+    path.write_bytes(joined[:-1])
+    with pytest.raises(Truncated, match="gzip: expected a whole stream"):
+        read_metadata(str(path), Storage())
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "why"),
+    [
+        (b"garbage", NotCanonical, "gzip: expected another member or the end, found 7 other bytes"),
+        (bytes(512), NotCanonical, "gzip: expected another member or the end, found 512 other bytes"),
+        (b"\x1f", Truncated, "gzip: expected a whole stream"),
+        (b"\x1f\x8bx" * 9, NotCanonical, "gzip: expected a valid stream"),
+        (gzip.compress(json.dumps(VALID).encode()), NotCanonical, "table metadata: expected JSON"),
+    ],
+    ids=["garbage", "padding", "half a magic", "no header", "document"],
+)
+def test_what_follows_the_metadata_is_refused(tmp_path: Path, more: bytes, error: type[DecodeError], why: str) -> None:
+    path = tmp_path / "v1.metadata.json"
+    path.write_bytes(gzip.compress(json.dumps(VALID).encode()) + more)
+    with pytest.raises(error, match=why):
+        read_metadata(str(path), Storage())
+
+
+@pytest.mark.parametrize("content", [b"", b" ", b" " * (1 << 20)], ids=["empty", "small", "large"])
+def test_many_members_cost_no_more_than_one(tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither more content, nor the rest of the file once for each."""
+    given = 0
+
+    class Counted:
+        def __init__(self, **options: Any) -> None:
+            self._inflater = zlib.decompressobj(**options)
+
+        def decompress(self, data: bytes, most: int) -> bytes:
+            nonlocal given
+            given += len(data)
+            return self._inflater.decompress(data, most)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inflater, name)
+
+    path = tmp_path / "v1.metadata.json"
+    member = gzip.compress(content)
+    path.write_bytes(member * (400_000 // len(member)))
+    monkeypatch.setattr(metadata_module, "zlib", SimpleNamespace(decompressobj=Counted, error=zlib.error, MAX_WBITS=15))
+    with pytest.raises(DecodeError, match="expected JSON" if len(content) < 2 else "work for the metadata"):
+        read_metadata(str(path), Storage())
+    assert given <= path.stat().st_size * (1 + (1 << 14) / len(member))
 
 
 def test_a_small_file_does_not_become_a_large_one(tmp_path: Path) -> None:

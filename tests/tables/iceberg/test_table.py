@@ -6,6 +6,7 @@ import gzip
 import json
 import pickle
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ from dvcodec.core.errors import (
     Unsupported,
     UsageError,
 )
+from dvcodec.io import Storage
 from dvcodec.ops.stats import VectorStats
 from dvcodec.tables import Snapshot, SnapshotInfo, Table, TableKind, open_table
 from dvcodec.tables.auditing import audit
@@ -35,6 +37,7 @@ from dvcodec.tables.iceberg import IcebergTable, ManifestEntry
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.live import export_live, live_batches
 from dvcodec.tables.model import NO_SNAPSHOT
+from dvcodec.tables.repair import plan as repair_planning
 from dvcodec.tables.repair import repair_plan
 from samples.iceberg_table import (
     STEP,
@@ -277,6 +280,87 @@ def test_logs_and_statistics_are_referenced(tmp_path: Path) -> None:
     found = open_iceberg(made.folder).referenced()
     folder = tmp_path / "metadata"
     assert {str(folder / "v0.metadata.json"), str(folder / "s.stats"), "s3://other/p.parquet"} <= found
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each file is opened, by bare name."""
+    found: Counter[str] = Counter()
+    original = Storage.open
+
+    def counted(storage: Storage, location: str, *rest: Any, **options: Any) -> Any:
+        found[location.rpartition("/")[2]] += 1
+        return original(storage, location, *rest, **options)
+
+    monkeypatch.setattr(Storage, "open", counted)
+    return found
+
+
+SHARED = 20
+"""Snapshots of one manifest list, besides the last."""
+
+
+def share_a_list(folder: Path, *paths: str) -> IcebergFiles:
+    """Write a table with many ancestors of its last snapshot, whose manifest lists have these paths in turn."""
+
+    def tweak(metadata: dict[str, Any]) -> dict[str, Any]:
+        (last,) = metadata["snapshots"]
+        older = [
+            {"snapshot-id": number, "timestamp-ms": number, "manifest-list": paths[number % len(paths)]}
+            | ({"parent-snapshot-id": number - 1} if number > 1 else {})
+            for number in range(1, SHARED + 1)
+        ]
+        return metadata | {"snapshots": [*older, last | {"parent-snapshot-id": SHARED}]}
+
+    return build_iceberg(folder, VECTOR, tweak=tweak)
+
+
+def test_a_list_of_many_snapshots_is_read_once(tmp_path: Path, opened: Counter[str]) -> None:
+    spelled = f"{tmp_path}/metadata/snap-101.avro", f"{tmp_path}/./metadata//snap-101.avro", "metadata/snap-101.avro"
+    made = share_a_list(tmp_path, *spelled, f"{tmp_path}/metadata/./snap-101.avro")
+    table = open_iceberg(made.folder)
+    assert table.referenced() == {file.location for file in table.stored_files()}
+    assert (opened["snap-101.avro"], opened["manifest-1-0.avro"], opened["manifest-1-1.avro"]) == (1, 1, 1)
+
+
+def test_a_manifest_of_many_lists_is_read_once(tmp_path: Path, opened: Counter[str]) -> None:
+    paths = [f"{tmp_path}/metadata/list-{number}.avro" for number in range(SHARED)]
+    made = share_a_list(tmp_path, *paths)
+    with (tmp_path / "metadata" / "snap-101.avro").open("rb") as file:
+        manifests = [dict(record) for record in fastavro.reader(file) if isinstance(record, dict)]
+    for number, path in enumerate(paths):
+        inherited = [one | {"sequence_number": number, "added_snapshot_id": number} for one in manifests]
+        write_avro(Path(path), list_schema(3), inherited, "null")
+    table = open_iceberg(made.folder)
+    assert table.referenced() == {file.location for file in table.stored_files()}
+    assert (opened["manifest-1-0.avro"], opened["manifest-1-1.avro"]) == (1, 1)
+    assert {opened[path.rpartition("/")[2]] for path in paths} == {1}
+
+
+def test_history_reads_a_list_of_many_snapshots_once(tmp_path: Path, opened: Counter[str]) -> None:
+    table = open_iceberg(share_a_list(tmp_path, f"{tmp_path}/metadata/snap-101.avro").folder)
+    first, *others = history(table)
+    assert (opened["snap-101.avro"], opened["manifest-1-0.avro"]) == (1, 1)
+    assert (len(first.added), first.deleted > 0, first.previous) == (1, True, None)
+    assert [(one.info.id, one.previous.id if one.previous else None) for one in others] == [
+        *((number, number - 1) for number in range(2, SHARED + 1)),
+        (101, SHARED),
+    ]
+    assert not any(one.added or one.removed or one.files or one.unreadable for one in others)
+
+
+def test_repair_looks_once_at_ancestors_of_one_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = share_a_list(tmp_path, f"{tmp_path}/metadata/snap-101.avro")
+    for puffin in (tmp_path / "data").glob("*.puffin"):
+        puffin.unlink()
+    table = open_iceberg(made.folder)
+    found = audit(table)
+    kept = []
+    original = repair_planning.vectors_of
+    monkeypatch.setattr(repair_planning, "vectors_of", lambda vectors: kept.append(vectors) or original(vectors))
+    plan = repair_plan(found, table)
+    assert "missing-file" in {finding.check for finding in plan.unfixed}
+    assert len(kept) == 1
 
 
 def test_a_metadata_file_is_a_state_of_the_table(crafted: IcebergFiles) -> None:

@@ -26,6 +26,7 @@ from dvcodec import (
 from dvcodec.lance import wire
 from dvcodec.tables import TableKind, open_table
 from dvcodec.tables.lance import DeletionRecord, FragmentRecord, LanceTable
+from dvcodec.tables.lance import files as lance_files
 from dvcodec.tables.lance import open as open_dataset
 
 from .truth import check_metadata, check_rows
@@ -74,6 +75,29 @@ def test_both_kinds_of_files_are_read(datasets: Path) -> None:
             assert found.stats.size == Path(vector.location).stat().st_size
             seen.add(DeletionRecord.of(vector).file.kind)
     assert seen == {"arrow", "bin"}
+
+
+def test_a_branch_of_several_spellings_is_read_once(
+    datasets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "t"
+    shutil.copytree(datasets / "life", folder)
+    shutil.copytree(datasets / "life", folder / "tree" / "ab")
+    refs = folder / "_refs" / "branches"
+    refs.mkdir(parents=True)
+    for name in ("ab", "%61b", "a%62", "%61%62", "%2e%2Fab"):
+        (refs / f"{name}.json").write_text("{}")
+    read = []
+    original = lance_files.read_manifest
+
+    def counted(source: str, **options: Any) -> Any:
+        read.append(source)
+        return original(source, **options)
+
+    monkeypatch.setattr(lance_files, "read_manifest", counted)
+    table = open_dataset(str(folder))
+    assert {file.location for file in table.stored_files()} <= table.referenced()
+    assert len(read) == len(set(read))
 
 
 def test_every_stored_file_is_referenced_and_another_is_not(datasets: Path, tmp_path: Path) -> None:

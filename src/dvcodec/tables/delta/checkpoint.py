@@ -45,13 +45,16 @@ _MEMBERS = {
 and as columns where there is no text."""
 
 
-def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Iterator[JsonFields]:
+def read_checkpoint(
+    folder: Folder, names: tuple[str, ...], version: int, known: set[str] | None = None
+) -> Iterator[JsonFields]:
     """Yield the actions of a checkpoint, those in its sidecars too.
 
     Args:
         folder: the table's.
         names: names of its files in the log.
         version: the version that it must have.
+        known: locations of sidecars to leave out, because their actions are known; those that are read are added.
 
     Raises:
         DecodeError: a file is corrupt.
@@ -65,10 +68,13 @@ def read_checkpoint(folder: Folder, names: tuple[str, ...], version: int) -> Ite
                 if location in sidecars:
                     action.fail("path", "each sidecar once", f"{action.text('path')!r:.80} twice")
                 sidecars.add(location)
-                yield from _actions(folder, location, ("add", "remove"))
+                if known is None or location not in known:
+                    yield from _actions(folder, location, ("add", "remove"))
             elif action.where == "checkpointMetadata" and action.integer("version") != version:
                 action.fail("version", version, action.integer("version"))
             yield action
+    if known is not None:
+        known |= sidecars
 
 
 def read_sidecars(folder: Folder, name: str) -> Iterator[str]:

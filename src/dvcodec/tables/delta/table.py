@@ -128,10 +128,11 @@ class DeltaTable(WritableTable):
             if ".checkpoint." in name:
                 found.update(read_sidecars(self.folder, name))
         versions = dict.fromkeys(self.log.versions)
+        sidecars: set[str] = set()  # checkpoints may share them
         for version in versions:
             names = self.log.checkpoints.get(version)
             if names is not None and (version not in self.log.commits or version - 1 not in versions):
-                found.update(self._named(read_checkpoint(self.folder, names, version)))
+                found.update(self._named(read_checkpoint(self.folder, names, version, sidecars)))
         commits = [version for version in versions if version in self.log.commits]
         for actions in read_commits(self.folder, self.log, commits):
             found.update(self._named(actions))

@@ -7,7 +7,7 @@ does not prevent listing files.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, Unsupported
@@ -23,6 +23,8 @@ NAME_MAPPING = "schema.name-mapping.default"
 """Table property: field ids for data files that have none."""
 
 _GZIP = b"\x1f\x8b"
+_STEP = 1 << 14
+"""Bytes of a later gzip member that are decompressed at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,23 +150,54 @@ def read_members(location: str, storage: Storage) -> JsonFields:
 
 
 def _unzipped(data: bytes, location: str) -> bytes:
-    """Decompress metadata, and no more of it than the limit and its `Budget` allow."""
+    """Decompress metadata, and no more of it than the limit and its `Budget` allow.
+
+    The content may be in several members, one after the other, as for Java's ``GZIPInputStream``. Java ignores anything
+    else after a member; here it is an error: what was damaged or appended is unknown.
+
+    Raises:
+        NotCanonical: a member is corrupt, or something else follows it.
+        Truncated: the last member has no end.
+        LimitExceeded: the content is too large.
+    """
     budget = Budget(len(data), location)
-    most = min(DEFAULT_LIMITS.max_manifest_bytes, budget.most)
-    inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
-    try:
-        with enough_memory("the metadata", location):
-            text = inflater.decompress(data, most + 1)
-    except zlib.error as err:
-        raise NotCanonical("gzip", source=location, expected="a valid stream", actual=str(err)) from None
-    if len(text) > DEFAULT_LIMITS.max_manifest_bytes:
-        expected = f"at most {DEFAULT_LIMITS.max_manifest_bytes} bytes"
-        raise LimitExceeded("Limits.max_manifest_bytes", source=location, expected=expected, actual="more")
-    budget.charge(len(text), "the metadata")
-    if not inflater.eof:
-        raise Truncated("gzip", source=location, expected="a whole stream", actual="no end")
+    with enough_memory("the metadata", location):
+        text = b"".join(_inflated(data, location, budget))
     budget.charge(Budget.VALUE * check_structure(text, location, "table metadata"), "the metadata")
     return text
+
+
+def _inflated(data: bytes, location: str, budget: Budget) -> Iterator[bytes]:
+    most = min(DEFAULT_LIMITS.max_manifest_bytes, budget.most)
+    size = at = 0
+    inflater: zlib._Decompress | None = None
+    # zlib copies all that it is given beyond the end of a member: not everything again for each of many members.
+    step = len(data)
+    while at < len(data):
+        if inflater is None:
+            if not _GZIP.startswith(data[at : at + len(_GZIP)]):
+                expected, actual = "another member or the end", f"{len(data) - at} other bytes"
+                raise NotCanonical("gzip", source=location, offset=at, expected=expected, actual=actual)
+            budget.charge(Budget.RECORD, "the metadata")
+            inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+        given = data[at : at + step]
+        try:
+            content = inflater.decompress(given, most + 1 - size)
+        except zlib.error as err:
+            raise NotCanonical("gzip", source=location, expected="a valid stream", actual=str(err)) from None
+        size += len(content)
+        if size > DEFAULT_LIMITS.max_manifest_bytes:
+            expected = f"at most {DEFAULT_LIMITS.max_manifest_bytes} bytes"
+            raise LimitExceeded("Limits.max_manifest_bytes", source=location, expected=expected, actual="more")
+        budget.charge(len(content), "the metadata")
+        if content:
+            yield content
+        at += len(given) - len(inflater.unused_data)
+        step = _STEP
+        if inflater.eof:
+            inflater = None
+    if inflater is not None:
+        raise Truncated("gzip", source=location, expected="a whole stream", actual="no end")
 
 
 def _schemas(members: JsonFields) -> tuple[dict[int, JsonFields], int]:

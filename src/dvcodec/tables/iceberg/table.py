@@ -35,7 +35,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 _LOGGER = logging.getLogger("dvcodec.tables")
 _KEPT_PLANS = 8
-"""Maximum number of cached snapshots; they share most of their entries."""
+"""Maximum number of cached manifest lists; they share most of their entries."""
 _KEPT_ENTRIES = 50_000
 """Maximum number of cached manifest entries, about 0.6 KB each: snapshots share most of their manifests."""
 _KEPT_DELETES = 64 << 20
@@ -97,7 +97,7 @@ class IcebergTable(WritableTable):
         self.metadata = metadata
         self.skipped_metadata = skipped_metadata
         self.place: Place | None = None
-        self._plans: Cache[int, Plan] = Cache(_KEPT_PLANS, lambda _: 1)
+        self._plans: Cache[str, Plan] = Cache(_KEPT_PLANS, lambda _: 1)  # by manifest list: snapshots may share one
         self._entries: Cache[Manifest, tuple[ListedFile, ...]] = Cache(_KEPT_ENTRIES, len)
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
 
@@ -131,7 +131,7 @@ class IcebergTable(WritableTable):
         else:
             record = metadata.snapshots[number]
             info, schema_id = record.info, record.schema_id
-            plan = self._plans.get(number, lambda: self._read_plan(record))
+            plan = self._plans.get(self._manifest_list(record), lambda: self._read_plan(record))
         return IcebergSnapshot(
             self,
             info,
@@ -157,11 +157,14 @@ class IcebergTable(WritableTable):
             check_newest(metadata.source, self.folder.storage, metadata.earlier)
         found = {metadata.source, self.folder.join(f"{METADATA}/{VERSION_HINT}")}
         found.update(map(self._locate, (*metadata.metadata_log, *metadata.statistics)))
-        lists = [self._manifest_list(record) for record in metadata.snapshots.values()]
+        # Each file is read once, however many snapshots and lists name it.
+        lists = dict.fromkeys(map(self._manifest_list, metadata.snapshots.values()))
         found.update(lists)
-        manifests = dict.fromkeys(itertools.chain.from_iterable(self._each(self._read_list, lists)))
-        for manifest, entries in zip(manifests, self._each(self._read_manifest, manifests), strict=True):
-            found.add(manifest.location)
+        manifests: dict[str, Manifest] = {}
+        for manifest in itertools.chain.from_iterable(self._each(self._read_list, lists)):
+            manifests.setdefault(manifest.location, manifest)  # lists differ in numbers that its entries inherit
+        found.update(manifests)
+        for entries in self._each(self._read_manifest, manifests.values()):
             found.update(entry.location for entry in entries)
         return frozenset(found)
 
@@ -207,7 +210,7 @@ class IcebergTable(WritableTable):
     def _locate(self, path: str) -> str:
         root = self.metadata.location
         below = path[len(root) :]
-        if path.startswith(f"{root}/") and "//" not in below and "/.." not in below:  # as most of many thousands are
+        if path.startswith(f"{root}/") and "//" not in below and "/." not in below:  # as most of many thousands are
             return self.folder.join(below[1:])
         return self.folder.locate(path)
 

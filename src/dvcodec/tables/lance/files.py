@@ -87,8 +87,9 @@ def needed(folder: Folder, stored: Iterable[StoredFile]) -> frozenset[str]:
     branches = [unquote(name.removesuffix(".json")) for name in folder.names(_BRANCH_NAMES)]
     prefixes = [f"{BRANCHES}/{branch}/" for branch in sorted(branches, key=len, reverse=True)]
     found = set(_named(folder))
-    for prefix in prefixes:
-        for location in _named(folder.inner(prefix.rstrip("/"))):
+    # Names that are encoded differently may be one folder.
+    for branch_folder in dict.fromkeys(folder.inner(prefix.rstrip("/")) for prefix in prefixes):
+        for location in _named(branch_folder):
             found.add(location)
             found.update(folder.join(below) for below in _belows(location))
     # Blobs that are too large for a data file are stored in a folder with its name.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io import is_url
@@ -36,6 +36,11 @@ class Layout:
         self._folder = folder
         self._index_beside_data = schema.is_true("index-file-in-data-file-dir")
         self.spec = PartitionSpec(schema, folder.join(schema.name))
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for layouts that give every file the same path."""
+        return self._index_beside_data, self.spec.key
 
     def data_folder(self, partition: bytes, bucket: int, source: str) -> tuple[Partition, str]:
         """Return a partition, and the folder of one of its buckets.

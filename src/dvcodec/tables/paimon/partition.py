@@ -9,6 +9,7 @@ since 1970. With ``partition.legacy-name`` off they are written as a cast to tex
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -85,6 +86,11 @@ class PartitionSpec:
             expected = "a folder in the table's"
             raise Unsupported("data-file.path-directory", source=source, expected=expected, actual=repr(self._root))
         self._known: dict[bytes, Partition] = {}
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for partitions in the same folders."""
+        return self.names, self.types, self._legacy, self._default, self._root
 
     def decode(self, data: bytes, *, source: str) -> Partition:
         """Decode a partition from a manifest.

@@ -6,13 +6,13 @@ have their own metadata folders (``branch/branch-NAME``) and share the table's d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable
 from functools import cache, partial
 
 from dvcodec.paimon import read_index_manifest
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.paimon.files import Layout
-from dvcodec.tables.paimon.manifests import ManifestEntry, live_entries, read_manifest_list, read_manifests
+from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest_list, read_manifests
 from dvcodec.tables.paimon.metadata import SnapshotRecord, read_schema, read_snapshot
 
 __all__ = ["referenced_files"]
@@ -33,12 +33,29 @@ def referenced_files(folder: Folder) -> frozenset[str]:
     return _References(folder).collect()
 
 
+class _Manifest:
+    """What a manifest adds and deletes, by identity."""
+
+    __slots__ = ("added", "deleted")
+
+    def __init__(self, entries: Iterable[ManifestEntry]) -> None:
+        entries = list(entries)
+        self.added = {entry.identity: entry for entry in entries if not entry.deleted}
+        self.deleted = frozenset(entry.identity for entry in entries if entry.deleted)
+
+
 class _References:
+    """Collects paths. States share most of their manifests: each file is read once, and located once for a layout."""
+
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._paths: set[str] = set()
-        self._manifests: dict[str, list[ManifestEntry]] = {}
-        # Each is read once for all states.
+        self._layouts: dict[Hashable, Layout] = {}
+        self._manifests: dict[str, _Manifest] = {}
+        self._left: dict[tuple[str, Layout], dict[tuple[object, ...], ManifestEntry]] = {}
+        """Entries that no state needed yet, by manifest."""
+        self._seen: set[Hashable] = set()
+        self._manifest_list = cache(self._read_list)
         self._index_entries = cache(partial(read_index_manifest, storage_options=folder.storage))
 
     def collect(self) -> frozenset[str]:
@@ -56,27 +73,57 @@ class _References:
         return frozenset(map(self._folder.locate, self._paths))
 
     def _layout(self, branch: Folder, schema_id: int) -> Layout:
-        return Layout(self._folder, read_schema(branch, schema_id))
+        """Return the layout of a schema: one for all that agree in it."""
+        layout = Layout(self._folder, read_schema(branch, schema_id))
+        return self._layouts.setdefault(layout.key, layout)
 
     def _add(self, state: SnapshotRecord, layout: Layout, *, whole: bool) -> None:
         """Add the files that a state needs; a changelog has only the changes of a snapshot and is not `whole`."""
-        for name, place in ((state.statistics, "statistics"), (state.index_manifest, "manifest")):
-            if name is not None:
-                self._paths.add(f"{place}/{name}")
-        if state.index_manifest is not None:
-            source = self._folder.join(f"manifest/{state.index_manifest}")
-            self._paths |= {layout.index_file(entry, source) for entry in self._index_entries(source)}
-        base, delta = (list(self._entries(name)) for name in (state.base_manifest_list, state.delta_manifest_list))
-        changelog = list(self._entries(state.changelog_manifest_list)) if state.changelog_manifest_list else []
-        alive = live_entries([*base, *delta]) if whole else [entry for entry in delta if not entry.deleted]
-        for entry in [*alive, *(entry for entry in changelog if not entry.deleted)]:
-            self._paths.update(layout.files(entry))
+        if state.statistics is not None:
+            self._paths.add(f"statistics/{state.statistics}")
+        if state.index_manifest is not None and self._is_new("index", state.index_manifest, layout):
+            self._add_index(state.index_manifest, layout)
+        base, delta, changelog = state.base_manifest_list, state.delta_manifest_list, state.changelog_manifest_list
+        if self._is_new("state", base, delta, layout, whole):
+            manifests = [*self._manifest_list(base), *self._manifest_list(delta)]
+            if whole:
+                gone = frozenset[object]().union(*(self._manifests[name].deleted for name in manifests))
+                self._add_files(manifests, layout, gone)
+            else:
+                self._add_files(self._manifest_list(delta), layout)
+        if changelog is not None and self._is_new("changelog", changelog, layout):
+            self._add_files(self._manifest_list(changelog), layout)
 
-    def _entries(self, manifest_list: str) -> Iterator[ManifestEntry]:
-        """Yield the entries of a manifest list's manifests; each manifest is read once for all states."""
-        self._paths.add(f"manifest/{manifest_list}")
-        names = read_manifest_list(self._folder, manifest_list)
-        self._paths.update(f"manifest/{name}" for name in names)
-        self._manifests.update(read_manifests(self._folder, [name for name in names if name not in self._manifests]))
-        for name in names:
-            yield from self._manifests[name]
+    def _is_new(self, *key: Hashable) -> bool:
+        """Whether what has this key was not added yet."""
+        known = len(self._seen)
+        self._seen.add(key)
+        return len(self._seen) > known
+
+    def _add_index(self, manifest: str, layout: Layout) -> None:
+        path = f"manifest/{manifest}"
+        source = self._folder.join(path)
+        self._paths.add(path)
+        self._paths |= {layout.index_file(entry, source) for entry in self._index_entries(source)}
+
+    def _add_files(self, manifests: Iterable[str], layout: Layout, gone: frozenset[object] = frozenset()) -> None:
+        """Add the files that manifests add, but those that are gone.
+
+        A file that is added twice is not refused, unlike in `live_entries`: it is needed anyway.
+        """
+        for name in manifests:
+            left = self._left.get((name, layout))
+            if left is None:
+                left = self._left[name, layout] = dict(self._manifests[name].added)
+            for identity in [identity for identity in left if identity not in gone]:
+                self._paths.update(layout.files(left.pop(identity)))
+
+    def _read_list(self, name: str) -> list[str]:
+        """Return the manifests of a list; those that were not yet read are read."""
+        self._paths.add(f"manifest/{name}")
+        names = read_manifest_list(self._folder, name)
+        self._paths.update(f"manifest/{one}" for one in names)
+        new = [one for one in names if one not in self._manifests]
+        for one, entries in read_manifests(self._folder, new):
+            self._manifests[one] = _Manifest(entries)
+        return names

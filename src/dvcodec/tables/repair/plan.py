@@ -234,6 +234,7 @@ class _Older:
         self._table = table
         self._snapshot = snapshot
         self._snapshots: list[tuple[Snapshot, dict[str, list[DeletionVector]]]] = []
+        self._seen: set[tuple[int, int]] = set()
         self._left: Iterator[SnapshotInfo] | None = None
 
     def find(self, vector: DeletionVector) -> tuple[Snapshot, DeletionVector, RowSet] | None:
@@ -254,7 +255,10 @@ class _Older:
         return None
 
     def _walk(self) -> Iterator[tuple[Snapshot, dict[str, list[DeletionVector]]]]:
-        """Yield the ancestors, each read once, up to the first with corrupt metadata."""
+        """Yield the ancestors, each read once, up to the first with corrupt metadata.
+
+        Those with the same files as a newer one, by the same manifest list, are omitted.
+        """
         yield from self._snapshots
         if self._left is None:
             self._left = iter(_before(self._table.snapshots(), self._snapshot.info.id))
@@ -265,6 +269,10 @@ class _Older:
                 raise
             except (DvcodecError, OSError):
                 return
+            files = id(snapshot.data_files), id(snapshot.vectors)  # of tuples that `_snapshots` keeps
+            if files in self._seen:
+                continue
+            self._seen.add(files)
             self._snapshots.append((snapshot, vectors_of(snapshot.vectors)))
             yield self._snapshots[-1]
 
