@@ -36,7 +36,7 @@ from dvcodec.tables.findings import Severity
 from dvcodec.tables.iceberg import IcebergTable, ManifestEntry
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.live import export_live, live_batches
-from dvcodec.tables.model import NO_SNAPSHOT
+from dvcodec.tables.model import NO_SNAPSHOT, vectors_of
 from dvcodec.tables.repair import plan as repair_planning
 from dvcodec.tables.repair import repair_plan
 from samples.iceberg_table import (
@@ -355,9 +355,13 @@ def test_repair_looks_once_at_ancestors_of_one_list(tmp_path: Path, monkeypatch:
         puffin.unlink()
     table = open_iceberg(made.folder)
     found = audit(table)
-    kept = []
-    original = repair_planning.vectors_of
-    monkeypatch.setattr(repair_planning, "vectors_of", lambda vectors: kept.append(vectors) or original(vectors))
+    kept: list[Any] = []
+
+    def counted(vectors: Any) -> Any:
+        kept.append(vectors)
+        return vectors_of(vectors)
+
+    monkeypatch.setattr(repair_planning, "vectors_of", counted)
     plan = repair_plan(found, table)
     assert "missing-file" in {finding.check for finding in plan.unfixed}
     assert len(kept) == 1
