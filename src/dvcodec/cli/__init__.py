@@ -69,14 +69,15 @@ def _ended_by_interrupt() -> Iterator[None]:
             if found is None:
                 os.close(signals)
                 return
-        again = False
-        while True:
+        again, is_waiting = False, True
+        while is_waiting:
             while is_held_back() and not again:
                 coming = select.select([signals], [], [], _SECONDS_TO_LOOK)[0]
                 again = bool(coming) and bool(interrupted())
             time.sleep(_SECONDS_TO_CLEAN_UP)
-            if again or not is_held_back():
-                os._exit(130)
+            is_waiting = is_held_back() and not again  # another commit, meanwhile
+        os.close(signals)
+        os._exit(130)
 
     threading.Thread(target=wait, daemon=True).start()
     try:

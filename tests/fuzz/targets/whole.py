@@ -63,7 +63,8 @@ class Tables:
         file.write_bytes(data[1:])
         try:
             table = open_table(self._folder / file.relative_to(self._folder).parts[0])
-            table.snapshot()
+            if table.snapshots():  # an index may have none yet
+                table.snapshot()
             audit(table)
         except OSError as error:  # metadata names another file
             raise DecodeError(f"a file that cannot be opened: {error}") from error
