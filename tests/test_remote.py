@@ -276,7 +276,7 @@ def varied(size: int) -> bytes:
 @ETAGS
 @pytest.mark.parametrize("size", [300, 100_000, WHOLE_BYTES + 1000])
 def test_whenever_an_object_is_replaced_versions_are_never_mixed(etags: str, size: int) -> None:
-    """All bytes and sizes that a caller gets are of one version; else it is told, and only if there was a second."""
+    """All bytes and sizes that a caller gets are of one version, or an error reports that the object was replaced."""
     old = varied(size)
     for seed in range(200 if size < WHOLE_BYTES else 100):
         chance = random.Random(seed)

@@ -169,7 +169,7 @@ class TestLists:
 
     @pytest.mark.parametrize("key", ["t//x", "t/../x", "t/&#1;"])
     def test_an_object_whose_key_cannot_be_named(self, teller: Teller, key: str) -> None:
-        """The caller has not named it, so it is no wrong usage."""
+        """The caller did not name this key, so it is not a UsageError."""
         teller.said = {"GET": [listing("t/a", key)]}
         for call in (lambda: list(store_of(teller).list_all("t")), lambda: store_of(teller).list_folder("t")):
             with pytest.raises(StoreError, match="lake/t: cannot list: failed: an object has a key that cannot be nam"):
