@@ -173,7 +173,7 @@ def test_live_rows(lake: Lake, kind: str, tmp_path: Path) -> None:
 @pytest.mark.interop
 def test_live_rows_of_lance(lake: Lake, tmp_path: Path) -> None:
     """Lance's own library reads them, by the same options."""
-    pytest.importorskip("lance")
+    pytest.importorskip("lance.fragment")
     _live_rows(lake, "lance", tmp_path)
     url = lake.bucket.url.replace("s3://", "S3A://")
     found = lake.remote(f"export-live {{}}/lance -o {tmp_path}/again.parquet", url)

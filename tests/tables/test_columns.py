@@ -242,6 +242,7 @@ def test_paimon_files_without_a_column_of_the_table(tmp_path: Path) -> None:
 @pytest.mark.interop
 def test_a_lance_fragment_without_a_column_is_refused(tmp_path: Path) -> None:
     """As Lance itself does."""
+    pytest.importorskip("lance.fragment")
     lance = pytest.importorskip("lance")
     dataset = lance.write_dataset(pa.table({"a": [1, 2, 3]}), str(tmp_path / "t"))
     dataset.add_columns(pa.field("b", pa.int64()))

@@ -103,6 +103,7 @@ def test_sql(snapshot: Snapshot) -> None:
 
 @pytest.mark.interop
 def test_lance(tmp_path: Path) -> None:
+    pytest.importorskip("lance.fragment")
     lance = pytest.importorskip("lance")
     data = pa.table({"id": range(1000), "name": [f"n{i % 7}" for i in range(1000)]})
     dataset = lance.write_dataset(data, str(tmp_path / "t.lance"), max_rows_per_file=400)

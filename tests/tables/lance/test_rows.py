@@ -15,6 +15,7 @@ from dvcodec import DecodeError, MissingExtra, NotCanonical, UsageError
 from dvcodec.tables import open_table, worker_program, workers
 from dvcodec.tables.lance import rows as reading
 
+pytest.importorskip("lance.fragment")  # tests/tables/lance, too, can be imported as lance
 lance = pytest.importorskip("lance")
 
 TABLE = pa.table({"key": range(300), "text": [f"t{i % 7}" for i in range(300)], "list": [[1, 2]] * 300})
