@@ -30,7 +30,7 @@ from dvcodec.core.avro_work import (
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import require_extra
-from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits, SharedWork
 from dvcodec.core.varints import uvarints
 
 __all__ = ["CODECS", "MAGIC", "AvroFile", "decode", "encode"]
@@ -53,6 +53,7 @@ class AvroFile:
     _blocks: Cursor
     _sync: bytes
     _limits: Limits
+    _shared: SharedWork | None
 
     def records(
         self, work: int = Budget.RECORD, *, by_block: bool = False, budget: Budget | None = None
@@ -79,7 +80,7 @@ class AvroFile:
         """
         total = 0
         if budget is None:
-            budget = Budget(self._blocks.end, self._blocks.source, self._limits)
+            budget = Budget(self._blocks.end, self._blocks.source, self._limits, self._shared)
         decoder = _Decoder.of(self.schema, self._blocks, self._limits)
         work = max(work, decoder.work)
         for count, block in self._each():
@@ -192,8 +193,13 @@ class _Decoder:
             raise block.error(NotCanonical, "bytes after the last record", at=0, expected="0 left", actual=left)
 
 
-def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS) -> AvroFile:
+def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, shared: SharedWork | None = None) -> AvroFile:
     """Read the header of a container file; `AvroFile.records` reads the rest of the window.
+
+    Args:
+        cursor: the file.
+        limits: bounds on what the bytes may claim.
+        shared: the base work of all metadata files of a table, if this is one of them.
 
     Raises:
         LimitExceeded: more bytes than `Limits.max_manifest_bytes`.
@@ -216,7 +222,7 @@ def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS) -> AvroFile:
         schema = json.loads(metadata.get("avro.schema", b""))
     except (ValueError, RecursionError) as err:
         raise cursor.error(NotCanonical, "avro.schema", at=start, expected="JSON", actual=_text(err)) from None
-    return AvroFile(schema, codec, cursor, sync, limits)
+    return AvroFile(schema, codec, cursor, sync, limits, shared)
 
 
 def encode(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,15 @@ from dvcodec.core.usage import as_count, check_type
 if TYPE_CHECKING:
     from dvcodec.core.cursor import Cursor
 
-__all__ = ["DEFAULT_LIMITS", "Budget", "Limits", "check_limits", "enough_memory", "too_little_memory"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "Budget",
+    "Limits",
+    "SharedWork",
+    "check_limits",
+    "enough_memory",
+    "too_little_memory",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,47 @@ def check_limits(limits: object) -> None:
     check_type(limits, Limits, "limits", "a dvcodec.Limits")
 
 
+class SharedWork:
+    """The base work that all metadata files of a table have together. Safe to use from several threads.
+
+    A small file may cost `Limits.max_base_work`, and a table may have a hundred of them in the bytes of one real
+    manifest. What their own bytes do not allow is drawn from here. The entries of real tables have names and sizes that
+    do not compress to two bytes each, so their files draw nothing, however many there are.
+
+    Args:
+        most: work that the files may draw together.
+    """
+
+    def __init__(self, most: int = 2 * DEFAULT_LIMITS.max_base_work) -> None:
+        self.most = most
+        self._drawn: dict[str, int] = {}
+        self._total = 0
+        self._lock = threading.Lock()
+
+    def draw(self, file: str, work: int, what: str) -> None:
+        """Draw work for a file; reading it again draws nothing more.
+
+        Args:
+            file: path or URL.
+            work: all that this file has drawn, so far, in this pass over it.
+            what: what it is for, see `Budget.charge`.
+
+        Raises:
+            LimitExceeded: the files draw more than they may.
+        """
+        with self._lock:
+            more = work - self._drawn.get(file, 0)
+            if more <= 0:
+                return
+            self._drawn[file] = work
+            self._total += more
+            total = self._total
+        if total > self.most:
+            expected = f"at most {self.most} beyond what their sizes allow (Limits.max_work_per_byte)"
+            what = f"work for {what} in all metadata files of the table"
+            raise LimitExceeded(what, source=file, expected=expected, actual=total)
+
+
 class Budget:
     """The work that one metadata file may cost; charged by block or batch, before anything is built.
 
@@ -100,6 +150,7 @@ class Budget:
         stored: bytes of the file.
         source: the file, for errors.
         limits: `Limits.max_base_work` and `Limits.max_work_per_byte`.
+        shared: the base work of all files of the table, for one of its metadata files.
 
     Attributes:
         most: work that is allowed.
@@ -112,12 +163,16 @@ class Budget:
     VALUE = 32
     """Work of a number, a string, an array or an object of JSON."""
 
-    __slots__ = ("_source", "_work", "most")
+    __slots__ = ("_own", "_shared", "_source", "_work", "most")
 
-    def __init__(self, stored: int, source: str | None, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, stored: int, source: str | None, limits: Limits = DEFAULT_LIMITS, shared: SharedWork | None = None
+    ) -> None:
         self._source = source
         self._work = 0
-        self.most = limits.max_base_work + limits.max_work_per_byte * stored
+        self._own = limits.max_work_per_byte * stored
+        self._shared = shared
+        self.most = limits.max_base_work + self._own
 
     def charge(self, work: int, what: str, offset: int | None = None) -> None:
         """Add work before it is done.
@@ -128,9 +183,11 @@ class Budget:
             offset: byte offset of the block in the file.
 
         Raises:
-            LimitExceeded: the file needs more work than its size allows.
+            LimitExceeded: the file needs more work than its size allows, or all files of the table do.
         """
         self._work += work
+        if self._shared is not None and self._own < self._work <= self.most:
+            self._shared.draw(self._source or "", self._work - self._own, what)
         if self._work > self.most:
             limit = "Limits.max_base_work and max_work_per_byte"
             raise LimitExceeded(

@@ -8,7 +8,7 @@ from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa, pc, pq
-from dvcodec.core.limits import Budget
+from dvcodec.core.limits import Budget, SharedWork
 from dvcodec.io.parquet_footer import column_chunks, keep_footer, share_footer
 from dvcodec.io.parquet_pages import page_sizes
 from dvcodec.io.source import RandomAccess, Source
@@ -76,7 +76,12 @@ def most_items(size: int) -> int:
 
 
 def parquet_metadata(
-    source: Source, row_work: int, *, dictionary: str | None = None, **options: Any
+    source: Source,
+    row_work: int,
+    *,
+    dictionary: str | None = None,
+    shared: SharedWork | None = None,
+    **options: Any,
 ) -> tuple[pq.ParquetFile, int, Budget]:
     """Open a Parquet file of metadata within its `Budget`; call it in a block of `arrow_damage`.
 
@@ -87,6 +92,7 @@ def parquet_metadata(
         source: the file.
         row_work: what the caller makes of a row, as `Budget` counts it.
         dictionary: column to read as a dictionary, if the file has it.
+        shared: the base work of all metadata files of the table, if this is one of them.
         options: of ``pyarrow.parquet.ParquetFile``.
 
     Returns:
@@ -98,7 +104,7 @@ def parquet_metadata(
     """
     data = source.read(0, source.size) if source.size <= _WHOLE else None
     file = parquet_file(source, data, **options)
-    budget = Budget(source.size, source.name)
+    budget = Budget(source.size, source.name, shared=shared)
     rows = max(file.metadata.num_rows, 0)
     budget.charge(row_work * rows, "rows")
     if dictionary in {file.schema.column(i).path for i in range(len(file.schema))}:

@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import TypeAlias
 
 from dvcodec.core.errors import DvcodecError, LimitExceeded
-from dvcodec.core.limits import enough_memory
+from dvcodec.core.limits import SharedWork, enough_memory
 from dvcodec.core.usage import as_count
 from dvcodec.io.file_cache import FileCache
 from dvcodec.io.file_key import path_below
@@ -42,6 +42,7 @@ class Storage:
     Attributes:
         options: those options.
         home: folder of the table whose files these are, or None; see `of_table`.
+        metadata_work: the base work of the metadata files that are read through it.
     """
 
     def __init__(self, storage_options: Mapping[str, object] | StoreOptions | None = None) -> None:
@@ -49,6 +50,7 @@ class Storage:
             storage_options if isinstance(storage_options, StoreOptions) else StoreOptions.of(storage_options)
         )
         self._cache = FileCache()
+        self.metadata_work = SharedWork()
         self.home: str | None = None
 
     def __repr__(self) -> str:
@@ -69,7 +71,7 @@ class Storage:
         if self.home is not None and path_below(folder, self.home) is not None:
             return self
         made = Storage(self.options)
-        made._cache, made.home = self._cache, folder
+        made._cache, made.metadata_work, made.home = self._cache, self.metadata_work, folder
         return made
 
     @contextmanager

@@ -23,7 +23,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.usage import check_integer, check_type
-from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_sink, open_source, read_within
+from dvcodec.io import SinkTarget, SourceTarget, Storage, StorageOptions, open_sink, open_source, read_within
 from dvcodec.paimon.vector_meta import DeletionVectorMeta, IndexFile
 
 __all__ = [
@@ -191,7 +191,8 @@ def read_index_manifest(
     """
     with open_source(source, storage_options=storage_options) as opened:
         cursor = read_within(opened, "max_manifest_bytes", limits)
-        file = avro.decode(cursor, limits=limits)
+        shared = storage_options.metadata_work if isinstance(storage_options, Storage) else None
+        file = avro.decode(cursor, limits=limits, shared=shared)
         problem = differs(file.schema, SCHEMA, required=_OLDEST)
         if problem:
             raise cursor.error(Unsupported, "Avro schema", at=0, expected="Paimon's index manifest", actual=problem)

@@ -9,7 +9,7 @@ from typing import Any
 
 from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.extras import pa, pq, require_extra
-from dvcodec.core.limits import Budget
+from dvcodec.core.limits import Budget, SharedWork
 from dvcodec.io import Storage
 from dvcodec.io.parquet import arrow_damage, batch_rows_of, parquet_file, parquet_metadata
 
@@ -41,7 +41,13 @@ def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> 
 
 @contextmanager
 def open_metadata(
-    location: str, storage: Storage, row_work: int, *, batch_rows: int = 1 << 16, dictionary: str | None = None
+    location: str,
+    storage: Storage,
+    row_work: int,
+    *,
+    batch_rows: int = 1 << 16,
+    dictionary: str | None = None,
+    shared: SharedWork | None = None,
 ) -> Iterator[tuple[pq.ParquetFile, int, Budget]]:
     """Open a Parquet file of metadata (a checkpoint, position deletes) within its `Budget`.
 
@@ -51,6 +57,7 @@ def open_metadata(
         row_work: what the caller makes of a row, as `Budget` counts it.
         batch_rows: rows to read at a time, at most.
         dictionary: column to read as a dictionary, if the file has it.
+        shared: the base work of all metadata files of the table, if this is one of them.
 
     Yields:
         The file, how many rows to read at a time, and what is left of its budget.
@@ -61,7 +68,7 @@ def open_metadata(
         OSError: it cannot be read.
     """
     require_extra("pyarrow.parquet", "tables")
-    opener = partial(parquet_metadata, row_work=row_work, dictionary=dictionary)
+    opener = partial(parquet_metadata, row_work=row_work, dictionary=dictionary, shared=shared)
     with _opened(location, storage, opener) as (file, repeatable, budget), file:
         yield file, batch_rows_of(repeatable, batch_rows, budget.most), budget
 

@@ -107,7 +107,9 @@ def _sidecar(folder: Folder, action: JsonFields) -> str:
 
 def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[JsonFields]:
     """Yield the actions of a Parquet file, by kind in each batch."""
-    with open_metadata(location, folder.storage, Budget.RECORD) as (file, most, budget):
+    storage = folder.storage
+    opened = open_metadata(location, storage, Budget.RECORD, shared=storage.metadata_work)
+    with opened as (file, most, budget):
         schema = file.schema_arrow
         columns = _columns(schema, kinds, location)
         rows, all_, batch_rows = f"add.{_PARSED_ROWS}", f"add.{_PARSED}", most

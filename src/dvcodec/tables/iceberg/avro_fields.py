@@ -86,7 +86,7 @@ def open_avro(location: str, storage: Storage, *, rows: bool = False) -> Iterato
         most = DEFAULT_LIMITS.max_manifest_bytes
         limits = replace(DEFAULT_LIMITS, max_manifest_bytes=max(source.size, most)) if rows else DEFAULT_LIMITS
         cursor = read_within(source, "max_manifest_bytes", limits)
-        file = avro.decode(cursor, limits=limits)
+        file = avro.decode(cursor, limits=limits, shared=None if rows else storage.metadata_work)
         schema, _ = _Cleaner(cursor).clean(file.schema)
         yield replace(file, schema=schema), cursor
 

@@ -227,7 +227,7 @@ def read_stored(folder: Folder, name: str, known: Mapping[str, Any]) -> StoredRe
     location = folder.join(f"manifest/{name}")
     with folder.storage.open(location) as source:
         cursor = read_within(source, "max_manifest_bytes")
-        file = avro.decode(cursor)
+        file = avro.decode(cursor, shared=folder.storage.metadata_work)
         problem = differs(file.schema, known)
         if problem:
             raise cursor.error(Unsupported, "Avro schema", at=0, expected="that of a manifest", actual=problem)

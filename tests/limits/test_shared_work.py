@@ -1,0 +1,133 @@
+"""A table of many small metadata files, each of which becomes as much as one file may: together they are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dvcodec.core import avro
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import LimitExceeded
+from dvcodec.core.limits import DEFAULT_LIMITS, Budget, SharedWork
+from dvcodec.tables import open_table
+from samples.iceberg_table import Commit, build_iceberg
+from samples.paimon_table import PaimonFile, build_paimon
+
+FILES, RECORDS = 20, 24_000
+"""Small files, and the records in each: alone, a file of a few kilobytes may have so many."""
+
+
+def records_of(path: Path) -> tuple[Any, list[dict[str, Any]]]:
+    file = avro.decode(Cursor(path.read_bytes()))
+    return file.schema, list(file.records())
+
+
+def encoded(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> bytes:
+    return avro.encode(schema, records, validate=False)
+
+
+def iceberg_table(folder: Path, files: int) -> None:
+    """Manifests of deleted entries, which no snapshot shows."""
+    made = build_iceberg(folder, Commit(data={"a": 20}), codec="null", parquet=False)
+    (manifest_list,) = (folder / "metadata").glob("snap-*")
+    schema, (manifest,) = records_of(manifest_list)
+    entries, (entry,) = records_of(Path(manifest["manifest_path"]))
+    entry |= {"status": 2, "snapshot_id": made.snapshots[0], "sequence_number": 1, "file_sequence_number": 1}
+    listed = [manifest]
+    bomb = encoded(entries, repeat(entry, RECORDS))
+    for i in range(files):
+        path = folder / f"metadata/deleted-{i}.avro"
+        listed.append(manifest | {"manifest_path": str(path), "manifest_length": path.write_bytes(bomb)})
+    manifest_list.write_bytes(encoded(schema, listed))
+
+
+def paimon_table(folder: Path, files: int) -> None:
+    """Manifests that delete one file over and over."""
+    rows = pa.table({"id": [1, 2]})
+    build_paimon(folder, [(0, "id", "BIGINT")], [[PaimonFile("a.parquet", rows)]])
+    schema, (manifest,) = records_of(folder / "manifest/manifest-list-1-1")
+    entries, (entry,) = records_of(folder / "manifest/manifest-1-0")
+    entry["_KIND"] = 1
+    entry["_FILE"]["_FILE_NAME"] = "b.parquet"
+    listed = [manifest]
+    bomb = encoded(entries, repeat(entry, RECORDS))
+    for i in range(files):
+        (folder / f"manifest/manifest-2-{i}").write_bytes(bomb)
+        listed.append(manifest | {"_FILE_NAME": f"manifest-2-{i}"})
+    (folder / "manifest/manifest-list-1-1").write_bytes(encoded(schema, listed))
+
+
+def delta_table(folder: Path, files: int) -> None:
+    """A checkpoint whose sidecars remove one file over and over."""
+    log = folder / "_delta_log"
+    (log / "_sidecars").mkdir(parents=True)
+    features = ["v2Checkpoint", "deletionVectors"]
+    columns = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+    actions: list[dict[str, Any]] = [
+        {
+            "protocol": {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": features,
+                "writerFeatures": features,
+            }
+        },
+        {
+            "metaData": {
+                "id": "t",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": json.dumps(columns),
+                "partitionColumns": [],
+                "configuration": {},
+            }
+        },
+    ]
+    (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    action = {"path": "a.parquet", "deletionTimestamp": 1, "dataChange": True}
+    removed = pa.table({"remove": pa.array([action] * RECORDS)})
+    for i in range(files):
+        pq.write_table(removed, log / f"_sidecars/{i}.parquet", compression="zstd")
+        actions.append({"sidecar": {"path": f"{i}.parquet", "sizeInBytes": 1, "modificationTime": 1}})
+    actions.append({"checkpointMetadata": {"version": 0}})
+    (log / f"{0:020}.checkpoint.{UUID(int=1)}.json").write_text("\n".join(map(json.dumps, actions)))
+
+
+@pytest.mark.parametrize("build", [iceberg_table, paimon_table, delta_table])
+def test_small_files_of_a_table_are_charged_together(build: Callable[[Path, int], None], tmp_path: Path) -> None:
+    build(tmp_path / "one", 1)
+    table = open_table(tmp_path / "one")
+    for _ in range(3):  # reading a file again is no further file
+        table.snapshot()
+    build(tmp_path / "many", FILES)
+    assert sum(path.stat().st_size for path in (tmp_path / "many").rglob("*") if path.is_file()) < 64_000
+    with pytest.raises(LimitExceeded, match="in all metadata files of the table"):
+        open_table(tmp_path / "many").snapshot()
+
+
+def test_work_that_the_bytes_of_a_file_allow_is_not_shared() -> None:
+    shared = SharedWork(100)
+    stored = 12 * 10**6
+    for _ in range(1000):
+        Budget(stored, "m", shared=shared).charge(DEFAULT_LIMITS.max_work_per_byte * stored, "records")
+    Budget(stored, "m", shared=shared).charge(DEFAULT_LIMITS.max_work_per_byte * stored + 100, "records")
+    with pytest.raises(LimitExceeded, match=r"n: work for records in all .* of the table: expected at most 100"):
+        Budget(0, "n", shared=shared).charge(1, "records")
+
+
+def test_a_file_that_is_read_again_draws_nothing_more() -> None:
+    shared = SharedWork(100)
+    for _ in range(3):
+        budget = Budget(0, "m", shared=shared)
+        for _ in range(6):
+            budget.charge(10, "records")
+    Budget(0, "n", shared=shared).charge(40, "records")
+    with pytest.raises(LimitExceeded, match="found 101"):
+        Budget(0, "m", shared=shared).charge(61, "records")
