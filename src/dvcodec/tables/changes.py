@@ -151,27 +151,21 @@ def history(
     last = len(infos) - 1 if until is None else places[until]
     if first > last and infos:
         raise UsageError(f"{table.location}: snapshot {until} comes before {since}")
-    pairs = _pairs(table, infos, places, range(first, last + 1))
-    for old, new in _prefetched(table, pairs):
+    pairs = _pairs(infos, places, range(first, last + 1))
+    for old, new in _prefetched(table, table.compared(pairs)):
         yield _change(old, new, keep_rows=keep_rows, threads=threads)
 
 
 def _pairs(
-    table: Table, infos: Sequence[SnapshotInfo], places: Mapping[int, int], chosen: Iterable[int]
-) -> Iterator[Pair]:
-    """Yield snapshots, each with the one that it is compared with."""
-    seen: Snapshot | None = None
+    infos: Sequence[SnapshotInfo], places: Mapping[int, int], chosen: Iterable[int]
+) -> Iterator[tuple[SnapshotInfo | None, SnapshotInfo]]:
+    """Yield snapshots, each after the one that it is compared with."""
     for place in chosen:
         info = infos[place]
         before = infos[place - 1] if place else None
         if info.parent is not None:
             before = infos[places[info.parent]] if info.parent in places else None
-        if before is None:
-            old = None
-        else:
-            old = seen if seen is not None and seen.info.id == before.id else table.snapshot(before.id)
-        seen = table.snapshot(info.id)
-        yield old, seen
+        yield before, info
 
 
 def _prefetched(table: Table, pairs: Iterator[Pair]) -> Iterator[Pair]:

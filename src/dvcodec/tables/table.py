@@ -7,7 +7,7 @@ Everything else (audit, statistics, history, live rows, conversion, repair) is w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -332,6 +332,27 @@ class Table(ABC):
             Unsupported: the metadata uses an unknown feature; nothing is skipped silently.
             OSError: it cannot be read.
         """
+
+    def compared(
+        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
+    ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
+        """Open pairs of snapshots to find what changed from one to the other.
+
+        Both of a pair may lack data files that are the same in both, with the same vectors: where metadata records
+        changes, no more of it is read.
+
+        Args:
+            pairs: a snapshot's predecessor, or None, and the snapshot; `snapshots` has both.
+
+        Raises:
+            DecodeError, Unsupported, OSError: see `snapshot`.
+        """
+        seen: Snapshot | None = None
+        for before, info in pairs:
+            if before is None or seen is None or seen.info.id != before.id:
+                seen = None if before is None else self.snapshot(before.id)
+            old, seen = seen, self.snapshot(info.id)
+            yield old, seen
 
     @abstractmethod
     def referenced(self) -> frozenset[str]:

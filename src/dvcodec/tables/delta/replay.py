@@ -20,7 +20,7 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import SnapshotInfo
 
-__all__ = ["State", "commit_infos", "read_commits", "rebuild"]
+__all__ = ["Replay", "State", "commit_infos", "read_commits", "rebuild"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,9 @@ def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) 
         OSError: it cannot be read.
     """
     base = log.base(version)
-    replay = _Replay()
+    replay = Replay()
     if known is not None and known.version >= (-1 if base is None else base):
-        replay.protocol, replay.metadata, replay.files = known.protocol, known.metadata, dict(known.files)
-        replay.checks = known.checks.copy()
-        replay.transactions = dict(known.transactions)
+        replay = Replay.after(known)
         start = known.version + 1
     elif base is not None:
         location = folder.join(f"{LOG}/{log.checkpoints[base][0]}")
@@ -88,7 +86,12 @@ def read_commits(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[
         yield parse_lines(data, folder.join(name))
 
 
-class _Replay:
+class Replay:
+    """The state of a table while actions are applied to it.
+
+    Attributes: see `State`.
+    """
+
     def __init__(self) -> None:
         self.protocol: Protocol | None = None
         self.metadata: Metadata | None = None
@@ -96,11 +99,23 @@ class _Replay:
         self.checks = ActionChecks()
         self.transactions: dict[str, int] = {}
 
-    def apply(self, actions: Iterable[JsonFields], *, ordered: bool = True) -> None:
+    @classmethod
+    def after(cls, state: State) -> Replay:
+        """Go on from a state, which stays as it is."""
+        made = cls()
+        made.protocol, made.metadata, made.files = state.protocol, state.metadata, dict(state.files)
+        made.checks, made.transactions = state.checks.copy(), dict(state.transactions)
+        return made
+
+    def apply(self, actions: Iterable[JsonFields], *, ordered: bool = True) -> Mapping[FileKey, AddFile | None]:
         """Apply the actions of a commit or a checkpoint, which has at most one protocol and one metadata.
 
         A checkpoint's actions are not ordered: no file in it is both live and removed.
+
+        Returns:
+            The logical files that were added or removed, each as it was before; None = not live.
         """
+        before: dict[FileKey, AddFile | None] = {}
         seen = set()
         removed = set()
         for action in actions:
@@ -108,6 +123,7 @@ class _Replay:
                 file = AddFile.parse(action) if action.where == "add" else LogicalFile.parse(action)
                 key = file.key
                 older = self.files.pop(key, None)
+                before.setdefault(key, older)
                 if isinstance(file, AddFile):
                     self.files[key] = file  # the newest comes last
                 elif not ordered:
@@ -130,8 +146,14 @@ class _Replay:
                     self.metadata = Metadata.parse(action)
                     if ordered:
                         self.checks.check(action)
+        return before
 
     def state(self, version: int, source: str) -> State:
+        """Return the state, which further actions change.
+
+        Raises:
+            NotCanonical: there is no protocol or no metadata yet.
+        """
         if self.protocol is None or self.metadata is None:
             what = "protocol" if self.protocol is None else "metaData"
             raise NotCanonical(what, source=source, expected=f"one up to version {version}", actual="none")

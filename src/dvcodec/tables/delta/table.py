@@ -16,9 +16,11 @@ from dvcodec.tables.delta.protocol import check_protocol
 from dvcodec.tables.delta.replay import State, commit_infos, read_commits, rebuild
 from dvcodec.tables.delta.schema import read_schema
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
+from dvcodec.tables.delta.walk import LogWalk
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.table import Snapshot
 
 __all__ = ["DeltaTable", "open"]
 
@@ -83,7 +85,26 @@ class DeltaTable(WritableTable):
             check_integer(id, "the id of a snapshot")
         version = self.log.latest if id is None else id
         self.log.check(version)
-        state = self._state(version)
+        (info,) = commit_infos(self.folder, self.log, [version])
+        return self._snapshot(self._state(version), info)
+
+    def compared(
+        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
+    ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
+        """Open pairs of versions; see `Table.compared`. If one follows the other, only its commit is replayed."""
+        walk: LogWalk | None = None
+        for before, info in pairs:
+            follows = before is not None and info.id == before.id + 1 and info.id in self.log.commits
+            if walk is not None and before is not None and follows and walk.version == before.id:
+                (actions,) = read_commits(self.folder, self.log, [info.id])
+                old, new = walk.step(actions)
+                check_protocol(new.protocol)
+                yield self._snapshot(old, before), self._snapshot(new, info)
+            else:
+                yield None if before is None else self.snapshot(before.id), self.snapshot(info.id)
+                walk = LogWalk(self._state(info.id), self.log.location)
+
+    def _snapshot(self, state: State, info: SnapshotInfo) -> DeltaSnapshot:
         partitions = PartitionReader(_partition_names(state), self.log.location)
         data_files: dict[str, DataFile] = {}
         vectors: list[DeletionVector] = []
@@ -99,7 +120,6 @@ class DeltaTable(WritableTable):
                 bare.add(key)
             else:
                 vectors.append(self._vector(added.vector, added, data_files[key].path))
-        (info,) = commit_infos(self.folder, self.log, [version])
         files = tuple(data_files.values())
         return DeltaSnapshot(
             self,
