@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from dvcodec import RowSet, UsageError
-from dvcodec.tables import DeletedRows, DeletionVector, SnapshotInfo, TableKind, changes
-from dvcodec.tables.changes import history
+from dvcodec.tables import DeletedRows, DeletionVector, SnapshotInfo, Table, TableKind, changes, open_table
+from dvcodec.tables.changes import SnapshotChange, history
 from samples.memory_table import FakeSnapshot, FakeTable, flip, make_table, write_data, write_vectors
 
 
@@ -164,3 +164,25 @@ def test_arguments(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="snapshot 1 comes before 2"):
         next(history(table, since=2, until=1))
     assert list(history(FakeTable(str(tmp_path), []))) == []
+
+
+OWN = Path(__file__).parents[1] / "vectors"
+LOGS = [*OWN.rglob("_delta_log"), *(path for path in OWN.rglob("snapshot") if path.is_dir())]
+
+
+def told(change: SnapshotChange) -> dict[str, Any]:
+    """A change, with its data files in an order of their own."""
+    found = change.to_dict()
+    for name in ("added", "removed"):
+        found[name] = sorted(found[name])
+    found["files"] = sorted(found["files"], key=lambda file: str(file["data_file"]))
+    return found
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda path: str(path.parent.relative_to(OWN)))
+def test_what_commits_record_is_what_differs(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of engines: the history by their commits, and by whole snapshots."""
+    found = [told(change) for change in history(open_table(log.parent), keep_rows=True)]
+    monkeypatch.setattr(type(open_table(log.parent)), "compared", Table.compared)
+    assert found == [told(change) for change in history(open_table(log.parent), keep_rows=True)]
+    assert sum(change["deleted"] for change in found) + len(found[0]["added"])

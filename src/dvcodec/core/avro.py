@@ -53,7 +53,7 @@ class AvroFile:
     _blocks: Cursor
     _sync: bytes
     _limits: Limits
-    _shared: SharedWork | None
+    _shared: SharedWork | None = None
 
     def records(
         self, work: int = Budget.RECORD, *, by_block: bool = False, budget: Budget | None = None

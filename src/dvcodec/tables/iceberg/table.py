@@ -15,9 +15,9 @@ from dvcodec.core.usage import check_integer
 from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import split
+from dvcodec.tables.cache import Cache
 from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.iceberg.cache import Cache
 from dvcodec.tables.iceberg.change import Change
 from dvcodec.tables.iceberg.deletes import PositionDeletes
 from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, check_newest, find_metadata, without_version

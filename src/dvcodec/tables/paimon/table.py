@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.usage import check_integer
-from dvcodec.paimon import IndexManifestEntry, read_index_manifest
+from dvcodec.paimon import IndexManifestEntry
 from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.paimon.files import Layout
-from dvcodec.tables.paimon.manifests import live_entries, read_manifest_list, read_manifests
+from dvcodec.tables.paimon.manifests import ManifestEntry, live_entries, read_manifest_list, read_manifests
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema, numbered, read_schema, read_snapshot
 from dvcodec.tables.paimon.references import referenced_files
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
-from dvcodec.tables.paimon.vectors import vectors_of_entry
+from dvcodec.tables.paimon.vectors import IndexedVector, vectors_of_entry
 from dvcodec.tables.paimon.visible import visible_records
+from dvcodec.tables.paimon.walk import FileKey, Part, StateWalk, file_key, read_index
+from dvcodec.tables.table import Snapshot
 
 __all__ = ["PaimonTable", "open"]
 
@@ -57,57 +60,83 @@ class PaimonTable(WritableTable):
             )
         state = self._find(id)
         schema = self._schema(state.schema_id)
-        layout = Layout(self.folder, schema)
         manifests = [
             name
             for manifest_list in (state.base_manifest_list, state.delta_manifest_list)
             for name in read_manifest_list(self.folder, manifest_list)
         ]
         entries = live_entries(entry for _, found in read_manifests(self.folder, manifests) for entry in found)
+        index = () if state.index_manifest is None else read_index(self.folder, state.index_manifest)
+        snapshot = self._snapshot(state, entries, index)
+        shown = self._newest_schema() if id is None else state.schema_id
+        self._schema(shown)  # its errors are errors of the snapshot
+        return replace(snapshot, schema_id=shown, visible=visible_records(schema, snapshot.data_files))
+
+    def compared(
+        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
+    ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
+        """Open pairs of snapshots; see `Table.compared`. Manifests that several list are read once."""
+        names = self._state_names()
+        walk: StateWalk | None = None
+        for before, info in pairs:
+            state = self._state(names[info.id])
+            if walk is not None and before is not None and walk.state.id == before.id:
+                old, new = map(self._part, walk.step(state))
+                yield old, new
+            else:
+                yield None if before is None else self.snapshot(before.id), self.snapshot(info.id)
+                walk = StateWalk(self.folder, state)
+
+    def referenced(self) -> frozenset[str]:
+        """Return the files that any snapshot needs; see `Table.referenced`."""
+        return referenced_files(self.folder)
+
+    def _part(self, part: Part) -> PaimonSnapshot:
+        """Return a snapshot that has some data files alone. Which of their records are rows depends on the others."""
+        found = self._snapshot(part.state, part.entries, part.index)
+        keys = set(part.keys)
+        metas = ((vector, IndexedVector.of(vector).meta) for vector in found.vectors)
+        vectors = (one for one, meta in metas if (one.partition_key, one.bucket, meta.data_file) in keys)
+        return replace(found, vectors=tuple(vectors))
+
+    def _snapshot(
+        self, state: SnapshotRecord, entries: Iterable[ManifestEntry], index: Iterable[IndexManifestEntry]
+    ) -> PaimonSnapshot:
+        """Return a snapshot in its own schema, of these data files and all vectors of these index files."""
+        schema = self._schema(state.schema_id)
+        layout = Layout(self.folder, schema)
         files: dict[str, DataFile] = {}
-        named: dict[tuple[bytes, int, str], str] = {}
+        named: dict[FileKey, str] = {}
         for entry in entries:
             file = layout.data_file(entry)
             if file.path in files:
                 expected = f"{file.path!r:.120} at one level"
                 raise NotCanonical("_FILE", source=entry.manifest, expected=expected, actual="two")
             files[file.path] = file
-            named[entry.file.partition, entry.file.bucket, entry.file.file_name] = file.path
-        vectors = self._vectors(state, schema, layout, named)
-        shown = self._newest_schema() if id is None else state.schema_id
-        self._schema(shown)  # its errors are errors of the snapshot
-        data_files = tuple(files.values())
+            named[file_key(entry)] = file.path
         return PaimonSnapshot(
             self,
             state.info,
-            data_files,
-            tuple(vectors),
-            shown,
+            tuple(files.values()),
+            tuple(self._vectors(state, index, layout, named)),
+            state.schema_id,
             partitions=layout.spec,
-            visible=visible_records(schema, data_files),
+            visible={},
             schemas=self._schema,
             state=state,
         )
 
-    def referenced(self) -> frozenset[str]:
-        """Return the files that any snapshot needs; see `Table.referenced`."""
-        return referenced_files(self.folder)
-
     def _vectors(
         self,
         state: SnapshotRecord,
-        schema: TableSchema,
+        index: Iterable[IndexManifestEntry],
         layout: Layout,
-        named: Mapping[tuple[bytes, int, str], str],
+        named: Mapping[FileKey, str],
     ) -> Iterator[DeletionVector]:
-        """Yield the vectors of a snapshot; `named` has the paths of its data files by partition, bucket and name."""
-        if state.index_manifest is None:
-            return
+        """Yield the vectors of index files; `named` has the paths of data files."""
         source = self.folder.join(f"manifest/{state.index_manifest}")
-        bitmap64 = schema.is_true("deletion-vectors.bitmap64")
-        for entry in read_index_manifest(source, storage_options=self.folder.storage):
-            if entry.kind != "ADD":
-                raise NotCanonical("_KIND", source=source, expected="ADD", actual=f"{entry.kind} {entry.file_name!r}")
+        bitmap64 = self._schema(state.schema_id).is_true("deletion-vectors.bitmap64")
+        for entry in index:
 
             def data_file(name: str, entry: IndexManifestEntry = entry) -> str:
                 path = named.get((entry.partition, entry.bucket, name))
