@@ -167,7 +167,7 @@ def test_arguments(tmp_path: Path) -> None:
 
 
 OWN = Path(__file__).parents[1] / "vectors"
-LOGS = [*OWN.rglob("_delta_log"), *(path for path in OWN.rglob("snapshot") if path.is_dir())]
+LOGS = [path for name in ("_delta_log", "snapshot", "metadata") for path in OWN.rglob(name) if path.is_dir()]
 
 
 def told(change: SnapshotChange) -> dict[str, Any]:

@@ -26,8 +26,10 @@ from dvcodec.tables.iceberg.manifests import ListedFile, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
+from dvcodec.tables.iceberg.walk import ManifestWalk
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT, SnapshotInfo, TableKind
+from dvcodec.tables.table import Snapshot
 
 __all__ = ["IcebergTable", "Place", "open", "table_of"]
 
@@ -98,6 +100,7 @@ class IcebergTable(WritableTable):
         self.skipped_metadata = skipped_metadata
         self.place: Place | None = None
         self._plans: Cache[str, Plan] = Cache(_KEPT_PLANS, lambda _: 1)  # by manifest list: snapshots may share one
+        self._lists: Cache[str, list[Manifest]] = Cache(_KEPT_ENTRIES, lambda manifests: len(manifests) + 1)
         self._entries: Cache[Manifest, tuple[ListedFile, ...]] = Cache(_KEPT_ENTRIES, len)
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
 
@@ -132,13 +135,37 @@ class IcebergTable(WritableTable):
             record = metadata.snapshots[number]
             info, schema_id = record.info, record.schema_id
             plan = self._plans.get(self._manifest_list(record), lambda: self._read_plan(record))
+        return self._snapshot(info, plan, None if id is None else schema_id)
+
+    def compared(
+        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
+    ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
+        """Open pairs of snapshots; see `Table.compared` and `ManifestWalk`."""
+        walk: ManifestWalk | None = None
+        for before, info in pairs:
+            record = self.metadata.snapshots[info.id]
+            location, found = self._manifest_list(record), None
+            if walk is not None and before is not None and walk.snapshot_id == before.id:
+                found = walk.step(info.id, self._listed(location), location)
+            if found is None:
+                yield None if before is None else self.snapshot(before.id), self.snapshot(info.id)
+                manifests = self._listed(location)
+                walk = ManifestWalk(info.id, manifests, self._read_entries)
+            else:
+                assert before is not None  # noqa: S101  (or there would be no step)
+                schemas = self.metadata.snapshots[before.id].schema_id, record.schema_id
+                plans = [Plan.of(files, self.metadata.specs, location) for files in found]
+                yield self._snapshot(before, plans[0], schemas[0]), self._snapshot(info, plans[1], schemas[1])
+
+    def _snapshot(self, info: SnapshotInfo, plan: Plan, schema_id: int | None) -> IcebergSnapshot:
+        """Return a snapshot of these files, in the table's current schema by default."""
         return IcebergSnapshot(
             self,
             info,
             plan.data_files,
             plan.vectors,
-            metadata.current_schema_id if id is None or schema_id is None else schema_id,
-            metadata=metadata,
+            self.metadata.current_schema_id if schema_id is None else schema_id,
+            metadata=self.metadata,
             plan=plan,
             deletes=self._deletes,
             skipped_metadata=self.skipped_metadata,
@@ -175,8 +202,7 @@ class IcebergTable(WritableTable):
             DecodeError: manifests are corrupt.
             OSError: they cannot be read.
         """
-        manifests = self._read_list(self._manifest_list(record))
-        return itertools.chain.from_iterable(self._each(self._read_manifest, manifests))
+        return self._read_entries(self._listed(self._manifest_list(record)))
 
     def _read_plan(self, record: SnapshotRecord) -> Plan:
         return Plan.of(self.entries(record), self.metadata.specs, self._manifest_list(record))
@@ -184,6 +210,12 @@ class IcebergTable(WritableTable):
     def _each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Read metadata files of one level, several concurrently if they are remote."""
         return run_bounded(work, items, self.folder.storage.readers(self.location))
+
+    def _read_entries(self, manifests: Iterable[Manifest]) -> Iterator[ListedFile]:
+        return itertools.chain.from_iterable(self._each(self._read_manifest, manifests))
+
+    def _listed(self, location: str) -> list[Manifest]:
+        return self._lists.get(location, lambda: self._read_list(location))
 
     def _read_list(self, location: str) -> list[Manifest]:
         return read_list(location, self._locate, self.folder.storage)

@@ -1,0 +1,123 @@
+"""Snapshots one after another, by the manifests that differ: the same as whole snapshots, compared."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from dvcodec import DecodeError, RowSet
+from dvcodec.tables import Table, history, open_table
+from dvcodec.tables.changes import SnapshotChange
+from dvcodec.tables.iceberg import table as reading
+from dvcodec.tables.iceberg.manifests import ListedFile
+from dvcodec.tables.iceberg.walk import ManifestWalk
+from samples.iceberg_table import Commit, build_iceberg, list_schema, write_avro
+
+NAMES = "abcdefgh"
+
+
+def random_commits(chance: random.Random, count: int, version: int) -> list[Commit]:
+    """Data files that come and go and are deleted in: by vectors, by position deletes of a file or of a partition."""
+    live: set[str] = set()
+    made: dict[str, int] = {}
+    commits = []
+    for number in range(count):
+        walked = version == 3 or number < count // 2  # later ones have deletes that may be for any data file
+        gone = {name for name in live if chance.random() < 0.1} if version == 3 or not walked else set()
+        live -= gone
+        fresh = [f"{name}{made.get(name, 0)}" for name in chance.sample(NAMES, chance.randrange(3))]
+        made |= {name[0]: made.get(name[0], 0) + 1 for name in fresh}
+        live |= set(fresh)
+        deleted = {
+            name: RowSet(chance.sample(range(20), chance.randrange(1, 5)))
+            for name in chance.sample(sorted(live), min(len(live), chance.randrange(3)))
+        }
+        data = dict.fromkeys(fresh, 20)
+        if version == 3:
+            commits.append(Commit(data, vectors=deleted, remove=gone))
+        else:
+            scope = chance.choice(["referenced", "bounds", *([] if walked else [None])])
+            deletes = [{name: rows} for name, rows in deleted.items()]
+            commits.append(Commit(data, deletes=deletes, remove=gone, scope=scope))
+    return commits
+
+
+def told(change: SnapshotChange) -> dict[str, Any]:
+    """A change, with its data files in an order of their own."""
+    found = change.to_dict()
+    for name in ("added", "removed"):
+        found[name] = sorted(found[name])
+    found["files"] = sorted(found["files"], key=lambda file: str(file["data_file"]))
+    return found
+
+
+@pytest.mark.parametrize(("version", "seed"), [(3, 1), (3, 2), (3, 3), (2, 4), (2, 5), (2, 6)])
+def test_random_commits(version: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commits = random_commits(random.Random(seed), 25, version)
+    build_iceberg(tmp_path, *commits, version=version, parquet=False)
+    steps = []
+    plain = ManifestWalk.step
+
+    def counted(self: ManifestWalk, *rest: Any) -> Any:
+        steps.append(plain(self, *rest))
+        return steps[-1]
+
+    monkeypatch.setattr(ManifestWalk, "step", counted)
+    found = [told(change) for change in history(open_table(tmp_path), keep_rows=True)]
+    assert len(steps) == 24
+    assert any(step is not None for step in steps)
+    assert version == 3 or None in steps
+    monkeypatch.setattr(reading.IcebergTable, "compared", Table.compared)
+    assert found == [told(change) for change in history(open_table(tmp_path), keep_rows=True)]
+    assert sum(change["deleted"] for change in found) > 10
+
+
+def test_a_step_reads_what_it_adds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists that add a manifest each, as a fast append does: only entries of a step are planned."""
+    made = build_iceberg(tmp_path, *(Commit(data={name: 20}, vectors={name: RowSet([1])}) for name in NAMES))
+    listed: list[dict[str, Any]] = []
+    for number, _ in enumerate(NAMES, 1):
+        path = tmp_path / f"metadata/snap-{100 + number}.avro"
+        with path.open("rb") as file:
+            own = [dict(record) for record in fastavro.reader(file) if isinstance(record, dict)]
+        for manifest in own:  # without what was there before
+            location = Path(manifest["manifest_path"])
+            with location.open("rb") as file:
+                reader = fastavro.reader(file)
+                schema: Any = reader.writer_schema
+                entries = [entry for entry in reader if isinstance(entry, dict) and entry["status"] == 1]
+            write_avro(location, schema, entries, "null")
+            listed.append(manifest | {"manifest_length": location.stat().st_size})
+        write_avro(path, list_schema(3), listed, "null")
+    planned: list[int] = []
+    plain = reading.Plan.of
+
+    def counted(files: Any, *rest: Any) -> Any:
+        kept: list[ListedFile] = list(files)
+        planned.append(len(kept))
+        return plain(kept, *rest)
+
+    monkeypatch.setattr(reading.Plan, "of", counted)
+    changes = list(history(open_table(made.folder)))
+    assert [([Path(file.path).name for file in one.added], one.deleted) for one in changes] == [
+        ([name], 1) for name in NAMES
+    ]
+    assert planned == [2, *[0, 2] * 7]
+
+
+def test_a_data_file_that_comes_twice(tmp_path: Path) -> None:
+    made = build_iceberg(tmp_path, Commit(data={"a": 20}), Commit(data={"b": 20}))
+    lists = [tmp_path / f"metadata/snap-{number}.avro" for number in (101, 102)]
+    listed: list[dict[str, Any]] = []
+    for path in lists:
+        with path.open("rb") as file:
+            listed += [dict(record) for record in fastavro.reader(file) if isinstance(record, dict)]
+    write_avro(lists[1], list_schema(3), listed, "null")
+    changes = history(open_table(made.folder))
+    assert len(next(changes).added) == 1
+    with pytest.raises(DecodeError, match=r"snap-102\.avro: manifests: expected each data file once, found .*/a twice"):
+        next(changes)
