@@ -12,7 +12,8 @@ import pytest
 
 from dvcodec import RowSet, UsageError
 from dvcodec.tables import DeletedRows, DeletionVector, SnapshotInfo, Table, TableKind, changes, open_table
-from dvcodec.tables.changes import SnapshotChange, history
+from dvcodec.tables.changes import history
+from samples.changes import told
 from samples.memory_table import FakeSnapshot, FakeTable, flip, make_table, write_data, write_vectors
 
 
@@ -168,15 +169,6 @@ def test_arguments(tmp_path: Path) -> None:
 
 OWN = Path(__file__).parents[1] / "vectors"
 LOGS = [path for name in ("_delta_log", "snapshot", "metadata") for path in OWN.rglob(name) if path.is_dir()]
-
-
-def told(change: SnapshotChange) -> dict[str, Any]:
-    """A change, with its data files in an order of their own."""
-    found = change.to_dict()
-    for name in ("added", "removed"):
-        found[name] = sorted(found[name])
-    found["files"] = sorted(found["files"], key=lambda file: str(file["data_file"]))
-    return found
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: str(path.parent.relative_to(OWN)))

@@ -1,4 +1,4 @@
-"""Small tables of every kind: one file is changed by its structure, and the table is opened and audited."""
+"""Small tables of every kind: one file is changed by its structure, and the table is audited and its history read."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dvcodec.io.parquet_footer import column_chunks
 from dvcodec.io.parquet_pages import page_sizes
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
+from dvcodec.tables.changes import history
 from dvcodec.tables.parquet import open_parquet
 from fuzz import structures
 from fuzz.seeds import VECTORS, files
@@ -66,6 +67,8 @@ class Tables:
             if table.snapshots():  # an index may have none yet
                 table.snapshot()
             audit(table)
+            for _ in history(table):
+                pass
         except OSError as error:  # metadata names another file
             raise DecodeError(f"a file that cannot be opened: {error}") from error
         finally:
@@ -85,7 +88,7 @@ def _is_metadata(file: Path) -> bool:
 
 def _table(kind: str) -> Target:
     tables = Tables(kind)
-    about = f"a small {kind} table, opened and audited"
+    about = f"a small {kind} table, audited, and its history"
     return Target(f"table-{kind}", about, tables.run, tables.seeds, mutate=tables.mutate, max_len=tables.most_bytes)
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from dvcodec import DecodeError, RowSet, delta
 from dvcodec.tables import Table, history, open_table
-from dvcodec.tables.changes import SnapshotChange
 from dvcodec.tables.delta import table as reading
 from dvcodec.tables.delta.actions import AddFile
+from samples.changes import told
 from samples.delta_log import commit, empty_table
 from samples.delta_table import FIELDS, build_delta, schema_string
 
@@ -55,15 +55,6 @@ def random_commit(chance: random.Random, live: Live) -> Iterator[dict[str, Any]]
             "configuration": {"delta.enableDeletionVectors": "true"},
         }
         yield {"metaData": metadata}
-
-
-def told(change: SnapshotChange) -> dict[str, Any]:
-    """A change, with its data files in an order of their own."""
-    found = change.to_dict()
-    for name in ("added", "removed"):
-        found[name] = sorted(found[name])
-    found["files"] = sorted(found["files"], key=lambda file: str(file["data_file"]))
-    return found
 
 
 def both(location: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

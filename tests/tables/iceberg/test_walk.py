@@ -11,10 +11,11 @@ import pytest
 
 from dvcodec import DecodeError, RowSet
 from dvcodec.tables import Table, history, open_table
-from dvcodec.tables.changes import SnapshotChange
 from dvcodec.tables.iceberg import table as reading
 from dvcodec.tables.iceberg.manifests import ListedFile
+from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.walk import ManifestWalk
+from samples.changes import told
 from samples.iceberg_table import Commit, build_iceberg, list_schema, write_avro
 
 NAMES = "abcdefgh"
@@ -46,15 +47,6 @@ def random_commits(chance: random.Random, count: int, version: int) -> list[Comm
     return commits
 
 
-def told(change: SnapshotChange) -> dict[str, Any]:
-    """A change, with its data files in an order of their own."""
-    found = change.to_dict()
-    for name in ("added", "removed"):
-        found[name] = sorted(found[name])
-    found["files"] = sorted(found["files"], key=lambda file: str(file["data_file"]))
-    return found
-
-
 @pytest.mark.parametrize(("version", "seed"), [(3, 1), (3, 2), (3, 3), (2, 4), (2, 5), (2, 6)])
 def test_random_commits(version: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commits = random_commits(random.Random(seed), 25, version)
@@ -76,7 +68,7 @@ def test_random_commits(version: int, seed: int, tmp_path: Path, monkeypatch: py
     assert sum(change["deleted"] for change in found) > 10
 
 
-def test_a_step_reads_what_it_adds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_plans_what_it_adds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists that add a manifest each, as a fast append does: only entries of a step are planned."""
     made = build_iceberg(tmp_path, *(Commit(data={name: 20}, vectors={name: RowSet([1])}) for name in NAMES))
     listed: list[dict[str, Any]] = []
@@ -94,14 +86,14 @@ def test_a_step_reads_what_it_adds(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             listed.append(manifest | {"manifest_length": location.stat().st_size})
         write_avro(path, list_schema(3), listed, "null")
     planned: list[int] = []
-    plain = reading.Plan.of
+    plain = Plan.of
 
     def counted(files: Any, *rest: Any) -> Any:
         kept: list[ListedFile] = list(files)
         planned.append(len(kept))
         return plain(kept, *rest)
 
-    monkeypatch.setattr(reading.Plan, "of", counted)
+    monkeypatch.setattr(Plan, "of", counted)
     changes = list(history(open_table(made.folder)))
     assert [([Path(file.path).name for file in one.added], one.deleted) for one in changes] == [
         ([name], 1) for name in NAMES

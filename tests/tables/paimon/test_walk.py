@@ -13,12 +13,12 @@ from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DataFile, Folder, Table, history
-from dvcodec.tables.changes import SnapshotChange
 from dvcodec.tables.paimon import PaimonTable
 from dvcodec.tables.paimon import table as reading
 from dvcodec.tables.paimon import walk as walking
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest
+from samples.changes import told
 from samples.paimon_table import PaimonFile, build_paimon, rewrite_json
 
 COLUMNS = [(0, "id", "BIGINT"), (1, "p", "STRING")]
@@ -67,15 +67,6 @@ def merge_manifests(table: Path, number: int) -> None:
                 live[key] = record
     (folder / f"merged-{number}").write_bytes(avro.encode(manifests[0].schema, live.values()))
     base.write_bytes(avro.encode(schema, [first | {"_FILE_NAME": f"merged-{number}"}]))
-
-
-def told(change: SnapshotChange) -> dict[str, Any]:
-    """A change, with its data files in an order of their own."""
-    found = change.to_dict()
-    for name in ("added", "removed"):
-        found[name] = sorted(found[name])
-    found["files"] = sorted(found["files"], key=lambda file: str(file["data_file"]))
-    return found
 
 
 @pytest.mark.parametrize("seed", range(8))

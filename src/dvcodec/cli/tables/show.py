@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -171,7 +172,8 @@ def log(
     Exit code 1 if a vector could not be read: the changes of its snapshot are then lower bounds, from the metadata.
     """
     source = opened(target, kind, allow, catalog)
-    changes = list(history(source, since=since, until=until, threads=threads))
+    lost: dict[str, str] = {}
+    changes = _noting_lost(history(source, since=since, until=until, threads=threads), lost)
     if as_json:
         print_json([change.to_dict() for change in changes])
     elif files:
@@ -192,11 +194,17 @@ def log(
             )
         shown.show(empty=True)
 
-    lost = {vector.where: why for change in changes for vector, why in change.unreadable}
+    for where, why in lost.items():
+        complain(why if where in why else f"{where}: {why}")
     if lost:
-        for where, why in lost.items():
-            complain(why if where in why else f"{where}: {why}")
         raise typer.Exit(1)
+
+
+def _noting_lost(changes: Iterable[SnapshotChange], lost: dict[str, str]) -> Iterator[SnapshotChange]:
+    """Yield changes, and add the vectors that could not be read to `lost`: by place, with the reason."""
+    for change in changes:
+        lost.update((vector.where, why) for vector, why in change.unreadable)
+        yield change
 
 
 def _at_least(change: SnapshotChange | FileChange, count: int) -> str:
