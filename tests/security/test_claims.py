@@ -36,7 +36,9 @@ def test_every_test_that_is_named_is_there() -> None:
                 "cli",
                 "tables",
                 "tables/delta",
+                "tables/iceberg",
                 "tables/lance",
+                "tables/paimon",
                 "tables/deleting",
                 ".",
             )
