@@ -12,7 +12,7 @@ Names: ``_versions/<version>.manifest`` (V1), ``_versions/<2**64 - 1 - version, 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -30,6 +30,7 @@ __all__ = [
     "Manifest",
     "find_manifest",
     "manifest_name",
+    "manifest_names",
     "manifest_version",
     "read_manifest",
 ]
@@ -130,6 +131,21 @@ def manifest_version(name: str) -> int | None:
     return _TOP - int(match[1]) if len(match[1]) == _V2_DIGITS else int(match[1])
 
 
+def manifest_names(names: Iterable[str], source: str) -> dict[int, str]:
+    """Return the names of manifests by version, of all names in a folder ``_versions``.
+
+    Raises:
+        NotCanonical: two of one version, as ``2.manifest`` and ``02.manifest``: readers differ in which they take.
+    """
+    found: dict[int, str] = {}
+    for name in names:
+        version = manifest_version(name)
+        if version and found.setdefault(version, name) != name:
+            actual = " and ".join(sorted((found[version], name)))
+            raise NotCanonical(f"manifests of version {version}", source=source, expected="one", actual=actual)
+    return found
+
+
 def find_manifest(folder: str, version: int | None = None, *, storage_options: StorageOptions = None) -> str:
     """Return the path or URL of the manifest of a version (by default the latest), in either naming scheme.
 
@@ -140,13 +156,12 @@ def find_manifest(folder: str, version: int | None = None, *, storage_options: S
 
     Raises:
         UsageError: the dataset does not have this version, or any.
+        NotCanonical: two manifests of one version.
         OSError: the folder ``_versions`` cannot be listed.
     """
     versions_folder = f"{str(folder).rstrip('/')}/_versions"
-    found = {manifest_version(name): name for name in list_names(versions_folder, storage_options=storage_options)}
-    found.pop(None, None)
-    versions = [known for known in found if known is not None]
-    wanted = max(versions, default=None) if version is None else version
+    found = manifest_names(list_names(versions_folder, storage_options=storage_options), versions_folder)
+    wanted = max(found, default=None) if version is None else version
     if wanted is None or wanted not in found:
         which = "no version" if wanted is None else f"no version {wanted}"
         raise UsageError(f"{folder}: {which} of a Lance dataset in {versions_folder}")

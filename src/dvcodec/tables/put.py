@@ -28,7 +28,8 @@ def put_once(storage: Storage, location: str, data: bytes) -> None:
 
     Raises:
         CommitConflict: another writer created it.
-        CommitUnknown: the store did not answer, and does not have the file now: it may come later.
+        CommitUnknown: the store did not answer, and does not have the file now: it may come later. Or it has the file,
+            and whose it is could not be read.
         UsageError: the store cannot create a file exclusively.
         OSError: it cannot be written; nothing is committed.
     """
@@ -36,12 +37,15 @@ def put_once(storage: Storage, location: str, data: bytes) -> None:
     try:
         storage.put_if_absent(location, data)
     except (FileExistsError, StoreError) as error:
-        is_unsure = isinstance(error, StoreError) and error.reason not in (*_REFUSED, Reason.EXISTS)
+        # An object that exists may be of an earlier request of this commit.
+        is_unsure = isinstance(error, StoreError) and error.reason not in _REFUSED
         found = _stored(storage, location, len(data)) if is_unsure or isinstance(error, FileExistsError) else None
         if found == data:
             return
-        if found is not None or isinstance(error, FileExistsError):
+        if found is not None or (isinstance(error, FileExistsError) and not is_unsure):
             raise CommitConflict(f"{location}: another writer committed it first") from None
+        if isinstance(error, FileExistsError):
+            raise CommitUnknown(f"{location}: exists, and could not be read: {error}") from error
         if is_unsure:
             raise CommitUnknown(f"{location}: the store did not answer the commit: {error}") from error
         raise

@@ -540,6 +540,39 @@ def test_a_bound_of_logs_that_is_not_a_number_is_the_usual_one(crafted: IcebergF
     assert crafted.metadata.exists()
 
 
+@pytest.mark.parametrize("name", ["precious.txt", "t/data/a", "t/metadata/v2.metadata.json", "v0.metadata.json"])
+def test_a_log_removes_nothing_but_older_metadata_of_its_own(tmp_path: Path, name: str) -> None:
+    """A log may name any file: of another owner, of the table's rows, and the one that this commit writes."""
+    properties = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
+    named = tmp_path / name
+    crafted = build_iceberg(
+        tmp_path / "t",
+        FIRST,
+        properties=properties,
+        tweak=lambda one: one | {"metadata-log": [{"timestamp-ms": 1, "metadata-file": str(named)}]},
+    )
+    if not name.startswith("t/"):
+        named.write_text("precious")
+    delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
+    assert named.exists()
+    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
+
+
+def test_numbers_of_thousands_of_digits_are_no_numbers(crafted: IcebergFiles) -> None:
+    digits = "9" * 5000
+    names = [f"commit.{name}" for name in ("retry.num-retries", "retry.max-wait-ms", "manifest.target-size-bytes")]
+    names += ["commit.manifest.min-count-to-merge", "write.metadata.previous-versions-max"]
+
+    def tweak(metadata: dict[str, Any]) -> None:
+        metadata["properties"].update(dict.fromkeys(names, digits))
+        metadata["snapshots"][-1].setdefault("summary", {})["total-records"] = digits
+
+    writer = writer_of(tweaked(crafted, tweak))
+    assert writer.retries(writer.current()) == Retries()
+    delete(writer, {crafted.paths["a"]: RowSet([5])})
+    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
+
+
 def test_equality_deletes_stay(tmp_path: Path) -> None:
     crafted = build_iceberg(tmp_path / "t", FIRST, Commit(equality=True))
     writer = writer_of(crafted)

@@ -228,6 +228,18 @@ def test_versions_that_are_not_there(tmp_path: Path) -> None:
         open_dataset(str(tmp_path / "none"))
 
 
+@pytest.mark.parametrize("name", [lance.manifest_name(3, "V1"), "03.manifest"])
+def test_two_manifests_of_one_version(tmp_path: Path, name: str) -> None:
+    """Which of them was read depended on the order of the listing."""
+    table = dataset(tmp_path, fragment(0, data_file("a.lance")))
+    (tmp_path / "other").mkdir()
+    other = dataset(tmp_path / "other", fragment(0, data_file("b.lance")))
+    shutil.copy(next(iter(other.manifests().values())), tmp_path / "_versions" / name)
+    for read in (table.snapshot, table.snapshots, lambda: lance.find_manifest(str(tmp_path), 3)):
+        with pytest.raises(NotCanonical, match=r"manifests of version 3: expected one, found .* and "):
+            read()
+
+
 def test_a_version_without_fragments(tmp_path: Path) -> None:
     snapshot = dataset(tmp_path).snapshot()
     assert (snapshot.data_files, snapshot.vectors) == ((), ())

@@ -10,6 +10,9 @@ from dvcodec.core.errors import CommitConflict
 
 __all__ = ["Backoff", "Retries"]
 
+_LONGEST_MS = 600_000
+"""Longest wait, whatever the properties of a table say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Retries:
@@ -48,5 +51,5 @@ class Backoff:
         self.lost += 1
         if self.lost > retries.number or (time.monotonic() - self._start) * 1000 > retries.total_ms:
             raise conflict
-        longest = min(retries.max_wait_ms, retries.min_wait_ms * 2 ** min(self.lost, 20))
+        longest = min(retries.max_wait_ms, retries.min_wait_ms * 2 ** min(self.lost, 20), _LONGEST_MS)
         time.sleep(random.uniform(0, longest / 1000))  # noqa: S311  (no secret)

@@ -19,6 +19,7 @@ from dvcodec.io import Storage, StorageOptions, open_sink, remove, storage_of
 from dvcodec.io.allowed_locations import protocols
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import MAIN, Change, changed, forgotten, metadata_bytes
+from dvcodec.tables.iceberg.latest import old_metadata
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.table import IcebergTable, Place
 from dvcodec.tables.iceberg.table import open as open_iceberg
@@ -210,9 +211,9 @@ class CatalogPlace(Place):
         catalog.commit_table(loaded, requirements, updates)
         for location in written:
             new = read_members(location, self._storage)
-            for path in forgotten(members, new.values):
+            for old in old_metadata(table.folder, location, forgotten(members, new.values)):
                 with suppress(OSError, DvcodecError):
-                    self._storage.remove(table.folder.locate(path))
+                    self._storage.remove(old)
 
     def _with_own_metadata(self, folder: Folder, change: Change, written: list[str]) -> Any:
         """Return the catalog with a metadata writer of our own, based on the file that the swap will compare."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +16,13 @@ from typing import Any
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT
 
-__all__ = ["MAIN", "Change", "changed", "forgotten", "metadata_bytes", "properties_of"]
+__all__ = ["MAIN", "Change", "changed", "forgotten", "metadata_bytes", "number_of", "properties_of"]
 
 MAIN = "main"
 """The branch that is committed to."""
 _PREVIOUS_MAX = "write.metadata.previous-versions-max"
 _DELETE_AFTER = "write.metadata.delete-after-commit.enabled"
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,15 @@ def properties_of(members: JsonFields) -> dict[str, str]:
     return {name: found.text(name) for name in found.values}
 
 
+def number_of(text: str | None, default: int) -> int:
+    """Return the number that a property has as text; the default if it is missing, not a number, or a huge one.
+
+    >>> number_of("-3", 100), number_of("few", 100), number_of("9" * 5000, 100)
+    (-3, 100, 100)
+    """
+    return int(text) if text is not None and _INTEGER.fullmatch(text) else default
+
+
 def changed(members: JsonFields, change: Change, source: str) -> dict[str, Any]:
     """Return the new metadata.
 
@@ -80,7 +91,7 @@ def changed(members: JsonFields, change: Change, source: str) -> dict[str, Any]:
         new["last-sequence-number"] = snapshot["sequence-number"]
         new["next-row-id"] = snapshot["first-row-id"] + snapshot["added-rows"]
     log = _array(members, "metadata-log")
-    most = max(1, _number(properties_of(members).get(_PREVIOUS_MAX), 100))
+    most = max(1, number_of(properties_of(members).get(_PREVIOUS_MAX), 100))
     kept = log[len(log) - most + 1 :] if len(log) >= most else log
     new["metadata-log"] = [*kept, {"timestamp-ms": members.integer("last-updated-ms"), "metadata-file": source}]
     new["last-updated-ms"] = change.timestamp_ms
@@ -104,10 +115,3 @@ def metadata_bytes(new: Mapping[str, Any], name: str) -> bytes:
 
 def _array(members: JsonFields, name: str) -> list[Any]:
     return members.array(name) if name in members else []
-
-
-def _number(text: str | None, default: int) -> int:
-    try:
-        return default if text is None else int(text)
-    except ValueError:
-        return default

@@ -20,7 +20,7 @@ from dvcodec.io import read_window
 from dvcodec.io.target import local_path
 from dvcodec.tables.deleting.committer import Committer, FileDelete, Written, batch_number
 from dvcodec.tables.deleting.retries import Retries
-from dvcodec.tables.iceberg.change import properties_of
+from dvcodec.tables.iceberg.change import number_of, properties_of
 from dvcodec.tables.iceberg.features import refuse_unknown, refuse_without_vectors
 from dvcodec.tables.iceberg.folder_place import place_of
 from dvcodec.tables.iceberg.manifests import ManifestEntry
@@ -89,7 +89,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
 
         def found(name: str, value: int) -> int:
             text = properties.get(f"commit.retry.{name}", "")
-            return int(text) if text.isdecimal() else value
+            return number_of(text, value) if text.isdecimal() else value
 
         return Retries(
             found("num-retries", default.number),

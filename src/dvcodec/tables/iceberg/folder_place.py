@@ -25,7 +25,7 @@ from dvcodec.io.paths import join, split
 from dvcodec.io.target import local_path
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import Change, changed, forgotten, metadata_bytes, properties_of
-from dvcodec.tables.iceberg.latest import HADOOP_NAME, METADATA, VERSION_HINT, version_of
+from dvcodec.tables.iceberg.latest import HADOOP_NAME, METADATA, VERSION_HINT, old_metadata, version_of
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.table import IcebergTable, Place
 from dvcodec.tables.iceberg.table import open as open_iceberg
@@ -109,9 +109,9 @@ class FolderPlace(Place):
         storage.reopen(table.folder.location)
         if HADOOP_NAME.fullmatch(name):
             self._write_hint(folder, version, is_last=not old)
-        for path in old:
+        for location in old_metadata(table.folder, join(folder, name), old):
             with suppress(OSError, DvcodecError):
-                storage.remove(table.folder.locate(path))
+                storage.remove(location)
 
     def _newest(self) -> int:
         """Return the highest version in the names of metadata files."""

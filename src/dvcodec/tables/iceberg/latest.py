@@ -8,15 +8,26 @@ Names and version hint are those that Java's ``HadoopTableOperations`` and ``Bas
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 
-from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.errors import DvcodecError, NotCanonical, UsageError
 from dvcodec.io import Storage, read_up_to
+from dvcodec.io.file_key import file_key
 from dvcodec.io.outside import is_outside
 from dvcodec.io.paths import split
 from dvcodec.tables.folder import Folder
 
-__all__ = ["HADOOP_NAME", "METADATA", "VERSION_HINT", "check_newest", "find_metadata", "version_of", "without_version"]
+__all__ = [
+    "HADOOP_NAME",
+    "METADATA",
+    "VERSION_HINT",
+    "check_newest",
+    "find_metadata",
+    "old_metadata",
+    "version_of",
+    "without_version",
+]
 
 METADATA = "metadata"
 """Folder of metadata files in a table's folder."""
@@ -48,6 +59,25 @@ def without_version(names: Iterable[str]) -> tuple[str, ...]:
     ('vfinal.metadata.json',)
     """
     return tuple(sorted(name for name in names if name.endswith(_SUFFIXES) and version_of(name) < 0))
+
+
+def old_metadata(folder: Folder, newest: str, paths: Iterable[str]) -> Iterator[str]:
+    """Yield the locations of old metadata files that may be removed: those next to the newest one.
+
+    A table's log may name any file, even one that is not metadata, or not the table's.
+
+    Args:
+        folder: the table's folder.
+        newest: location of the newest metadata file.
+        paths: as the metadata log records them.
+    """
+    beside, kept = file_key(split(newest)[0]), file_key(newest)
+    for path in paths:
+        with suppress(DvcodecError):
+            location = folder.locate(path)
+            parent, name = split(location)
+            if file_key(parent) == beside and version_of(name) >= 0 and file_key(location) != kept:
+                yield location
 
 
 def check_newest(location: str, storage: Storage, older: Collection[str] = ()) -> None:

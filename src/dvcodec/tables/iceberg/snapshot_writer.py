@@ -18,7 +18,7 @@ from dvcodec.core.location import DvLocation
 from dvcodec.io import open_sink
 from dvcodec.tables.iceberg.avro_v3 import FILE_COLUMNS
 from dvcodec.tables.iceberg.carried import Carried, read_all_manifests, read_carried
-from dvcodec.tables.iceberg.change import Change, properties_of
+from dvcodec.tables.iceberg.change import Change, number_of, properties_of
 from dvcodec.tables.iceberg.latest import METADATA
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES
 from dvcodec.tables.iceberg.manifests import ADDED, DELETED, EXISTING, ManifestEntry
@@ -135,8 +135,8 @@ class SnapshotWriter:
         """Return the small manifests of deletes to rewrite as one, if a spec has as many as the properties set."""
         if self._properties.get("commit.manifest-merge.enabled", "true").lower() != "true":
             return frozenset()
-        most = int(self._properties.get("commit.manifest.min-count-to-merge", "100"))
-        size = int(self._properties.get("commit.manifest.target-size-bytes", str(8 << 20)))
+        most = number_of(self._properties.get("commit.manifest.min-count-to-merge"), 100)
+        size = number_of(self._properties.get("commit.manifest.target-size-bytes"), 8 << 20)
         by_spec: dict[int, list[str]] = defaultdict(list)
         for manifest in self._base_manifests:
             if manifest["content"] == DELETES and manifest["manifest_length"] < size // 2:

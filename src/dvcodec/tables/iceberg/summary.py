@@ -6,6 +6,7 @@ Java's ``SnapshotSummary``: the size of a vector is that of its blob.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from dvcodec.tables.iceberg.manifests import POSITION_DELETES, PUFFIN
 
 __all__ = ["summarize"]
 
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _TOTALS = {
     "total-records": ("added-records", "deleted-records"),
     "total-files-size": ("added-files-size", "removed-files-size"),
@@ -54,7 +56,7 @@ def summarize(
     summary |= {f"manifests-{what}": str(count) for what, count in manifests.items()}
     for total, (plus, minus) in _TOTALS.items():
         before = previous.get(total, "")
-        after = int(before) + counts[plus] - counts[minus] if before.isdecimal() else -1
+        after = int(before) + counts[plus] - counts[minus] if _NUMBER.fullmatch(before) else -1
         if after >= 0:
             summary[total] = str(after)
     return {"operation": operation, **summary, "engine-name": "dvcodec", "engine-version": __version__}

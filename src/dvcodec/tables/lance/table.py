@@ -9,7 +9,8 @@ from contextlib import suppress
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.usage import check_integer
 from dvcodec.io.parallel import run_bounded
-from dvcodec.lance import Fragment, Manifest, manifest_version, read_manifest, read_operation
+from dvcodec.lance import Fragment, Manifest, read_manifest, read_operation
+from dvcodec.lance.manifest import manifest_names
 from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, data_file_place, deletion_file_place, needed
@@ -53,9 +54,10 @@ class LanceTable(WritableTable):
 
         Raises:
             UsageError: there is none.
+            NotCanonical: two of one version.
         """
-        named = {manifest_version(name): name for name in self.folder.names(VERSIONS)}
-        found = {version: self.folder.join(f"{VERSIONS}/{name}") for version, name in named.items() if version}
+        named = manifest_names(self.folder.names(VERSIONS), f"{self.location}/{VERSIONS}")
+        found = {version: self.folder.join(f"{VERSIONS}/{name}") for version, name in named.items()}
         if not found:
             raise UsageError(f"{self.location}: no version of a Lance dataset in {VERSIONS}")
         return dict(sorted(found.items()))
