@@ -38,6 +38,7 @@ def test_every_test_that_is_named_is_there() -> None:
                 "tables/delta",
                 "tables/lance",
                 "tables/deleting",
+                "tables/iceberg",
                 ".",
             )
         )
