@@ -40,6 +40,7 @@ def test_every_test_that_is_named_is_there() -> None:
                 "tables/lance",
                 "tables/paimon",
                 "tables/deleting",
+                "tables/iceberg",
                 ".",
             )
         )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from pyspark.sql import functions as sf
 
 from dvcodec import DecodeError, RowSet, UsageError, decode_at, delta, iceberg, paimon, sniff
 from dvcodec.spark.jobs.audit import audit
@@ -111,3 +115,23 @@ def test_places_that_are_wrong(spark: SparkSession, tmp_path: Path) -> None:
 def test_places_without_their_columns(spark: SparkSession) -> None:
     with pytest.raises(UsageError, match="no offset and no size"):
         audit(spark.createDataFrame([("a",)], "container string"))
+
+
+def test_names_that_are_not_utf8(spark: SparkSession, tmp_path: Path) -> None:
+    """A lone surrogate in a Puffin file, and bytes in the name of a file, are no reason to end the job."""
+    frame = iceberg.encode(RowSet([1, 5]))
+    properties = {"referenced-data-file": "a\ud800", "cardinality": "2"}
+    blob = {"type": "deletion-vector-v1", "fields": [], "snapshot-id": -1, "sequence-number": -1}
+    blob |= {"offset": 4, "length": len(frame), "properties": properties}
+    footer = json.dumps({"blobs": [blob], "properties": {}}).encode()
+    tail = b"PFA1" + footer + len(footer).to_bytes(4, "little") + bytes(4) + b"PFA1"
+    (tmp_path / "a.puffin").write_bytes(b"PFA1" + frame + tail)
+    iceberg.write_deletion_vectors(tmp_path / "b.puffin", {"b": RowSet([1])})
+    with suppress(OSError):  # not every file system takes this name
+        (tmp_path / "b.puffin").rename(tmp_path / os.fsdecode(b"\xff.puffin"))
+    found = {row["data_file"]: row["error"] for row in audit(str(tmp_path), spark=spark).collect()}
+    assert found == {"a\\ud800": "'a\\ud800': a data file whose name is not UTF-8", "b": None}
+    places = [(bytearray(b"\xff"), 4, 10)]
+    named = spark.createDataFrame(places, "container binary, offset long, size long")
+    (row,) = audit(named.withColumn("container", sf.col("container").cast("string"))).collect()
+    assert "No such file" in row["error"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -84,6 +85,38 @@ def test_a_pipeline_over_a_damaged_lake(spark: SparkSession, tmp_path: Path) -> 
     assert all(line["error"] for line in lines)
     with pytest.raises(PySparkException, match="vectors name no data file"):  # what a job does without
         jobs.merge(found).collect()
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ([2.0, 3.5], "cardinality: expected 3.5, found 2"),
+        ([2.0, 1e300], r"cardinality: expected 1e+300, found 2"),
+        (["2", "x"], "cardinality: expected x, found 2"),
+        ([Decimal(2), Decimal(10**30)], f"cardinality: expected {10**30}, found 2"),
+    ],
+)
+def test_a_cardinality_that_is_no_whole_number(spark: SparkSession, stated: list[Any], expected: str) -> None:
+    kind = {float: "double", str: "string", Decimal: "decimal(38, 0)"}[type(stated[0])]
+    dv = bytearray(iceberg.encode(RowSet([1, 5])))
+    rows = [("a", dv, stated[0]), ("b", dv, stated[1])]
+    valid, apart = jobs.quarantine(spark.createDataFrame(rows, f"data_file string, dv binary, cardinality {kind}"))
+    assert [row["data_file"] for row in valid.collect()] == ["a"]
+    assert [row["error"] for row in apart.collect()] == [expected]
+
+
+def test_a_name_that_is_not_utf8(spark: SparkSession) -> None:
+    """Spark's strings hold any bytes; the jobs after this one cannot name such a data file."""
+    dv = bytearray(iceberg.encode(RowSet([1, 5])))
+    rows = [(bytearray(b"a"), dv), (bytearray(b"\xff"), dv)]
+    named = spark.createDataFrame(rows, "data_file binary, dv binary")
+    named = named.withColumn("data_file", sf.col("data_file").cast("string"))
+    valid, apart = jobs.quarantine(named)
+    assert jobs.explode(valid).count() == 2
+    assert [row["error"] for row in apart.select("error").collect()] == ["data_file is not UTF-8"]
+    for run in (jobs.explode, lambda dvs: jobs.convert(dvs, "delta"), jobs.merge):
+        with pytest.raises(PySparkException, match=r"UsageError: .*a data file whose name is not UTF-8"):
+            run(named).collect()
 
 
 def test_nothing_to_set_apart(spark: SparkSession) -> None:

@@ -6,6 +6,7 @@ vectors take the buffer, and the start and size of each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,18 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, offsets_of
 
-__all__ = ["BinaryColumn", "binary_array", "binary_column", "list_array", "numbers", "range_array", "ranges_of"]
+__all__ = [
+    "BinaryColumn",
+    "binary_array",
+    "binary_column",
+    "is_utf8",
+    "list_array",
+    "numbers",
+    "range_array",
+    "ranges_of",
+    "text_array",
+    "texts_of",
+]
 
 MAX_OFFSET = 2**31 - 1
 """Maximum bytes, or list elements, of an Arrow column with 32-bit offsets, the only ones that Spark takes."""
@@ -73,6 +85,30 @@ def _valid(column: pa.Array) -> NDArray[np.bool_]:
     if not column.null_count:
         return np.ones(len(column), np.bool_)
     return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def texts_of(column: pa.Array) -> list[str | None]:
+    """Return the strings of a column. Spark's hold any bytes: those that are not UTF-8 become surrogates."""
+    try:
+        found: list[str | None] = column.to_pylist()
+    except UnicodeDecodeError:
+        stored = column.cast(pa.binary()).to_pylist()
+        found = [None if one is None else one.decode(errors="surrogateescape") for one in stored]
+    return found
+
+
+def text_array(texts: Sequence[str | None]) -> pa.Array:
+    """Return texts as an Arrow array of strings; lone surrogates, which these cannot have, are escaped."""
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:
+        escaped = [None if one is None else one.encode(errors="backslashreplace").decode() for one in texts]
+        return pa.array(escaped, pa.string())
+
+
+def is_utf8(text: str | None) -> bool:
+    """Whether Arrow's strings can hold a text; False if it has a lone surrogate."""
+    return text is None or text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def numbers(column: pa.Array) -> NDArray[np.int64]:

@@ -14,7 +14,8 @@ from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.ragged import Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
-from dvcodec.spark.columns import BinaryColumn, binary_column
+from dvcodec.io.file_key import check_data_file
+from dvcodec.spark.columns import BinaryColumn, binary_column, texts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,12 +85,14 @@ class NamedVectors(VerifiedVectors):
             stated: int64, cardinality of each in metadata; -1 if unknown.
 
         Raises:
-            UsageError: a vector without data file, or a data file without vector.
+            UsageError: a vector without data file, or with one whose name is not UTF-8; a data file without vector.
             DecodeError: the first vector that is corrupt; the message names its data file.
         """
         if files.null_count:
             raise UsageError(f"{files.null_count} vectors name no data file")
-        names, column = files.to_pylist(), binary_column(frames)
+        names, column = [str(name) for name in texts_of(files)], binary_column(frames)
+        for name in names:
+            check_data_file(name)
         if (i := first_true(~column.valid)) is not None:
             why = errors[i].as_py() if errors is not None else None
             raise UsageError(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import random
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -360,3 +363,21 @@ def test_what_follows_for_extreme_values(name: str, form: str, a: str, b: str) -
         # NaN is greater in SQL and nothing in pyarrow: columns that may have it have no bounds
         nan = {3} if name == "g" else set()
         assert set(rows) - nan <= weaker, condition._weaker
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_ends_a_query() -> None:
+    """In a process of its own: a signal that comes late would end the tests."""
+    code = """
+import os, signal, threading
+from dvcodec.tables.deleting.engine import Engine, interrupting
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    with interrupting():
+        Engine({}).query("SELECT sum(sin(a.range + b.range)) FROM range(1000000) a, range(1000000) b").fetchnumpy()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")

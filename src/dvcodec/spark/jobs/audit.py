@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io import Storage
+from dvcodec.spark.columns import texts_of
 from dvcodec.spark.schemas import FILE_VECTORS, arrow_schema
 from dvcodec.spark.sources import register
 from dvcodec.spark.sources.counts import counted
@@ -99,6 +100,6 @@ def _check(
             continue
         if batch.column("container").null_count or batch.column("offset").null_count:
             raise UsageError("a vector's place has no container or no offset")
-        with counted("audit", batch.column("container")[0].as_py()):
+        with counted("audit", str(texts_of(batch.column("container").slice(0, 1))[0])):
             found = located_windows(containers_of(batch), stores)
             yield from batches(found, _SCHEMA, content=True, verify=True)

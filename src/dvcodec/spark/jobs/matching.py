@@ -22,7 +22,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from dvcodec.core.errors import UsageError
-from dvcodec.io.file_key import decoded_key, file_key
+from dvcodec.io.file_key import check_data_file, decoded_key, file_key
+from dvcodec.spark.columns import texts_of
 from dvcodec.spark.jobs.bitset_words import estimated_bytes
 from dvcodec.spark.paths import data_file_of, file_uri_of, match_key, spellings
 from dvcodec.spark.schemas import LONG, STRING, arrow_schema, struct
@@ -184,9 +185,11 @@ class _Count:
         task = TaskContext.get()
         room = self.most_bytes if task is not None and task.partitionId() < _WORD_TASKS else -1
         for batch in batches:
-            names = [name for name in batch.column(0).to_pylist() if name is not None]
+            names = [name for name in texts_of(batch.column(0)) if name is not None]
+            for name in names:
+                check_data_file(name)
             absent = [name for name in names if not self.files.names(name)[1]]
-            examples = sorted(set(absent))[: _SHOWN + 1] or [None]
+            examples: list[str | None] = [*sorted(set(absent))[: _SHOWN + 1]] or [None]
             size = self.bytes_of(batch)
             room = room - size if size <= room else -1
             first = [size, len(names), len(absent), int(room < 0)]

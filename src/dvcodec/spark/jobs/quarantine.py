@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
+from dvcodec.spark.columns import is_utf8, texts_of
 from dvcodec.spark.functions.checked import Vectors
 from dvcodec.spark.vectors import vector_columns
 from dvcodec.spark.worker import settled
@@ -64,6 +65,7 @@ def _check(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _faults(files: pa.Array, frames: pa.Array, counted: pa.Array | None) -> Iterator[tuple[int, str]]:
     """Yield errors by row; the first of a row counts."""
     yield from ((row, "data_file is null") for row in np.flatnonzero(files.is_null()).tolist())
+    yield from ((row, "data_file is not UTF-8") for row, name in enumerate(texts_of(files)) if not is_utf8(name))
     yield from ((row, "dv is null") for row in np.flatnonzero(frames.is_null()).tolist())
     vectors = Vectors.of(frames, strict=False)
     for i, error in sorted(vectors.found.errors.items()):
@@ -71,6 +73,24 @@ def _faults(files: pa.Array, frames: pa.Array, counted: pa.Array | None) -> Iter
     if counted is None:
         return
     held = vectors.spread(vectors.found.cardinality)
-    differ = pc.fill_null(pc.not_equal(counted.cast(pa.int64()), held), False)
-    for row in np.flatnonzero(differ).tolist():
+    for row in np.flatnonzero(_differ(counted, held)).tolist():
         yield row, f"cardinality: expected {counted[row].as_py()}, found {held[row].as_py()}"
+
+
+def _differ(counted: pa.Array, held: pa.Array) -> pa.Array:
+    """Return where numbers are stated, and others; a value that is no whole number differs."""
+    try:
+        stated = counted.cast(pa.int64())
+    except pa.ArrowInvalid:  # a fraction, a text, a number beyond 64 bits
+        pairs = zip(counted, held.to_pylist(), strict=True)
+        return pa.array([one.is_valid and found is not None and _whole(one) != found for one, found in pairs])
+    return pc.fill_null(pc.not_equal(stated, held), False)
+
+
+def _whole(value: pa.Scalar) -> int | None:
+    """Return a whole number, None for anything else."""
+    try:
+        number: int = value.cast(pa.int64()).as_py()
+    except pa.ArrowInvalid:
+        return None
+    return number

@@ -18,7 +18,7 @@ from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES
 from dvcodec.io.source import beyond_end
 from dvcodec.io.target import local_path
 from dvcodec.ops.sniff import ContainerKind
-from dvcodec.spark.columns import numbers
+from dvcodec.spark.columns import numbers, texts_of
 from dvcodec.spark.sources.ahead import run_ahead
 from dvcodec.spark.sources.read_windows import Window
 from dvcodec.spark.sources.vector_ranges import VectorRanges
@@ -117,7 +117,7 @@ def containers_of(batch: pa.RecordBatch) -> Iterator[VectorRanges]:
     An offset is that of a frame's length field; a size is that of the whole frame, or of magic and bitmap; -1 leaves it
     to the frame.
     """
-    containers, data_files, formats = (batch.column(name).to_pylist() for name in ("container", "data_file", "format"))
+    containers, data_files, formats = (texts_of(batch.column(name)) for name in ("container", "data_file", "format"))
     offsets, sizes, stated = (numbers(batch.column(name)) for name in ("offset", "size", "cardinality"))
     codes = batch.column("container").dictionary_encode().indices.to_numpy(zero_copy_only=False)
     bounds = [*np.flatnonzero(np.diff(codes, prepend=-1)).tolist(), len(codes)]

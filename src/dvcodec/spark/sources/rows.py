@@ -11,7 +11,7 @@ from dvcodec.core.batch import expand
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight
 from dvcodec.core.vector import read
-from dvcodec.spark.columns import binary_array, list_array, range_array, ranges_of
+from dvcodec.spark.columns import binary_array, is_utf8, list_array, range_array, ranges_of, text_array
 from dvcodec.spark.sources.batch_verify import Verified, pools, verify_windows
 from dvcodec.spark.sources.options import Rows
 from dvcodec.spark.sources.read_windows import Window
@@ -36,7 +36,16 @@ def batches(
         rows: column that ``part`` counts; unused if the schema has neither.
     """
     for pool in pools(windows):
-        yield from _expanded(pool, verify_windows(pool, content=content, verify=verify), schema, rows)
+        found = verify_windows(pool, content=content, verify=verify)
+        _refuse_names(pool, found)
+        yield from _expanded(pool, found, schema, rows)
+
+
+def _refuse_names(pool: list[Window], found: Verified) -> None:
+    """Add an error to vectors whose data file has a name that no column of strings can hold."""
+    for i, name in enumerate(name for window in pool for name in window.ranges.data_files):
+        if not is_utf8(name):
+            found.errors.setdefault(i, f"{name!a:.200}: a data file whose name is not UTF-8")
 
 
 def _expanded(pool: list[Window], found: Verified, schema: pa.Schema, rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -90,9 +99,9 @@ def _column(field: pa.Field, pool: list[Window], found: Verified) -> pa.Array:
     name, valid = field.name, found.valid
     if name in ("container", "format"):
         texts = [window.ranges.path if name == "container" else window.ranges.format for window in pool]
-        return pa.array(texts, pa.string()).take(pa.array(found.of_window))
+        return text_array(texts).take(pa.array(found.of_window))
     if name == "data_file":
-        return pa.array([text for window in pool for text in window.ranges.data_files], pa.string())
+        return text_array([text for window in pool for text in window.ranges.data_files])
     if name in ("offset", "size"):
         columns = [window.ranges.offsets if name == "offset" else window.ranges.lengths for window in pool]
         values = np.concatenate(columns)
@@ -107,5 +116,5 @@ def _column(field: pa.Field, pool: list[Window], found: Verified) -> pa.Array:
         return pa.array(found.crc_ok > 0, mask=found.crc_ok < 0)
     if name == "error":
         texts = [found.errors.get(i) for i in range(len(valid))] if found.errors else [None] * len(valid)
-        return pa.array(texts, pa.string())
+        return text_array(texts)
     return binary_array(ByteStrings.cut(found.data, found.starts, found.sizes), valid=valid)

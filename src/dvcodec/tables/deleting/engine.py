@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from dvcodec.core.errors import MissingExtra
 from dvcodec.core.extras import pa, require_extra
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "interrupting"]
 
 _FIRST_VERSION = 2
 """Earlier ones take null for a division by zero, and microseconds for times of nanoseconds with a zone."""
+
+
+@contextmanager
+def interrupting() -> Iterator[None]:
+    """Raise Ctrl-C during a query as `KeyboardInterrupt`: DuckDB takes the signal, and raises a `RuntimeError`."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        raise KeyboardInterrupt from None
 
 
 class Engine:

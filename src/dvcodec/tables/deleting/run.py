@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from dvcodec.core.errors import CommitConflict, DecodeError
 from dvcodec.io import remove
 from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written
+from dvcodec.tables.deleting.engine import interrupting
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.plan import Plan, plan_again, plan_deletes
 from dvcodec.tables.deleting.retries import Backoff
@@ -69,6 +70,7 @@ class Deletion:
         return sum(one.whole for one in self.plan.deletes)
 
 
+@interrupting()
 def run(
     committer: Committer[Any],
     finder: Finder,
