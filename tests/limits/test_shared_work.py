@@ -17,7 +17,10 @@ from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget, SharedWork
+from dvcodec.io import Storage
+from dvcodec.lance import read_deletion_file
 from dvcodec.tables import open_table
+from limits.test_work import BOMBS
 from samples.iceberg_table import Commit, build_iceberg
 from samples.paimon_table import PaimonFile, build_paimon
 
@@ -131,3 +134,15 @@ def test_a_file_that_is_read_again_draws_nothing_more() -> None:
     Budget(0, "n", shared=shared).charge(40, "records")
     with pytest.raises(LimitExceeded, match="found 101"):
         Budget(0, "m", shared=shared).charge(61, "records")
+
+
+def test_deletion_files_of_lance_are_charged_together(tmp_path: Path) -> None:
+    make, read = BOMBS["lance deletions"]
+    data, storage = make(20_000), Storage()
+    assert len(data) < 4_000
+    paths = [tmp_path / f"{i}-1-7.arrow" for i in range(FILES)]
+    for path in paths:
+        path.write_bytes(data)
+        read(path)  # with a storage of its own
+    with pytest.raises(LimitExceeded, match="in all metadata files of the table"):
+        [read_deletion_file(str(path), storage_options=storage) for path in paths]

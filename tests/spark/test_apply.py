@@ -412,6 +412,19 @@ def test_runs_are_not_expanded() -> None:
     assert count == 1 << (28 - CHUNK_BITS)
 
 
+def test_an_estimate_of_wrong_numbers() -> None:
+    """Columns of the caller's may say anything: each vector counts as something, and no sum overflows."""
+    numbers = [0, 1, -1, -(2**63), 2**63 - 1]
+    columns = np.array(np.meshgrid(numbers, numbers, numbers), np.int64).reshape(3, -1)
+    schema = pa.schema([("data_file", pa.string()), *((name, pa.int64()) for name in ("cardinality", "min", "max"))])
+    names = pa.array(["a"] * columns.shape[1])
+    whole = pa.record_batch([names, *map(pa.array, columns)], schema=schema)
+    sizes = [matching._bytes_by_numbers(whole.slice(row, 1)) for row in range(len(whole))]
+    assert min(sizes) >= 0
+    assert sum(sizes) == pytest.approx(matching._bytes_by_numbers(whole))
+    assert matching._bytes_by_numbers(pa.concat_batches([whole] * 1000)) < 2**63
+
+
 def test_the_estimate_is_near_the_words() -> None:
     chance = np.random.default_rng(8)
     for share in (0.000_01, 0.001, 0.01, 0.3):

@@ -40,6 +40,8 @@ FOOTER_BYTES = 16
 FLAG_STABLE_ROW_IDS = 2
 _NAME = re.compile(r"([0-9]{1,20})\.manifest")
 _TOP = 2**64 - 1
+_DETACHED = 2**63
+"""Flag in the number of a detached version."""
 _V2_DIGITS = 20
 _TRANSACTION_SECTION = (21, 23)
 """Field numbers of the inline transaction's position: in the published ``table.proto``, and in pylance 14."""
@@ -132,7 +134,7 @@ def manifest_version(name: str) -> int | None:
 
 
 def manifest_names(names: Iterable[str], source: str) -> dict[int, str]:
-    """Return the names of manifests by version, of all names in a folder ``_versions``.
+    """Return the names of manifests by version, of all names in a folder ``_versions``; detached ones are omitted.
 
     Raises:
         NotCanonical: two of one version, as ``2.manifest`` and ``02.manifest``: readers differ in which they take.
@@ -140,7 +142,7 @@ def manifest_names(names: Iterable[str], source: str) -> dict[int, str]:
     found: dict[int, str] = {}
     for name in names:
         version = manifest_version(name)
-        if version and found.setdefault(version, name) != name:
+        if version and version < _DETACHED and found.setdefault(version, name) != name:
             actual = " and ".join(sorted((found[version], name)))
             raise NotCanonical(f"manifests of version {version}", source=source, expected="one", actual=actual)
     return found

@@ -240,6 +240,16 @@ def test_two_manifests_of_one_version(tmp_path: Path, name: str) -> None:
             read()
 
 
+def test_a_detached_version_is_not_the_newest(tmp_path: Path) -> None:
+    """Its number has the highest bit, whatever scheme its name is of."""
+    table = dataset(tmp_path, fragment(0, data_file("a.lance")))
+    for name in (f"{2**63 + 5}.manifest", "00000000000000000005.manifest"):
+        (tmp_path / "_versions" / name).write_bytes(b"")
+    assert [info.id for info in table.snapshots()] == [3]
+    assert table.snapshot().info.id == 3
+    assert lance.find_manifest(str(tmp_path)) == table.manifests()[3]
+
+
 def test_a_version_without_fragments(tmp_path: Path) -> None:
     snapshot = dataset(tmp_path).snapshot()
     assert (snapshot.data_files, snapshot.vectors) == ((), ())

@@ -58,7 +58,7 @@ def estimated_bytes(cardinality: Index, low: Index, high: Index) -> int:
         low: its lowest position, negative if there is none.
         high: its highest position.
     """
-    span = (high >> CHUNK_BITS) - (low >> CHUNK_BITS) + 1
+    span = np.maximum((high >> CHUNK_BITS) - (low >> CHUNK_BITS) + 1, 0)
     chunks = np.minimum(cardinality, span).astype(np.float64)
     rows = cardinality / np.maximum(chunks, 1)
     # The lowest and highest of k random numbers are (k - 1) / (k + 1) of the range apart.

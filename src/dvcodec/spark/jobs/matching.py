@@ -40,6 +40,8 @@ Unmatched: TypeAlias = Literal["fail_if_all", "fail", "ignore"]
 _SHOWN = 3
 _WORD_TASKS, _WORD_BYTES = 4, 4 << 20
 """The first tasks of a survey return words, each up to so many bytes of them, by estimate."""
+_MOST_ROWS, _MOST_BYTES = 1 << 40, 1 << 48
+"""More rows of a vector, and bytes of a batch, are not counted."""
 _LOG = logging.getLogger("dvcodec.paths")
 _COUNTS = struct(bytes=LONG, vectors=LONG, unmatched=LONG, left=LONG, example=STRING)
 
@@ -190,7 +192,7 @@ class _Count:
                 check_data_file(name)
             absent = [name for name in names if not self.files.names(name)[1]]
             examples: list[str | None] = [*sorted(set(absent))[: _SHOWN + 1]] or [None]
-            size = self.bytes_of(batch)
+            size = min(self.bytes_of(batch), _MOST_BYTES)
             room = room - size if size <= room else -1
             first = [size, len(names), len(absent), int(room < 0)]
             columns = [pa.array([number] + [0] * (len(examples) - 1)) for number in first]
@@ -213,8 +215,9 @@ def _no_bytes(_: pa.RecordBatch) -> int:
 
 
 def _bytes_by_numbers(batch: pa.RecordBatch) -> int:
+    """Estimate by columns of the caller's, which may say anything."""
     columns = zip(batch.columns[1:], (0, -1, -1), strict=True)
-    return estimated_bytes(*(np.asarray(column.fill_null(fill)) for column, fill in columns))
+    return estimated_bytes(*(np.clip(np.asarray(column.fill_null(fill)), fill, _MOST_ROWS) for column, fill in columns))
 
 
 def _bytes_by_vectors(batch: pa.RecordBatch) -> int:

@@ -65,7 +65,7 @@ def _check(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _faults(files: pa.Array, frames: pa.Array, counted: pa.Array | None) -> Iterator[tuple[int, str]]:
     """Yield errors by row; the first of a row counts."""
     yield from ((row, "data_file is null") for row in np.flatnonzero(files.is_null()).tolist())
-    yield from ((row, "data_file is not UTF-8") for row, name in enumerate(texts_of(files)) if not is_utf8(name))
+    yield from ((row, "data_file is not UTF-8") for row in _not_utf8(files))
     yield from ((row, "dv is null") for row in np.flatnonzero(frames.is_null()).tolist())
     vectors = Vectors.of(frames, strict=False)
     for i, error in sorted(vectors.found.errors.items()):
@@ -75,6 +75,14 @@ def _faults(files: pa.Array, frames: pa.Array, counted: pa.Array | None) -> Iter
     held = vectors.spread(vectors.found.cardinality)
     for row in np.flatnonzero(_differ(counted, held)).tolist():
         yield row, f"cardinality: expected {counted[row].as_py()}, found {held[row].as_py()}"
+
+
+def _not_utf8(files: pa.Array) -> list[int]:
+    try:
+        files.validate(full=True)
+    except pa.ArrowInvalid:
+        return [row for row, name in enumerate(texts_of(files)) if not is_utf8(name)]
+    return []
 
 
 def _differ(counted: pa.Array, held: pa.Array) -> pa.Array:

@@ -63,8 +63,11 @@ class LanceSnapshot(Snapshot):
         """
         record = self._record(vector, DeletionRecord)
         physical_rows = record.physical_rows
-        with self.table.folder.storage.open(vector.location) as source:
-            found = read_deletion_file(source, num_deleted_rows=vector.cardinality, physical_rows=physical_rows)
+        storage, cardinality = self.table.folder.storage, vector.cardinality
+        with storage.open(vector.location) as source:
+            found = read_deletion_file(
+                source, num_deleted_rows=cardinality, physical_rows=physical_rows, storage_options=storage
+            )
             kind = ContainerKind.ROARING32 if record.file.kind == "bin" else ContainerKind.LANCE_ARROW
             stats = measure(
                 read_vector(source, VectorRef(kind, 0, source.size)), row_count=physical_rows, size=source.size
