@@ -372,12 +372,14 @@ def test_ctrl_c_ends_a_query() -> None:
 import os, signal, threading
 from dvcodec.tables.deleting.engine import Engine, interrupting
 signal.signal(signal.SIGINT, signal.default_int_handler)
+engine = Engine({})
+engine.query("SELECT 1").fetchnumpy()  # DuckDB is loaded
 threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     with interrupting():
-        Engine({}).query("SELECT sum(sin(a.range + b.range)) FROM range(1000000) a, range(1000000) b").fetchnumpy()
+        engine.query("SELECT sum(sin(a.range + b.range)) FROM range(1000000) a, range(1000000) b").fetchnumpy()
 except KeyboardInterrupt:
     print("interrupted")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
