@@ -71,7 +71,7 @@ class SnapshotChange:
         previous: the one before; None for the first, or if its metadata is gone: then all counts as added.
         added: new data files.
         removed: data files that are not in this snapshot any more; their deleted rows are not counted.
-        files: data files whose deleted rows changed, or may have, in the snapshot's order.
+        files: data files whose deleted rows changed, or may have, in the order of the metadata that records it.
         unreadable: vectors of this snapshot and the one before that had to be read and could not be, with the reason.
     """
 
