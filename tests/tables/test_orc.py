@@ -109,7 +109,7 @@ def test_threads(path: Path) -> None:
     for thread in threads:
         thread.join()
     assert found == [TABLE.select(["pos"])] * 6
-    assert sum(one.kind == ORC for one in workers._IDLE) <= 2
+    assert sum(one.kind == ORC for one in workers._IDLE) <= workers._MOST
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -1,8 +1,9 @@
 """Worker processes that decode files with libraries that crash on corrupt ones, or allocate without bound.
 
 A worker has limited address space and a timer, and sends Arrow IPC back, a few megabytes at a time. If it dies, the
-file is reported as corrupt, and the next file gets a new worker. Starting one takes half a second to a second, a small
-file a millisecond or two.
+file is reported as corrupt, and the next file gets a new worker. Starting one takes half a second to a second of
+processor time and 150 MB, a small file a millisecond or two; so there are about as many as processors, and threads wait
+for them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -25,7 +27,10 @@ from dvcodec.tables.worker_program import ERROR, MEMORY, NO_MEMORY, SYSTEM, rece
 __all__ = ["Kind", "Worker", "borrowed"]
 
 _CHUNK = 8 << 20
-_KEPT = 2
+_MOST = min(max(os.cpu_count() or 1, 2), 8)
+"""Workers of a kind at work, and kept when they are idle."""
+_PATIENCE_S = 5.0
+"""Longest wait for one of them: whoever has them may be waiting for this thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,20 +174,49 @@ class borrowed:  # noqa: N801  (used as a function)
         self._kind = kind
 
     def __enter__(self) -> Worker:
-        self._worker = _taken(self._kind)
+        _wait_for_turn(self._kind)
+        try:
+            self._worker = _taken(self._kind)
+        except BaseException:
+            _end_turn(self._kind)
+            raise
         return self._worker
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # Any other error may have come between a command and its answer: the next file would get that answer.
-        if kind is None or issubclass(kind, (DecodeError, GeneratorExit)):
-            _give_back(self._worker)
-        else:
-            self._worker.end()
+        try:
+            if kind is None or issubclass(kind, (DecodeError, GeneratorExit)):
+                _give_back(self._worker)
+            else:
+                self._worker.end()
+        finally:
+            _end_turn(self._kind)
 
 
 _LOCK = threading.Lock()
+_TURN = threading.Condition(_LOCK)
 _IDLE: list[Worker] = []
 _OF_PARENT: list[Worker] = []
+_lent: Counter[str] = Counter()
+"""Workers at work, by kind."""
+_own = threading.local()
+"""`count`: those that a thread has, which does not wait for more: it would not give them back meanwhile."""
+
+
+def _wait_for_turn(kind: Kind) -> None:
+    count = getattr(_own, "count", 0)
+    with _TURN:
+        if not count:
+            _TURN.wait_for(lambda: _lent[kind.name] < _MOST, _PATIENCE_S)
+        _lent[kind.name] += 1
+    _own.count = count + 1
+
+
+def _end_turn(kind: Kind) -> None:
+    _own.count = max(getattr(_own, "count", 0) - 1, 0)  # a generator may end in another thread
+    with _TURN:
+        _lent[kind.name] -= 1
+        _TURN.notify_all()
 
 
 def _taken(kind: Kind) -> Worker:
@@ -204,7 +238,7 @@ def _give_back(worker: Worker) -> None:
     worker.forget()
     with _LOCK:
         _IDLE.append(worker)
-        left = [one for one in _IDLE if one.kind == worker.kind][:-_KEPT]
+        left = [one for one in _IDLE if one.kind == worker.kind][:-_MOST]
         for one in left:
             _IDLE.remove(one)
     for one in left:
@@ -219,10 +253,12 @@ def _close_all() -> None:
 
 def _forget() -> None:
     """In a forked process: the workers are the parent's, and stay referenced so that they are not ended here."""
-    global _LOCK  # noqa: PLW0603  (another thread may have held it)
+    global _LOCK, _TURN  # noqa: PLW0603  (another thread may have held them)
     _LOCK = threading.Lock()
+    _TURN = threading.Condition(_LOCK)
     _OF_PARENT.extend(_IDLE)
     _IDLE.clear()
+    _lent.clear()
 
 
 atexit.register(_close_all)
