@@ -30,6 +30,8 @@ SIGNS = ("_delta_log", "_versions", "snapshot", "metadata", "root.bolt")
 """One of these is in the folder of a table."""
 TABLES = 3
 """Of each kind, the smallest."""
+ANOTHER = 0.05
+"""How often an input becomes another file of the tables, which is then changed."""
 
 
 class Tables:
@@ -75,11 +77,16 @@ class Tables:
             file.write_bytes(self._whole[file])
 
     def mutate(self, data: bytes, rng: random.Random, change: Mutate) -> bytes:
+        if rng.random() < ANOTHER:
+            number = rng.randrange(len(self._files))
+            data = bytes([number]) + self._whole[self._files[number]]
         return data[:1] + structures.file_of_table(self._file(data).name, data[1:], rng, change)
 
     def seeds(self) -> Iterator[bytes]:
-        for i, file in enumerate(self._files):
-            yield bytes([i]) + self._whole[file]
+        """Yield one file of each folder and suffix in each table: an execution takes up to a second."""
+        alike = {(file.parent, file.suffix): i for i, file in enumerate(self._files)}
+        for i in alike.values():
+            yield bytes([i]) + self._whole[self._files[i]]
 
 
 def _is_metadata(file: Path) -> bool:
