@@ -148,9 +148,10 @@ class IcebergTable(WritableTable):
             if walk is not None and before is not None and walk.snapshot_id == before.id:
                 found = walk.step(info.id, self._listed(location), location)
             if found is None:
-                yield None if before is None else self.snapshot(before.id), self.snapshot(info.id)
-                manifests = self._listed(location)
-                walk = ManifestWalk(info.id, manifests, self._read_entries)
+                old = None if before is None else self.snapshot(before.id)
+                new = self.snapshot(info.id)
+                yield old, new
+                walk = ManifestWalk(info.id, new.plan, self._listed(location), self._read_entries)
             else:
                 assert before is not None  # noqa: S101  (or there would be no step)
                 schemas = self.metadata.snapshots[before.id].schema_id, record.schema_id

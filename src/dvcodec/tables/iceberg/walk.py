@@ -9,6 +9,7 @@ from typing import TypeAlias
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.iceberg.manifest_list import Manifest
 from dvcodec.tables.iceberg.manifests import ListedFile
+from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
 
 __all__ = ["ManifestWalk"]
@@ -25,29 +26,24 @@ class ManifestWalk:
 
     Args:
         snapshot_id: of the snapshot where the walk starts.
+        plan: its contents.
         manifests: what it lists.
         entries: returns the live files of manifests.
 
     Attributes:
         snapshot_id: the snapshot that it is at.
-
-    Raises:
-        DecodeError: a manifest is corrupt.
-        OSError: it cannot be read.
     """
 
-    def __init__(self, snapshot_id: int, manifests: Sequence[Manifest], entries: ReadEntries) -> None:
+    def __init__(self, snapshot_id: int, plan: Plan, manifests: Sequence[Manifest], entries: ReadEntries) -> None:
         self.snapshot_id = snapshot_id
         self._entries = entries
         self._manifests = dict.fromkeys(manifests)
-        self._files: dict[str, DataFile] = {}
+        self._files = dict(plan.data)
         self._vectors: defaultdict[str | None, Vectors] = defaultdict(dict)
-        for one in entries(manifests):
-            if isinstance(one, DataFile):
-                self._files[one.path] = one
-            elif isinstance(one, DeletionVector):
-                self._vectors[one.data_file][_key(one)] = one
-        self._plain = all(self._is_plain(path, found.values()) for path, found in self._vectors.items())
+        for one in plan.vectors:
+            self._vectors[one.data_file][_key(one)] = one
+        plain = all(self._is_plain(path, found.values()) for path, found in self._vectors.items())
+        self._plain = plain and not plan.respelled
 
     def step(
         self, snapshot_id: int, manifests: Sequence[Manifest], source: str
