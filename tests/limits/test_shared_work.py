@@ -107,7 +107,7 @@ def delta_table(folder: Path, files: int) -> None:
 def test_small_files_of_a_table_are_charged_together(build: Callable[[Path, int], None], tmp_path: Path) -> None:
     build(tmp_path / "one", 1)
     table = open_table(tmp_path / "one")
-    for _ in range(3):  # reading a file again is no further file
+    for _ in range(3):  # re-reading a file draws nothing
         table.snapshot()
     build(tmp_path / "many", FILES)
     assert sum(path.stat().st_size for path in (tmp_path / "many").rglob("*") if path.is_file()) < 64_000

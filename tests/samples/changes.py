@@ -1,4 +1,4 @@
-"""What a snapshot changed, to be compared with what it changed by another way."""
+"""Changes of snapshots as plain values, to compare two ways of finding them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from dvcodec.tables.changes import SnapshotChange
 
 
-def told(change: SnapshotChange) -> dict[str, Any]:
-    """A change, with its data files in an order of their own."""
+def sorted_values(change: SnapshotChange) -> dict[str, Any]:
+    """Return a change as plain values, with its data files sorted by path."""
     found = change.to_dict()
     for name in ("added", "removed"):
         found[name] = sorted(found[name])

@@ -13,7 +13,7 @@ import pytest
 from dvcodec import RowSet, UsageError
 from dvcodec.tables import DeletedRows, DeletionVector, SnapshotInfo, Table, TableKind, changes, open_table
 from dvcodec.tables.changes import history
-from samples.changes import told
+from samples.changes import sorted_values
 from samples.memory_table import FakeSnapshot, FakeTable, flip, make_table, write_data, write_vectors
 
 
@@ -174,7 +174,7 @@ LOGS = [path for name in ("_delta_log", "snapshot", "metadata") for path in OWN.
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: str(path.parent.relative_to(OWN)))
 def test_what_commits_record_is_what_differs(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables of engines: the history by their commits, and by whole snapshots."""
-    found = [told(change) for change in history(open_table(log.parent), keep_rows=True)]
+    found = [sorted_values(change) for change in history(open_table(log.parent), keep_rows=True)]
     monkeypatch.setattr(type(open_table(log.parent)), "compared", Table.compared)
-    assert found == [told(change) for change in history(open_table(log.parent), keep_rows=True)]
+    assert found == [sorted_values(change) for change in history(open_table(log.parent), keep_rows=True)]
     assert sum(change["deleted"] for change in found) + len(found[0]["added"])

@@ -14,7 +14,7 @@ from dvcodec import DecodeError, RowSet, delta
 from dvcodec.tables import Table, history, open_table
 from dvcodec.tables.delta import table as reading
 from dvcodec.tables.delta.actions import AddFile
-from samples.changes import told
+from samples.changes import sorted_values
 from samples.delta_log import commit, empty_table
 from samples.delta_table import FIELDS, build_delta, schema_string
 
@@ -59,10 +59,10 @@ def random_commit(chance: random.Random, live: Live) -> Iterator[dict[str, Any]]
 
 def both(location: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The history by commits, and by whole versions."""
-    found = [told(change) for change in history(open_table(location), keep_rows=True)]
+    found = [sorted_values(change) for change in history(open_table(location), keep_rows=True)]
     with monkeypatch.context() as patched:
         patched.setattr(reading.DeltaTable, "compared", Table.compared)
-        return found, [told(change) for change in history(open_table(location), keep_rows=True)]
+        return found, [sorted_values(change) for change in history(open_table(location), keep_rows=True)]
 
 
 @pytest.mark.parametrize("seed", range(12))

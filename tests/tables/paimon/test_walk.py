@@ -18,7 +18,7 @@ from dvcodec.tables.paimon import table as reading
 from dvcodec.tables.paimon import walk as walking
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest
-from samples.changes import told
+from samples.changes import sorted_values
 from samples.paimon_table import PaimonFile, build_paimon, rewrite_json
 
 COLUMNS = [(0, "id", "BIGINT"), (1, "p", "STRING")]
@@ -75,9 +75,9 @@ def test_random_states(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     made = build_paimon(tmp_path / "t", COLUMNS, random_states(chance, 25), partition_keys=["p"])
     for number in chance.sample(range(8, 25), 4):
         merge_manifests(made, number)
-    found = [told(change) for change in history(PaimonTable(str(made)), keep_rows=True)]
+    found = [sorted_values(change) for change in history(PaimonTable(str(made)), keep_rows=True)]
     monkeypatch.setattr(reading.PaimonTable, "compared", Table.compared)
-    assert found == [told(change) for change in history(PaimonTable(str(made)), keep_rows=True)]
+    assert found == [sorted_values(change) for change in history(PaimonTable(str(made)), keep_rows=True)]
     assert sum(change["deleted"] for change in found) > 10
     assert any(change["restored"] for change in found)
     assert any(change["removed"] for change in found)

@@ -41,7 +41,7 @@ _SHOWN = 3
 _WORD_TASKS, _WORD_BYTES = 4, 4 << 20
 """The first tasks of a survey return words, each up to so many bytes of them, by estimate."""
 _MOST_ROWS, _MOST_BYTES = 1 << 40, 1 << 48
-"""More rows of a vector, and bytes of a batch, are not counted."""
+"""Upper bounds in an estimate: rows of a vector, bytes of a batch."""
 _LOG = logging.getLogger("dvcodec.paths")
 _COUNTS = struct(bytes=LONG, vectors=LONG, unmatched=LONG, left=LONG, example=STRING)
 

@@ -86,7 +86,7 @@ def _not_utf8(files: pa.Array) -> list[int]:
 
 
 def _differ(counted: pa.Array, held: pa.Array) -> pa.Array:
-    """Return where numbers are stated, and others; a value that is no whole number differs."""
+    """Return which stated cardinalities are wrong. One that is not an integer is wrong, too; null is not."""
     try:
         stated = counted.cast(pa.int64())
     except pa.ArrowInvalid:  # a fraction, a text, a number beyond 64 bits
@@ -96,7 +96,7 @@ def _differ(counted: pa.Array, held: pa.Array) -> pa.Array:
 
 
 def _whole(value: pa.Scalar) -> int | None:
-    """Return a whole number, None for anything else."""
+    """Return an integer as it is, None for anything else."""
     try:
         number: int = value.cast(pa.int64()).as_py()
     except pa.ArrowInvalid:

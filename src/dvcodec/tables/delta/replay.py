@@ -152,7 +152,7 @@ class Replay:
         """Return the state, which further actions change.
 
         Raises:
-            NotCanonical: there is no protocol or no metadata yet.
+            NotCanonical: protocol or metadata is missing.
         """
         if self.protocol is None or self.metadata is None:
             what = "protocol" if self.protocol is None else "metaData"

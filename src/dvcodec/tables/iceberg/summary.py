@@ -6,18 +6,17 @@ Java's ``SnapshotSummary``: the size of a vector is that of its blob.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dvcodec._version import __version__
+from dvcodec.tables.iceberg.change import number_of
 from dvcodec.tables.iceberg.manifest_list import DATA
 from dvcodec.tables.iceberg.manifests import POSITION_DELETES, PUFFIN
 
 __all__ = ["summarize"]
 
-_NUMBER = re.compile(r"[0-9]{1,18}")
 _TOTALS = {
     "total-records": ("added-records", "deleted-records"),
     "total-files-size": ("added-files-size", "removed-files-size"),
@@ -55,8 +54,8 @@ def summarize(
     summary["changed-partition-count"] = str(len(partitions))
     summary |= {f"manifests-{what}": str(count) for what, count in manifests.items()}
     for total, (plus, minus) in _TOTALS.items():
-        before = previous.get(total, "")
-        after = int(before) + counts[plus] - counts[minus] if _NUMBER.fullmatch(before) else -1
+        before = number_of(previous.get(total), -1)
+        after = before + counts[plus] - counts[minus] if before >= 0 else -1
         if after >= 0:
             summary[total] = str(after)
     return {"operation": operation, **summary, "engine-name": "dvcodec", "engine-version": __version__}

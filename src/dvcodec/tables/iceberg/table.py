@@ -147,13 +147,12 @@ class IcebergTable(WritableTable):
             location, found = self._manifest_list(record), None
             if walk is not None and before is not None and walk.snapshot_id == before.id:
                 found = walk.step(info.id, self._listed(location), location)
-            if found is None:
+            if found is None or before is None:
                 old = None if before is None else self.snapshot(before.id)
                 new = self.snapshot(info.id)
                 yield old, new
                 walk = ManifestWalk(info.id, new.plan, self._listed(location), self._read_entries)
             else:
-                assert before is not None  # noqa: S101  (or there would be no step)
                 schemas = self.metadata.snapshots[before.id].schema_id, record.schema_id
                 plans = [Plan.of(files, self.metadata.specs, location) for files in found]
                 yield self._snapshot(before, plans[0], schemas[0]), self._snapshot(info, plans[1], schemas[1])
