@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="keeps figures.json, corpora, findings and logs")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="default: all")
     parser.add_argument("--runs", type=int, default=RUNS, help="executions of each target, at most")
-    parser.add_argument("--seconds", type=int, default=SECONDS, help="seconds of each target, at most")
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="seconds of processor time, at most")
     parser.add_argument("--jobs", type=int, default=1, help="targets at a time")
     given = parser.parse_args()
     figures = given.folder / "figures.json"
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _run(folder: Path, name: str, *, runs: int, seconds: int) -> Figures:
-    found = fuzz(name, folder / name, runs=runs, seconds=seconds, resume=True)
+    found = fuzz(name, folder / name, runs=runs, seconds=seconds, resume=True, processor=True)
     lines = [found.line(), *(f"  FINDING, {times} times: {place}" for place, times in found.findings.items())]
     print("\n".join(lines), flush=True)
     if not found.executions:

@@ -176,7 +176,10 @@ def instrument() -> None:
 
 
 def serve() -> None:
-    """Run one target after another, as lines of the standard input say; write how each process ended."""
+    """Run one target after another, as lines of the standard input say.
+
+    Writes how each process ended, and its seconds of processor time, with those of its own processes that ended.
+    """
     instrument()
     for line in sys.stdin:
         order = json.loads(line)
@@ -188,7 +191,8 @@ def serve() -> None:
                 os.dup2(log, stream.fileno())
             main(order["name"], order["work"], order["arguments"])
             os._exit(1)  # it does not return
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        _, status, used = os.wait4(child, 0)
+        print(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, flush=True)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ TIMEOUT_S = 20
 RSS_MB = 1500
 ROUND_RUNS, ROUND_S = 250_000, 900
 """Executions and seconds of one process."""
+SHORTEST_ROUND_S = 60
+"""Of a run that counts processor time: a process that starts for the last of it spends it on starting."""
 MEMORY = "/dev/shm"
 _PROGRESS = re.compile(rb"cov: (\d+) ft: (\d+) corp: (\d+)/")
 
@@ -55,6 +57,7 @@ class Figures:
         kinds: differences to a peer, by kind: count and example.
         finished: when, UTC.
         ended: whether a process ended before its time.
+        processor_s: seconds of processor time, of `seconds`; 0 in figures of old runs.
     """
 
     target: str
@@ -69,6 +72,7 @@ class Figures:
     kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
     finished: str = ""
     ended: bool = False
+    processor_s: float = 0.0
 
     def line(self) -> str:
         """One line for people."""
@@ -95,8 +99,11 @@ class Loop:
             text=True,
         )
 
-    def run(self, name: str, work: Path, scratch: str, arguments: list[str]) -> int:
-        """Run a target; return how its process ended. What it prints goes to ``log`` in its folder."""
+    def run(self, name: str, work: Path, scratch: str, arguments: list[str]) -> tuple[int, float]:
+        """Run a target; return how its process ended and its processor time in seconds.
+
+        What it prints goes to ``log`` in its folder.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         order = {"name": name, "work": str(work), "scratch": scratch, "log": str(work / "log"), "arguments": arguments}
@@ -105,7 +112,8 @@ class Loop:
         ended = self._process.stdout.readline()
         if not ended:
             raise RuntimeError(f"the process that targets are forked from ended with {self._process.wait()}")
-        return int(ended)
+        code, processor_s = ended.split()
+        return int(code), float(processor_s)
 
 
 _LOOPS = threading.local()
@@ -120,22 +128,31 @@ def _loop() -> Loop:
 
 
 def fuzz(
-    name: str, work: Path, *, runs: int | None, seconds: int | None, seed: int | None = None, resume: bool = False
+    name: str,
+    work: Path,
+    *,
+    runs: int | None,
+    seconds: int | None,
+    seed: int | None = None,
+    resume: bool = False,
+    processor: bool = False,
 ) -> Figures:
     """Run one target in a folder that keeps its corpus and what it found, round by round.
 
     A round is a process: what the instrumentation counts is never freed, and memory is bounded. With `resume` the
-    rounds of a run that was stopped count.
+    rounds of a run that was stopped count. With `processor` the seconds are those of processor time, so that other
+    work on the machine makes a run longer but not smaller.
     """
     work.mkdir(parents=True, exist_ok=True)
     so_far = work / "so-far.json"
     done = Figures(**json.loads(so_far.read_text())) if resume and so_far.exists() else None
     while True:
+        spent = 0.0 if done is None else done.processor_s if processor else done.seconds
         left_runs = ROUND_RUNS if runs is None else min(runs - (done.executions if done else 0), ROUND_RUNS)
-        left_s = ROUND_S if seconds is None else min(math.ceil(seconds - (done.seconds if done else 0)), ROUND_S)
+        left_s = ROUND_S if seconds is None else min(math.ceil(seconds - spent), ROUND_S)
         if done is not None and (left_runs <= 0 or left_s <= 0):
             break
-        one = _round(name, work, left_runs, max(left_s, 1), seed)
+        one = _round(name, work, left_runs, max(left_s, SHORTEST_ROUND_S if processor else 1), seed)
         done = one if done is None else _together(done, one)
         if one.ended or not one.executions:
             break
@@ -159,7 +176,7 @@ def _round(name: str, work: Path, runs: int, seconds: int, seed: int | None) -> 
     start = time.monotonic()
     # What a peer wants as files lies in memory where the system has such a folder; the process cannot clean up.
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=MEMORY if Path(MEMORY).is_dir() else None) as scratch:
-        ended = _loop().run(name, work, scratch, arguments)
+        ended, processor_s = _loop().run(name, work, scratch, arguments)
     took = time.monotonic() - start
     text = (work / "log").read_bytes()
     progress = _PROGRESS.findall(text)
@@ -185,6 +202,7 @@ def _round(name: str, work: Path, runs: int, seconds: int, seed: int | None) -> 
         noted.get("kinds", {}),
         time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
         ended != 0,
+        round(processor_s, 1),
     )
 
 
@@ -204,6 +222,7 @@ def _together(first: Figures, second: Figures) -> Figures:
         second,
         executions=executions,
         seconds=round(first.seconds + second.seconds, 1),
+        processor_s=round(first.processor_s + second.processor_s, 1),
         coverage=max(first.coverage, second.coverage),
         features=max(first.features, second.features),
         accepted=round(accepted / max(executions, 1), 4),
