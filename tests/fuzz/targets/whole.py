@@ -30,6 +30,10 @@ SIGNS = ("_delta_log", "_versions", "snapshot", "metadata", "root.bolt")
 """One of these is in the folder of a table."""
 TABLES = 3
 """Of each kind, the smallest."""
+LAST = 3
+"""Snapshots whose history is read."""
+WHOLE_HISTORY = 8
+"""One input in so many has the history of all snapshots read."""
 ANOTHER = 0.05
 """How often an input becomes another file of the tables, which is then changed."""
 
@@ -66,10 +70,10 @@ class Tables:
         file.write_bytes(data[1:])
         try:
             table = open_table(self._folder / file.relative_to(self._folder).parts[0])
-            if table.snapshots():  # an index may have none yet
-                table.snapshot()
-            audit(table)
-            for _ in history(table):
+            audit(table, threads=1)
+            infos = table.snapshots()
+            since = None if len(data) % WHOLE_HISTORY == 0 or len(infos) < LAST else infos[-LAST].id
+            for _ in history(table, since=since, threads=1):
                 pass
         except OSError as error:  # metadata names another file
             raise DecodeError(f"a file that cannot be opened: {error}") from error
