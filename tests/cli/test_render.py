@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 import time
 from contextlib import redirect_stdout
@@ -24,7 +23,6 @@ from dvcodec.cli.render import (
     density_strip,
     number,
     plain,
-    print_json,
     say,
     share_bar,
     share_text,
@@ -110,15 +108,6 @@ def test_say_prints_text_as_it_is_on_one_line(parts: list[str]) -> None:
     with redirect_stdout(io.StringIO()) as out:
         say(*parts, (":smile:[bold]\\", "bold"))
     assert out.getvalue() == "".join(map(plain, parts)) + ":smile:[bold]\\\n"
-
-
-def test_json_reads_back(capsys: pytest.CaptureFixture[str]) -> None:
-    value = {"path": "gr\xf6\xdfe\n\udcff\x1b", "ranges": [[0, 2**63 - 1]], "none": None}
-    print_json(value)
-    text = capsys.readouterr().out
-    assert json.loads(text) == value
-    assert text.isascii()
-    assert text.endswith("}\n")
 
 
 # ---------------------------------------------------------------------------------------------------- density strip

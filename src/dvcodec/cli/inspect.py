@@ -11,18 +11,8 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from dvcodec import iceberg
-from dvcodec.cli.render import (
-    NOTHING,
-    Table,
-    bytes_text,
-    counted,
-    density_strip,
-    number,
-    plain,
-    print_json,
-    say,
-    share_text,
-)
+from dvcodec.cli.json_text import print_json
+from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, density_strip, number, plain, say, share_text
 from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour, label
 from dvcodec.cli.targets import Opened
 from dvcodec.core.bitmap import ContainerMix

@@ -1,12 +1,12 @@
-"""Output: tables, density strips, numbers as text, JSON, progress bars."""
+"""Output: tables, density strips, numbers as text, progress bars."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias, TypeVar
+from itertools import islice
+from typing import TypeAlias, TypeGuard, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -27,7 +27,6 @@ __all__ = [
     "density_strip",
     "number",
     "plain",
-    "print_json",
     "say",
     "share_bar",
     "share_text",
@@ -36,8 +35,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Row: TypeAlias = "list[str | Text]"
-"""Strings are printable, and have no style."""
+Cell: TypeAlias = "str | Text"
+"""Of a table; strings are printable, and have no style."""
 
 STRIP_WIDTH = 32
 BAR_WIDTH = 64
@@ -45,7 +44,7 @@ BAR_WIDTH = 64
 _COLOURS = ("cyan", "cyan", "green", "green", "yellow", "yellow", "red", "bold red")
 _PIPE_WIDTH = 1 << 20
 _LINES = 1000
-"""Lines of a table that are printed at once."""
+"""Rows of a table that are printed at once."""
 
 
 def console() -> Console:
@@ -57,11 +56,6 @@ def say(*parts: str | tuple[str, str]) -> None:
     """Print parts, each text or (text, style), on one line, never wrapped; text is not markup."""
     styled = ((part, "") if isinstance(part, str) else part for part in parts)
     console().print(Text.assemble(*((plain(text), style) for text, style in styled)), soft_wrap=True)
-
-
-def print_json(value: Any) -> None:
-    """Print a value as JSON, in ASCII: valid in every encoding, whatever a path contains. Bytes are printed as hex."""
-    sys.stdout.write(json.dumps(value, indent=2, default=bytes.hex) + "\n")
 
 
 def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP_WIDTH) -> Text:
@@ -127,36 +121,39 @@ class Table:
     def __init__(self, *columns: str, right: Sequence[str] = ()) -> None:
         self._columns = columns
         self._right = right
-        self._rows: list[Row] = []
+        self._cells: list[list[Cell]] = [[] for _ in columns]
 
     def add(self, *cells: str | Text) -> None:
         """Append a row; strings are not markup."""
-        self._rows.append([plain(cell) if isinstance(cell, str) else cell for cell in cells])
+        for column, cell in zip(self._cells, cells, strict=True):
+            column.append(plain(cell) if isinstance(cell, str) else cell)
 
     def show(self, *, empty: bool = False) -> None:
         """Print the table; if it has no rows, only with `empty`."""
-        if not self._rows and not empty:
+        if not self._cells[0] and not empty:
             return
         out = console()
-        widths = [max(map(_width, cells)) for cells in zip(self._columns, *self._rows)]  # noqa: B905
+        widths = [_width([title, *cells]) for title, cells in zip(self._columns, self._cells, strict=True)]
         if sum(widths) + 2 * (len(widths) - 1) <= out.width:
             self._side_by_side(out, widths)
         else:
-            for row in self._rows:
+            for row in zip(*self._cells, strict=True):
                 self._one_by_one(out, row)
 
     def _side_by_side(self, out: Console, widths: list[int]) -> None:
         """Print a line for each row."""
-        right = [column in self._right for column in self._columns]
-        lines: list[Row] = [[Text(column, "bold") for column in self._columns], *self._rows]
-        for start in range(0, len(lines), _LINES):
-            some = [_line(row, widths, right) for row in lines[start : start + _LINES]]
-            if any(isinstance(line, Text) for line in some):
-                out.print(Text("\n").join(Text.assemble(line) for line in some), soft_wrap=True)
-            else:
-                out.file.write("\n".join(map(str, some)) + "\n")
+        right = [title in self._right for title in self._columns]
+        titles = map(_pad, (Text(title, "bold") for title in self._columns), widths, right)
+        out.print(_styled([titles]), soft_wrap=True)
+        is_styled = any(Text in map(type, cells) for cells in self._cells)
+        rows = zip(*map(_padded, self._cells, widths, right), strict=True)
+        while some := list(islice(rows, _LINES)):
+            if is_styled:
+                out.print(_styled(some), soft_wrap=True)
+            else:  # rich would look at every character
+                out.file.writelines("  ".join(map(str, row)) + "\n" for row in some)
 
-    def _one_by_one(self, out: Console, row: Row) -> None:
+    def _one_by_one(self, out: Console, row: Sequence[Cell]) -> None:
         """Print the name, and below it lines of values."""
         out.print(Text.assemble(row[0]), soft_wrap=True)
         line = Text()
@@ -172,23 +169,35 @@ class Table:
             out.print(line, soft_wrap=True)
 
 
-def _width(cell: str | Text) -> int:
-    """Return how many columns of the terminal a cell takes."""
-    if isinstance(cell, Text):
-        return cell.cell_len
-    return len(cell) if cell.isascii() else cell_len(cell)
+def _are_narrow(cells: Sequence[Cell]) -> TypeGuard[Sequence[str]]:
+    """Whether all cells are strings, and their characters take one column of the terminal each."""
+    return {str}.issuperset(map(type, cells)) and "".join(map(str, cells)).replace(NOTHING, "").isascii()
 
 
-def _line(row: Row, widths: Sequence[int], right: Sequence[bool]) -> str | Text:
-    """Return a row as one line: a string if no cell has a style, which costs a tenth of rich's Text."""
-    parts: Row = []
-    for cell, width, is_right in zip(row, widths, right, strict=True):
-        blank = " " * (width - _width(cell))
-        parts += (blank, cell, "  ") if is_right else (cell, blank, "  ")
-    del parts[-1]
-    if any(isinstance(part, Text) for part in parts):
-        return Text.assemble(*parts)
-    return "".join(map(str, parts))
+def _width(cells: Sequence[Cell]) -> int:
+    """Return how many columns of the terminal the widest cell takes."""
+    if _are_narrow(cells):
+        return max(map(len, cells))
+    return max(cell_len(cell) if isinstance(cell, str) else cell.cell_len for cell in cells)
+
+
+def _padded(cells: Sequence[Cell], width: int, right: bool) -> Iterable[Cell]:
+    """Return the cells of a column, all of one width."""
+    if _are_narrow(cells):
+        return [cell.rjust(width) if right else cell.ljust(width) for cell in cells]
+    return [_pad(cell, width, right) for cell in cells]
+
+
+def _pad(cell: Cell, width: int, right: bool) -> Cell:
+    blank = " " * (width - _width([cell]))
+    if isinstance(cell, str):
+        return blank + cell if right else cell + blank
+    return Text.assemble(blank, cell) if right else Text.assemble(cell, blank)
+
+
+def _styled(rows: Iterable[Iterable[Cell]]) -> Text:
+    """Return rows as lines of rich's text."""
+    return Text("\n").join(Text("  ").join(map(Text.assemble, row)) for row in rows)
 
 
 def track(items: Sequence[T], what: str, *, silent: bool) -> Iterator[T]:

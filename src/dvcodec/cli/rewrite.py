@@ -11,7 +11,8 @@ from typing import Annotated, Any, cast
 import typer
 
 from dvcodec import delta, iceberg, paimon, puffin
-from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, plain, print_json, say
+from dvcodec.cli.json_text import print_json
+from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, plain, say
 from dvcodec.cli.shared import STDOUT, DataFiles, Json, Name, Names, Output, To, messages_of, opened, sink_of
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import expand, only, open_source_of

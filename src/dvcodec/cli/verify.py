@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.cli.render import counted, print_json, say
+from dvcodec.cli.json_text import print_json
+from dvcodec.cli.render import counted, say
 from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour, check_text
 from dvcodec.cli.targets import Part, Target, open_source_of, open_target
 from dvcodec.core.errors import DecodeError

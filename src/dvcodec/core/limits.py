@@ -108,7 +108,7 @@ class SharedWork:
         most: work that the files may draw together.
     """
 
-    def __init__(self, most: int = 2 * DEFAULT_LIMITS.max_base_work) -> None:
+    def __init__(self, most: int = DEFAULT_LIMITS.max_base_work) -> None:
         self.most = most
         self._drawn: dict[str, int] = {}
         self._total = 0
@@ -156,8 +156,8 @@ class Budget:
         most: work that is allowed.
     """
 
-    RECORD = 512
-    """Work of an entry of a manifest, an action of a log: objects with a dozen members."""
+    RECORD = 1024
+    """Work of an entry of a manifest, an action of a log: objects with a dozen members, which an audit looks up."""
     ROW = 16
     """Work of a row or a key that goes to an array."""
     VALUE = 32

@@ -42,7 +42,7 @@ FILE_PATH = "file_path"
 POS = "pos"
 ROW_WORK = 4
 """Work of a row that goes to an array, as `Budget` counts it."""
-PATH_WORK = 3 * Budget.RECORD
+PATH_WORK = 1536
 """Work of a vector: building a small one takes 70 µs."""
 
 

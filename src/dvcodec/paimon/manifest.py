@@ -21,7 +21,7 @@ from dvcodec.core import avro
 from dvcodec.core.avro_schema import differs
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits
 from dvcodec.core.usage import check_integer, check_type
 from dvcodec.io import SinkTarget, SourceTarget, Storage, StorageOptions, open_sink, open_source, read_within
 from dvcodec.paimon.vector_meta import DeletionVectorMeta, IndexFile
@@ -93,6 +93,8 @@ SCHEMA: dict[str, Any] = {
     ],
 }
 """The schema for writing: Java's current one."""
+_VECTOR_WORK = 128
+"""Work of the metadata of a vector, besides what Avro's items cost."""
 _OLDEST = 8
 """Number of leading fields that every generation has."""
 
@@ -196,7 +198,12 @@ def read_index_manifest(
         problem = differs(file.schema, SCHEMA, required=_OLDEST)
         if problem:
             raise cursor.error(Unsupported, "Avro schema", at=0, expected="Paimon's index manifest", actual=problem)
-        return [_entry(record, i, cursor) for i, record in enumerate(file.records())]
+        budget = Budget(cursor.end, cursor.source, limits, shared)
+        entries = []
+        for i, record in enumerate(file.records(budget=budget)):
+            budget.charge(_VECTOR_WORK * len(record.get(_RANGES) or ()), "vectors", cursor.base)
+            entries.append(_entry(record, i, cursor))
+        return entries
 
 
 def write_index_manifest(

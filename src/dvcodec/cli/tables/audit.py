@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dvcodec.cli.render import counted, counter, number, plain, print_json, say
+from dvcodec.cli.json_text import print_json
+from dvcodec.cli.render import counted, counter, number, plain, say
 from dvcodec.cli.shared import Json
 from dvcodec.cli.storage import storage
 from dvcodec.cli.streams import complain

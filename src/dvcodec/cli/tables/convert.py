@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.cli.render import Table, counted, counter, number, plain, print_json
+from dvcodec.cli.json_text import print_json
+from dvcodec.cli.render import Table, counted, counter, number, plain
 from dvcodec.cli.shared import Json
 from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.delete import show, values

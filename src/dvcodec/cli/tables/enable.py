@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dvcodec.cli.render import plain, print_json
+from dvcodec.cli.json_text import print_json
+from dvcodec.cli.render import plain
 from dvcodec.cli.shared import Json
 from dvcodec.cli.tables.shared import Allow, Catalog, DryRun, Kind, OnlyWriter, TableName, opened
 from dvcodec.tables.enabling import enable as enable_vectors

@@ -7,18 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dvcodec.cli.render import (
-    NOTHING,
-    Table,
-    bytes_text,
-    counted,
-    counter,
-    number,
-    print_json,
-    say,
-    share_text,
-    shares_strip,
-)
+from dvcodec.cli.json_text import print_json
+from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, counter, number, say, share_text, shares_strip
 from dvcodec.cli.shared import Json, MinRatio
 from dvcodec.cli.streams import complain
 from dvcodec.cli.tables.shared import (
@@ -78,8 +68,8 @@ def table(
                 "kind": scan.kind.value,
                 "snapshot": scan.info.id,
                 "totals": sums.to_dict(),
-                "data_files": [_file_json(file) for file in scan.files],
-                "rewrite": [candidate.to_dict() for candidate in candidates],
+                "data_files": map(_file_json, scan.files),
+                "rewrite": (candidate.to_dict() for candidate in candidates),
             }
         )
     else:
@@ -108,7 +98,7 @@ def _file_json(file: FileDeletes) -> dict[str, Any]:
         "deleted_share": file.deleted_share,
         "stored_bytes": file.stored_bytes,
         "containers": file.containers._asdict(),
-        "density": [round(share, 6) for share in file.density.tolist()],
+        "density": file.density.round(6).tolist(),
         "vectors": [place(vector) for vector in file.vectors],
         "errors": list(file.errors),
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dvcodec.cli.render import counted, counter, print_json
+from dvcodec.cli.json_text import print_json
+from dvcodec.cli.render import counted, counter
 from dvcodec.cli.shared import Json
 from dvcodec.cli.tables.shared import Allow, Catalog, DryRun, OnlyWriter, TableName, opened
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes as upgrade

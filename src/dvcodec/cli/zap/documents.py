@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.cli.render import Table, number, print_json
+from dvcodec.cli.json_text import print_json
+from dvcodec.cli.render import Table, number
 from dvcodec.cli.shared import Json
 from dvcodec.cli.zap.shared import (
     FieldName,

@@ -7,7 +7,8 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from dvcodec.cli.render import NOTHING, Table, counted, number, print_json, say
+from dvcodec.cli.json_text import print_json
+from dvcodec.cli.render import NOTHING, Table, counted, number, say
 from dvcodec.cli.shared import Json, Tour
 from dvcodec.cli.streams import complain
 from dvcodec.cli.zap.shared import (

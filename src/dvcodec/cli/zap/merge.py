@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.cli.render import Table, bytes_text, counted, counter, number, plain, print_json
+from dvcodec.cli.json_text import print_json
+from dvcodec.cli.render import Table, bytes_text, counted, counter, number, plain
 from dvcodec.cli.shared import STDOUT, Json, Output, messages_of, opened
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import Target

@@ -10,7 +10,8 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from dvcodec.cli.render import NOTHING, Table, number, print_json
+from dvcodec.cli.json_text import print_json
+from dvcodec.cli.render import NOTHING, Table, number
 from dvcodec.cli.shared import Json
 from dvcodec.cli.zap.shared import (
     FieldName,

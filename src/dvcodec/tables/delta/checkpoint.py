@@ -158,10 +158,8 @@ def _has_json(file: pq.ParquetFile, location: str, batch_rows: int) -> bool:
 
 def _rows(column: pa.StructArray, name: str, start: int, location: str, budget: Budget) -> Iterator[JsonFields]:
     """Yield the rows of one kind of action that are not null, by column: row by row pyarrow is far slower."""
-    import numpy as np  # noqa: PLC0415
-
     there = column.is_valid()
-    numbers = np.flatnonzero(there) + start
+    numbers = pc.indices_nonzero(there).to_pylist()  # numpy would have pyarrow import pandas
     column = column.filter(there)
     try:
         values = {member: _values(array) for member, array in _members(column, budget).items()}
@@ -170,9 +168,9 @@ def _rows(column: pa.StructArray, name: str, start: int, location: str, budget: 
     except (pa.ArrowException, ValueError, OverflowError) as err:  # text that is not UTF-8, a date out of range
         message = str(err)[:80]
         raise NotCanonical(f"column {name}", source=location, expected="readable values", actual=message) from None
-    for number, members in zip(numbers.tolist(), zip(*values.values(), strict=True), strict=True):
+    for number, members in zip(numbers, zip(*values.values(), strict=True), strict=True):
         record = {key: value for key, value in zip(values, members, strict=True) if value is not None}
-        yield JsonFields(record, f"{location}, row {number}", name)
+        yield JsonFields(record, f"{location}, row {start + number}", name)
 
 
 def _members(column: pa.StructArray, budget: Budget) -> dict[str, pa.Array]:

@@ -1,0 +1,61 @@
+"""JSON that the commands print: what the standard library's encoder prints."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dvcodec.cli import json_text
+from dvcodec.cli.json_text import print_json
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.just('},\n    {"')
+RECORDS = st.lists(st.dictionaries(st.text(max_size=3), SCALARS, max_size=3), max_size=6)
+VALUES = st.recursive(
+    SCALARS | RECORDS,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.dictionaries(st.text(max_size=3), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+def printed(value: Any, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    print_json(value)
+    return capsys.readouterr().out
+
+
+def test_json_reads_back(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"path": "gr\xf6\xdfe\n\udcff\x1b", "ranges": [[0, 2**63 - 1]], "none": None}
+    text = printed(value, capsys)
+    assert json.loads(text) == value
+    assert text.isascii()
+    assert text.endswith("}\n")
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 1000])
+def test_the_same_text_as_json(
+    at_once: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_text, "_AT_ONCE", at_once)
+
+    @given(VALUES)
+    def check(value: Any) -> None:
+        assert printed(value, capsys) == json.dumps(value, indent=2) + "\n"
+
+    check()
+
+
+def test_bytes_are_printed_as_hex(capsys: pytest.CaptureFixture[str]) -> None:
+    for value in (b"\1\xff", [b"\1\xff"], [{"a": b"\1\xff"}] * 2, [[], b"\1\xff"]):
+        assert '"01ff"' in printed(value, capsys)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 2500])
+def test_an_iterator_is_an_array(count: int, capsys: pytest.CaptureFixture[str]) -> None:
+    values = [{"a": i, "b": [i] * (i % 2)} for i in range(count)]
+    assert printed({"all": iter(values)}, capsys) == json.dumps({"all": values}, indent=2) + "\n"
