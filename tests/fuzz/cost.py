@@ -2,7 +2,7 @@
 
 The limits are the default ones, an input has less than 64 kB, and what is kept and changed again is what took most
 processor time or memory. Every entry runs in a process of its own: the targets of `registry` (with the laws that they
-hold, so that the figures are upper bounds), and bombs. Linux only.
+hold, so that the figures are upper bounds), bombs, tables of many files, and commands. Linux only.
 
 ``--write FIGURES`` prints nothing and writes the table of ``docs/fuzzing.md``. Ends with 1 if an input took more than
 2 seconds or 256 MB. The costliest inputs are left in ``--work``.
@@ -30,7 +30,7 @@ from typing import Any
 TESTS = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TESTS))
 
-from fuzz import registry  # noqa: E402
+from fuzz import many, registry  # noqa: E402
 from fuzz import target as targets  # noqa: E402
 
 MOST_BYTES = 64_000
@@ -44,7 +44,8 @@ BEGIN, END = "<!-- begin: costs -->", "<!-- end: costs -->"
 BOMBS = tuple(
     f"bomb-{what}"
     for what in (
-        "iceberg manifest", "paimon index manifest", "delta checkpoint", "pages of position deletes",
+        "iceberg manifest", "paimon index manifest", "vectors of a paimon index manifest",
+        "bounds of an iceberg manifest", "lists of an Avro data file", "delta checkpoint", "pages of position deletes",
         "rows of position deletes", "rows of position deletes in ORC", "paths of position deletes in ORC",
         "rows of position deletes in Avro", "manifest of a Spark write", "lance deletions", "gzip metadata",
     )
@@ -147,6 +148,8 @@ def load(name: str) -> targets.Target:
     if name.startswith("bomb-"):
         return bomb_target(name)
     tempfile.tempdir = "/dev/shm"  # whole tables are files
+    if name in many.NAMES:
+        return many.load(name, MOST_BYTES)
     return registry.load(name)
 
 
@@ -205,7 +208,7 @@ def _hang(_number: int, _frame: object) -> None:
 def entries() -> list[str]:
     """Names of all of them."""
     known = [name for found in registry.DECODERS.values() for name in found if name not in NOT_SEARCHED]
-    return [*known, *BOMBS]
+    return [*known, *BOMBS, *many.NAMES]
 
 
 def table(figures: dict[str, Any]) -> str:

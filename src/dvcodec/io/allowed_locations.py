@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.usage import check_type
-from dvcodec.io.target import can_be_named, is_url, local_path, network_host
+from dvcodec.io.target import can_be_named, is_local, is_url, network_host
 
 __all__ = ["OBJECT_STORES", "check_reach", "check_step", "protocols"]
 
@@ -57,8 +57,8 @@ def check_reach(path: str, home: str | None, allow: frozenset[str] = frozenset()
         NotCanonical: not a location: a ``file:`` URL of another host.
     """
     try:
-        local = local_path(path) is not None
-        at_home = home is None or local_path(home) is not None
+        local = is_local(path)
+        at_home = home is None or is_local(home)
     except UsageError as err:
         raise NotCanonical("path", source=home, expected="a path", actual=f"{err!s:.{_SHOWN}}") from None
     host = network_host(path)
@@ -94,7 +94,7 @@ def check_step(name: str, home: str) -> None:
         raise NotCanonical("path", source=home, expected=expected, actual=f"{name!a:.{_SHOWN}}")
     if network_host(name) is not None:
         raise NotCanonical("path", source=home, expected="no network path", actual=f"{name!r:.{_SHOWN}}")
-    if _CHAIN in name and local_path(home) is None:
+    if _CHAIN in name and not is_local(home):
         raise NotCanonical("path", source=home, expected="no '::' below a URL", actual=f"{name!r:.{_SHOWN}}")
 
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from dvcodec.core.errors import UsageError
 
-__all__ = ["can_be_named", "errors_name", "is_url", "local_path", "network_host", "with_slashes"]
+__all__ = ["can_be_named", "errors_name", "is_local", "is_url", "local_path", "network_host", "with_slashes"]
 
 _WINDOWS = os.name == "nt"
 
@@ -72,6 +72,17 @@ def local_path(target: str | os.PathLike[str], *, windows: bool = _WINDOWS) -> P
         rest = f"/{path}"
     path = unquote(rest)
     return Path(path[1:] if windows and _DRIVE.match(path) else path)
+
+
+def is_local(target: str) -> bool:
+    """Whether `local_path` returns a path, not None: several times as fast for most paths.
+
+    Raises:
+        UsageError: see `local_path`.
+    """
+    if target.isascii() and target.isprintable() and not is_url(target):
+        return True
+    return local_path(target) is not None
 
 
 def can_be_named(text: str) -> bool:

@@ -216,7 +216,7 @@ def _change(old: Snapshot | None, new: Snapshot, *, keep_rows: bool, threads: in
             before_least, before_most = old_rows.bounds(path) if path in before else (0, 0)
             deleted, restored = int(max(least - before_most, 0)), int(max(before_least - most, 0))
             files.append(FileChange(file, deleted, restored, exact=False))
-        elif path in touched:
+        elif path in new_rows.rows or (path in before and path in old_rows.rows):
             earlier = old_rows.rows.get(path, RowSet()) if path in before else RowSet()
             found = diff(earlier, new_rows.rows.get(path, RowSet()))
             if found.added or found.restored:

@@ -178,10 +178,12 @@ def _after(folder: str, path: str) -> str:
 
 def _key(folder: str) -> str:
     """Return a key that all spellings of a folder share: for a local one, its absolute path in plain text."""
+    if folder.startswith("/"):
+        return file_key(folder)
     try:
         local = local_path(folder)
     except UsageError:  # a file URL of another host, which is compared as it is spelled
         local = None
     if local is not None:
-        folder = str(local.absolute()) if is_url(folder) or not folder.startswith("/") else folder
+        folder = str(local.absolute())
     return file_key(folder)

@@ -16,7 +16,7 @@ from dvcodec import DecodeError
 from dvcodec.io import Storage
 from dvcodec.tables import Folder
 from dvcodec.tables.paimon.files import Layout
-from dvcodec.tables.paimon.manifests import ManifestEntry
+from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests
 from dvcodec.tables.paimon.references import referenced_files
 from samples.paimon_table import PaimonFile, build_paimon, rewrite_json
 
@@ -32,8 +32,13 @@ def table(tmp_path: Path) -> Path:
     return build_paimon(tmp_path / "t", COLUMNS, [[A], [A, B], [B, C]])
 
 
+def referenced(table: Path) -> frozenset[str]:
+    folder = Folder(str(table))
+    return referenced_files(folder, Manifests(folder))
+
+
 def needed(table: Path) -> set[str]:
-    found = referenced_files(Folder(str(table)))
+    found = referenced(table)
     assert all(name.startswith(f"{table}/") for name in found)
     return {name.removeprefix(f"{table}/") for name in found}
 
@@ -214,7 +219,7 @@ def test_hints_and_progress_of_readers_are_needed(table: Path) -> None:
 def test_damaged_state_is_an_error(table: Path) -> None:
     (table / "snapshot/snapshot-2").write_text("{")
     with pytest.raises(DecodeError, match="snapshot-2: metadata: expected JSON"):
-        referenced_files(Folder(str(table)))
+        referenced(table)
 
 
 def test_real_tables_hold_no_file_that_is_not_needed(vectors: Path) -> None:

@@ -78,7 +78,8 @@ class Layout:
         Raises:
             DecodeError: its partition or path is corrupt.
         """
-        path = self.data_file(entry).path
+        folder = self.data_folder(entry.file.partition, entry.file.bucket, entry.manifest)[1]
+        path = external_path(entry.file.external_path, entry.manifest) or f"{folder}/{entry.file.file_name}"
         yield path
         for extra in entry.file.extra_files:
             yield f"{split(path)[0]}/{extra}"

@@ -19,6 +19,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import read_within
 from dvcodec.io.outside import hide_values
 from dvcodec.io.parallel import run_bounded
+from dvcodec.tables.cache import Cache
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import bare_name
 from dvcodec.tables.model import Record
@@ -29,16 +30,18 @@ __all__ = [
     "LIST",
     "DataFileMeta",
     "ManifestEntry",
+    "Manifests",
     "StoredRecords",
     "live_entries",
     "read_entry",
     "read_manifest",
     "read_manifest_list",
-    "read_manifests",
     "read_stored",
 ]
 
 VERSION = 2
+_KEPT_ENTRIES = 50_000
+"""Maximum number of cached entries, about 1 KB each: snapshots may list the same manifests by turns."""
 ADD, DELETE = 0, 1
 
 
@@ -192,13 +195,24 @@ def read_manifest_list(folder: Folder, name: str) -> list[str]:
     return list(found)
 
 
-def read_manifests(folder: Folder, names: Iterable[str]) -> Iterator[tuple[str, list[ManifestEntry]]]:
-    """Yield manifests by name, in order; several are read concurrently if they are remote.
+class Manifests:
+    """Reads the manifests of a table, and keeps those that were read last: an audit, or a history, reads them again."""
 
-    Raises:
-        DecodeError, OSError: see `read_manifest`.
-    """
-    return run_bounded(lambda name: (name, read_manifest(folder, name)), names, folder.storage.readers(folder.location))
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._kept: Cache[str, list[ManifestEntry]] = Cache(_KEPT_ENTRIES, len)
+
+    def read(self, names: Iterable[str]) -> Iterator[tuple[str, list[ManifestEntry]]]:
+        """Yield manifests by name, in order; several are read concurrently if they are remote.
+
+        Raises:
+            DecodeError, OSError: see `read_manifest`.
+        """
+
+        def read(name: str) -> tuple[str, list[ManifestEntry]]:
+            return name, self._kept.get(name, lambda: read_manifest(self._folder, name))
+
+        return run_bounded(read, names, self._folder.storage.readers(self._folder.location))
 
 
 def read_manifest(folder: Folder, name: str) -> list[ManifestEntry]:

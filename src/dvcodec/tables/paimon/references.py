@@ -12,7 +12,7 @@ from functools import cache, partial
 from dvcodec.paimon import read_index_manifest
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.paimon.files import Layout
-from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest_list, read_manifests
+from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, read_manifest_list
 from dvcodec.tables.paimon.metadata import SnapshotRecord, read_schema, read_snapshot
 
 __all__ = ["referenced_files"]
@@ -23,14 +23,14 @@ _OWN = ("snapshot", "tag", "changelog", "schema", "consumer", "service", "metada
 services, and Iceberg metadata of the table."""
 
 
-def referenced_files(folder: Folder) -> frozenset[str]:
+def referenced_files(folder: Folder, manifests: Manifests) -> frozenset[str]:
     """Return the locations of all files that some state needs, metadata included.
 
     Raises:
         DecodeError: metadata is corrupt.
         OSError: it cannot be read.
     """
-    return _References(folder).collect()
+    return _References(folder, manifests).collect()
 
 
 class _Manifest:
@@ -47,8 +47,9 @@ class _Manifest:
 class _References:
     """Collects paths. States share most of their manifests: each file is read once, and located once for a layout."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, manifests: Manifests) -> None:
         self._folder = folder
+        self._reader = manifests
         self._paths: set[str] = set()
         self._layouts: dict[Hashable, Layout] = {}
         self._manifests: dict[str, _Manifest] = {}
@@ -124,6 +125,6 @@ class _References:
         names = read_manifest_list(self._folder, name)
         self._paths.update(f"manifest/{one}" for one in names)
         new = [one for one in names if one not in self._manifests]
-        for one, entries in read_manifests(self._folder, new):
+        for one, entries in self._reader.read(new):
             self._manifests[one] = _Manifest(entries)
         return names

@@ -13,7 +13,7 @@ from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.paimon.files import Layout
-from dvcodec.tables.paimon.manifests import ManifestEntry, live_entries, read_manifest_list, read_manifests
+from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, live_entries, read_manifest_list
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema, numbered, read_schema, read_snapshot
 from dvcodec.tables.paimon.references import referenced_files
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
@@ -44,6 +44,7 @@ class PaimonTable(WritableTable):
         """Open a table by its folder; nothing is read yet."""
         self.folder = Folder.of(location)
         self._schemas: dict[int, TableSchema] = {}
+        self._manifests = Manifests(self.folder)
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
         """Return the snapshots that still have metadata; see `Table.snapshots`."""
@@ -65,7 +66,7 @@ class PaimonTable(WritableTable):
             for manifest_list in (state.base_manifest_list, state.delta_manifest_list)
             for name in read_manifest_list(self.folder, manifest_list)
         ]
-        entries = live_entries(entry for _, found in read_manifests(self.folder, manifests) for entry in found)
+        entries = live_entries(entry for _, found in self._manifests.read(manifests) for entry in found)
         index = () if state.index_manifest is None else read_index(self.folder, state.index_manifest)
         snapshot = self._snapshot(state, entries, index)
         shown = self._newest_schema() if id is None else state.schema_id
@@ -85,11 +86,11 @@ class PaimonTable(WritableTable):
                 yield old, new
             else:
                 yield None if before is None else self.snapshot(before.id), self.snapshot(info.id)
-                walk = StateWalk(self.folder, state)
+                walk = StateWalk(self.folder, state, self._manifests)
 
     def referenced(self) -> frozenset[str]:
         """Return the files that any snapshot needs; see `Table.referenced`."""
-        return referenced_files(self.folder)
+        return referenced_files(self.folder, self._manifests)
 
     def _part(self, part: Part) -> PaimonSnapshot:
         """Return a snapshot that has some data files alone. Which of their records are rows depends on the others."""

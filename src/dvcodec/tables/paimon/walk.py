@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import chain
 from typing import TypeAlias
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.io.parallel import run_bounded
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry, read_index_manifest
 from dvcodec.tables.cache import Cache
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.paimon.manifests import ManifestEntry, live_entries, read_manifest, read_manifest_list
+from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, live_entries, read_manifest_list
 from dvcodec.tables.paimon.metadata import SnapshotRecord
 
 __all__ = ["FileKey", "Part", "StateWalk", "file_key", "read_index"]
@@ -27,8 +25,8 @@ FileKey: TypeAlias = tuple[bytes, int, str]
 Identity: TypeAlias = tuple[object, ...]
 Places: TypeAlias = list[tuple[FileKey, DeletionVectorMeta]]
 """The vectors of a data file: the key of each one's index file, and where in it."""
-_KEPT_ENTRIES = 50_000
-"""Maximum number of cached entries, about 1 KB each: snapshots may list the same manifests by turns."""
+_KEPT_VECTORS = 50_000
+"""Maximum number of cached vectors, about 1 KB each: snapshots may have the same index manifest by turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +52,7 @@ class StateWalk:
     Args:
         folder: the table's.
         state: where the walk starts.
+        manifests: reads the table's manifests.
 
     Attributes:
         state: the snapshot that it is at.
@@ -63,10 +62,10 @@ class StateWalk:
         OSError: it cannot be read.
     """
 
-    def __init__(self, folder: Folder, state: SnapshotRecord) -> None:
+    def __init__(self, folder: Folder, state: SnapshotRecord, manifests: Manifests) -> None:
         self._folder = folder
-        self._manifests: Cache[str, list[ManifestEntry]] = Cache(_KEPT_ENTRIES, len)
-        self._indexes: Cache[str, tuple[IndexManifestEntry, ...]] = Cache(_KEPT_ENTRIES, _count_vectors)
+        self._manifests = manifests
+        self._indexes: Cache[str, tuple[IndexManifestEntry, ...]] = Cache(_KEPT_VECTORS, _count_vectors)
         self._names: frozenset[str] = frozenset()
         self._live: dict[Identity, ManifestEntry] = {}
         self._deleted: set[Identity] = set()
@@ -146,13 +145,8 @@ class StateWalk:
         return gone, new
 
     def _entries(self, names: Iterable[str]) -> list[ManifestEntry]:
-        """Return the entries of manifests; those that are not cached are read."""
-        folder = self._folder
-
-        def read(name: str) -> list[ManifestEntry]:
-            return self._manifests.get(name, lambda: read_manifest(folder, name))
-
-        return list(chain.from_iterable(run_bounded(read, names, folder.storage.readers(folder.location))))
+        """Return the entries of manifests."""
+        return [entry for _, entries in self._manifests.read(names) for entry in entries]
 
     def _read_index(self, name: str | None) -> tuple[dict[FileKey, IndexManifestEntry], dict[FileKey, Places]]:
         """Return the index files of an index manifest by their keys, and where the vectors of each data file are."""

@@ -1,0 +1,174 @@
+"""Tables of as many data files as kilobytes can name, and what commands make of files: entries of the search for costs.
+
+An input is the manifest or checkpoint of the table, or the file that a command is called with.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+from typing import Any
+
+from dvcodec import DecodeError
+from dvcodec.core import avro
+from dvcodec.core.cursor import Cursor
+from dvcodec.tables import open_table
+from dvcodec.tables.auditing import audit
+from dvcodec.tables.changes import history
+from fuzz import structures
+from fuzz.target import Target
+
+Make = Callable[[Path, int], Path]
+
+
+def _records(path: Path) -> tuple[Any, list[dict[str, Any]]]:
+    file = avro.decode(Cursor(path.read_bytes()))
+    return file.schema, list(file.records())
+
+
+def _iceberg(folder: Path, count: int) -> Path:
+    from samples.iceberg_table import Commit, build_iceberg
+
+    build_iceberg(folder, Commit(data={f"{i:x}": 20 for i in range(count)}), parquet=False)
+    (manifest,) = (folder / "metadata").glob("manifest-*")
+    return manifest
+
+
+def _paimon(folder: Path, count: int) -> Path:
+    import pyarrow as pa
+
+    from samples.paimon_table import PaimonFile, build_paimon
+
+    build_paimon(folder, [(0, "id", "BIGINT")], [[PaimonFile("a.parquet", pa.table({"id": [1, 2]}))]])
+    manifest = folder / "manifest/manifest-1-0"
+    schema, (entry,) = _records(manifest)
+    entries = (entry | {"_FILE": entry["_FILE"] | {"_FILE_NAME": f"{i:x}.parquet"}} for i in range(count))
+    manifest.write_bytes(avro.encode(schema, entries, validate=False))
+    return manifest
+
+
+def _delta(folder: Path, count: int) -> Path:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from samples.delta_log import empty_table
+
+    empty_table(folder)
+    log = folder / "_delta_log"
+    actions = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+    protocol, metadata = (next(one[name] for one in actions if name in one) for name in ("protocol", "metaData"))
+    texts = pa.list_(pa.string())
+    entries = pa.map_(pa.string(), pa.string())
+    kinds = {
+        "protocol": {"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32(), "readerFeatures": texts,
+                     "writerFeatures": texts},
+        "metaData": {"id": pa.string(), "format": pa.struct([("provider", pa.string())]), "schemaString": pa.string(),
+                     "partitionColumns": texts, "configuration": entries},
+        "add": {"path": pa.string(), "size": pa.int64(), "dataChange": pa.bool_(), "partitionValues": entries},
+    }  # fmt: skip
+    metadata["configuration"] = list(metadata["configuration"].items())
+    adds = [{"path": f"{i:05x}", "size": 1, "dataChange": True, "partitionValues": []} for i in range(count)]
+    rows: dict[str, list[Any]] = {
+        "protocol": [protocol, None, *[None] * count],
+        "metaData": [None, metadata, *[None] * count],
+        "add": [None, None, *adds],
+    }
+    checkpoint = log / f"{0:020}.checkpoint.parquet"
+    columns = {name: pa.array(values, pa.struct(kinds[name].items())) for name, values in rows.items()}
+    pq.write_table(pa.table(columns), checkpoint, compression="zstd", compression_level=19)
+    (log / "_last_checkpoint").write_text(json.dumps({"version": 0, "size": count + 2}))
+    return checkpoint
+
+
+TABLES: dict[str, Make] = {"delta": _delta, "iceberg": _iceberg, "paimon": _paimon}
+COMMANDS = {
+    "manifest": ("paimon index manifest", "vectors of a paimon index manifest", "lance manifest"),
+    "manifest --json": ("paimon index manifest", "vectors of a paimon index manifest", "lance manifest"),
+    "inspect --json": ("file of vectors", "vector", "puffin footer", "lance deletions", "zap fields"),
+    "ranges": ("file of vectors", "vector", "lance deletions"),
+    "verify": ("file of vectors", "puffin footer", "lance deletions", "zap fields", "zap postings", "zap stored"),
+}
+"""Commands, and the files of `limits.test_work` that they are called with."""
+NAMES = (*(f"many-{kind}" for kind in TABLES), *(f"command-{name}" for name in COMMANDS))
+
+
+def largest(make: Callable[[int], bytes], accepts: Callable[[bytes], bool], most_bytes: int) -> bytes:
+    """Return the file of as many things as it may have."""
+    low = 64
+    while len(data := make(2 * low)) <= most_bytes and accepts(data):
+        low *= 2
+    for step in (low // 2, low // 4, low // 8, low // 16):
+        data = make(low + step)
+        low += step if len(data) <= most_bytes and accepts(data) else 0
+    return make(low)
+
+
+def load(name: str, most_bytes: int) -> Target:
+    """Return an entry: ``many-KIND`` or ``command-NAME``."""
+    what, _, rest = name.partition("-")
+    return _many(name, TABLES[rest], most_bytes) if what == "many" else _command(name, rest, most_bytes)
+
+
+def _many(name: str, make: Make, most_bytes: int) -> Target:
+    """All that is read of a table: the audit and the history."""
+    folder = Path(tempfile.mkdtemp(prefix="cost-"))
+    file = make(folder / "table", 1)
+
+    def made(count: int) -> bytes:
+        return make(Path(tempfile.mkdtemp(prefix="cost-")) / "table", count).read_bytes()
+
+    def run(data: bytes) -> None:
+        file.write_bytes(data)
+        table = open_table(folder / "table")
+        audit(table)
+        for _ in history(table):
+            pass
+
+    def mutate(data: bytes, rng: Any, change: Any) -> bytes:
+        return structures.file_of_table(file.name, data, rng, change)
+
+    def seeds() -> Iterator[bytes]:
+        yield largest(made, lambda data: _accepts(run, data), most_bytes)
+
+    return Target(name, "a table of many data files, audited, and its history", run, seeds, mutate=mutate)
+
+
+def _command(name: str, command: str, most_bytes: int) -> Target:
+    """A command in this process, without the start of Python."""
+    import typer
+
+    from dvcodec.cli.app import build
+    from limits.test_work import BOMBS, STORED
+
+    path = Path(tempfile.mkdtemp(prefix="cost-")) / "v1.metadata.json.gz"
+    app = build(command.partition(" ")[0])
+    ended = (typer.Exit, SystemExit)
+
+    def run(data: bytes) -> None:
+        path.write_bytes(data)
+        with Path(os.devnull).open("w") as sink, redirect_stdout(sink), redirect_stderr(sink), suppress(*ended):
+            app([*command.split(), str(path)], standalone_mode=False)
+
+    def seeds() -> Iterator[bytes]:
+        for what in COMMANDS[command]:
+            make, read = (STORED[what].make, STORED[what].read) if what in STORED else BOMBS[what]
+
+            def accepts(data: bytes, read: Callable[[Path], object] = read) -> bool:
+                path.write_bytes(data)
+                return _accepts(lambda _: read(path), data)
+
+            yield largest(make, accepts, most_bytes)
+
+    return Target(name, f"dvcodec {command}", run, seeds)
+
+
+def _accepts(run: Callable[[bytes], object], data: bytes) -> bool:
+    try:
+        run(data)
+    except DecodeError:
+        return False
+    return True
