@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dvcodec import UsageError
 from dvcodec.io.file_key import file_key, path_below
-from dvcodec.io.target import is_url, local_path, network_host, with_slashes
+from dvcodec.io.target import is_local, is_url, local_path, network_host, with_slashes
 
 ON_WINDOWS = [
     (r"C:\lake\t", "C:/lake/t"),
@@ -52,3 +54,17 @@ def test_files_of_a_drive() -> None:
     assert {file_key(name) for name in named} == {"/C:/lake/t/x"}
     assert [path_below(name, r"C:\lake\t") for name in named] == ["x"] * 4
     assert file_key("D:/lake/t/x") != file_key("C:/lake/t/x")
+
+
+@given(
+    st.sampled_from(["", "/", "s3://", "S3A://b/", "file:", "file:///", "file://host/", "C:", "a::", "zip://a::"]),
+    st.text(),
+)
+def test_what_is_local_has_a_local_path(start: str, rest: str) -> None:
+    found: list[bool | None] = []
+    for ask in (is_local, lambda target: local_path(target) is not None):
+        try:
+            found.append(ask(start + rest))
+        except UsageError:
+            found.append(None)
+    assert found[0] is found[1]

@@ -213,6 +213,17 @@ def test_table_never_breaks_a_value(width: int, rows: list[tuple[str, int]]) -> 
         assert not name or name in words
 
 
+@given(st.lists(st.tuples(st.text(max_size=8), st.sampled_from(["", "–", "7", "größe", "表"])), min_size=1, max_size=5))  # noqa: RUF001
+def test_cells_with_and_without_a_style_are_printed_alike(rows: list[tuple[str, str]]) -> None:
+    """By two ways: what has no style is not given to rich."""
+    plainly, styled = (Table("a", "b", "表", right=("b",)) for _ in range(2))
+    for name, value in rows:
+        plainly.add(name, value, name)
+        styled.add(Text(plain(name)), value, Text(plain(name)))
+    with pytest.MonkeyPatch.context() as patch:
+        assert shown(plainly, 10_000, patch) == shown(styled, 10_000, patch)
+
+
 # ---------------------------------------------------------------------------------------------------- parts
 
 

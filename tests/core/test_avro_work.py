@@ -12,7 +12,7 @@ from dvcodec.core.avro import AvroFile
 from dvcodec.core.avro_work import MAX_DENSITY, SchemaError, density, item_counter, record_work, without_annotations
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, NotCanonical
-from dvcodec.core.limits import Limits
+from dvcodec.core.limits import Budget, Limits
 from samples.avro import block, header, records, sized, zigzag
 
 fastavro = pytest.importorskip("fastavro")
@@ -184,7 +184,7 @@ def test_items_are_charged_to_the_budget() -> None:
     schema = record("r", a=array(PAIR))
     content = records(schema, {"a": [{"key": 1, "value": b"x"}] * 100})
     for count in (1, 2):
-        work = count * (len(content) + 512 + 3200)
+        work = count * (len(content) + Budget.RECORD + 3200)
         assert len(read(schema, content * count, count, max_base_work=work, max_work_per_byte=0)) == count
         with pytest.raises(LimitExceeded, match=f"work for items .*: expected at most {work - 1} .*, found {work}"):
             read(schema, content * count, count, max_base_work=work - 1, max_work_per_byte=0)

@@ -13,7 +13,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
-from dvcodec import DecodeError
+from dvcodec import DecodeError, DvcodecError
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.tables import open_table
@@ -146,7 +146,7 @@ def _command(name: str, command: str, most_bytes: int) -> Target:
 
     path = Path(tempfile.mkdtemp(prefix="cost-")) / "v1.metadata.json.gz"
     app = build(command.partition(" ")[0])
-    ended = (typer.Exit, SystemExit)
+    ended = (typer.Exit, SystemExit, DvcodecError)
 
     def run(data: bytes) -> None:
         path.write_bytes(data)

@@ -21,7 +21,7 @@ from dvcodec.io import Source, is_partial, is_url, open_source, read_window
 from dvcodec.io.find import find_remote, has_pattern, without_query
 from dvcodec.io.source import beyond_end
 from dvcodec.io.store import Reason, StoreError, open_store
-from dvcodec.io.target import local_path
+from dvcodec.io.target import is_local
 from dvcodec.ops.read import ahead, read_vector
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
@@ -110,7 +110,7 @@ def _expand(name: str) -> list[Target]:
     path = Path(name)
     if name == "-":
         return [Target(name)]
-    if is_url(name) and local_path(name) is None:
+    if is_url(name) and not is_local(name):
         return _expand_remote(name)
     if path.is_dir():
         files = [Target(str(file), found=True) for file in sorted(_walk(path)) if file.is_file()]

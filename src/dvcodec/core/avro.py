@@ -290,11 +290,17 @@ def _metadata(cursor: Cursor) -> dict[str, bytes]:
         if count < 0:
             _zigzag(cursor, "metadata bytes")
         for _ in range(abs(count)):
-            key = bytes(cursor.take(_zigzag(cursor, "metadata key"), "metadata key"))
-            found[key.decode("utf-8", "replace")] = bytes(
-                cursor.take(_zigzag(cursor, "metadata value"), "metadata value")
-            )
+            key = _sized(cursor, "metadata key")
+            found[key.decode("utf-8", "replace")] = _sized(cursor, "metadata value")
     return found
+
+
+def _sized(cursor: Cursor, what: str) -> bytes:
+    start = cursor.pos
+    size = _zigzag(cursor, f"size of {what}")
+    if size < 0:
+        raise cursor.error(NotCanonical, f"size of {what}", at=start, expected="0 or more", actual=size)
+    return bytes(cursor.take(size, what))
 
 
 def _zigzag(cursor: Cursor, what: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from dvcodec.io.target import is_url, local_path, with_slashes
+from dvcodec.io.target import is_local, is_url, local_path, with_slashes
 
 __all__ = ["join", "split"]
 
@@ -20,7 +20,7 @@ def join(folder: str, name: str) -> str:
     inner, chain, outer = folder.partition("::")
     if chain:  # zip://folder::s3://bucket/archive.zip
         return f"{join(inner, name)}::{outer}"
-    if is_url(folder) and local_path(folder) is not None:
+    if is_url(folder) and is_local(folder):
         name = quote(name)
     elif folder.rstrip("/").endswith(":") and is_url(folder):  # the root of zip:// or hdfs:///
         return folder + name

@@ -25,7 +25,7 @@ from dvcodec.io.paths import join
 from dvcodec.io.remote import StoreSource
 from dvcodec.io.source import ReadAhead, Source, held_source, hold_source, open_local
 from dvcodec.io.store import LocalStore, Store, StoredObject, StoreOptions, open_store
-from dvcodec.io.target import local_path
+from dvcodec.io.target import is_local, local_path
 
 __all__ = ["Storage", "StorageOptions", "open_remote", "storage_of"]
 
@@ -167,7 +167,7 @@ class Storage:
 
     def list_ahead(self, locations: Iterable[str]) -> None:
         """List one page of each folder with several of these files: `stat` needs no request for files on that page."""
-        folders = Counter(location.rpartition("/")[0] for location in locations if local_path(location) is None)
+        folders = Counter(location.rpartition("/")[0] for location in locations if not is_local(location))
         for folder in [folder for folder, files in folders.items() if files > 1]:
             with suppress(OSError):  # servers of the web do not list
                 self._list_page(folder, *self._store(folder))
@@ -190,7 +190,7 @@ class Storage:
 
         def fetch(location: str) -> str:
             with suppress(OSError, DvcodecError):
-                if local_path(location) is None:
+                if not is_local(location):
                     self.remote(location).prefetch()
             return location
 
@@ -241,12 +241,12 @@ class Storage:
             yield
         finally:  # a failed request may still have changed the file
             for location in locations:
-                if local_path(location) is None:
+                if not is_local(location):
                     self._cache.drop_file(location)
 
     def reopen(self, folder: str) -> None:
         """Drop everything below a table's folder from the cache, unless the table is opened for the first time."""
-        if local_path(folder) is None:
+        if not is_local(folder):
             self._cache.open_folder(folder)
 
     def threads(self, location: str, wanted: int | None = None) -> int:
@@ -257,11 +257,11 @@ class Storage:
         """
         if wanted is not None:
             return as_count(wanted, "threads", 1)
-        return _LOCAL_THREADS if local_path(location) is not None else self.options.max_concurrency
+        return _LOCAL_THREADS if is_local(location) else self.options.max_concurrency
 
     def readers(self, location: str) -> int:
         """Return how many metadata files to read at once: one locally, because Python decodes them."""
-        return 1 if local_path(location) is not None else self.options.max_concurrency
+        return 1 if is_local(location) else self.options.max_concurrency
 
     def remote(self, location: str, size: int | None = None) -> StoreSource:
         """Return a remote file as a source; see `open`."""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_integer
-from dvcodec.io.target import local_path
+from dvcodec.io.target import is_local
 from dvcodec.ops.algebra import diff
 from dvcodec.tables.arguments import check_table
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
@@ -174,7 +174,7 @@ def _prefetched(table: Table, pairs: Iterator[Pair]) -> Iterator[Pair]:
     The data files of the waiting snapshots bound the prefetch.
     """
     storage = table.folder.storage
-    if local_path(table.location) is not None:
+    if is_local(table.location):
         yield from pairs
         return
     waiting: deque[Pair] = deque()

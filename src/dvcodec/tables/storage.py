@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dvcodec.core.errors import DvcodecError, MissingExtra, Unsupported
 from dvcodec.io.file_key import file_key
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.target import local_path
+from dvcodec.io.target import is_local, local_path
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.folder import StoredFile
 from dvcodec.tables.model import DataFile, TableKind
@@ -99,9 +99,10 @@ def check_data_files(
     skipped: list[str] = []
     counted = 0
     files = snapshot.data_files
-    if not deep and local_path(snapshot.table.location) is not None:
-        threads = 1  # looking up a size takes less time than handing it to a thread
-    for done, (file, (found, rows)) in enumerate(zip(files, run_bounded(check, files, threads), strict=True), 1):
+    # Looking up a size takes less time than handing the file to a thread.
+    at_once = not deep and is_local(snapshot.table.location)
+    results = map(check, files) if at_once else run_bounded(check, files, threads)
+    for done, (file, (found, rows)) in enumerate(zip(files, results, strict=True), 1):
         findings += found
         counted += isinstance(rows, int)
         if deep:

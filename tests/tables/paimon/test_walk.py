@@ -14,8 +14,8 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DataFile, Folder, Table, history
 from dvcodec.tables.paimon import PaimonTable
+from dvcodec.tables.paimon import manifests as reader
 from dvcodec.tables.paimon import table as reading
-from dvcodec.tables.paimon import walk as walking
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest
 from samples.changes import sorted_values
@@ -100,7 +100,7 @@ def test_a_step_reads_what_it_adds(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         made.append(entry)
         return locate(self, entry)
 
-    monkeypatch.setattr(walking, "read_manifest", reading_one)
+    monkeypatch.setattr(reader, "read_manifest", reading_one)
     monkeypatch.setattr(Layout, "data_file", making_one)
     assert [len(change.added) for change in history(table)] == [30, *[1] * 8]
     assert manifests == [f"manifest-{number}-0" for number in range(1, 10)]

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 from dvcodec.io import Storage
 from dvcodec.io.remote import WHOLE_BYTES
-from dvcodec.io.target import local_path
+from dvcodec.io.target import is_local
 
 __all__ = ["AHEAD_BYTES", "fetched_ahead", "run_ahead"]
 
@@ -84,10 +84,10 @@ def fetched_ahead(files: Sequence[File], stores: Storage) -> Iterable[File]:
     """
 
     def job(file: File) -> tuple[int, Callable[[], object]] | None:
-        if not 0 < file.size <= WHOLE_BYTES or local_path(file.path) is not None:
+        if not 0 < file.size <= WHOLE_BYTES or is_local(file.path):
             return None
         return file.size, partial(stores.remote(file.path, file.size).read_up_to, 0, file.size)
 
-    if not files or local_path(files[0].path) is not None:
+    if not files or is_local(files[0].path):
         return files
     return run_ahead(files, job, stores.threads(files[0].path))

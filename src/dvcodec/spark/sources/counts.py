@@ -17,7 +17,7 @@ from pyspark import TaskContext
 
 from dvcodec.io.store import request_counts
 from dvcodec.io.store.requests import LOGGER
-from dvcodec.io.target import is_url, local_path
+from dvcodec.io.target import is_local, is_url
 
 __all__ = ["counted"]
 
@@ -32,7 +32,7 @@ def counted(work: str, *paths: str) -> Iterator[None]:
         work: name of the block in the log: ``read``, ``plan``.
         paths: that it reads or writes.
     """
-    if not any(is_url(path) and local_path(path) is None for path in paths):
+    if not any(is_url(path) and not is_local(path) for path in paths):
         yield
         return
     before = request_counts()

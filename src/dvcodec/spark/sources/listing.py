@@ -25,7 +25,7 @@ from dvcodec.core.ragged import cut_by_weight
 from dvcodec.io import Source, Storage
 from dvcodec.io.frames import VERSION, check_version
 from dvcodec.io.paths import join, split
-from dvcodec.io.target import local_path
+from dvcodec.io.target import is_local
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.sources import storage
@@ -175,7 +175,7 @@ def _unit(entry: FileEntry, manifest: str | None = None) -> Unit:
 def _open_cost(unit: Unit, options: ReadOptions) -> int:
     if options.open_cost is not None:
         return options.open_cost
-    return OPEN_COST_BYTES if local_path(unit.path) is not None else REMOTE_OPEN_COST_BYTES
+    return OPEN_COST_BYTES if is_local(unit.path) else REMOTE_OPEN_COST_BYTES
 
 
 def _cut(unit: Unit, size: int, stores: Storage) -> list[Unit]:

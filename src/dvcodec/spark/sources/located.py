@@ -16,7 +16,7 @@ from dvcodec.io import Source, Storage
 from dvcodec.io.coalesce import coalesce
 from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES
 from dvcodec.io.source import beyond_end
-from dvcodec.io.target import local_path
+from dvcodec.io.target import is_local
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.spark.columns import numbers, texts_of
 from dvcodec.spark.sources.ahead import run_ahead
@@ -61,7 +61,7 @@ def _ahead(containers: Iterable[VectorRanges], stores: Storage) -> Iterator[tupl
 def _is_local(path: str) -> bool:
     """Whether a path is local; an invalid path is an error of its container."""
     try:
-        return local_path(path) is not None
+        return is_local(path)
     except UsageError:
         return True
 

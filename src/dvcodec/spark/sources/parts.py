@@ -16,7 +16,7 @@ from dvcodec.delta import Descriptor
 from dvcodec.iceberg import manifest_entry
 from dvcodec.io import SinkFile, Storage, open_sink
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.target import local_path
+from dvcodec.io.target import is_local
 from dvcodec.paimon import DeletionVectorMeta
 from dvcodec.spark.sources.manifest import CONTAINERS, SCHEMA, content_of
 
@@ -100,7 +100,7 @@ def merge_parts(parts: Iterable[str], path: str, containers: Sequence[str], stor
         containers: names of the containers, stored apart from the rows.
         stores: opens the files.
     """
-    threads = 1 if local_path(path) is not None else _AT_ONCE
+    threads = 1 if is_local(path) else _AT_ONCE
     contents = run_bounded(lambda part: content_of(part, stores), parts, threads)
     with open_sink(path, storage_options=stores) as sink:
         if path.endswith(".jsonl"):

@@ -24,7 +24,7 @@ from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
 from dvcodec.io import Storage
 from dvcodec.io.parquet import arrow_damage, most_items, parquet_file
 from dvcodec.io.parquet_footer import column_chunks, keep_footer, share_footer
-from dvcodec.io.target import local_path
+from dvcodec.io.target import is_local, local_path
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.sources.ahead import fetched_ahead
@@ -130,7 +130,7 @@ class PositionDeleteReader(DataSourceReader):
         with counted("plan", *self.paths):
             files = [file for one in find_all(self.paths, Storage(dict(self.storage_options))) for file in one.files]
         pieces = [piece for entry in files for piece in self._cut(entry)]
-        remote = any(local_path(entry.path) is None for entry in files)
+        remote = any(not is_local(entry.path) for entry in files)
         opening = REMOTE_OPEN_COST_BYTES if remote else OPEN_COST
         costs = np.array([piece.stop - piece.start + opening for piece in pieces], np.int64)
         parts = cut_by_weight(costs, self.partition_bytes + opening)

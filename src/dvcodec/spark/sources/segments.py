@@ -15,7 +15,7 @@ from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.io import Storage
 from dvcodec.io.paths import split
-from dvcodec.io.target import local_path
+from dvcodec.io.target import is_local
 from dvcodec.ops.layout import Part, layout
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.options import OPEN_COST_BYTES, REMOTE_OPEN_COST_BYTES, Options, StoreValues
@@ -118,7 +118,7 @@ def shares(parts: Sequence[SegmentPart], options: SegmentOptions) -> list[Segmen
 def _cost(part: SegmentPart, options: SegmentOptions) -> int:
     if part.fields is not None or part.docs is not None:
         return options.part_bytes + PACKED_BYTES
-    return max(part.size, 0) + (OPEN_COST_BYTES if local_path(part.path) is not None else REMOTE_OPEN_COST_BYTES)
+    return max(part.size, 0) + (OPEN_COST_BYTES if is_local(part.path) else REMOTE_OPEN_COST_BYTES)
 
 
 def plan(options: SegmentOptions) -> list[SegmentPart]:

@@ -24,7 +24,7 @@ from dvcodec.io.find import find_remote
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
 from dvcodec.io.store import Reason, StoredObject, StoreError, open_store
-from dvcodec.io.target import local_path
+from dvcodec.io.target import is_local, local_path
 
 __all__ = [
     "FileEntry",
@@ -95,7 +95,7 @@ def find_all(paths: Sequence[str], stores: Storage) -> Iterator[Found]:
         UsageError: a path without files.
         OSError: it cannot be listed.
     """
-    remote = len(paths) > 1 and local_path(paths[0]) is None
+    remote = len(paths) > 1 and not is_local(paths[0])
     stores.list_ahead(paths)
     return run_bounded(lambda path: find(path, stores), paths, stores.threads(paths[0]) if remote else 1)
 

@@ -17,7 +17,7 @@ from dvcodec.core.location import DvLocation
 from dvcodec.io import Storage, StorageOptions, open_sink, storage_of
 from dvcodec.io.opening import can_exclude
 from dvcodec.io.paths import join
-from dvcodec.io.target import local_path
+from dvcodec.io.target import is_local, local_path
 from dvcodec.tables.arguments import check_table
 from dvcodec.tables.convert.plan import Planned, check_deletes, plan
 from dvcodec.tables.convert.read import ConvertedVector, How, Reader
@@ -162,7 +162,7 @@ def convert_table(
         files = tuple(written)
         entries = join(target, ENTRIES)
         exclusive = can_exclude(target, storage)
-        if local_path(target) is None:  # half an object may be there
+        if not is_local(target):  # half an object may be there
             written.append(entries)
         try:
             with committing(written), open_sink(entries, exclusive=exclusive, storage_options=storage) as out:

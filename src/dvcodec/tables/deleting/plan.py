@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.target import local_path
+from dvcodec.io.target import is_local
 from dvcodec.tables.deletes import Deletes
 from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.deleting.finder import Finder
@@ -62,7 +62,7 @@ def plan_deletes(
     finder.gather(base, files)
     current = _Current(base)
     found = []
-    if threads is None and local_path(base.table.location) is not None:
+    if threads is None and is_local(base.table.location):
         threads = os.cpu_count() or 1
     threads = base.table.folder.storage.threads(base.table.location, threads)
 
