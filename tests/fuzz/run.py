@@ -85,13 +85,17 @@ class Figures:
 
 
 class Loop:
-    """The process that targets are forked from, one at a time."""
+    """The process that targets are forked from, one at a time.
 
-    def __init__(self) -> None:
+    Args:
+        package: whose code is instrumented.
+    """
+
+    def __init__(self, package: str) -> None:
         path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
         environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "error"}
         self._process = subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "fuzz.loop"],
+            [sys.executable, "-X", "faulthandler", "-m", "fuzz.loop", package],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -117,14 +121,16 @@ class Loop:
 
 
 _LOOPS = threading.local()
-"""One process a thread; it ends with this one."""
+"""The processes of a thread, by package; they end with this one."""
 
 
-def _loop() -> Loop:
-    if not hasattr(_LOOPS, "own"):
-        _LOOPS.own = Loop()
-    own: Loop = _LOOPS.own
-    return own
+def _loop(name: str) -> Loop:
+    """Return the process for a target. What decodes the files of tables has targets of its own, without a table."""
+    package = "dvcodec.tables" if name.startswith("table-") else "dvcodec"
+    loops: dict[str, Loop] = _LOOPS.__dict__
+    if package not in loops:
+        loops[package] = Loop(package)
+    return loops[package]
 
 
 def fuzz(
@@ -176,7 +182,7 @@ def _round(name: str, work: Path, runs: int, seconds: int, seed: int | None) -> 
     start = time.monotonic()
     # What a peer wants as files lies in memory where the system has such a folder; the process cannot clean up.
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=MEMORY if Path(MEMORY).is_dir() else None) as scratch:
-        ended, processor_s = _loop().run(name, work, scratch, arguments)
+        ended, processor_s = _loop(name).run(name, work, scratch, arguments)
     took = time.monotonic() - start
     text = (work / "log").read_bytes()
     progress = _PROGRESS.findall(text)
