@@ -427,13 +427,16 @@ def test_interrupt_while_a_commit_takes_long(interrupts: int, version: int, tmp_
     build_iceberg(tmp_path / "t", Commit(data={"a": 3}), version=2)
     seconds = 3 if interrupts == 1 else 60
     command = [sys.executable, "-c", COMMITTING, str(seconds)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
         assert process.stdout is not None
+        assert process.stderr is not None
         assert process.stdout.readline() == b"committing\n"
         for _ in range(interrupts):
             time.sleep(0.3)
             process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
+        said = process.stderr.read()
+    assert said == (b"dvcodec: interrupted; the commit is complete\n" if interrupts == 1 else b"")
     assert not [path.name for path in tmp_path.rglob("*.partial")]
     newest = max((tmp_path / "t").rglob("*.metadata.json"), key=lambda path: path.stat().st_mtime_ns)
     assert json.loads(newest.read_bytes())["format-version"] == version

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from dvcodec._version import __version__
 from dvcodec.cli.storage import with_storage
+from dvcodec.cli.streams import complain
 from dvcodec.core.errors import DvcodecError
 
 __all__ = ["COMMANDS", "build"]
@@ -68,13 +69,20 @@ COMMANDS = {name: (module, line) for module, found in _MODULES.items() for name,
 
 
 class _Group(TyperGroup):
-    """Re-raises `Truncated`: it is an `EOFError`, which typer takes for the end of standard input."""
+    """Re-raises `Truncated`: it is an `EOFError`, which typer takes for the end of standard input.
+
+    Prints the message of Ctrl-C, of which typer keeps the exit code alone.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except EOFError as err:
             raise DvcodecError(str(err)) from err
+        except KeyboardInterrupt as err:
+            if err.args:
+                complain(err.args[0])
+            raise
 
 
 def build(only: str | None = None) -> typer.Typer:

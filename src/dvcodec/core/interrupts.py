@@ -24,7 +24,7 @@ def uninterrupted() -> Iterator[None]:
     """Hold Ctrl-C back until the block ends; a second one interrupts it. Where it is ignored, it stays so.
 
     Raises:
-        KeyboardInterrupt: at the end of the block, if Ctrl-C was held back.
+        KeyboardInterrupt: at the end of the block, if Ctrl-C was held back; its message says so if the block succeeded.
     """
     global _sections  # noqa: PLW0603  (a state of the process)
     before = signal.getsignal(signal.SIGINT)
@@ -41,11 +41,13 @@ def uninterrupted() -> Iterator[None]:
     _sections += 1  # before the handler: who sees the signal sees the block, too
     try:
         signal.signal(signal.SIGINT, hold)
+        message: tuple[str, ...] = ()
         try:
             yield
+            message = ("interrupted; the commit is complete",)
         finally:
             signal.signal(signal.SIGINT, before)
             if held:
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt(*message)
     finally:
         _sections -= 1
