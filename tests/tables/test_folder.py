@@ -11,6 +11,8 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.core.limits import Limits
@@ -69,6 +71,15 @@ def location(request: pytest.FixtureRequest, tmp_path: Path, remote: str) -> str
 def test_recorded_paths(path: str, below: str | None, located: str) -> None:
     folder = Folder("/copy/t", recorded="s3://lake/t")
     assert (folder.below(path), folder.locate(path)) == (below, located)
+
+
+@given(
+    st.lists(st.sampled_from(["/", "//", "a", ".", "..", ".a", "b."]), max_size=8).map(
+        lambda steps: "/x" + "".join(steps)
+    )
+)
+def test_local_paths_elsewhere_are_spelled_as_a_path_is(path: str) -> None:
+    assert Folder("/copy/t", recorded="s3://lake/t").locate(path) == str(Path(path))
 
 
 @pytest.mark.parametrize(

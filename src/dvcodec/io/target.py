@@ -11,7 +11,16 @@ from urllib.parse import unquote
 
 from dvcodec.core.errors import UsageError
 
-__all__ = ["can_be_named", "errors_name", "is_local", "is_url", "local_path", "network_host", "with_slashes"]
+__all__ = [
+    "can_be_named",
+    "errors_name",
+    "is_local",
+    "is_url",
+    "local_name",
+    "local_path",
+    "network_host",
+    "with_slashes",
+]
 
 _WINDOWS = os.name == "nt"
 
@@ -56,13 +65,25 @@ def local_path(target: str | os.PathLike[str], *, windows: bool = _WINDOWS) -> P
         text = None
     if not isinstance(text, str):
         raise UsageError(f"a path or URL must be a str or os.PathLike, not {type(target).__name__}")
-    if not (text.isascii() and text.isprintable()) and not can_be_named(text):
-        raise UsageError(f"{text!a:.200}: a name with a NUL character or a lone surrogate")
+    if isinstance(target, str):
+        name = local_name(target, windows=windows)
+        return None if name is None else Path(name)
+    _check_name(text)
+    if _URL_AS_PATH.match(text):
+        raise UsageError(f"{target}: pass a URL as str: a Path drops one of its slashes")
+    return Path(target)
+
+
+def local_name(target: str, *, windows: bool = _WINDOWS) -> str | None:
+    """Return the local path of `target` as text, None for a remote URL: what `local_path` makes a `Path` of.
+
+    Raises:
+        UsageError: see `local_path`.
+    """
+    _check_name(target)
     if not is_url(target):
-        if isinstance(target, os.PathLike) and _URL_AS_PATH.match(os.fspath(target)):
-            raise UsageError(f"{target}: pass a URL as str: a Path drops one of its slashes")
-        return Path(target)
-    scheme, _, rest = str(target).partition(":")
+        return target
+    scheme, _, rest = target.partition(":")
     if scheme.lower() != "file" or rest.startswith(":"):
         return None
     if rest.startswith("//"):
@@ -71,22 +92,27 @@ def local_path(target: str | os.PathLike[str], *, windows: bool = _WINDOWS) -> P
             raise UsageError(f"{target}: a file URL must not name a host")
         rest = f"/{path}"
     path = unquote(rest)
-    return Path(path[1:] if windows and _DRIVE.match(path) else path)
+    return path[1:] if windows and _DRIVE.match(path) else path
 
 
 def is_local(target: str) -> bool:
-    """Whether `local_path` returns a path, not None: several times as fast for most paths.
+    """Whether `local_path` returns a path, not None.
 
     Raises:
         UsageError: see `local_path`.
     """
-    if target.isascii() and target.isprintable() and not is_url(target):
-        return True
-    return local_path(target) is not None
+    return local_name(target) is not None
+
+
+def _check_name(text: str) -> None:
+    if not can_be_named(text):
+        raise UsageError(f"{text!a:.200}: a name with a NUL character or a lone surrogate")
 
 
 def can_be_named(text: str) -> bool:
     """Whether the system takes this name; names that are not UTF-8 are spelled with surrogates of their own."""
+    if text.isascii():
+        return "\0" not in text
     try:
         return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:

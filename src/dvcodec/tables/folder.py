@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS
@@ -20,7 +21,7 @@ from dvcodec.io.file_key import file_key, path_below
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
 from dvcodec.io.store import BucketNotFound
-from dvcodec.io.target import local_path, with_slashes
+from dvcodec.io.target import local_name, local_path, with_slashes
 
 __all__ = ["Folder", "StoredFile"]
 
@@ -41,9 +42,12 @@ class Folder:
     recorded: str | None = None
     allow: frozenset[str] = frozenset()
     storage: Storage = field(default_factory=Storage, compare=False, repr=False)
+    _roots: tuple[str, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "storage", self.storage.of_table(self.location))
+        recorded = [] if self.recorded is None or _is_relative(self.recorded) else [self.recorded]
+        object.__setattr__(self, "_roots", tuple(dict.fromkeys(map(_key, [*recorded, self.location]))))
 
     @classmethod
     def of(cls, location: Folder | str | os.PathLike[str]) -> Folder:
@@ -91,8 +95,12 @@ class Folder:
         if below is not None:
             return self.join(below)
         check_reach(path, self.location, self.allow)
-        local = local_path(path)
-        return path if local is None else str(local) if not path.startswith("file:") else file_key(path)
+        local = local_name(path)
+        if local is None:
+            return path
+        if path.startswith("file:"):
+            return file_key(path)
+        return local if _is_tidy(local) else str(Path(local))
 
     def below(self, path: str) -> str | None:
         """Return a recorded path relative to the folder, without ``.`` segments; None if it is elsewhere.
@@ -116,11 +124,7 @@ class Folder:
     def _below(self, path: str) -> str | None:
         if _is_relative(path):
             return path if self.recorded is None or not _is_relative(self.recorded) else _after(self.recorded, path)
-        recorded = None if self.recorded is None or _is_relative(self.recorded) else self.recorded
-        for root in (recorded, self.location):
-            if root is not None and (inside := path_below(path, _key(root))) is not None:
-                return inside
-        return None
+        return next((inside for root in self._roots if (inside := path_below(path, root)) is not None), None)
 
     def names(self, name: str = "") -> list[str]:
         """Return the bare names of the files and folders in the folder, or in one below it; none if it does not exist.
@@ -160,6 +164,11 @@ class Folder:
             OSError: a folder cannot be listed.
         """
         return self.storage.walk(self.location)
+
+
+def _is_tidy(path: str) -> bool:
+    """Whether a `Path` of it has the same text."""
+    return os.sep == "/" and "//" not in path and "/." not in path and not path.endswith("/") and path[:1] == "/"
 
 
 def _is_relative(path: str) -> bool:

@@ -23,6 +23,7 @@ __all__ = ["DENSITY_PARTS", "FileDeletes", "Scan", "density", "scan", "scan_snap
 
 DENSITY_PARTS = 64
 """Equal parts of a data file, each with its deleted share."""
+_NO_ROWS = RowSet()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,8 +206,8 @@ class _Collector:
         """Return the deleted rows of a data file, once all vectors were added."""
         found = self._files.get(file.path)
         if found is None:
-            rows = RowSet()
-            found = FileDeletes(file, rows=rows if self._keep_rows else None, density=density(rows, file.physical_rows))
+            rows, shares = _NO_ROWS if self._keep_rows else None, density(_NO_ROWS, file.physical_rows)
+            found = FileDeletes(file, rows=rows, density=shares)
         here = file.partition_key
         wide = tuple(error for partition, error in self._wide_errors if None in (partition, here) or partition == here)
         return replace(found, errors=(*found.errors, *wide)) if wide else found

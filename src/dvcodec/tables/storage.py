@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dvcodec.core.errors import DvcodecError, MissingExtra, Unsupported
 from dvcodec.io.file_key import file_key
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.target import is_local, local_path
+from dvcodec.io.target import is_local, local_name, local_path
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.folder import StoredFile
 from dvcodec.tables.model import DataFile, TableKind
@@ -124,6 +124,8 @@ def _size(table: Table, file: DataFile, stored: Mapping[str, StoredFile]) -> int
             elif location.startswith(f"{table.location}/"):
                 return FileNotFoundError(location)
             else:
+                if (local := local_name(location)) is not None:
+                    os.stat(local)  # noqa: PTH116  (raises for a missing file in a tenth of the time of opening it)
                 with table.folder.storage.open(location) as source:
                     size += source.size
     except (DvcodecError, OSError) as error:

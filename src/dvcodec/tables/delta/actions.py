@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.delta import Descriptor
 from dvcodec.io.file_key import file_key
-from dvcodec.io.target import is_url, local_path
+from dvcodec.io.target import is_url, local_name
 from dvcodec.tables.json_fields import JsonFields, check_structure, is_path, parse_json
 from dvcodec.tables.model import Record
 
@@ -253,7 +253,7 @@ def _is_place(path: str) -> bool:
     if path.isascii() and not is_url(path):
         return is_path(path)
     try:
-        local_path(path)
+        local_name(path)
     except UsageError:  # a file URL of another host
         return False
     return is_path(path)
