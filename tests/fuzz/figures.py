@@ -34,21 +34,23 @@ def of_targets(figures: dict[str, Any]) -> str:
         found = figures.get(name)
         about = registry.load(name).about
         if found is None:
-            rows.append([f"`{name}`", about, *["-"] * 5])
+            rows.append([f"`{name}`", about, *["-"] * 6])
             continue
-        rate = found["executions"] / max(found["seconds"], 0.001)
+        processor_s = found.get("processor_s")
+        seconds = processor_s or found["seconds"]
         rows.append(
             [
                 f"`{name}`",
                 about,
                 f"{found['executions']:,}",
-                f"{rate:,.0f}",
+                f"{seconds:,.0f}{'' if processor_s else ' (wall)'}",
+                f"{found['executions'] / max(seconds, 0.001):,.0f}",
                 f"{found['accepted']:.1%}",
                 f"{found['coverage']:,}",
                 str(len(found["findings"])),
             ]
         )
-    head = ["target", "what it drives", "executions", "a second", "accepted", "coverage", "findings"]
+    head = ["target", "what it drives", "executions", "seconds", "a second", "accepted", "coverage", "findings"]
     return table(head, rows)
 
 

@@ -24,7 +24,7 @@ from limits.test_work import BOMBS
 from samples.iceberg_table import Commit, build_iceberg
 from samples.paimon_table import PaimonFile, build_paimon
 
-FILES, RECORDS = 20, 12_000
+FILES, RECORDS = 20, 8_000
 """Small files, and the records in each: alone, a file of a few kilobytes may have so many."""
 
 

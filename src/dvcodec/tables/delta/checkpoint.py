@@ -43,6 +43,8 @@ _MEMBERS = {
 }
 """Members to read, by action; all if none is named. Column statistics are most of a checkpoint: they are read as text,
 and as columns where there is no text."""
+_ROW_WORK = 3 * Budget.RECORD // 2
+"""Work of an action: an audit decodes it twice, for the snapshot and for what all versions reference."""
 
 
 def read_checkpoint(
@@ -108,7 +110,7 @@ def _sidecar(folder: Folder, action: JsonFields) -> str:
 def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[JsonFields]:
     """Yield the actions of a Parquet file, by kind in each batch."""
     storage = folder.storage
-    opened = open_metadata(location, storage, Budget.RECORD, shared=storage.metadata_work)
+    opened = open_metadata(location, storage, _ROW_WORK, shared=storage.metadata_work)
     with opened as (file, most, budget):
         schema = file.schema_arrow
         columns = _columns(schema, kinds, location)
