@@ -76,7 +76,7 @@ class Figures:
 
     def line(self) -> str:
         """One line for people."""
-        rate = self.executions / max(self.seconds, 0.001)
+        rate = self.executions / max(self.processor_s or self.seconds, 0.001)
         return (
             f"{self.target:22} {self.executions:>9} executions {rate:>7.0f}/s  coverage {self.coverage:>5}"
             f"  features {self.features:>5}  corpus {self.corpus:>5}  accepted {self.accepted:>4.0%}"
