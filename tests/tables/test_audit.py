@@ -445,3 +445,16 @@ def test_files_that_are_needed_by_another_way_to_them(tmp_path: Path) -> None:
         assert [(one.check, one.path) for one in audit(table).findings] == [
             ("orphan-vector-file", str(folder / "data/orphan.puffin"))
         ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links")
+def test_data_files_behind_a_linked_folder(tmp_path: Path) -> None:
+    """Listing does not follow links to folders, but the files behind them are there."""
+    table = make_table(tmp_path / "t")
+    elsewhere = (tmp_path / "t/data").rename(tmp_path / "elsewhere")
+    (tmp_path / "t/data").symlink_to(elsewhere)
+    assert audit(table).findings == ()
+    (elsewhere / "c.parquet").unlink()
+    with (elsewhere / "d.parquet").open("ab") as file:
+        file.write(b"x")
+    assert checks(audit(table)) == ["missing-data-file", "data-file-size"]

@@ -65,8 +65,9 @@ def check_data_files(
 ) -> CheckedFiles:
     """Compare the sizes, and the rows, of data files with the metadata.
 
-    Files below the table's folder are looked up in its listing; others are opened. Positions of vectors count physical
-    rows: where these differ from the metadata, engines that use the metadata return wrong rows.
+    Files are looked up in the listing of the table's folder; those elsewhere, and local ones behind links to folders,
+    are opened. Positions of vectors count physical rows: where these differ from the metadata, engines that use the
+    metadata return wrong rows.
 
     Args:
         snapshot: has the data files.
@@ -121,13 +122,13 @@ def _size(table: Table, file: DataFile, stored: Mapping[str, StoredFile]) -> int
             known = stored.get(file_key(location))
             if known is not None:
                 size += known.size
+                continue
+            if (local := local_name(location)) is not None:  # perhaps in a linked folder, which is not listed
+                os.stat(local)  # noqa: PTH116  (raises for a missing file in a tenth of the time of opening it)
             elif location.startswith(f"{table.location}/"):
                 return FileNotFoundError(location)
-            else:
-                if (local := local_name(location)) is not None:
-                    os.stat(local)  # noqa: PTH116  (raises for a missing file in a tenth of the time of opening it)
-                with table.folder.storage.open(location) as source:
-                    size += source.size
+            with table.folder.storage.open(location) as source:
+                size += source.size
     except (DvcodecError, OSError) as error:
         return error
     return size
