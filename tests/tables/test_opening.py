@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,22 @@ COMMANDS = {
 def rows_of(catalog: Any) -> int:
     count: int = catalog.load_table("db.orders").scan().to_arrow().num_rows
     return count
+
+
+@pytest.mark.parametrize("name", ["v1.metadata.json", "v1.gz.metadata.json", "v1.metadata.json.gz"])
+def test_a_table_by_its_metadata_file(crafted: IcebergFiles, name: str) -> None:
+    data = crafted.metadata.read_bytes()
+    file = crafted.folder / "metadata" / name
+    file.write_bytes(gzip.compress(data) if "gz" in name else data)
+    table = open_table(file)
+    assert (table.kind, table.location) == (TableKind.ICEBERG, str(crafted.folder))
+    assert [vector.cardinality for vector in table.snapshot().vectors] == [2]
+
+
+def test_an_empty_path() -> None:
+    """An unset variable of a shell is not the root of the file system."""
+    with pytest.raises(UsageError, match="a table's path or URL, found an empty one"):
+        open_table("")
 
 
 @pytest.mark.parametrize("name", ["db.orders", ("db", "orders")], ids=str)

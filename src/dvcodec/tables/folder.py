@@ -23,7 +23,7 @@ from dvcodec.io.paths import join
 from dvcodec.io.store import BucketNotFound
 from dvcodec.io.target import local_name, local_path, with_slashes
 
-__all__ = ["Folder", "StoredFile"]
+__all__ = ["Folder", "StoredFile", "folder_location"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,12 @@ class Folder:
 
     @classmethod
     def of(cls, location: Folder | str | os.PathLike[str]) -> Folder:
-        """Return a folder by its path or URL; a `Folder` is returned unchanged."""
-        return location if isinstance(location, Folder) else cls(with_slashes(location).rstrip("/") or "/")
+        """Return a folder by its path or URL; a `Folder` is returned unchanged.
+
+        Raises:
+            UsageError: the path is empty.
+        """
+        return location if isinstance(location, Folder) else cls(folder_location(location))
 
     @property
     def moved(self) -> bool:
@@ -164,6 +168,18 @@ class Folder:
             OSError: a folder cannot be listed.
         """
         return self.storage.walk(self.location)
+
+
+def folder_location(folder: str | os.PathLike[str]) -> str:
+    """Return a path or URL with ``/`` between its parts, and none at its end.
+
+    Raises:
+        UsageError: it is empty.
+    """
+    location = with_slashes(folder)
+    if not location:
+        raise UsageError("expected a table's path or URL, found an empty one")
+    return location.rstrip("/") or "/"
 
 
 def _is_tidy(path: str) -> bool:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dvcodec.tables.bounds import RowGroupFilter
 
 __all__ = [
+    "METADATA_SUFFIXES",
     "NO_SNAPSHOT",
     "POSITION_DELETES",
     "WHOLE",
@@ -39,6 +40,10 @@ __all__ = [
     "refuse_twins",
     "vectors_of",
 ]
+
+
+METADATA_SUFFIXES = (".metadata.json", ".metadata.json.gz")
+"""Of an Iceberg table's metadata files, each of which can be opened as the table. Older compressed ones end in .gz."""
 
 
 NO_SNAPSHOT = -1

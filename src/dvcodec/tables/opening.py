@@ -12,9 +12,9 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.usage import check_choice
 from dvcodec.io import StorageOptions, storage_of
 from dvcodec.io.allowed_locations import protocols
-from dvcodec.io.target import local_path, with_slashes
-from dvcodec.tables.folder import Folder
-from dvcodec.tables.model import TableKind
+from dvcodec.io.target import local_path
+from dvcodec.tables.folder import Folder, folder_location
+from dvcodec.tables.model import METADATA_SUFFIXES, TableKind
 from dvcodec.tables.table import Table
 
 if TYPE_CHECKING:
@@ -50,9 +50,10 @@ def open_table(
 
     Args:
         target: the table's folder (path or URL), whose names show its kind; of Iceberg also one of its
-            ``*.metadata.json`` files, to open the table as of that file. With `catalog`, the table's name there:
-            ``"db.orders"``, or a tuple of its parts. Or a ``pyiceberg.table.Table``, opened as of its metadata and
-            committed to through its catalog; or a ``deltalake.DeltaTable``, opened by its folder in all versions.
+            metadata files (``*.metadata.json``, ``*.metadata.json.gz``), to open the table as of that file. With
+            `catalog`, the table's name there: ``"db.orders"``, or a tuple of its parts. Or a
+            ``pyiceberg.table.Table``, opened as of its metadata and committed to through its catalog; or a
+            ``deltalake.DeltaTable``, opened by its folder in all versions.
         kind: required if a folder has the metadata of several kinds (a Delta table that Iceberg reads too).
         catalog: a catalog of pyiceberg, or its name in pyiceberg's configuration (extra ``catalogs``).
         only_writer: lets deletes be committed to the folder of an Iceberg table whose metadata files are named as
@@ -65,8 +66,8 @@ def open_table(
             or a table of a catalog, as that reaches it.
 
     Raises:
-        UsageError: there is no such folder, it has no table metadata, or that of several kinds; the catalog does not
-            have the table, or is not configured.
+        UsageError: the path is empty, there is no such folder, it has no table metadata, or that of several kinds; the
+            catalog does not have the table, or is not configured.
         DecodeError: the metadata is corrupt.
         MissingExtra: a package that reads the metadata, or asks the catalog, is not installed.
         OSError: it cannot be read.
@@ -91,7 +92,7 @@ def open_table(
             "expected a table's path or URL, its name and a catalog, a pyiceberg Table or a deltalake DeltaTable, not "
             f"{type(target).__name__}"
         )
-    table = _of_folder(with_slashes(target).rstrip("/") or "/", kind, allow, storage_options)
+    table = _of_folder(folder_location(target), kind, allow, storage_options)
     if only_writer:
         if table.kind is not TableKind.ICEBERG:
             raise UsageError(f"{table.location}: only_writer is for Iceberg tables, not for {table.kind.value}")
@@ -111,11 +112,12 @@ def _kind(kind: object) -> TableKind:
 
 def _of_folder(location: str, kind: TableKind | None, allow: Iterable[str], storage_options: StorageOptions) -> Table:
     storage = storage_of(storage_options)
-    storage.reopen(location.rpartition("/metadata/")[0] if location.endswith(".metadata.json") else location)
+    of_file = location.endswith(METADATA_SUFFIXES)
+    storage.reopen(location.rpartition("/metadata/")[0] if of_file else location)
     folder = Folder(location, allow=protocols(allow), storage=storage)
     local = local_path(location)
     names: frozenset[str] = frozenset()
-    if location.endswith(".metadata.json"):
+    if of_file:
         found = [TableKind.ICEBERG]
     else:
         names = frozenset(folder.names())

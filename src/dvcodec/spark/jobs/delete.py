@@ -39,8 +39,8 @@ from dvcodec.tables.deleting.plan import plan_deletes
 from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.deleting.run import run
-from dvcodec.tables.folder import Folder
-from dvcodec.tables.model import DataFile
+from dvcodec.tables.folder import Folder, folder_location
+from dvcodec.tables.model import METADATA_SUFFIXES, DataFile
 from dvcodec.tables.opening import kinds_of, open_table
 from dvcodec.tables.table import Snapshot, Table
 
@@ -229,8 +229,8 @@ def _open(table: TableInput, storage_options: Mapping[str, object] | None) -> Ta
     if isinstance(table, Table):
         return table
     storage = storage_of(storage_options)
-    folder = Folder(os.fspath(table).rstrip("/"), storage=storage)
-    if folder.location.endswith(".metadata.json") or kinds_of(frozenset(folder.names())):
+    folder = Folder(folder_location(table), storage=storage)
+    if folder.location.endswith(METADATA_SUFFIXES) or kinds_of(frozenset(folder.names())):
         return open_table(table, storage_options=storage)
     return open_plain(folder)
 

@@ -17,6 +17,7 @@ from dvcodec.io.file_key import file_key
 from dvcodec.io.outside import is_outside
 from dvcodec.io.paths import split
 from dvcodec.tables.folder import Folder
+from dvcodec.tables.model import METADATA_SUFFIXES
 
 __all__ = [
     "HADOOP_NAME",
@@ -36,7 +37,6 @@ VERSION_HINT = "version-hint.text"
 HADOOP_NAME = re.compile(r"v(\d{1,18})(?:\.gz)?\.metadata\.json(?:\.gz)?")
 """Names of metadata files in tables without a catalog."""
 
-_SUFFIXES = (".metadata.json", ".metadata.json.gz")
 _CATALOG_NAME = re.compile(r"(\d{1,18})-.*?(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DOTALL)
 _HINT_BYTES = 4096
 _SHOWN_DIGITS = 18
@@ -58,7 +58,7 @@ def without_version(names: Iterable[str]) -> tuple[str, ...]:
     >>> without_version(["v1.metadata.json", "vfinal.metadata.json", "snap-1.avro"])
     ('vfinal.metadata.json',)
     """
-    return tuple(sorted(name for name in names if name.endswith(_SUFFIXES) and version_of(name) < 0))
+    return tuple(sorted(name for name in names if name.endswith(METADATA_SUFFIXES) and version_of(name) < 0))
 
 
 def old_metadata(folder: Folder, newest: str, paths: Iterable[str]) -> Iterator[str]:

@@ -28,7 +28,7 @@ from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.walk import ManifestWalk
 from dvcodec.tables.json_fields import JsonFields
-from dvcodec.tables.model import NO_SNAPSHOT, SnapshotInfo, TableKind
+from dvcodec.tables.model import METADATA_SUFFIXES, NO_SNAPSHOT, SnapshotInfo, TableKind
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["IcebergTable", "Place", "open", "table_of"]
@@ -64,7 +64,7 @@ def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A0
     folder = Folder.of(location)
     spelled = folder.location
     nameless: tuple[str, ...] = ()
-    if not spelled.endswith((".metadata.json", ".metadata.json.gz")):
+    if not spelled.endswith(METADATA_SUFFIXES):
         names = folder.names(METADATA)
         spelled, nameless = find_metadata(folder, names), without_version(names)
     metadata = read_metadata(spelled, folder.storage)
