@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -82,6 +83,21 @@ def test_forms_of_keys(where: str, tmp_path: Path) -> None:
     }
     for name, form in forms.items():
         assert found(table, form, ["a"]) == [{3, 5}], name
+
+
+def test_keys_in_a_folder(where: str, tmp_path: Path) -> None:
+    """Files are read whatever their names, but not what a writer has not committed; each is cast by itself."""
+    table = PlainTable(tmp_path, pa.table({"a": range(10), "b": range(10)}))
+    keys = tmp_path / "keys"
+    (keys / "_temporary/0").mkdir(parents=True)
+    pq.write_table(pa.table({"a": [3]}), keys / "000000_0")
+    pq.write_table(pa.table({"x": ["x"], "a": pa.array([5], pa.int16())}), keys / "part-1.parquet")
+    pq.write_table(pa.table({"a": [7]}), keys / "_temporary/0/part-2.parquet")
+    (keys / "_SUCCESS").touch()
+    assert found(table, keys, ["a"]) == [{3, 5}]
+    (keys / "notes.txt").write_text("no keys")
+    with pytest.raises(NotCanonical, match=re.escape(f"{keys}/notes.txt")):
+        found(table, keys, ["a"])
 
 
 def test_a_reader_is_read_once(where: str, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from dvcodec.tables.model import (
     SnapshotInfo,
 )
 from dvcodec.tables.parquet import count_rows, open_parquet, physical_batches
+from dvcodec.tables.parquet_folder import list_parquet
 from dvcodec.tables.row_groups import skipped_groups
 from dvcodec.tables.schema_evolution import Evolution, file_columns
 from dvcodec.tables.table import Snapshot, Table
@@ -37,22 +38,15 @@ _MOMENT = pa.timestamp("us", "UTC")
 
 
 def open_plain(folder: Folder) -> PlainSnapshot:
-    """List the Parquet files of a folder; names that begin with ``_`` or ``.`` are left out, as Spark does.
+    """List the Parquet files of a folder, as Spark does; see `list_parquet`.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are none, or a folder in it is a link.
         OSError: it cannot be listed.
     """
-    below = len(folder.location) + 1
-    files = []
-    for one in folder.walk():
-        steps = one.location[below:].split("/")
-        if one.location.endswith(".parquet") and not any(step.startswith(("_", ".")) for step in steps):
-            files.append(DataFile(one.location, one.location, None, one.size))
-    if not files:
-        raise UsageError(f"{folder.location}: no table, and no Parquet files")
-    ordered = tuple(sorted(files, key=lambda file: file.path))
-    return PlainSnapshot(_PlainTable(folder), SnapshotInfo(NO_SNAPSHOT), ordered, ())
+    files = list_parquet(folder.location, folder.storage)
+    data_files = tuple(DataFile(file.location, file.location, None, file.size) for file in files)
+    return PlainSnapshot(_PlainTable(folder), SnapshotInfo(NO_SNAPSHOT), data_files, ())
 
 
 class _PlainTable(Table):

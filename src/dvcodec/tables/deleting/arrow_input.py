@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from dvcodec.core.errors import UsageError
@@ -13,6 +12,7 @@ from dvcodec.core.extras import ds, pa, require_extra
 from dvcodec.io import Storage
 from dvcodec.io.target import local_path
 from dvcodec.tables.parquet import open_parquet, physical_batches
+from dvcodec.tables.parquet_folder import list_parquet
 
 __all__ = ["ArrowInput", "open_batches"]
 
@@ -37,13 +37,8 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
     require_extra("pyarrow.dataset", "tables")
     names = list(columns)
     if isinstance(source, (str, os.PathLike)):
-        local = local_path(source)
-        if local is None or not local.is_dir():
-            with open_parquet(os.fspath(source), Storage()) as file:
-                _check(file.schema_arrow, names, f"{what} {os.fspath(source)}")
-                yield (batch.select(names) for _, batch in physical_batches(file, names))
-            return
-        source = _folder(local)
+        yield _of_files(os.fspath(source), names, what)
+        return
     if isinstance(source, ds.Dataset):
         _check(source.schema, names, what)
         yield source.to_batches(columns=names, batch_readahead=1, fragment_readahead=1)
@@ -58,11 +53,15 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
     yield (batch.select(names) for batch in source)
 
 
-def _folder(folder: Path) -> Any:
-    files = sorted(str(file) for file in folder.rglob("*.parquet") if not file.name.startswith(("_", ".")))
-    if not files:
-        raise UsageError(f"{folder}: no Parquet files")
-    return ds.dataset(files, format="parquet")
+def _of_files(path: str, names: Sequence[str], what: str) -> Iterator[pa.RecordBatch]:
+    storage, local = Storage(), local_path(path)
+    files = [path]
+    if local is not None and local.is_dir():
+        files = [file.location for file in list_parquet(str(local), storage)]
+    for location in files:
+        with open_parquet(location, storage) as file:
+            _check(file.schema_arrow, names, f"{what} {location}")
+            yield from (batch.select(names) for _, batch in physical_batches(file, names))
 
 
 def _check(schema: pa.Schema, names: Sequence[str], what: str) -> None:
