@@ -165,7 +165,7 @@ def test_a_column_called_like_that_of_a_range(spark: SparkSession, tmp_path: Pat
 
 @pytest.mark.everywhere
 def test_parquet_without_a_table(spark: SparkSession, tmp_path: Path) -> None:
-    folder, deletes = tmp_path / "a b", tmp_path / "deletes"
+    folder, deletes = tmp_path / "a b", tmp_path / "a b/deletes"
     folder.mkdir()
     for number, rows in enumerate(FILES):
         pq.write_table(rows.drop_columns(["f"]), folder / f"{number}.parquet", row_group_size=100)
@@ -178,7 +178,7 @@ def test_parquet_without_a_table(spark: SparkSession, tmp_path: Path) -> None:
     found = jobs.apply(spark.read.parquet(str(folder)), spark.read.format("dvcodec").load(str(deletes)))
     assert found.count() == 900 - 19
     with pytest.raises(UsageError, match="no table, and no Parquet files"):
-        jobs.delete(spark, tmp_path / "deletes", "key < 10", vectors=deletes)
+        jobs.delete(spark, deletes, "key < 10", vectors=deletes)
 
 
 class Flaky(Condition):

@@ -18,13 +18,22 @@ HIDDEN = {"_SUCCESS", "_temporary/0/part-1.parquet", ".part-0.parquet.crc", "k=1
 def test_the_files_that_spark_reads(tmp_path: Path) -> None:
     for name in SEEN | HIDDEN:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
+        (tmp_path / name).write_bytes(b"PAR1")
     found = [file.location for file in list_parquet(str(tmp_path), Storage())]
     assert found == sorted(f"{tmp_path}/{name}" for name in SEEN)
     for name in SEEN:
         (tmp_path / name).unlink()
-    with pytest.raises(UsageError, match="no Parquet files"):
-        list_parquet(str(tmp_path), Storage())
+    assert list_parquet(str(tmp_path), Storage()) == []
+
+
+def test_empty_objects_that_mark_folders() -> None:
+    """A store has no folders: what marks one is an empty object, whatever its name."""
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    for name, data in {"k=1/a": b"PAR1", "k=1": b"", "k=2_$folder$": b"", "cut.parquet": b""}.items():
+        memory.pipe(f"/parquet-folder/{name}", data)
+    found = list_parquet("memory://parquet-folder", Storage())
+    assert [file.location for file in found] == [f"memory://parquet-folder/{name}" for name in ("cut.parquet", "k=1/a")]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links")

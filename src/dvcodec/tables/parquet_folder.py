@@ -16,21 +16,21 @@ def list_parquet(folder: str, storage: Storage) -> list[Listed]:
     """List the files that Spark reads from a folder of Parquet files, and from folders in it, in order.
 
     These are all files, whatever their names (Hive's have no suffix), except hidden ones (Spark's
-    ``HadoopFSUtils.shouldFilterOutPathName``): what a write has not committed yet is in ``_temporary``.
+    ``HadoopFSUtils.shouldFilterOutPathName``): what a write has not committed yet is in ``_temporary``. Nor are empty
+    objects files, which mark folders in a store; if it is called ``.parquet``, an empty file is a damaged one.
 
     Args:
         folder: path or URL without a slash at its end.
         storage: lists it.
 
     Raises:
-        UsageError: there are none; or a folder in it is a link, whose files would be left out.
+        UsageError: a folder in it is a link, whose files would be left out.
         OSError: it cannot be listed.
     """
     _refuse_links(folder)
     below = len(folder) + 1
-    files = [file for file in storage.walk(folder) if not any(map(_is_hidden, file.location[below:].split("/")))]
-    if not files:
-        raise UsageError(f"{folder}: no Parquet files")
+    seen = (file for file in storage.walk(folder) if not any(map(_is_hidden, file.location[below:].split("/"))))
+    files = (file for file in seen if file.size or file.location.endswith(".parquet"))
     return sorted(files, key=lambda file: file.location)
 
 

@@ -38,13 +38,16 @@ _MOMENT = pa.timestamp("us", "UTC")
 
 
 def open_plain(folder: Folder) -> PlainSnapshot:
-    """List the Parquet files of a folder, as Spark does; see `list_parquet`.
+    """List the Parquet files of a folder, as Spark does; see `list_parquet`. Vectors may be in a folder below it.
 
     Raises:
         UsageError: there are none, or a folder in it is a link.
         OSError: it cannot be listed.
     """
-    files = list_parquet(folder.location, folder.storage)
+    found = list_parquet(folder.location, folder.storage)
+    files = [file for file in found if not file.location.endswith(".puffin")]
+    if not files:
+        raise UsageError(f"{folder.location}: no table, and no Parquet files")
     data_files = tuple(DataFile(file.location, file.location, None, file.size) for file in files)
     return PlainSnapshot(_PlainTable(folder), SnapshotInfo(NO_SNAPSHOT), data_files, ())
 

@@ -58,6 +58,8 @@ def _of_files(path: str, names: Sequence[str], what: str) -> Iterator[pa.RecordB
     files = [path]
     if local is not None and local.is_dir():
         files = [file.location for file in list_parquet(str(local), storage)]
+        if not files:
+            raise UsageError(f"{what} {path}: no Parquet files in this folder")
     for location in files:
         with open_parquet(location, storage) as file:
             _check(file.schema_arrow, names, f"{what} {location}")
