@@ -14,7 +14,7 @@ from dvcodec.core.limits import Budget
 from dvcodec.io import Storage
 from dvcodec.io.parquet_footer import column_chunks
 from dvcodec.io.parquet_pages import page_sizes
-from dvcodec.tables import open_table
+from dvcodec.tables import TableKind, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.changes import history
 from dvcodec.tables.parquet import open_parquet
@@ -70,8 +70,10 @@ class Tables:
         file.write_bytes(data[1:])
         try:
             table = open_table(self._folder / file.relative_to(self._folder).parts[0])
-            audit(table, threads=1)
             infos = table.snapshots()
+            if not infos and table.kind is TableKind.SCORCH:  # nothing is committed yet: there is nothing to audit
+                return
+            audit(table, threads=1)
             since = None if len(data) % WHOLE_HISTORY == 0 or len(infos) < LAST else infos[-LAST].id
             for _ in history(table, since=since, threads=1):
                 pass
