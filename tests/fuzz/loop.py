@@ -151,7 +151,11 @@ def main(name: str, work: str, arguments: list[str]) -> None:
             os._exit(0)
 
     def mutator(data: bytes, max_size: int, seed: int) -> bytes:
-        return mutated(target, bytes(data), max_size, seed, atheris.Mutate, stock)
+        try:
+            return mutated(target, bytes(data), max_size, seed, atheris.Mutate, stock)
+        except Exception:  # noqa: BLE001  (it would end the loop, which then waits for a thread of its own for ever)
+            traceback.print_exc()
+            os._exit(70)
 
     random.seed(0)
     begun = address_space()

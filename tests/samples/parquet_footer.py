@@ -57,6 +57,8 @@ def _read(data: bytes, at: int, kind: int) -> tuple[Any, int]:
     if kind == 9:
         count, inner = data[at] >> 4, data[at] & 15
         count, at = _read_varint(data, at + 1) if count == 15 else (count, at + 1)
+        if count > len(data) - at:
+            raise IndexError(f"{count} items in {len(data) - at} bytes")
         items = []
         for _ in range(count):
             item, at = _read(data, at, 3 if inner in (1, 2) else inner)
