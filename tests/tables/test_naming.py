@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from dvcodec import RowSet, UsageError
-from dvcodec.tables import open_table
+from dvcodec.io.file_key import file_key
+from dvcodec.tables import naming, open_table
 from dvcodec.tables.live import deleted_rows, live_batches
+from dvcodec.tables.naming import FileNames
 from samples import delta_log
 from samples.iceberg_table import Commit, build_iceberg
 from samples.memory_table import make_table
@@ -46,3 +49,16 @@ def test_errors(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(UsageError, match=message):
             deleted_rows(table, name)
+
+
+def test_every_file_is_keyed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking up all files by other spellings is linear in their number."""
+    table = make_table(tmp_path)
+    file = table.snapshot().data_files[0]
+    files = [replace(file, path=f"s3://lake/t/{i}", location=f"s3://lake/t/{i}") for i in range(50)]
+    names = FileNames(replace(table.snapshot(), data_files=tuple(files), vectors=()))
+    counted = Mock(wraps=file_key)
+    monkeypatch.setattr(naming, "file_key", counted)
+    for file in files:
+        assert names.find(file.path.replace("s3:", "s3a:")) == (file,)
+    assert counted.call_count == 3 * len(files)

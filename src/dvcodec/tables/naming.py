@@ -1,9 +1,10 @@
-"""Find a data file by name: its recorded path, location, path below the table, or bare name."""
+"""Find data files by name: the recorded path, the location, the path below the table, or the bare name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import cached_property
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.usage import check_type
@@ -12,45 +13,79 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["named_files"]
+__all__ = ["FileNames", "named_files"]
 
 _NEAR = 3
 
 
 def named_files(snapshot: Snapshot, name: str | None) -> tuple[DataFile, ...]:
-    """Return the data files with a name, all of them for None; several are spellings of one.
-
-    The first of these that matches is used: `DataFile.path` as spelled; `DataFile.path` or `DataFile.location` in
-    another spelling (see `file_key`); the path relative to the table's folder; the bare name.
-
-    Raises:
-        UsageError: none matches, or the bare name matches several.
-    """
-    table, files = snapshot.table, snapshot.data_files
+    """Return the data files with a name, see `FileNames.find`; all of them for None."""
     if name is None:
-        return files
+        return snapshot.data_files
     check_type(name, str, "data_file", "a str")
-    key, below, bare = file_key(name), _below(table.folder, name), _bare(name) == name
-    ways: tuple[Callable[[DataFile], bool], ...] = (
-        lambda file: file.path == name,
-        lambda file: key in (file_key(file.path), file_key(file.location)),
-        lambda file: below is not None and below == _below(table.folder, file.path),
-    )
-    for way in ways:
-        if found := tuple(filter(way, files)):
-            return found
-    found = tuple(file for file in files if bare and _bare(file.path) == name)
-    if not found:
-        near = get_close_matches(_bare(name), {_bare(file.path) for file in files}, _NEAR)
-        paths = [file.path for file in files if _bare(file.path) in near][:_NEAR]
-        hint = f"; similar: {', '.join(paths)}" if paths else ""
-        raise UsageError(f"{table.location}: no data file {name} in snapshot {snapshot.info.id}{hint}")
-    if len(found) > 1:
-        paths = [file.path for file in found[:_NEAR]]
-        raise UsageError(
-            f"{table.location}: {name} is the name of {len(found)} data files in snapshot {snapshot.info.id}, "
-            f"expected one: give the path, as in {', '.join(paths)}"
-        )
+    return FileNames(snapshot).find(name)
+
+
+class FileNames:
+    """Finds data files of a snapshot by name. All of them are named once, in each way that is asked for."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def find(self, name: str) -> tuple[DataFile, ...]:
+        """Return the data files with a name; several are spellings of one.
+
+        The first of these that matches is used: `DataFile.path` as spelled; `DataFile.path` or `DataFile.location` in
+        another spelling (see `file_key`); the path relative to the table's folder; the bare name.
+
+        Raises:
+            UsageError: none matches, or the bare name matches several.
+        """
+        known = self._snapshot.files.get(name)
+        if known is not None:
+            return (known,)
+        found = self._by_key.get(file_key(name))
+        if found is None and (below := _below(self._snapshot.table.folder, name)) is not None:
+            found = self._by_path_below.get(below)
+        return tuple(found) if found is not None else (self._named(name),)
+
+    @cached_property
+    def _by_key(self) -> dict[str, list[DataFile]]:
+        return _grouped(self._snapshot, lambda file: {file_key(file.path), file_key(file.location)})
+
+    @cached_property
+    def _by_path_below(self) -> dict[str, list[DataFile]]:
+        folder = self._snapshot.table.folder
+        return _grouped(self._snapshot, lambda file: () if (one := _below(folder, file.path)) is None else (one,))
+
+    @cached_property
+    def _by_bare_name(self) -> dict[str, list[DataFile]]:
+        return _grouped(self._snapshot, lambda file: (_bare(file.path),))
+
+    def _named(self, name: str) -> DataFile:
+        """Return the data file with a bare name."""
+        where = f"snapshot {self._snapshot.info.id}"
+        location = self._snapshot.table.location
+        found = self._by_bare_name.get(name, [])
+        if not found:
+            near = get_close_matches(_bare(name), self._by_bare_name, _NEAR)
+            paths = [file.path for one in near for file in self._by_bare_name[one]][:_NEAR]
+            hint = f"; similar: {', '.join(paths)}" if paths else ""
+            raise UsageError(f"{location}: no data file {name} in {where}{hint}")
+        if len(found) > 1:
+            paths = [file.path for file in found[:_NEAR]]
+            raise UsageError(
+                f"{location}: {name} is the name of {len(found)} data files in {where}, "
+                f"expected one: give the path, as in {', '.join(paths)}"
+            )
+        return found[0]
+
+
+def _grouped(snapshot: Snapshot, names: Callable[[DataFile], Iterable[str]]) -> dict[str, list[DataFile]]:
+    found: dict[str, list[DataFile]] = {}
+    for file in snapshot.data_files:
+        for name in names(file):
+            found.setdefault(name, []).append(file)
     return found
 
 

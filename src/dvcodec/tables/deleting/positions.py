@@ -12,7 +12,7 @@ from dvcodec.iceberg.position_deletes import FILE_PATH, POS, vectors_from_arrow
 from dvcodec.tables.deleting.arrow_input import ArrowInput, open_batches
 from dvcodec.tables.deleting.finder import Finder, Found
 from dvcodec.tables.model import DataFile
-from dvcodec.tables.naming import named_files
+from dvcodec.tables.naming import FileNames
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def positions_finder(positions: PositionsInput) -> Finder:
     """Find rows by data file and position.
 
     Args:
-        positions: data file (see `named_files` for its spellings) -> 0-based physical positions; or Arrow or Parquet
+        positions: data file (see `FileNames.find` for its spellings) -> 0-based physical positions; or Arrow or Parquet
             with columns ``file_path`` and ``pos``, as Iceberg v2 has them, in any order.
 
     Raises:
@@ -52,9 +52,9 @@ class _PositionsFinder(Finder):
 
     def prepare(self, snapshot: Snapshot) -> None:
         found: dict[str, RowSet] = {}
+        names = FileNames(snapshot)
         for name, rows in self._positions.items():
-            known = snapshot.files.get(name)
-            for file in named_files(snapshot, name) if known is None else (known,):
+            for file in names.find(name):
                 found[file.path] = found.get(file.path, RowSet()) | rows
         for path, rows in found.items():
             _check(snapshot, snapshot.files[path], rows)
