@@ -170,7 +170,8 @@ def test_what_is_damaged_after_the_plan_is_left(tmp_path: Path, monkeypatch: pyt
     assert action.path == str(path)
     assert re.search(r"vectors-1-0\.puffin", why)
     assert "\n" not in why
-    snapshot = open_table(folder).snapshot()
+    snapshot = table.snapshot()
+    assert snapshot.info.id == done.snapshot
     read = {one.data_file: one.rows for v in snapshot.vectors if v.path != str(path) for one in snapshot.read(v)}
     assert read == {f"{folder}/data/b": RowSet([3])}
 

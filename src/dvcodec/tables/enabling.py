@@ -13,6 +13,7 @@ from importlib import import_module
 from dvcodec.core.errors import CommitConflict, UsageError
 from dvcodec.tables.arguments import check_table
 from dvcodec.tables.model import TableKind
+from dvcodec.tables.put import refreshed
 from dvcodec.tables.table import Table
 
 __all__ = ["Enabled", "enable"]
@@ -57,7 +58,8 @@ def enable(table: Table, *, dry_run: bool = False) -> Enabled:
     if table.kind is TableKind.LANCE:
         return Enabled(())
     act: Callable[..., Enabled] = import_module(f"dvcodec.tables.{table.kind.value}.enable").enable
-    for _ in range(_ATTEMPTS - 1):
-        with suppress(CommitConflict):
-            return act(table, dry_run=dry_run)
-    return act(table, dry_run=dry_run)
+    with refreshed(table, dry_run):
+        for _ in range(_ATTEMPTS - 1):
+            with suppress(CommitConflict):
+                return act(table, dry_run=dry_run)
+        return act(table, dry_run=dry_run)

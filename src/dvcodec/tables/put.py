@@ -10,8 +10,9 @@ from dvcodec.core.interrupts import uninterrupted
 from dvcodec.io import Storage
 from dvcodec.io.opening import remove
 from dvcodec.io.store import Reason, StoreError
+from dvcodec.tables.table import Table
 
-__all__ = ["committing", "put_once", "removed_on_error"]
+__all__ = ["committing", "put_once", "refreshed", "removed_on_error"]
 
 _REFUSED = (
     *(Reason.DENIED, Reason.BAD_CREDENTIALS, Reason.EXPIRED, Reason.NO_BUCKET, Reason.NO_OBJECT),
@@ -49,6 +50,16 @@ def put_once(storage: Storage, location: str, data: bytes) -> None:
         if is_unsure:
             raise CommitUnknown(f"{location}: the store did not answer the commit: {error}") from error
         raise
+
+
+@contextmanager
+def refreshed(table: Table, dry_run: bool = False) -> Iterator[None]:
+    """Refresh a table after the block, which commits to it or fails; not after a dry run."""
+    try:
+        yield
+    finally:
+        if not dry_run:
+            table.refresh()
 
 
 @contextmanager

@@ -312,6 +312,14 @@ class Table(ABC):
         """The table's folder as it was named."""
         return self.folder.location
 
+    def refresh(self) -> None:
+        """Let the next call read the newest metadata.
+
+        An Iceberg or Delta table is as it was when it was opened, or when something was last committed through this
+        object; the others always are as they are now. Snapshots that were opened before do not change.
+        """
+        self.folder.storage.reopen(self.location)
+
     @abstractmethod
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
         """Return the snapshots that still have metadata, oldest first; the last is the current one.

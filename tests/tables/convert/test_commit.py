@@ -82,9 +82,11 @@ def test_from_delta_to_iceberg(tmp_path: Path) -> None:
     made = iceberg_table(tmp_path / "t")
     source = delta_table(tmp_path / "d", made.folder)
     open_table(source).delete(pc.field("id").isin([2, 5, STEP]))
-    done = copy_deletes(open_table(source), open_table(made.folder))
+    target = open_table(made.folder)
+    done = copy_deletes(open_table(source), target)
     assert (done.rows, done.files, done.committed) == (2, 2, True)
-    assert audit(open_table(made.folder)).ok
+    assert audit(target).info.id == done.snapshot
+    assert audit(target).ok
     table = pytest.importorskip("pyiceberg.table").StaticTable
     found = table.from_metadata(open_iceberg(made.folder).metadata.source).scan().to_arrow()
     assert sorted(found["id"].to_pylist()) == left(1, 2, 5, STEP)

@@ -44,7 +44,9 @@ def test_all_kinds_of_deletes_become_vectors(tmp_path: Path) -> None:
     keys = {4: by_id(0, STEP + 7, 2 * STEP, 3 * STEP + 1), 5: by_id(STEP + 8, 3 * STEP + 2, 4 * STEP)}
     crafted = craft_equality(tmp_path / "t", keys)
     before = live_ids(crafted)
-    done = upgrade_deletes(open_table(crafted.folder))
+    table = open_table(crafted.folder)
+    done = upgrade_deletes(table)
+    assert table.snapshot().info.id == done.snapshot
     gone = {0, 1, 2, STEP + 3, STEP + 4, STEP + 5, STEP + 7, STEP + 8, 2 * STEP, 3 * STEP + 2}
     rows = zip(range(5), (20, 20, 5, 10, 10), strict=True)
     expected = [file * STEP + row for file, count in rows for row in range(count) if file * STEP + row not in gone]

@@ -42,6 +42,7 @@ from dvcodec.tables.deleting.run import run
 from dvcodec.tables.folder import Folder, folder_location
 from dvcodec.tables.model import METADATA_SUFFIXES, DataFile
 from dvcodec.tables.opening import kinds_of, open_table
+from dvcodec.tables.put import refreshed
 from dvcodec.tables.table import Snapshot, Table
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ def delete(
         raise UsageError(f"{opened.location}: a table: vectors= is for Parquet files without one")
     one = committer(opened)
     finder = _finder(spark, one.current, where, keys, on, positions, evaluated_by)
-    return run(one, finder, isolation=isolation, dry_run=dry_run, retries=retries, batch=batch)
+    with refreshed(opened, dry_run):
+        return run(one, finder, isolation=isolation, dry_run=dry_run, retries=retries, batch=batch)
 
 
 def delete_batches(

@@ -11,6 +11,7 @@ from dvcodec.tables.convert.write import counter
 from dvcodec.tables.deleting import committer
 from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.run import Deletion, run
+from dvcodec.tables.put import refreshed
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.storage import real_path
 from dvcodec.tables.table import Table
@@ -72,4 +73,5 @@ def copy_deletes(
                 f"{file.path}: {file.physical_rows} rows, and {item.data_file.physical_rows} in {table.location}"
             )
         rows[file.path] = rows_of(snapshot, item)
-    return run(writer, positions_finder(rows), dry_run=dry_run)
+    with refreshed(target, dry_run):
+        return run(writer, positions_finder(rows), dry_run=dry_run)

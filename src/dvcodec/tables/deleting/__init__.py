@@ -21,6 +21,7 @@ from dvcodec.tables.deleting.committer import Committer
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.run import Deletion, Isolation, run
 from dvcodec.tables.model import TableKind
+from dvcodec.tables.put import refreshed
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Table
 
@@ -50,7 +51,7 @@ def delete(
     rows are merged with its vectors, or searched again in the data files that it wrote, and then committed.
 
     Args:
-        table: see `open_table`.
+        table: see `open_table`; its newest state counts, and afterwards it shows the new one.
         where: a pyarrow expression, or SQL text (extra ``sql``). As in SQL, rows for which it is NULL stay.
         keys: rows are deleted whose key is here; may be larger than memory.
         on: columns of the key.
@@ -81,15 +82,16 @@ def delete(
         retries = as_count(retries, "retries")
     check_progress(progress)
     finder = _finder(where, keys, on, positions)
-    return run(
-        committer(table),
-        finder,
-        isolation=isolation,
-        dry_run=dry_run,
-        retries=retries,
-        threads=threads,
-        progress=progress,
-    )
+    with refreshed(table, dry_run):
+        return run(
+            committer(table),
+            finder,
+            isolation=isolation,
+            dry_run=dry_run,
+            retries=retries,
+            threads=threads,
+            progress=progress,
+        )
 
 
 def committer(table: Table) -> Committer[Any]:

@@ -36,11 +36,15 @@ def open(location: Folder | str | os.PathLike[str]) -> DeltaTable:  # noqa: A001
         OSError: the folder cannot be read.
     """
     folder = Folder.of(location)
+    return DeltaTable(folder, _read_log(folder))
+
+
+def _read_log(folder: Folder) -> Log:
     log = _list(folder)
     if log.is_broken:  # a listing may miss a commit and have the next one, if both come while it is made
         folder.storage.forget()
         log = _list(folder)
-    return DeltaTable(folder, log)
+    return log
 
 
 def _list(folder: Folder) -> Log:
@@ -54,7 +58,6 @@ class DeltaTable(WritableTable):
     """A Delta table; see `dvcodec.tables.Table`.
 
     Attributes:
-        log: its log.
         last: the last rebuilt version, from which later ones are rebuilt; None before the first.
     """
 
@@ -62,8 +65,20 @@ class DeltaTable(WritableTable):
 
     def __init__(self, folder: Folder, log: Log) -> None:
         self.folder = folder
-        self.log = log
+        self._log: Log | None = log
         self.last: State | None = None
+
+    @property
+    def log(self) -> Log:
+        """The log as it was listed when the table was opened, or last refreshed."""
+        if self._log is None:
+            self._log = _read_log(self.folder)
+        return self._log
+
+    def refresh(self) -> None:
+        """List the log again with the next call; see `Table.refresh`."""
+        super().refresh()
+        self._log = self.last = None
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
         """Return the versions that can be rebuilt, oldest first; those whose metadata was cleaned up are omitted.

@@ -81,14 +81,12 @@ def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A0
 
 
 class IcebergTable(WritableTable):
-    """An Iceberg table as one metadata file describes it.
+    """An Iceberg table as one metadata file describes it: that of its opening, or the newest after `refresh`.
 
     A snapshot opened by its id has the columns of the schema that it was written with, the current one those of the
     table's current schema.
 
     Attributes:
-        metadata: the metadata file.
-        skipped_metadata: bare names of metadata files next to it that may be newer: their names have no version.
         place: where commits go, if not to the folder: the catalog that the table was opened from.
     """
 
@@ -96,13 +94,35 @@ class IcebergTable(WritableTable):
 
     def __init__(self, folder: Folder, metadata: TableMetadata, skipped_metadata: tuple[str, ...] = ()) -> None:
         self.folder = folder
-        self.metadata = metadata
-        self.skipped_metadata = skipped_metadata
+        self._read: tuple[TableMetadata, tuple[str, ...]] | None = (metadata, skipped_metadata)
         self.place: Place | None = None
         self._plans: Cache[str, Plan] = Cache(_KEPT_PLANS, lambda _: 1)  # by manifest list: snapshots may share one
         self._lists: Cache[str, list[Manifest]] = Cache(_KEPT_ENTRIES, lambda manifests: len(manifests) + 1)
         self._entries: Cache[Manifest, tuple[ListedFile, ...]] = Cache(_KEPT_ENTRIES, len)
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The metadata file."""
+        return self._newest()[0]
+
+    @property
+    def skipped_metadata(self) -> tuple[str, ...]:
+        """Bare names of metadata files next to it that may be newer: their names have no version."""
+        return self._newest()[1]
+
+    def refresh(self) -> None:
+        """Read the newest metadata file with the next call, as the catalog or folder has it; see `Table.refresh`."""
+        super().refresh()
+        self._read = None
+
+    def _newest(self) -> tuple[TableMetadata, tuple[str, ...]]:
+        if self._read is None:
+            from dvcodec.tables.iceberg.folder_place import place_of  # noqa: PLC0415  (which opens tables)
+
+            newest = place_of(self).load()
+            self._read = newest.metadata, newest.skipped_metadata
+        return self._read
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
         """Return the snapshots of the metadata by sequence number, with the current one last, whatever its branch."""

@@ -23,7 +23,7 @@ from dvcodec.tables.iceberg.snapshot_writer import Replacement
 from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.model import POSITION_DELETES
 from dvcodec.tables.new_files import new_files
-from dvcodec.tables.put import committing
+from dvcodec.tables.put import committing, refreshed
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Table
 
@@ -82,7 +82,8 @@ def upgrade_deletes(table: Table, *, dry_run: bool = False, progress: Progress |
             f"{table.location}: position deletes and equality deletes are Iceberg's, and this is a {table.kind.value} "
             "table"
         )
-    return upgrade(committer(table), dry_run=dry_run, progress=progress)
+    with refreshed(table, dry_run):
+        return upgrade(committer(table), dry_run=dry_run, progress=progress)
 
 
 def upgrade(committer: IcebergCommitter, *, dry_run: bool = False, progress: Progress | None = None) -> UpgradedDeletes:

@@ -20,6 +20,7 @@ from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.deleting.plan import Plan
 from dvcodec.tables.deleting.run import attempt
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, vectors_of
+from dvcodec.tables.put import refreshed
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
 from dvcodec.tables.table import Snapshot, Table
 
@@ -98,7 +99,8 @@ def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
     deletes = tuple(new.deletes(done))
     if not deletes:
         return Repaired(base.info.id, False, (), left)
-    snapshot, size = attempt(writer, Plan(base, deletes, 0, 0))
+    with refreshed(table):
+        snapshot, size = attempt(writer, Plan(base, deletes, 0, 0))
     return Repaired(snapshot, True, done, left, len(deletes), size)
 
 

@@ -1,0 +1,63 @@
+"""What a table object shows after commits, through it and by others."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+
+from dvcodec import RowSet, UsageError
+from dvcodec.tables import Table, audit, enable, live_batches, open_table
+from dvcodec.tables.iceberg.table import IcebergTable
+from samples.iceberg_table import Commit, build_iceberg
+from tables.deleting.random_tables import FORMATS
+from tables.deleting.random_where import random_rows
+
+FILES = [random_rows(random.Random(number), 300 * number, 300) for number in range(3)]
+
+
+def live(table: Table) -> int:
+    return sum(batch.num_rows for batch in live_batches(table, columns=["key"]))
+
+
+@pytest.mark.parametrize("kind", sorted(FORMATS))
+def test_deletes_through_a_table_and_by_another(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    FORMATS[kind][0](folder, FILES)
+    table, other = open_table(folder), open_table(folder)
+    before, snapshots = table.snapshot(), len(table.snapshots())
+    assert table.delete(pc.field("key") < 10, dry_run=True).rows == 10
+    assert (table.snapshot().info, live(table)) == (before.info, 900)
+    done = table.delete(pc.field("key") < 10)
+    assert (table.snapshot().info.id, live(table)) == (done.snapshot, 890)
+    assert [info.id for info in table.snapshots()][snapshots:] == [done.snapshot]
+    assert audit(table).info.id == done.snapshot
+    if kind in ("delta", "iceberg"):
+        assert (other.snapshot().info, live(other)) == (before.info, 900)
+    other.refresh()
+    assert (other.snapshot().info.id, live(other)) == (done.snapshot, 890)
+    assert {file.path for file in before.data_files} == set(before.files), "an open snapshot stays as it is"
+
+
+def test_after_a_delete_that_fails(tmp_path: Path) -> None:
+    """The table shows why: the data file is gone."""
+    folder = build_iceberg(tmp_path / "t", Commit({"a": 20, "b": 20})).folder
+    table, other = open_table(folder), open_table(folder)
+    path = table.snapshot().data_files[0].path
+    done = other.delete(positions={path: RowSet(range(20))})
+    with pytest.raises(UsageError, match="no data file"):
+        table.delete(positions={path: RowSet([1])})
+    assert table.snapshot().info.id == done.snapshot
+
+
+def test_enabling(tmp_path: Path) -> None:
+    folder = build_iceberg(tmp_path / "t", Commit({"a": 20}), version=2).folder
+    table = open_table(folder)
+    assert isinstance(table, IcebergTable)
+    assert table.metadata.format_version == 2
+    enable(table, dry_run=True)
+    assert table.metadata.format_version == 2
+    enable(table)
+    assert table.metadata.format_version == 3
