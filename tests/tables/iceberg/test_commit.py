@@ -353,7 +353,7 @@ def test_metadata_that_is_removed_before_it_is_read(crafted: IcebergFiles, monke
         seen.append(delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])}))
         raise FileNotFoundError(folder.location)
 
-    monkeypatch.setattr("dvcodec.tables.iceberg.folder_place.open_iceberg", late)
+    monkeypatch.setattr("dvcodec.tables.iceberg.table.open", late)
     assert [writer.current().info.id] == seen
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 import uuid
 from contextlib import suppress
-from dataclasses import replace
 
 from dvcodec.core.errors import CommitConflict, DvcodecError, UsageError
 from dvcodec.io import open_sink
@@ -27,8 +26,7 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import Change, changed, forgotten, metadata_bytes, properties_of
 from dvcodec.tables.iceberg.latest import HADOOP_NAME, METADATA, VERSION_HINT, old_metadata, version_of
 from dvcodec.tables.iceberg.metadata import read_members
-from dvcodec.tables.iceberg.table import IcebergTable, Place
-from dvcodec.tables.iceberg.table import open as open_iceberg
+from dvcodec.tables.iceberg.table import IcebergTable, Place, open_newest
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.put import put_once
 from dvcodec.tables.table import Table
@@ -56,17 +54,12 @@ class FolderPlace(Place):
     """
 
     def __init__(self, folder: Folder, *, only_writer: bool = False) -> None:
-        self._folder = replace(folder, recorded=None)
+        self._folder = folder
         self._only_writer = only_writer
 
     def load(self) -> IcebergTable:
-        """Open the table by its newest metadata file; again if that is removed before it is read."""
-        try:
-            self._folder.storage.reopen(self._folder.location)
-            return open_iceberg(self._folder)
-        except FileNotFoundError:
-            self._folder.storage.reopen(self._folder.location)
-            return open_iceberg(self._folder)
+        """Open the table by its newest metadata file."""
+        return open_newest(self._folder)
 
     def check(self, table: IcebergTable, members: JsonFields) -> None:
         """Refuse a table that a catalog may have, that another format makes, or whose files are elsewhere."""

@@ -31,7 +31,7 @@ from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import METADATA_SUFFIXES, NO_SNAPSHOT, SnapshotInfo, TableKind
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["IcebergTable", "Place", "open", "table_of"]
+__all__ = ["IcebergTable", "Place", "open", "open_newest", "table_of"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -80,6 +80,20 @@ def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A0
     return IcebergTable(replace(folder, location=above, recorded=metadata.location), metadata, skipped_metadata)
 
 
+def open_newest(folder: Folder) -> IcebergTable:
+    """Open a table by the newest metadata file in its folder, not from a cache; see `open`.
+
+    It is opened again if that file is removed before it is read.
+    """
+    folder = replace(folder, recorded=None)
+    try:
+        folder.storage.reopen(folder.location)
+        return open(folder)
+    except FileNotFoundError:
+        folder.storage.reopen(folder.location)
+        return open(folder)
+
+
 class IcebergTable(WritableTable):
     """An Iceberg table as one metadata file describes it: that of its opening, or the newest after `refresh`.
 
@@ -118,9 +132,7 @@ class IcebergTable(WritableTable):
 
     def _newest(self) -> tuple[TableMetadata, tuple[str, ...]]:
         if self._read is None:
-            from dvcodec.tables.iceberg.folder_place import place_of  # noqa: PLC0415  (which opens tables)
-
-            newest = place_of(self).load()
+            newest = open_newest(self.folder) if self.place is None else self.place.load()
             self._read = newest.metadata, newest.skipped_metadata
         return self._read
 
