@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow.compute as pc
 import pytest
 
 from dvcodec import RowSet, UsageError
+from dvcodec.core.errors import CommitConflict, CommitUnknown
 from dvcodec.tables import Table, audit, enable, live_batches, open_table
 from dvcodec.tables.iceberg.table import IcebergTable
 from samples.iceberg_table import Commit, build_iceberg
@@ -41,15 +43,18 @@ def test_deletes_through_a_table_and_by_another(kind: str, tmp_path: Path) -> No
     assert {file.path for file in before.data_files} == set(before.files), "an open snapshot stays as it is"
 
 
-def test_after_a_delete_that_fails(tmp_path: Path) -> None:
-    """The table shows why: the data file is gone."""
+@pytest.mark.parametrize("error", [CommitConflict, CommitUnknown, UsageError, OSError])
+def test_after_a_delete_that_fails(error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table shows what is there now if that made a commit fail, or if it may be in; else it stays as it was."""
     folder = build_iceberg(tmp_path / "t", Commit({"a": 20, "b": 20})).folder
     table, other = open_table(folder), open_table(folder)
-    path = table.snapshot().data_files[0].path
-    done = other.delete(positions={path: RowSet(range(20))})
-    with pytest.raises(UsageError, match="no data file"):
-        table.delete(positions={path: RowSet([1])})
-    assert table.snapshot().info.id == done.snapshot
+    before, path = table.snapshot().info, table.snapshot().data_files[0].path
+    done = other.delete(positions={path: RowSet([1])})
+    monkeypatch.setattr("dvcodec.tables.iceberg.folder_place.put_once", Mock(side_effect=error("no")))
+    with pytest.raises(error):
+        table.delete(positions={path: RowSet([2])}, retries=0)
+    is_new = error in (CommitConflict, CommitUnknown)
+    assert table.snapshot().info.id == (done.snapshot if is_new else before.id)
 
 
 def test_enabling(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dvcodec.core.errors import CommitConflict, CommitUnknown, DecodeError, UsageError
+from dvcodec.core.errors import CommitConflict, CommitUnknown, DecodeError, DvcodecError, UsageError
 from dvcodec.core.interrupts import uninterrupted
 from dvcodec.io import Storage
 from dvcodec.io.opening import remove
@@ -54,11 +54,15 @@ def put_once(storage: Storage, location: str, data: bytes) -> None:
 
 @contextmanager
 def refreshed(table: Table, dry_run: bool = False) -> Iterator[None]:
-    """Refresh a table after the block, which commits to it or fails; not after a dry run."""
+    """Refresh a table after the block, which commits to it; not after a dry run, or an error before the commit."""
+    is_same = dry_run
     try:
         yield
+    except (DvcodecError, OSError) as error:
+        is_same |= not isinstance(error, (CommitConflict, CommitUnknown))
+        raise
     finally:
-        if not dry_run:
+        if not is_same:
             table.refresh()
 
 
