@@ -16,8 +16,8 @@ def list_parquet(folder: str, storage: Storage) -> list[Listed]:
     """List the files that Spark reads from a folder of Parquet files, and from folders in it, in order.
 
     These are all files, whatever their names (Hive's have no suffix), except hidden ones (Spark's
-    ``HadoopFSUtils.shouldFilterOutPathName``): what a write has not committed yet is in ``_temporary``. Nor are empty
-    objects files, which mark folders in a store; if it is called ``.parquet``, an empty file is a damaged one.
+    ``HadoopFSUtils.shouldFilterOutPathName``): what a write has not committed yet is in ``_temporary``. Empty
+    files are skipped, too, because they mark folders in a store; not those named ``*.parquet``, which are corrupt.
 
     Args:
         folder: path or URL without a slash at its end.
