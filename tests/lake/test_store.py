@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from dvcodec.io import Storage
 from dvcodec.io.store import (
     BucketNotFound,
     ObjectChanged,
@@ -18,6 +19,7 @@ from dvcodec.io.store import (
     open_store,
     request_counts,
 )
+from dvcodec.tables.parquet_folder import list_parquet
 from lake.buckets import Bucket, bucket_of
 from lake.proxy import Fault, Proxy
 from lake.servers import Server
@@ -107,6 +109,15 @@ class TestLists:
         assert len(list(store.list_all())) == 5
         folders, files = store.list_folder("t")
         assert (sorted(folders), sorted(one.key for one in files)) == (["a", "a-b"], ["t/a.b", "t/ab"])
+
+    def test_markers_of_folders_are_no_parquet_files(self, bucket: Bucket) -> None:
+        """A marker is an empty object: named as its folder, or with Hadoop's suffix. obstore strips a slash at the end."""
+        markers = {"t/k=1_$folder$"}
+        if bucket.server.name != "versitygw":  # where an object is a file, and a folder of its name another
+            markers |= {"t/k=1", "t/k=1/"}
+        bucket.put({"t/k=1/a": b"PAR1"} | dict.fromkeys(markers, b""))
+        url = f"{bucket.url}/t"
+        assert [file.location for file in list_parquet(url, Storage(bucket.options))] == [f"{url}/k=1/a"]
 
     @pytest.mark.parametrize(
         ("server", "count"),

@@ -27,10 +27,10 @@ def test_the_files_that_spark_reads(tmp_path: Path) -> None:
 
 
 def test_empty_objects_that_mark_folders() -> None:
-    """A store has no folders: what marks one is an empty object, whatever its name."""
+    """A store has no folders: what marks one is an empty object, whatever its name (see tests/lake/test_store.py)."""
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
-    for name, data in {"k=1/a": b"PAR1", "k=1": b"", "k=2_$folder$": b"", "cut.parquet": b""}.items():
+    for name, data in {"k=1/a": b"PAR1", "k=2": b"", "k=2_$folder$": b"", "cut.parquet": b""}.items():
         memory.pipe(f"/parquet-folder/{name}", data)
     found = list_parquet("memory://parquet-folder", Storage())
     assert [file.location for file in found] == [f"memory://parquet-folder/{name}" for name in ("cut.parquet", "k=1/a")]
