@@ -111,7 +111,7 @@ class TestLists:
         assert (sorted(folders), sorted(one.key for one in files)) == (["a", "a-b"], ["t/a.b", "t/ab"])
 
     def test_markers_of_folders_are_no_parquet_files(self, bucket: Bucket) -> None:
-        """A marker is an empty object: named as its folder, or with Hadoop's suffix. obstore strips a slash at the end."""
+        """A marker is an empty object: named as its folder, or with Hadoop's suffix. obstore puts no last slash."""
         markers = {"t/k=1_$folder$"}
         if bucket.server.name != "versitygw":  # where an object is a file, and a folder of its name another
             markers |= {"t/k=1", "t/k=1/"}
