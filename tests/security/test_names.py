@@ -13,15 +13,18 @@ import pytest
 
 from cli_runner import run
 from dvcodec import LimitExceeded, NotCanonical, RowSet, Unsupported, UsageError, delta, iceberg, paimon, sniff
+from dvcodec.core.json_text import parse_json
 from dvcodec.io import Storage, open_source
 from dvcodec.io.allowed_locations import check_reach, check_step
 from dvcodec.io.opening import open_mapped
 from dvcodec.io.sink import sync_folder
 from dvcodec.io.target import local_path, network_host
 from dvcodec.tables import open_table
-from dvcodec.tables.json_fields import parse_json
 
-NETWORK = (r"\\host\x", "//host/x", r"\/host/x", "file:////host/x", "file://localhost//host/x", r"\\?\UNC\host\x")
+NETWORK = (
+    *(r"\\host\x", "//host/x", r"\/host/x", r"\\?\UNC\host\x"),
+    *("file:////host/x", "file://localhost//host/x", "file:/%2fhost/x", "file:%2F%2fhost/x", "file:///%5Chost/x"),
+)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "s3://bucket/\ud800", "memory://a\0b"])

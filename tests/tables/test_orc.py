@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from dvcodec import DecodeError, LimitExceeded, NotCanonical, UsageError
+from dvcodec import DecodeError, LimitExceeded, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Budget
 from dvcodec.io import open_source
 from dvcodec.tables import orc as reading
@@ -398,6 +398,26 @@ def test_a_worker_that_died_unseen(path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert read(path, "pos") == TABLE.select(["pos"])
 
 
+def test_a_file_that_is_cut_while_it_is_sent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its worker waits for the rest, and would take the next file for it."""
+    monkeypatch.setattr(workers, "_CHUNK", 100)
+    with open_source(path) as source:
+        monkeypatch.setattr(type(source), "read", cut_at(200, type(source).read))
+        with pytest.raises(Truncated), open_orc(source):
+            pass
+        monkeypatch.undo()
+    assert read(path, "pos") == TABLE.select(["pos"])
+
+
+def cut_at(end: int, read: Any) -> Any:
+    def cut(source: Any, start: int, size: int) -> Any:
+        if start >= end:
+            raise Truncated("source", source=source.name, offset=start, expected=f"{size} bytes", actual="0 left")
+        return read(source, start, size)
+
+    return cut
+
+
 def test_forgotten_workers_are_not_ended(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
     """What a forked process does first: its parent's workers stay alive, and are not its own."""
     read(path, "pos")
@@ -409,6 +429,6 @@ def test_forgotten_workers_are_not_ended(monkeypatch: pytest.MonkeyPatch, path: 
     assert not workers._IDLE
     assert idle == workers._OF_PARENT
     assert read(path, "pos") == TABLE.select(["pos"])
-    assert all(worker.is_alive for worker in idle)
+    assert all(worker.is_usable for worker in idle)
     for worker in idle:
         worker.close()

@@ -21,14 +21,14 @@ class Idle:
     made = 0
 
     def __init__(self, kind: Kind) -> None:
-        self.kind, self.environment, self.is_alive = kind, dict(os.environ), True
+        self.kind, self.environment, self.is_usable = kind, dict(os.environ), True
         Idle.made += 1
 
     def forget(self) -> None:
         pass
 
     def close(self) -> None:
-        self.is_alive = False
+        self.is_usable = False
 
     end = close
 

@@ -30,6 +30,7 @@ from dvcodec.core.avro_work import (
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import require_extra
+from dvcodec.core.json_text import parse_json
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits, SharedWork
 from dvcodec.core.varints import uvarints
 
@@ -218,10 +219,8 @@ def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, shared: SharedWor
     codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
     if codec not in CODECS:
         raise cursor.error(Unsupported, "Avro codec", at=start, expected=" or ".join(CODECS), actual=repr(codec)[:60])
-    try:
-        schema = json.loads(metadata.get("avro.schema", b""))
-    except (ValueError, RecursionError) as err:
-        raise cursor.error(NotCanonical, "avro.schema", at=start, expected="JSON", actual=_text(err)) from None
+    text = metadata.get("avro.schema", b"")
+    schema = parse_json(text, cursor.source, "avro.schema", offset=cursor.base + start)
     return AvroFile(schema, codec, cursor, sync, limits, shared)
 
 

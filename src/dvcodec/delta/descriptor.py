@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.frame import UNCOUNTED
+from dvcodec.core.json_text import parse_json
 from dvcodec.core.location import DvLocation
 from dvcodec.core.usage import check_type
 from dvcodec.delta import z85
@@ -117,10 +118,7 @@ class Descriptor:
         check_type(text, (str, bytes, bytearray, Mapping), "text", "JSON text or a mapping")
         members: Any = text
         if not isinstance(text, Mapping):
-            try:
-                members = json.loads(text)
-            except (ValueError, RecursionError) as err:
-                raise _error(source, "a JSON object", str(err)) from None
+            members = parse_json(text if isinstance(text, str) else bytes(text), source, _WHAT)
         if not isinstance(members, Mapping):
             raise _error(source, "a JSON object", type(members).__name__)
         # In the order of the fields of this class.

@@ -86,13 +86,18 @@ def local_name(target: str, *, windows: bool = _WINDOWS) -> str | None:
     scheme, _, rest = target.partition(":")
     if scheme.lower() != "file" or rest.startswith(":"):
         return None
-    if rest.startswith("//"):
-        host, _, path = rest[2:].partition("/")
-        if host.lower() not in ("", "localhost"):
-            raise UsageError(f"{target}: a file URL must not name a host")
-        rest = f"/{path}"
-    path = unquote(rest)
+    host, path = _of_file_url(rest)
+    if host.lower() not in ("", "localhost"):
+        raise UsageError(f"{target}: a file URL must not name a host")
     return path[1:] if windows and _DRIVE.match(path) else path
+
+
+def _of_file_url(rest: str) -> tuple[str, str]:
+    """Split a ``file:`` URL, without its scheme, into the host, which is usually empty, and the path."""
+    if not rest.startswith("//"):
+        return "", unquote(rest)
+    host, _, path = rest[2:].partition("/")
+    return host, unquote(f"/{path}")
 
 
 def is_local(target: str) -> bool:
@@ -122,14 +127,14 @@ def can_be_named(text: str) -> bool:
 def network_host(path: str) -> str | None:
     r"""Return the host of a network path of Windows, also within a ``file:`` URL; None for other paths.
 
-    >>> [network_host(path) for path in (r"\\host\x", "//Host/x", "file:////host/x", "file:///x", "/x", r"C:\x", r"\x")]
-    ['host', 'host', 'host', None, None, None, None]
+    >>> [network_host(path) for path in (r"\\host\x", "//Host/x", "file:////host/x", "file:/%2Fhost/x")]
+    ['host', 'host', 'host', 'host']
+    >>> [network_host(path) for path in ("file:///x", "/x", r"C:\x", r"\x")]
+    [None, None, None, None]
     """
     scheme, colon, rest = path.partition(":")
     if colon and scheme.lower() == "file":
-        path = unquote(rest)
-        if path.startswith("//"):
-            path = path[2:].partition("/")[1] + path[2:].partition("/")[2]
+        path = _of_file_url(rest)[1]
     path = path.replace("\\", "/")
     return path[2:].partition("/")[0].lower() if path.startswith("//") else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from operator import itemgetter
 from typing import Any, NoReturn
 
@@ -204,8 +205,7 @@ class _Parser:
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members = dict(pairs)
         if len(members) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for i, name in enumerate(names) if name in names[:i])
+            twice = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
             self._fail("footer payload", "distinct member names", f"{twice!r} twice")
         return members
 

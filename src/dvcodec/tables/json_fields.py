@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
-from dvcodec.core.errors import LimitExceeded, NotCanonical
-from dvcodec.core.limits import enough_memory
+from dvcodec.core.errors import NotCanonical
 
-__all__ = ["JsonFields", "bare_name", "check_structure", "is_path", "parse_json"]
+__all__ = ["JsonFields", "bare_name", "is_path"]
 
 T = TypeVar("T")
 _MISSING = object()
-_FREE_STRUCTURE = 1 << 16
-"""Values allowed in addition to one per `_BYTES_OF_VALUE`."""
-_BYTES_OF_VALUE = 4
-"""Metadata has fewer values; an empty array takes 64 bytes of memory."""
 
 
 def is_path(text: str) -> bool:
@@ -34,48 +28,6 @@ def bare_name(name: str, what: str, source: str) -> str:
     if name in ("", ".", "..") or any(sign in name for sign in "/\\\0"):
         raise NotCanonical(what, source=source, expected="a bare file name", actual=f"{name!r:.80}")
     return name
-
-
-def parse_json(
-    data: bytes | str, source: str, what: str, parse_constant: Callable[[str], NoReturn] | None = None
-) -> Any:
-    """Parse JSON in UTF-8.
-
-    Args:
-        data: the text.
-        source: the file, for errors.
-        what: what the text is, for errors.
-        parse_constant: called for NaN and infinities; None accepts them.
-
-    Raises:
-        NotCanonical: it is not JSON.
-        LimitExceeded: too many values for its size, see `check_structure`.
-    """
-    check_structure(data, source, what)
-    try:
-        return json.loads(data if isinstance(data, str) else data.decode(), parse_constant=parse_constant)
-    except (ValueError, RecursionError) as err:
-        actual = f"{type(err).__name__}: {' '.join(str(err).split())}"[:120]
-        raise NotCanonical(what, source=source, expected="JSON", actual=actual) from None
-    except MemoryError:
-        with enough_memory(f"the values of the {what}", source):
-            raise
-
-
-def check_structure(data: bytes | str, source: str, what: str) -> int:
-    """Return about how many values JSON has, by its brackets and commas (those in strings too), before it is parsed.
-
-    Raises:
-        LimitExceeded: more than metadata of this size has: arrays of empty arrays.
-    """
-    if len(data) <= _FREE_STRUCTURE:
-        return 0
-    counts = map(data.count, "[{,") if isinstance(data, str) else map(data.count, (b"[", b"{", b","))
-    found = sum(counts)
-    most = _FREE_STRUCTURE + len(data) // _BYTES_OF_VALUE
-    if found > most:
-        raise LimitExceeded(f"values in the {what}", source=source, expected=f"at most {most}", actual=found)
-    return found
 
 
 @dataclass(frozen=True, slots=True)

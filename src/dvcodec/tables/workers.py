@@ -65,6 +65,7 @@ class Worker:
         code = files("dvcodec.tables").joinpath("worker_program.py").read_text()
         code += f"\nmain({sys.path!r}, {kind.memory}, {kind.name!r})\n"
         self._timed_out = False
+        self._in_step = True
         self._process = subprocess.Popen(  # noqa: S603  (this Python, with code of this package)
             [sys.executable, "-I", "-c", code],  # isolated: nothing is imported from the current folder
             stdin=subprocess.PIPE,
@@ -76,9 +77,9 @@ class Worker:
         self._stdout: Any = self._process.stdout
 
     @property
-    def is_alive(self) -> bool:
-        """Whether the process runs."""
-        return self._process.poll() is None
+    def is_usable(self) -> bool:
+        """Whether the process runs, and has been sent what it waits for."""
+        return self._in_step and self._process.poll() is None
 
     def send(self, command: dict[str, Any]) -> None:
         """Send a command; `answer` says what came of it."""
@@ -87,9 +88,11 @@ class Worker:
 
     def send_file(self, source: Source) -> None:
         """Send a file, after the command ``open``."""
+        self._in_step = False  # until it has all: what is sent next would be the rest of this file
         self._write(source.size.to_bytes(8, "little"))
         for start in range(0, source.size, _CHUNK):
             self._write(source.read(start, min(_CHUNK, source.size - start)))
+        self._in_step = True
 
     def answer(self, what: str, source: str, expected: str, memory: int | None = None) -> memoryview:
         """Return the answer to the last command.
@@ -225,14 +228,14 @@ def _taken(kind: Kind) -> Worker:
         for worker in reversed(_IDLE):
             if worker.kind == kind and worker.environment == dict(os.environ):
                 _IDLE.remove(worker)
-                if worker.is_alive:
+                if worker.is_usable:
                     return worker
                 worker.close()
     return Worker(kind)
 
 
 def _give_back(worker: Worker) -> None:
-    if not worker.is_alive:
+    if not worker.is_usable:
         worker.close()
         return
     worker.forget()

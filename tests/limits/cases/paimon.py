@@ -10,8 +10,9 @@ from typing import Any
 
 from dvcodec import paimon
 from dvcodec.cli.manifest import _check_entry
+from dvcodec.core.json_text import parse_json
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.json_fields import JsonFields, parse_json
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.paimon.manifests import read_manifest, read_manifest_list
 from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
 from limits.cases.avro import EXTRAS, avro_blocks, avro_bombs, avro_file, schema_of

@@ -56,6 +56,9 @@ PUFFINS: Inputs = {
     "deep json": lambda: puffin_file(b'{"blobs":' + nested(200_000) + b"}"),
     "numbers of a million digits": lambda: puffin_file(b'{"blobs":' + digits(MEGA // 2) + b"}"),
     "million names": lambda: puffin_file(b'{"blobs":[],' + b",".join(b'"a":0' for _ in range(100_000)) + b"}"),
+    "the last of many names again": lambda: puffin_file(
+        b'{"blobs":[],' + b",".join(b'"%d":0' % min(number, 59_998) for number in range(60_000)) + b"}"
+    ),
     "blobs of nothing": lambda: puffin_file(b'{"blobs":[' + b",".join([b"{}"] * 100_000) + b"]}"),
     "blob beyond the file": lambda: puffin_file(footer(blob_at(4, HUGE))),
     "blob from beyond the file": lambda: puffin_file(footer(blob_at(HUGE, 4))),

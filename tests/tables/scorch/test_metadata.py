@@ -164,7 +164,7 @@ def test_dropped_fields(fields: Any, dropped: set[str], tmp_path: Path) -> None:
     assert found.epochs[0].segments[0].dropped_fields == dropped
 
 
-@pytest.mark.parametrize("fields", [b"", b"{", b"[]", b"1", b'{"a": 1}', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize("fields", [b"", b"{", b"[]", b"1", b'{"a": 1}', b"\xff", b"[" * 60_000])
 def test_dropped_fields_that_are_refused(fields: bytes, tmp_path: Path) -> None:
     with pytest.raises(NotCanonical, match="dropped fields"):
         read(tmp_path, {b"s": {b"\x88": snapshot(fields=fields)}})

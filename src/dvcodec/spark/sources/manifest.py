@@ -6,7 +6,6 @@ Writing it commits the write; its rows are assembled from parts that the tasks l
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
+from dvcodec.core.json_text import check_structure, parse_json
 from dvcodec.core.limits import Budget
 from dvcodec.io import Source, Storage, StorageOptions, storage_of
 from dvcodec.io.parquet import batch_rows_of, parquet_file, parquet_metadata
@@ -28,7 +28,6 @@ from dvcodec.io.parquet_footer import column_chunks
 from dvcodec.io.paths import join, split
 from dvcodec.io.store import StoreError
 from dvcodec.spark.sources import storage
-from dvcodec.tables.json_fields import check_structure, parse_json
 
 __all__ = [
     "JOURNAL",
@@ -129,7 +128,7 @@ def journal_of(staging: str, stores: Storage) -> list[str]:
     if not storage.is_file(path, stores):
         return []
     try:
-        return [str(name) for name in json.loads(content_of(path, stores))]
+        return [str(name) for name in parse_json(content_of(path, stores), path, "journal")]
     except FileNotFoundError:  # the commit ended meanwhile
         return []
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dvcodec.core.frame import UNCOUNTED
+from dvcodec.core.json_text import parse_json
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor
 from dvcodec.iceberg import manifest_entry
@@ -85,7 +86,7 @@ def data_files_in(part: str, form: str, stores: Storage) -> list[str]:
     """Return the data files of a container, as its part of the manifest (see `part_of`) names them."""
     content = content_of(part, stores)
     if form == "jsonl":
-        return [json.loads(line)["data_file"] for line in content.splitlines()]
+        return [parse_json(line, part, "part of the manifest")["data_file"] for line in content.splitlines()]
     with pa.ipc.open_file(pa.py_buffer(content)) as batches:
         names: list[str] = batches.read_all()["data_file"].to_pylist()
     return names

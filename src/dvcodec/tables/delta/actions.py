@@ -14,10 +14,11 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
+from dvcodec.core.json_text import check_structure, parse_json
 from dvcodec.delta import Descriptor
 from dvcodec.io.file_key import file_key
 from dvcodec.io.target import is_url, local_name
-from dvcodec.tables.json_fields import JsonFields, check_structure, is_path, parse_json
+from dvcodec.tables.json_fields import JsonFields, is_path
 from dvcodec.tables.model import Record
 
 __all__ = ["AddFile", "FileKey", "LoggedVector", "LogicalFile", "Metadata", "Protocol", "parse_lines", "plain_path"]

@@ -11,12 +11,13 @@ cut off, times are cut down to milliseconds. What the specification leaves open 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
+from dvcodec.core.errors import DecodeError
 from dvcodec.core.extras import pa
+from dvcodec.core.json_text import parse_json
 from dvcodec.tables.bounds import ColumnBounds, ending_text, safe_text
 from dvcodec.tables.columns import Column
 
@@ -36,8 +37,8 @@ _ENDS = "\ufffd\U0010ffff"
 def parse_statistics(text: Any) -> Mapping[str, Any]:
     """Return the statistics of a data file; unreadable ones count as unknown."""
     try:
-        found = json.loads(text, parse_float=Decimal)
-    except (TypeError, ValueError, RecursionError, ArithmeticError):
+        found = parse_json(text, None, "statistics", parse_float=Decimal)
+    except (TypeError, DecodeError, ArithmeticError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.json_text import parse_json
 from dvcodec.tables.delta.actions import Metadata, Protocol
 from dvcodec.tables.delta.log import LAST_CHECKPOINT, LOG, Log
 from dvcodec.tables.delta.protocol import (
@@ -179,19 +180,22 @@ def check_hint(folder: Folder, log: Log) -> Iterator[Finding]:
     not JSON with a version is ignored, by them too.
 
     Raises:
-        OSError: the hint cannot be read.
+        LimitExceeded: the hint has too many values for its size.
+        OSError: it cannot be read.
     """
     if LAST_CHECKPOINT not in log.names:
         return
+    name = f"{LOG}/{LAST_CHECKPOINT}"
     try:
-        version = json.loads(folder.read(f"{LOG}/{LAST_CHECKPOINT}"))["version"]
-    except (ValueError, RecursionError, KeyError, TypeError):
+        version = parse_json(folder.read(name), folder.join(name), "hint")["version"]
+    except (NotCanonical, KeyError, TypeError):
         return
     newest = max(log.checkpoints, default=None)
     if type(version) is int and (newest is None or version > newest):
         actual = "none" if newest is None else f"none after version {newest}"
-        source = folder.join(f"{LOG}/{LAST_CHECKPOINT}")
-        yield _finding("delta-checkpoint", source, "checkpoint that is named as the last", f"version {version}", actual)
+        yield _finding(
+            "delta-checkpoint", folder.join(name), "checkpoint that is named as the last", f"version {version}", actual
+        )
 
 
 def _finding(check: str, source: str, what: str, expected: str, actual: str) -> Finding:

@@ -6,12 +6,12 @@ each logical file, identified by the data file's path and the vector's id, the n
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.json_text import parse_json
 from dvcodec.tables.delta.action_checks import ActionChecks
 from dvcodec.tables.delta.actions import AddFile, FileKey, LogicalFile, Metadata, Protocol, parse_lines
 from dvcodec.tables.delta.checkpoint import read_checkpoint
@@ -167,19 +167,20 @@ def commit_infos(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[
         OSError: one cannot be read.
     """
     versions = list(versions)
-    data = folder.read_each(f"{LOG}/{log.commits[version]}" for version in versions if version in log.commits)
+    names = {version: f"{LOG}/{log.commits[version]}" for version in versions if version in log.commits}
+    data = folder.read_each(names.values())
     for version in versions:
-        yield _info(version, next(data) if version in log.commits else b"")
+        yield _info(version, next(data) if version in names else b"", folder.join(names.get(version, LOG)))
 
 
-def _info(version: int, data: bytes) -> SnapshotInfo:
+def _info(version: int, data: bytes, source: str) -> SnapshotInfo:
     parent = version - 1 if version else None
     found: dict[str, Any] = {}
     for line in data.split(b"\n"):
         if b'"commitInfo"' in line:  # the other lines are most of a log
             try:
-                info = json.loads(line)["commitInfo"]
-            except (ValueError, RecursionError, KeyError, TypeError):
+                info = parse_json(line, source, "commitInfo")["commitInfo"]
+            except (NotCanonical, KeyError, TypeError):
                 continue
             found = info if isinstance(info, dict) else {}
             break

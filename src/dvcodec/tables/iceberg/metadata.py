@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, Unsupported
+from dvcodec.core.json_text import check_structure, parse_json
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget, enough_memory
 from dvcodec.io import Storage, read_within
-from dvcodec.tables.json_fields import JsonFields, check_structure, parse_json
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT, SnapshotInfo
 
 __all__ = ["PartitionField", "SnapshotRecord", "TableMetadata", "read_members", "read_metadata"]

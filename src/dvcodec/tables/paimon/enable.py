@@ -11,8 +11,9 @@ import time
 from dataclasses import replace
 
 from dvcodec.core.interrupts import uninterrupted
+from dvcodec.core.json_text import parse_json
 from dvcodec.tables.enabling import Enabled
-from dvcodec.tables.json_fields import JsonFields, parse_json
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.snapshot import ENABLED
 from dvcodec.tables.paimon.table import PaimonTable

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from dvcodec.core.errors import Unsupported
+from dvcodec.core.json_text import parse_json
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.json_fields import JsonFields, bare_name, parse_json
+from dvcodec.tables.json_fields import JsonFields, bare_name
 from dvcodec.tables.model import SnapshotInfo
 
 __all__ = ["SchemaField", "SnapshotRecord", "TableSchema", "numbered", "read_schema", "read_snapshot"]
@@ -172,7 +173,7 @@ def read_schema(folder: Folder, number: int) -> TableSchema:
 
 def _read(folder: Folder, name: str, newest: int) -> JsonFields:
     source = folder.join(name)
-    fields = JsonFields.of(parse_json(folder.read(name), source, "metadata", _refuse_constant), source)
+    fields = JsonFields.of(parse_json(folder.read(name), source, "metadata", parse_constant=_refuse_constant), source)
     version = fields.integer_or_none("version", least=0)
     if version is not None and version > newest:
         raise Unsupported("version", source=source, expected=f"at most {newest}", actual=version)

@@ -15,13 +15,13 @@ byte 245 + n and n bytes, big-endian, as few as possible.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TypeVar
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
+from dvcodec.core.json_text import parse_json
 from dvcodec.io import Storage
 from dvcodec.tables.scorch.bolt import Bucket, Value, read_bolt, read_meta
 from dvcodec.zap.footer import VERSIONS
@@ -188,11 +188,7 @@ def _dropped(value: Value | None) -> frozenset[str]:
     """Return the fields that a mapping change dropped: ``{name: {"Deleted": .., "Store": ..}}``, either true."""
     if value is None:
         return frozenset()
-    text = _text(value, "dropped fields")
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise _error("dropped fields", value, "JSON", str(error)[:120]) from None
+    found = parse_json(_text(value, "dropped fields"), value.source, "dropped fields", offset=value.offset)
     if found is None:
         return frozenset()
     if not isinstance(found, dict) or not all(isinstance(info, dict) for info in found.values()):

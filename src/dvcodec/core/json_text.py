@@ -1,0 +1,69 @@
+"""JSON of untrusted files: its values are counted before it is parsed, because each takes more memory than text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from dvcodec.core.errors import LimitExceeded, NotCanonical
+from dvcodec.core.limits import enough_memory
+
+__all__ = ["check_structure", "parse_json"]
+
+_FREE_STRUCTURE = 1 << 16
+"""Values allowed in addition to one per `_BYTES_OF_VALUE`."""
+_BYTES_OF_VALUE = 4
+"""Metadata has fewer values; an empty array takes 64 bytes of memory."""
+
+
+def parse_json(
+    data: bytes | str,
+    source: str | None,
+    what: str,
+    *,
+    offset: int | None = None,
+    parse_constant: Callable[[str], NoReturn] | None = None,
+    parse_float: Callable[[str], Any] | None = None,
+) -> Any:
+    """Parse JSON in UTF-8.
+
+    Args:
+        data: the text.
+        source: the file, for errors.
+        what: what the text is, for errors.
+        offset: where the text begins in the file, for errors.
+        parse_constant: called for NaN and infinities; None accepts them.
+        parse_float: called for numbers with a fraction or an exponent; None makes them floats.
+
+    Raises:
+        NotCanonical: it is not JSON.
+        LimitExceeded: too many values for its size, see `check_structure`.
+    """
+    check_structure(data, source, what, offset)
+    try:
+        text = data if isinstance(data, str) else data.decode()
+        return json.loads(text, parse_constant=parse_constant, parse_float=parse_float)
+    except (ValueError, RecursionError) as err:
+        actual = f"{type(err).__name__}: {' '.join(str(err).split())}"[:120]
+        raise NotCanonical(what, source=source, offset=offset, expected="JSON", actual=actual) from None
+    except MemoryError:
+        with enough_memory(f"the values of the {what}", source):
+            raise
+
+
+def check_structure(data: bytes | str, source: str | None, what: str, offset: int | None = None) -> int:
+    """Return about how many values JSON has, by its brackets and commas (those in strings too), before it is parsed.
+
+    Raises:
+        LimitExceeded: more than metadata of this size has: arrays of empty arrays.
+    """
+    if len(data) <= _FREE_STRUCTURE:
+        return 0
+    counts = map(data.count, "[{,") if isinstance(data, str) else map(data.count, (b"[", b"{", b","))
+    found = sum(counts)
+    most = _FREE_STRUCTURE + len(data) // _BYTES_OF_VALUE
+    if found > most:
+        expected = f"at most {most}"
+        raise LimitExceeded(f"values in the {what}", source=source, offset=offset, expected=expected, actual=found)
+    return found
