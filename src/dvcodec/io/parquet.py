@@ -113,15 +113,17 @@ def parquet_metadata(
         share_footer(opened, file)
     if data is None:
         return file, 0, budget
-    repeated = {i for i in range(len(file.schema)) if file.schema.column(i).max_repetition_level}
+    leaves = [file.schema.column(i) for i in range(len(file.schema))]
+    repeated = {i for i, leaf in enumerate(leaves) if leaf.max_repetition_level}
+    numbers = {i for i, leaf in enumerate(leaves) if not leaf.physical_type.endswith("BYTE_ARRAY")}
     chunks = column_chunks(file, source.name)
-    sizes = page_sizes(data, chunks, source.name, budget=budget, repeated=repeated)
+    sizes = page_sizes(data, chunks, source.name, budget=budget, repeated=repeated, numbers=numbers)
     budget.charge(sizes.at_once, "pages")
     budget.charge(row_work * max(sizes.rows - rows, 0), "rows")
     budget.charge(Budget.VALUE * sizes.items, "values")
     for leaf, most in sizes.repeating.items():
-        if most > budget.most and file.schema.column(leaf).physical_type == "BYTE_ARRAY":
-            path = file.schema.column(leaf).path
+        if most > budget.most and leaves[leaf].physical_type == "BYTE_ARRAY":
+            path = leaves[leaf].path
             encoded = parquet_file(source, data, metadata=file.metadata, read_dictionary=[path], **options)
             with arrow_damage(f"column {path}", "values whose sizes can be read"):
                 budget.charge(_expanded(encoded, path), "values")

@@ -38,7 +38,7 @@ class PageSizes(NamedTuple):
         at_once: bytes of the dictionary and the largest page of each column of a row group together, which a reader
             holds at the same time; the largest of all row groups.
         repeatable: bytes of the dictionaries of a row group, any value of which may be in every row; and of the largest
-            pages whose values are prefixes of others.
+            pages whose values are prefixes of others. Columns of numbers have none: a value has as many bytes as a row.
         rows: values of the column that has the most, of those that have one in each row; the sum of all row groups.
         items: values of the columns that may have several in a row.
         repeating: of these columns, the bytes that they have at most if every value is the largest of those that may
@@ -66,6 +66,7 @@ def page_sizes(
     *,
     budget: Budget,
     repeated: Container[int] = (),
+    numbers: Container[int] = (),
 ) -> PageSizes:
     """Return what the headers of a file's pages claim; pyarrow allocates as much.
 
@@ -75,6 +76,7 @@ def page_sizes(
         source: its name, for errors.
         budget: headers and the bytes to decompress are charged; the results are not.
         repeated: columns that may have several values in a row.
+        numbers: columns whose values have at most 12 bytes, whatever their pages claim.
 
     Raises:
         LimitExceeded: more pages, or more bytes to decompress, than a file of this size has.
@@ -85,7 +87,8 @@ def page_sizes(
     for group in chunks:
         columns = {i: _column(data, chunk, source, budget) for i, chunk in group.items()}
         at_once = max(at_once, sum(one.largest + one.dictionary for one in columns.values()))
-        repeatable = max(repeatable, sum(one.dictionary + one.repeatable for one in columns.values()))
+        texts = (one for i, one in columns.items() if i not in numbers)
+        repeatable = max(repeatable, sum(one.dictionary + one.repeatable for one in texts))
         rows += max((one.values for i, one in columns.items() if i not in repeated), default=0)
         for i, one in columns.items():
             if i in repeated:

@@ -93,10 +93,11 @@ def _held(storage: Storage, task: Sequence[DeletionVector]) -> Iterator[None]:
         if start >= 0 and stop - start <= 2 * sum(size for _, size in ranges):
             ahead = start, stop - start
     with ExitStack() as stack:
-        # Ignored here: each vector's own read reports the file error.
-        with suppress(DvcodecError, OSError):
-            if len(task) > 1 and task[0].location:
-                stack.enter_context(storage.hold(task[0].location, ahead))
+        # Ignored here: each vector's own read reports the file error. Ranges may be beyond the file's end.
+        for range_ in dict.fromkeys((ahead, None)) if len(task) > 1 and task[0].location else ():
+            with suppress(DvcodecError, OSError):
+                stack.enter_context(storage.hold(task[0].location, range_))
+                break
         yield
 
 

@@ -255,8 +255,10 @@ def container(snapshot: Snapshot, location: str, group: Sequence[DeletionVector]
         with snapshot.table.folder.storage.open(location) as source:
             size = source.size
         yield from file_sizes(location, group, size)
+        outside: bool | None = None
         for finding in snapshot.check_container(location, group):
-            outside = is_outside(location, snapshot.table.location)
+            if outside is None:
+                outside = is_outside(location, snapshot.table.location)
             yield finding.with_actual(HIDDEN) if outside else finding
     except MissingExtra:
         raise

@@ -28,6 +28,7 @@ from dvcodec.tables.model import (
     TableKind,
 )
 from dvcodec.tables.path_matching import PathMatcher
+from dvcodec.tables.repeats import charge_repeats
 
 if TYPE_CHECKING:
     from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
@@ -60,6 +61,9 @@ class Snapshot(ABC):
     data_files: tuple[DataFile, ...]
     vectors: tuple[DeletionVector, ...]
     schema_id: int | None = None
+
+    def __post_init__(self) -> None:
+        charge_repeats(self.vectors, self.table.folder.storage.metadata_work)
 
     @cached_property
     def files(self) -> Mapping[str, DataFile]:

@@ -15,6 +15,7 @@ from operator import and_
 import numpy as np
 
 from dvcodec.core.errors import Unsupported, UsageError
+from dvcodec.core.limits import Budget
 from dvcodec.core.ragged import ByteStrings, Index
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_callable, check_type
@@ -38,6 +39,8 @@ __all__ = ["merge_segments"]
 
 _OPTIONS_FROM = 17
 _MAX_DOCS = 1 << 32
+_KEY_WORK = 160
+"""Work of a key of the new dictionary, as `Budget` counts it: with shared states, few bytes have any number of them."""
 
 
 def merge_segments(
@@ -70,6 +73,7 @@ def merge_segments(
         UsageError: no segment, a dropped document that does not exist, or contents that the version does not support
             (nested documents before 17, synonyms before 16, more locations than the frequency before 15).
         Unsupported: a segment has vectors (in faiss' format) or a geo shape section.
+        LimitExceeded: a segment has more keys than its size allows to merge.
         DecodeError: a segment is corrupt.
         OSError: the target cannot be written.
     """
@@ -107,11 +111,12 @@ def merge_segments(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Input:
-    """A segment and the new numbers of its documents."""
+    """A segment, the new numbers of its documents, and what its keys may cost."""
 
     segment: Segment
     numbers: Index
     kept: int
+    budget: Budget
 
     @property
     def whole(self) -> bool:
@@ -131,7 +136,9 @@ def _number(segments: Sequence[Segment], drops: Sequence[RowSet | None]) -> list
             kept = ~dropped.mask(0, segment.num_docs)
         running = np.cumsum(kept)
         count = int(running[-1]) if len(running) else 0
-        inputs.append(_Input(segment, np.where(kept, base + running - 1, DROPPED), count))
+        contents = segment.contents
+        budget = Budget(contents.data.end, contents.name, contents.limits)
+        inputs.append(_Input(segment, np.where(kept, base + running - 1, DROPPED), count, budget))
         base += count
     return inputs
 
@@ -244,6 +251,7 @@ class _Merge:
                 continue
             terms, parts = [], []
             for keys, found in one.segment.lists(name, locations=True):
+                one.budget.charge(_KEY_WORK * len(keys), "keys to merge", info.dictionary)
                 terms.append(keys)
                 parts.append(_renumber(found, one, self.field_ids[place], self.version))
             yield SegmentLists(place, ByteStrings.concat(terms), Postings.concat(parts))

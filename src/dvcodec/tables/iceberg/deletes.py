@@ -96,7 +96,8 @@ _Reader: TypeAlias = "Iterator[tuple[Iterator[pa.RecordBatch], Budget]]"
 
 @contextmanager
 def _parquet(location: str, storage: Storage) -> _Reader:
-    opened = open_metadata(location, storage, ROW_WORK, batch_rows=_BATCH_ROWS, dictionary=FILE_PATH)
+    shared = storage.metadata_work
+    opened = open_metadata(location, storage, ROW_WORK, batch_rows=_BATCH_ROWS, dictionary=FILE_PATH, shared=shared)
     with opened as (file, batch_rows, budget):
         check_columns(file.schema_arrow, FILE_PATH, POS)
         yield (batch for _, batch in physical_batches(file, [FILE_PATH, POS], batch_rows=batch_rows)), budget
@@ -107,7 +108,7 @@ def _orc(location: str, storage: Storage) -> _Reader:
     with storage.open(location) as source:
         # Like Avro's, and unlike Parquet's, the file is in memory as a whole.
         DEFAULT_LIMITS.check("max_manifest_bytes", source.size, Cursor(b"", source=source.name), 0)
-        budget = Budget(source.size, source.name)
+        budget = Budget(source.size, source.name, shared=storage.metadata_work)
         with open_orc(source, budget) as file:
             budget.charge(ROW_WORK * file.rows, "rows")
             check_columns(file.schema, FILE_PATH, POS)
@@ -118,7 +119,7 @@ def _orc(location: str, storage: Storage) -> _Reader:
 def _avro(location: str, storage: Storage) -> _Reader:
     with open_avro(location, storage) as (file, cursor):
         names = [found.name for found in select(file.schema, _AVRO, "position deletes", cursor).values()]
-        budget = Budget(cursor.end, cursor.source)
+        budget = Budget(cursor.end, cursor.source, shared=storage.metadata_work)
         records = file.records(_RECORD_WORK, budget=budget)
 
         def batches() -> Iterator[pa.RecordBatch]:

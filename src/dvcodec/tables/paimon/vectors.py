@@ -9,6 +9,7 @@ leave gaps, the magic is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from dvcodec.core.errors import DecodeError
@@ -57,12 +58,15 @@ def vectors_of_entry(
     metas = entry.vectors or ()
     location = folder.locate(path)
     ends = _ends(metas, entry.file_size)
-    for meta in metas:
-        room = ends[meta.offset] - meta.offset
-        if room in (meta.length, meta.length + UNCOUNTED):
+    rooms = [ends[meta.offset] - meta.offset for meta in metas]
+    known = [room in (meta.length, meta.length + UNCOUNTED) for meta, room in zip(metas, rooms, strict=True)]
+    unknown = [meta.offset for meta, is_known in zip(metas, known, strict=True) if not is_known]
+    read = _kinds_by_magic(location, unknown, folder.storage) if unknown else {}
+    for meta, room, is_known in zip(metas, rooms, known, strict=True):
+        if is_known:
             kind = BITS64 if room == meta.length else BITS32
         else:
-            kind = _kind_by_magic(location, meta.offset, folder.storage) or (BITS64 if bitmap64 else BITS32)
+            kind = read.get(meta.offset, BITS64 if bitmap64 else BITS32)
         yield DeletionVector(
             kind,
             data_file(meta.data_file),
@@ -84,14 +88,16 @@ def _ends(metas: Sequence[DeletionVectorMeta], file_size: int) -> dict[int, int]
     return dict(zip(offsets, [*offsets[1:], file_size], strict=True)) if offsets else {}
 
 
-def _kind_by_magic(location: str, offset: int, storage: Storage) -> str | None:
-    """Return the kind of the vector there, None if the file does not show it."""
-    try:
-        with storage.open(location) as source:
-            magic = Magic.find(bytes(source.read(offset + 4, 4)))
-    except (OSError, DecodeError):
-        return None
-    return None if magic is None else FORMATS.get(magic)
+def _kinds_by_magic(location: str, offsets: Sequence[int], storage: Storage) -> dict[int, str]:
+    """Return the kinds of the vectors at these offsets, by offset, as far as the file shows them."""
+    found = {}
+    with suppress(OSError, DecodeError), storage.open(location) as source:
+        for offset in offsets:
+            with suppress(DecodeError):  # beyond the end of the file
+                magic = Magic.find(bytes(source.read(offset + 4, 4)))
+                if magic in FORMATS:
+                    found[offset] = FORMATS[magic]
+    return found
 
 
 def check_index_file(location: str, vectors: Sequence[DeletionVector], storage: Storage) -> Iterator[Finding]:
