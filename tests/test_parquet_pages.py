@@ -176,6 +176,7 @@ def test_what_is_added_up() -> None:
     data = b"".join(map(footer, pages))
     assert walk(data) == PageSizes(500, 150, 27, 0, {})
     assert walk(data, repeated={0}) == PageSizes(500, 150, 0, 27, {0: 27 * 150})
+    assert walk(data, numbers={0}) == PageSizes(500, 0, 27, 0, {}), "a row of numbers takes as much as its columns do"
 
 
 def test_what_is_behind_a_chunk_that_lacks_values() -> None:

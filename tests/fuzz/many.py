@@ -13,7 +13,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
-from dvcodec import DecodeError, DvcodecError
+from dvcodec import DecodeError, DvcodecError, RowSet, delta
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.tables import Table, open_table
@@ -22,7 +22,7 @@ from dvcodec.tables.changes import history
 from fuzz import structures
 from fuzz.target import Target
 
-Make = Callable[[Path, int], Path]
+Make = Callable[..., Path]
 
 
 def _records(path: Path) -> tuple[Any, list[dict[str, Any]]]:
@@ -38,6 +38,23 @@ def _iceberg(folder: Path, count: int) -> Path:
     return manifest
 
 
+def _iceberg_vectors(folder: Path, count: int, *, step: int = 1) -> Path:
+    from samples.iceberg_table import Commit, build_iceberg
+
+    build_iceberg(folder, Commit(data={"a": 20}, vectors={"a": RowSet([1])}), parquet=False)
+    for manifest in (folder / "metadata").glob("manifest-*"):
+        schema, (entry,) = _records(manifest)
+        file = entry["data_file"]
+        if file["content"]:
+            files = (
+                file | {"content_offset": 4 + step * i, "referenced_data_file": f"{file['referenced_data_file']}{i:x}"}
+                for i in range(count)
+            )
+            manifest.write_bytes(avro.encode(schema, (entry | {"data_file": one} for one in files), validate=False))
+            return manifest
+    raise AssertionError("a table without deletes")
+
+
 def _paimon(folder: Path, count: int) -> Path:
     import pyarrow as pa
 
@@ -51,7 +68,35 @@ def _paimon(folder: Path, count: int) -> Path:
     return manifest
 
 
-def _delta(folder: Path, count: int) -> Path:
+def _paimon_vectors(folder: Path, count: int, *, step: int = 1) -> Path:
+    import pyarrow as pa
+
+    from samples.paimon_table import PaimonFile, build_paimon
+
+    file = PaimonFile("a.parquet", pa.table({"id": [1, 2]}), deleted=[0])
+    build_paimon(folder, [(0, "id", "BIGINT")], [[file]])
+    (manifest,) = (path for path in (folder / "manifest").iterdir() if "index" in path.name)
+    schema, (entry,) = _records(manifest)
+    (vector,) = entry["_DELETIONS_VECTORS_RANGES"]
+    size = 1000  # the limit on records is not what is looked for
+    entries = (
+        entry
+        | {
+            "_DELETIONS_VECTORS_RANGES": [
+                vector | {"f0": f"{i:x}", "f1": 1 + step * i} for i in range(start, min(start + size, count))
+            ]
+        }
+        for start in range(0, count, size)
+    )
+    manifest.write_bytes(avro.encode(schema, entries, validate=False))
+    return manifest
+
+
+def _delta_vectors(folder: Path, count: int, *, step: int = 1) -> Path:
+    return _delta(folder, count, step=step)
+
+
+def _delta(folder: Path, count: int, *, step: int | None = None) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -71,7 +116,20 @@ def _delta(folder: Path, count: int) -> Path:
         "add": {"path": pa.string(), "size": pa.int64(), "dataChange": pa.bool_(), "partitionValues": entries},
     }  # fmt: skip
     metadata["configuration"] = list(metadata["configuration"].items())
-    adds = [{"path": f"{i:05x}", "size": 1, "dataChange": True, "partitionValues": []} for i in range(count)]
+    adds: list[dict[str, Any]] = [
+        {"path": f"{i:05x}", "size": 1, "dataChange": True, "partitionValues": []} for i in range(count)
+    ]
+    if step is not None:
+        protocol |= {"minReaderVersion": 3, "minWriterVersion": 7}
+        protocol |= {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+        kinds["add"]["deletionVector"] = pa.struct(
+            [("storageType", pa.string()), ("pathOrInlineDv", pa.string()), ("offset", pa.int32()),
+             ("sizeInBytes", pa.int32()), ("cardinality", pa.int64())]
+        )  # fmt: skip
+        path = folder / "v.bin"
+        path.write_bytes(b"\1" + delta.encode(RowSet([1])))
+        vector = {"storageType": "p", "pathOrInlineDv": f"file://{path}", "sizeInBytes": 34, "cardinality": 1}
+        adds = [add | {"deletionVector": vector | {"offset": 1 + step * i}} for i, add in enumerate(adds)]
     rows: dict[str, list[Any]] = {
         "protocol": [protocol, None, *[None] * count],
         "metaData": [None, metadata, *[None] * count],
@@ -84,7 +142,15 @@ def _delta(folder: Path, count: int) -> Path:
     return checkpoint
 
 
-TABLES: dict[str, Make] = {"delta": _delta, "iceberg": _iceberg, "paimon": _paimon}
+TABLES: dict[str, Make] = {
+    "delta": _delta,
+    "delta-vectors": _delta_vectors,
+    "iceberg": _iceberg,
+    "iceberg-vectors": _iceberg_vectors,
+    "paimon": _paimon,
+    "paimon-vectors": _paimon_vectors,
+}
+"""Of data files that are not there; or of vectors that are not where the metadata says, in a file that is."""
 COMMANDS = {
     "manifest": ("paimon index manifest", "vectors of a paimon index manifest", "lance manifest"),
     "manifest --json": ("paimon index manifest", "vectors of a paimon index manifest", "lance manifest"),
@@ -116,7 +182,7 @@ def load(name: str, most_bytes: int) -> Target:
     what, _, rest = name.partition("-")
     if what == "command":
         return _command(name, rest, most_bytes)
-    kind, _, reader = rest.partition("-")
+    kind, _, reader = rest.rpartition("-")
     return _many(name, TABLES[kind], READERS[reader], most_bytes)
 
 
@@ -138,7 +204,7 @@ def _many(name: str, make: Make, read: Callable[[Table], object], most_bytes: in
     def seeds() -> Iterator[bytes]:
         yield largest(made, lambda data: _accepts(run, data), most_bytes)
 
-    return Target(name, "a table of many data files", run, seeds, mutate=mutate)
+    return Target(name, "a table of many data files or vectors", run, seeds, mutate=mutate)
 
 
 def _command(name: str, command: str, most_bytes: int) -> Target:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dvcodec import RowSet
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded
@@ -20,7 +22,12 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Budget, SharedWork
 from dvcodec.io import Storage
 from dvcodec.lance import read_deletion_file
 from dvcodec.tables import open_table
-from limits.test_work import BOMBS
+from dvcodec.tables.model import DeletionVector
+from dvcodec.tables.repeats import charge_repeats
+from dvcodec.tables.scanning import scan
+from fuzz import many as tables
+from limits.test_work import BOMBS, POSITION_DELETE, avro_file
+from samples import avro as sample_avro
 from samples.iceberg_table import Commit, build_iceberg
 from samples.paimon_table import PaimonFile, build_paimon
 
@@ -146,3 +153,80 @@ def test_deletion_files_of_lance_are_charged_together(tmp_path: Path) -> None:
         read(path)  # with a storage of its own
     with pytest.raises(LimitExceeded, match="in all metadata files of the table"):
         [read_deletion_file(str(path), storage_options=storage) for path in paths]
+
+
+def position_deletes(folder: Path, files: int) -> None:
+    """Files of position deletes in Avro, each of 300 bytes and 60,000 rows."""
+    build_iceberg(folder, Commit(data={"a": 20}, deletes=[{"a": RowSet([1])}]), parquet=False, version=2)
+    for manifest in (folder / "metadata").glob("manifest-*"):
+        schema, (entry,) = records_of(manifest)
+        file = entry["data_file"]
+        if file["content"] == 0:
+            path = file["file_path"]
+            manifest.write_bytes(encoded(schema, [entry | {"data_file": file | {"record_count": 10**6}}]))
+            continue
+        record = sample_avro.sized(path.encode()) + sample_avro.zigzag(1)
+        data = avro_file(POSITION_DELETE, record * 60_000, 60_000, "zstandard")
+        file |= {"file_format": "AVRO", "record_count": 60_000, "file_size_in_bytes": len(data)}
+        listed = []
+        for i in range(files):
+            one = folder / f"data/{i}.avro"
+            one.write_bytes(data)
+            listed.append(entry | {"data_file": file | {"file_path": str(one)}})
+        manifest.write_bytes(encoded(schema, listed))
+
+
+def test_position_deletes_of_a_table_are_charged_together(tmp_path: Path) -> None:
+    for files, lost in ((1, 0), (FILES, FILES - 1)):
+        position_deletes(tmp_path / f"{files}", files)
+        assert sum(path.stat().st_size for path in (tmp_path / f"{files}").rglob("*") if path.is_file()) < 64_000
+        found = scan(open_table(tmp_path / f"{files}"))
+        assert lost <= len(found.lost) <= files * lost
+        assert all("in all metadata files of the table" in message for _, message in found.lost)
+
+
+def vectors_of(count: int, *, offset: int | None = 4, path: str = "v", size: int = 100) -> list[DeletionVector]:
+    return [DeletionVector("iceberg", f"{i}", path, path, offset, size, 1) for i in range(count)]
+
+
+def test_vectors_that_are_recorded_more_than_once_are_charged() -> None:
+    charge_repeats(vectors_of(2000), SharedWork())
+    with pytest.raises(LimitExceeded, match=r"^vectors of v: work for vectors that are recorded more than once"):
+        charge_repeats(vectors_of(2100), SharedWork())
+    with pytest.raises(LimitExceeded):
+        charge_repeats(vectors_of(20, size=2**21), SharedWork())
+    with pytest.raises(LimitExceeded):
+        charge_repeats(vectors_of(2100, offset=None), SharedWork())
+    shared = SharedWork()
+    for _ in range(3):  # the same snapshot again
+        charge_repeats(vectors_of(2000), shared)
+    with pytest.raises(LimitExceeded):
+        charge_repeats(vectors_of(200, path="w"), shared)
+
+
+def test_vectors_of_their_own_are_not_charged() -> None:
+    nothing = SharedWork(0)
+    charge_repeats([replace(vector, offset=i) for i, vector in enumerate(vectors_of(10_000))], nothing)
+    charge_repeats([one for i in range(10_000) for one in vectors_of(1, offset=None, path=f"{i}")], nothing)
+    charge_repeats(vectors_of(10_000, offset=None, path=""), nothing)  # inline
+
+
+@pytest.mark.parametrize("kind", ["delta-vectors", "iceberg-vectors", "paimon-vectors"])
+def test_a_table_whose_vectors_are_one_is_refused(kind: str, tmp_path: Path) -> None:
+    few, many = (tmp_path / name for name in ("few", "many"))
+    tables.TABLES[kind](few, 500, step=0)
+    assert len(open_table(few).snapshot().vectors) == 500
+    tables.TABLES[kind](many, 2500, step=0)
+    assert sum(path.stat().st_size for path in many.rglob("*") if path.is_file()) < 64_000
+    with pytest.raises(LimitExceeded, match="vectors that are recorded more than once"):
+        open_table(many).snapshot()
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("delta-vectors", 6_000), ("paimon-vectors", 30_000), ("iceberg-vectors", 12_000)]
+)
+def test_vectors_are_charged_by_the_bytes_of_the_metadata(kind: str, count: int, tmp_path: Path) -> None:
+    """Each is opened, read and reported, wherever it is."""
+    tables.TABLES[kind](tmp_path, count, step=0)
+    with pytest.raises(LimitExceeded, match=r"work for (vectors|records) (\(Limits|in all)"):
+        open_table(tmp_path).snapshot()

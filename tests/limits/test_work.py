@@ -640,6 +640,16 @@ def test_a_value_that_every_row_repeats_is_read_in_small_batches(tmp_path: Path)
         assert batch.nbytes < 2**19
 
 
+def test_numbers_that_rows_repeat_are_read_in_large_batches(tmp_path: Path) -> None:
+    """Most writers have a dictionary of the positions, too; batches of 128 rows took a hundred times as long."""
+    path = tmp_path / "a.parquet"
+    columns = {"file_path": ["a"] * 100_000, "pos": range(100_000), "mod": pa.array(range(100_000), pa.timestamp("us"))}
+    pq.write_table(pa.table(columns), path, compression="zstd", store_schema=False)
+    assert {"PLAIN", "RLE_DICTIONARY"} <= set(pq.read_metadata(path).row_group(0).column(1).encodings)
+    with open_metadata(str(path), Storage(), 1, batch_rows=1 << 16) as (_, batch_rows, _):
+        assert batch_rows == 1 << 16
+
+
 def test_a_list_names_a_manifest_once(tmp_path: Path) -> None:
     folder = tmp_path / "manifest"
     folder.mkdir()

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from dvcodec import RowSet, UsageError
+from dvcodec import DecodeError, RowSet, UsageError
 from dvcodec.core.errors import MissingExtra
 from dvcodec.io import source as io_source
 from dvcodec.io.parallel import run_bounded
-from dvcodec.tables import DeletedRows, DeletionVector, Snapshot
+from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, Table
 from dvcodec.tables.reading import by_container, read_vectors
 from samples.memory_table import FakeTable, make_table, write_vectors
 
@@ -118,12 +118,21 @@ def test_distant_ranges_are_read_separately(tmp_path: Path, monkeypatch: pytest.
     assert counts == {"opened": 4, "read": 4}  # stretches of 64
 
 
-def test_a_wrong_range_is_an_error_of_its_vector_alone(tmp_path: Path) -> None:
+def counts_of_wrong_ranges(table: Table, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often a file is opened of whose vectors none is in it: for all of them at once, then for each."""
+    counts = counted(monkeypatch)
+    vectors = [replace(vector, offset=10**6 + 100 * i) for i, vector in enumerate(table.snapshot().vectors)]
+    assert all(isinstance(read.error, DecodeError) for read in read_vectors(table.snapshot(), vectors, threads=1))
+    return counts["opened"]
+
+
+def test_a_wrong_range_is_an_error_of_its_vector_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table(tmp_path)
     a, b, c = table.snapshot().vectors
     wrong = replace(b, size=1 << 40)
     found = list(read_vectors(table.snapshot(), (a, wrong, c), threads=1))
     assert [read.error is None for read in found] == [True, False, True]
+    assert counts_of_wrong_ranges(table, monkeypatch) == 2
     gone = replace(a, location=str(tmp_path / "none"))
     found = list(read_vectors(table.snapshot(), (gone, c, gone), threads=2))
     assert [type(read.error) for read in found] == [FileNotFoundError, FileNotFoundError, type(None)]

@@ -497,6 +497,15 @@ def test_limits_of_the_segments_are_kept() -> None:
         merge_segments(io.BytesIO(), [Segment.open(raw, limits=Limits(max_keys=1))])
 
 
+def test_keys_are_charged_again_when_they_are_merged() -> None:
+    """A new dictionary takes ten times as long as reading the old one, and may have a million keys in a kilobyte."""
+    raw = written(15, [document(b"a", *(b"%04d" % i for i in range(1000)))])
+    limits = Limits(max_base_work=100_000, max_work_per_byte=0)
+    assert verify_segment(raw, limits=limits).ok
+    with pytest.raises(LimitExceeded, match=r"work for keys to merge .* at most 100000 .*, found 160"):
+        merge_segments(io.BytesIO(), [Segment.open(raw, limits=limits)])
+
+
 # ------------------------------------------------------------------ files
 
 

@@ -65,8 +65,6 @@ class DecodeError(DvcodecError, ValueError):
     NumPy scalars are stored as Python values.
     """
 
-    inside: tuple[str, str] | None = None  # a file and the folder it is known to be in; see `dvcodec.io.outside`
-
     def __init__(
         self,
         what: str,

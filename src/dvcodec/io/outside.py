@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from dvcodec.core.errors import CardinalityMismatch, DecodeError, UsageError
 from dvcodec.io.file_key import path_below
 from dvcodec.io.target import local_path
 
-__all__ = ["HIDDEN", "hide_values", "is_outside"]
+__all__ = ["HIDDEN", "ask_once", "hide_values", "is_outside"]
 
 HIDDEN = "something else (values are not shown: the file is outside the table's folder)"
 """The value found, in an error about a file outside the table's folder."""
@@ -55,10 +56,28 @@ def hide_values(location: str, folder: str | None) -> Iterator[None]:
     except CardinalityMismatch:
         raise
     except DecodeError as error:
-        # Blocks are nested, and to resolve links takes longer than most reads.
-        if folder is None or error.actual is HIDDEN or error.inside == (location, folder):
-            raise
-        if not is_outside(location, folder):
-            error.inside = location, folder
+        if folder is None or error.actual is HIDDEN or not _is_outside(location, folder):
             raise
         raise error.with_actual(HIDDEN) from None
+
+
+_KNOWN: ContextVar[dict[tuple[str, str], bool] | None] = ContextVar("files known to be outside or not", default=None)
+
+
+@contextmanager
+def ask_once() -> Iterator[None]:
+    """Resolve the links of a file once within the block, in which it stays open: that takes longer than most reads."""
+    token = _KNOWN.set({})
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
+
+
+def _is_outside(location: str, folder: str) -> bool:
+    known = _KNOWN.get()
+    if known is None:
+        return is_outside(location, folder)
+    if (location, folder) not in known:
+        known[location, folder] = is_outside(location, folder)
+    return known[location, folder]

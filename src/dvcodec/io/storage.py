@@ -19,7 +19,7 @@ from dvcodec.core.usage import as_count
 from dvcodec.io.file_cache import FileCache
 from dvcodec.io.file_key import path_below
 from dvcodec.io.listing import Listed, Listing
-from dvcodec.io.outside import hide_values
+from dvcodec.io.outside import ask_once, hide_values
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
 from dvcodec.io.remote import StoreSource
@@ -88,11 +88,10 @@ class Storage:
             OSError: it cannot be opened.
         """
         held = held_source(location)
-        local = local_path(location)
         with hide_values(location, self.home), enough_memory("what is read", location):
             if held is not None:
                 yield held
-            elif local is None:
+            elif (local := local_path(location)) is None:
                 yield self.remote(location, size)
             else:
                 with open_local(local) as source:
@@ -114,7 +113,7 @@ class Storage:
         """
         with self.open(location) as source:
             one = source if ahead is None else ReadAhead(source, *ahead)
-            with hold_source(location, one):
+            with hold_source(location, one), ask_once():
                 yield one
 
     def read(self, location: str, most: int, limit: str) -> bytes:

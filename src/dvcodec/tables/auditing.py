@@ -39,7 +39,7 @@ can find in a table: ``no-checksum`` (Lance), ``rows-not-counted``.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from dvcodec.core.errors import DvcodecError, MissingExtra
@@ -210,7 +210,7 @@ def audit(
         table.location,
         table.kind,
         snapshot.info,
-        (*(replace(finding, snapshot=number) for finding in findings), *of_table),
+        (*(finding.in_snapshot(number) for finding in findings), *of_table),
         counts,
         scan,
         tuple(Finding(check, Severity.INFO, message, number) for check, message in notes),

@@ -47,7 +47,7 @@ _ROW_WORK = 3 * Budget.RECORD // 2
 """Work of an action: an audit decodes it twice, for the snapshot and for what all versions reference."""
 
 _VECTOR_WORK = 4 * Budget.RECORD
-"""Further work of a data file with a vector, which an audit opens, reads and reports. The bytes of real ones allow it: 22
+"""Further work of a data file with a vector, which an audit opens, reads and reports. Bytes of real ones allow it: 22
 where all but the UUID in the path is regular."""
 
 
