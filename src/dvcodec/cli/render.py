@@ -52,10 +52,31 @@ def console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
+class _Out:
+    """Standard output, while it is the same stream, and its console."""
+
+    _last: _Out | None = None
+
+    def __init__(self) -> None:
+        self.stream = sys.stdout
+        self.console = console()
+        self.is_plain = not self.console.is_terminal
+
+    @classmethod
+    def current(cls) -> _Out:
+        if cls._last is None or cls._last.stream is not sys.stdout:
+            cls._last = cls()
+        return cls._last
+
+
 def say(*parts: str | tuple[str, str]) -> None:
     """Print parts, each text or (text, style), on one line, never wrapped; text is not markup."""
-    styled = ((part, "") if isinstance(part, str) else part for part in parts)
-    console().print(Text.assemble(*((plain(text), style) for text, style in styled)), soft_wrap=True)
+    styled = [(plain(part), "") if isinstance(part, str) else (plain(part[0]), part[1]) for part in parts]
+    out = _Out.current()
+    if out.is_plain:  # rich takes 0.2 ms for a line, and an audit may have 100,000
+        out.stream.write("".join(text for text, _ in styled) + "\n")
+    else:
+        out.console.print(Text.assemble(*styled), soft_wrap=True)
 
 
 def density_strip(rows: RowSet, row_count: int | None = None, width: int = STRIP_WIDTH) -> Text:

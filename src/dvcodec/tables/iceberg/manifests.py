@@ -14,7 +14,6 @@ from typing import Any, NoReturn, TypeAlias
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import Unsupported
-from dvcodec.core.limits import Budget
 from dvcodec.io import Storage
 from dvcodec.tables.iceberg.avro_fields import fail, open_avro, partition_names, select
 from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, PARTITION, chosen
@@ -84,10 +83,6 @@ class EqualityDeletes:
     record: ManifestEntry
 
 
-_DELETES_WORK = 5 * Budget.RECORD // 2
-"""Work of an entry with deletes, which an audit opens, reads and reports. Bytes of real ones allow it: 11 where each of
-50,000 data files has one deleted row, in the order of Java's hash map."""
-
 ListedFile: TypeAlias = DataFile | DeletionVector | EqualityDeletes
 """A file that a manifest lists."""
 
@@ -112,8 +107,7 @@ def read_manifest(
         raise Unsupported("manifest", source=manifest.location, expected="no encryption", actual="key_metadata")
     with open_avro(manifest.location, storage) as (file, cursor):
         reader = _EntryReader(manifest, fields, file.schema, locate, cursor)
-        work = Budget.RECORD if manifest.content == DATA else _DELETES_WORK
-        found = [reader.read(record, i) for i, record in enumerate(file.records(work))]
+        found = [reader.read(record, i) for i, record in enumerate(file.records())]
     return tuple(one for one in found if one is not None)
 
 
