@@ -10,10 +10,12 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dvcodec import DecodeError, DvcodecError, RowSet, delta
+from dvcodec.cli.app import build
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.tables import Table, open_table
@@ -160,8 +162,11 @@ COMMANDS = {
 }
 """Commands, and the files of `limits.test_work` that they are called with."""
 READERS: dict[str, Callable[[Table], object]] = {"audit": audit, "history": lambda table: list(history(table))}
+TABLE_COMMANDS = ("audit --all", "audit --json", "table --json", "report -o /dev/null")
+"""Commands on a table; they take longest for one of Paimon."""
 NAMES = (
     *(f"many-{kind}-{reader}" for kind in TABLES for reader in READERS),
+    *(f"many-paimon-{command}" for command in TABLE_COMMANDS),
     *(f"command-{name}" for name in COMMANDS),
 )
 
@@ -182,6 +187,10 @@ def load(name: str, most_bytes: int) -> Target:
     what, _, rest = name.partition("-")
     if what == "command":
         return _command(name, rest, most_bytes)
+    for command in TABLE_COMMANDS:
+        if rest.endswith(f"-{command}"):
+            kind = rest.removesuffix(f"-{command}")
+            return _many(name, TABLES[kind], partial(_on_table, command.split()), most_bytes)
     kind, _, reader = rest.rpartition("-")
     return _many(name, TABLES[kind], READERS[reader], most_bytes)
 
@@ -198,30 +207,40 @@ def _many(name: str, make: Make, read: Callable[[Table], object], most_bytes: in
         file.write_bytes(data)
         read(open_table(folder / "table"))
 
+    def accepts(data: bytes) -> bool:
+        return _accepts(run, data) and _accepts(lambda _: open_table(folder / "table").snapshot(), data)
+
     def mutate(data: bytes, rng: Any, change: Any) -> bytes:
         return structures.file_of_table(file.name, data, rng, change)
 
     def seeds() -> Iterator[bytes]:
-        yield largest(made, lambda data: _accepts(run, data), most_bytes)
+        yield largest(made, accepts, most_bytes)
 
     return Target(name, "a table of many data files or vectors", run, seeds, mutate=mutate)
 
 
-def _command(name: str, command: str, most_bytes: int) -> Target:
-    """A command in this process, without the start of Python."""
+def _on_table(words: list[str], table: Table) -> None:
+    _run_command(build(words[0]), [words[0], table.location, *words[1:]])
+
+
+def _run_command(app: Any, words: list[str]) -> None:
     import typer
 
-    from dvcodec.cli.app import build
+    ended = (typer.Exit, SystemExit, DvcodecError)
+    with Path(os.devnull).open("w") as sink, redirect_stdout(sink), redirect_stderr(sink), suppress(*ended):
+        app(words, standalone_mode=False)
+
+
+def _command(name: str, command: str, most_bytes: int) -> Target:
+    """A command in this process, without the start of Python."""
     from limits.test_work import BOMBS, STORED
 
     path = Path(tempfile.mkdtemp(prefix="cost-")) / "v1.metadata.json.gz"
     app = build(command.partition(" ")[0])
-    ended = (typer.Exit, SystemExit, DvcodecError)
 
     def run(data: bytes) -> None:
         path.write_bytes(data)
-        with Path(os.devnull).open("w") as sink, redirect_stdout(sink), redirect_stderr(sink), suppress(*ended):
-            app([*command.split(), str(path)], standalone_mode=False)
+        _run_command(app, [*command.split(), str(path)])
 
     def seeds() -> Iterator[bytes]:
         for what in COMMANDS[command]:
