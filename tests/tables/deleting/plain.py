@@ -17,6 +17,7 @@ from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows, 
 from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
 from dvcodec.tables.columns import Column, chosen, select
 from dvcodec.tables.delta.rows import DeltaEvolution
+from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import Part, RowReader
 from dvcodec.tables.parquet import open_parquet, physical_batches
 from dvcodec.tables.row_groups import skipped_groups
@@ -86,6 +87,7 @@ class PlainTable(FakeTable):
     def __init__(
         self, folder: Path, *files: pa.Table, bounds: Bounds = exact_bounds, row_group_size: int | None = None
     ) -> None:
+        self.folder = Folder(str(folder))
         self.arrow: Any = files[0].schema
         self.bounds: Bounds = bounds
         self.batch_rows = 1 << 20
