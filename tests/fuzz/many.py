@@ -162,8 +162,13 @@ COMMANDS = {
 }
 """Commands, and the files of `limits.test_work` that they are called with."""
 READERS: dict[str, Callable[[Table], object]] = {"audit": audit, "history": lambda table: list(history(table))}
-TABLE_COMMANDS = ("audit --all", "audit --json", "table --json", "report -o /dev/null")
-"""Commands on a table; they take longest for one of Paimon."""
+TABLE_COMMANDS = {
+    "audit --all": ["--all"],
+    "audit --json": ["--json"],
+    "table --json": ["--json"],
+    "report": ["-o", os.devnull],
+}
+"""Commands on a table, and what follows its path; they take longest for one of Paimon."""
 NAMES = (
     *(f"many-{kind}-{reader}" for kind in TABLES for reader in READERS),
     *(f"many-paimon-{command}" for command in TABLE_COMMANDS),
@@ -187,10 +192,10 @@ def load(name: str, most_bytes: int) -> Target:
     what, _, rest = name.partition("-")
     if what == "command":
         return _command(name, rest, most_bytes)
-    for command in TABLE_COMMANDS:
+    for command, more in TABLE_COMMANDS.items():
         if rest.endswith(f"-{command}"):
-            kind = rest.removesuffix(f"-{command}")
-            return _many(name, TABLES[kind], partial(_on_table, command.split()), most_bytes)
+            read = partial(_on_table, command.partition(" ")[0], more)
+            return _many(name, TABLES[rest.removesuffix(f"-{command}")], read, most_bytes)
     kind, _, reader = rest.rpartition("-")
     return _many(name, TABLES[kind], READERS[reader], most_bytes)
 
@@ -219,8 +224,8 @@ def _many(name: str, make: Make, read: Callable[[Table], object], most_bytes: in
     return Target(name, "a table of many data files or vectors", run, seeds, mutate=mutate)
 
 
-def _on_table(words: list[str], table: Table) -> None:
-    _run_command(build(words[0]), [words[0], table.location, *words[1:]])
+def _on_table(command: str, more: list[str], table: Table) -> None:
+    _run_command(build(command), [command, table.location, *more])
 
 
 def _run_command(app: Any, words: list[str]) -> None:
