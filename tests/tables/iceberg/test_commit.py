@@ -304,6 +304,30 @@ def test_a_vector_that_was_not_taken_in_is_refused(crafted: IcebergFiles) -> Non
         writer.commit(base, [forgetful], Written({}, 0), [])
 
 
+def test_new_files_go_where_the_properties_say(crafted: IcebergFiles, tmp_path: Path) -> None:
+    """Under random names, so that no file is replaced."""
+    other = tmp_path / "other"
+    tweaked(crafted, lambda metadata: metadata.update({"properties": {"write.data.path": f"{other}/"}}))
+    writer = writer_of(crafted)
+    base = writer.current()
+    names = set()
+    for _ in range(2):
+        written: list[str] = []
+        writer.write(base, file_deletes(base, {crafted.paths["a"]: RowSet([6])}), written)
+        names |= set(written)
+    assert {str(path) for path in other.iterdir()} == names
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize("path", ["http://host/data", "file:/%2fhost/share", "//host/share"])
+def test_new_files_go_nowhere_that_metadata_may_not_name(crafted: IcebergFiles, path: str) -> None:
+    tweaked(crafted, lambda metadata: metadata.update({"properties": {"write.data.path": path}}))
+    writer = writer_of(crafted)
+    base = writer.current()
+    with pytest.raises((Unsupported, NotCanonical)):
+        writer.write(base, file_deletes(base, {crafted.paths["a"]: RowSet([6])}), [])
+
+
 @pytest.mark.parametrize(
     ("tweak", "error", "match"),
     [
