@@ -66,8 +66,8 @@ def open_table(
             or a table of a catalog, as that reaches it.
 
     Raises:
-        UsageError: the path is empty; there is no such folder; it has no table metadata, or that of several kinds; the
-            catalog does not have the table, or is not configured.
+        UsageError: the path is empty, or the folder does not exist, has no table metadata, or has metadata of several
+            kinds; the catalog does not have the table, or is not configured.
         DecodeError: the metadata is corrupt.
         MissingExtra: a package that reads the metadata, or asks the catalog, is not installed.
         OSError: it cannot be read.

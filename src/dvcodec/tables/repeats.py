@@ -1,4 +1,4 @@
-"""Vectors of a snapshot that are stored once and recorded often: a few bytes of metadata have one read again."""
+"""Vectors that are stored once but recorded many times: each record takes a few bytes, and reads the vector again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ __all__ = ["charge_repeats"]
 _VECTOR_WORK = 8192
 """Work of a small vector, as `Budget` counts it: an audit takes 0.3 ms for it."""
 _BYTES_PER_UNIT = 2
-"""Of a large one: a container of ten bytes takes 0.2 µs, and 73 bytes of memory while its rows are kept."""
+"""Bytes of a large vector for a unit of work: a container of ten bytes takes 0.2 µs and, while its rows are kept, 73
+bytes of memory."""
 
 
 def charge_repeats(vectors: Iterable[DeletionVector], work: SharedWork) -> None:
@@ -24,7 +25,7 @@ def charge_repeats(vectors: Iterable[DeletionVector], work: SharedWork) -> None:
         work: of the table.
 
     Raises:
-        LimitExceeded: they are more work than the table may have in addition to what its bytes allow.
+        LimitExceeded: there are more of them than the shared work of the table allows: about 2,000 small ones.
     """
     seen: set[tuple[str, int | None]] = set()
     repeats: Counter[str] = Counter()
