@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -14,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dvcodec import DecodeError, DvcodecError, RowSet, delta
+from dvcodec import DecodeError, DvcodecError, RowSet, delta, iceberg
 from dvcodec.cli.app import build
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
@@ -153,19 +154,35 @@ TABLES: dict[str, Make] = {
     "paimon-vectors": _paimon_vectors,
 }
 """Of data files that are not there; or of vectors that are not where the metadata says, in a file that is."""
+_VECTORS = ("file of vectors", "vector", "puffin footer", "lance deletions")
+_SEGMENTS = ("zap fields", "zap postings", "zap stored")
 COMMANDS = {
     "manifest": ("paimon index manifest", "vectors of a paimon index manifest", "lance manifest"),
     "manifest --json": ("paimon index manifest", "vectors of a paimon index manifest", "lance manifest"),
-    "inspect --json": ("file of vectors", "vector", "puffin footer", "lance deletions", "zap fields"),
-    "ranges": ("file of vectors", "vector", "lance deletions"),
-    "verify": ("file of vectors", "puffin footer", "lance deletions", "zap fields", "zap postings", "zap stored"),
+    "inspect --json": (*_VECTORS, "zap fields"),
+    "stats --json": _VECTORS,
+    "ranges": _VECTORS,
+    "ranges --json": _VECTORS,
+    "diff --limit 1000000 OLD FILE": _VECTORS,
+    "convert --to blob -o OUT": ("vector", "lance deletions"),
+    "merge --data-file a -o OUT FILE": _VECTORS,
+    "verify": (*_VECTORS, *_SEGMENTS),
+    "zap fields --no-checksum --json": _SEGMENTS,
+    "zap terms --no-checksum --json FILE t": _SEGMENTS,
+    "zap stored --no-checksum --json": _SEGMENTS,
+    "zap merge --no-checksum -o OUT FILE FILE": _SEGMENTS,
 }
-"""Commands, and the files of `limits.test_work` that they are called with."""
+"""Commands, and the files of `limits.test_work` that they are called with, as FILE or at the end.
+
+OLD is a vector of one row, OUT a file or folder that is not there.
+"""
 READERS: dict[str, Callable[[Table], object]] = {"audit": audit, "history": lambda table: list(history(table))}
 TABLE_COMMANDS = {
     "audit --all": ["--all"],
     "audit --json": ["--json"],
     "table --json": ["--json"],
+    "log --json": ["--json"],
+    "convert-table": ["--to", "delta", "-o", "OUT"],
     "report": ["-o", os.devnull],
 }
 """Commands on a table, and what follows its path; they take longest for one of Paimon."""
@@ -225,7 +242,9 @@ def _many(name: str, make: Make, read: Callable[[Table], object], most_bytes: in
 
 
 def _on_table(command: str, more: list[str], table: Table) -> None:
-    _run_command(build(command), [command, table.location, *more])
+    out = f"{table.location}.out"
+    _run_command(build(command), [command, table.location, *(out if word == "OUT" else word for word in more)])
+    shutil.rmtree(out, ignore_errors=True)
 
 
 def _run_command(app: Any, words: list[str]) -> None:
@@ -240,12 +259,18 @@ def _command(name: str, command: str, most_bytes: int) -> Target:
     """A command in this process, without the start of Python."""
     from limits.test_work import BOMBS, STORED
 
-    path = Path(tempfile.mkdtemp(prefix="cost-")) / "v1.metadata.json.gz"
+    folder = Path(tempfile.mkdtemp(prefix="cost-"))
+    path = folder / "v1.metadata.json.gz"
+    named = {"FILE": str(path), "OLD": str(folder / "old"), "OUT": str(folder / "out")}
+    Path(named["OLD"]).write_bytes(iceberg.encode(RowSet([1])))
+    words = [named.get(word, word) for word in command.split()]
+    if str(path) not in words:
+        words.append(str(path))
     app = build(command.partition(" ")[0])
 
     def run(data: bytes) -> None:
         path.write_bytes(data)
-        _run_command(app, [*command.split(), str(path)])
+        _run_command(app, words)
 
     def seeds() -> Iterator[bytes]:
         for what in COMMANDS[command]:

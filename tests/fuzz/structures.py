@@ -54,10 +54,9 @@ def _edit(tree: Any, rng: random.Random) -> None:
 
 
 def position_deletes(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
-    """Those in Parquet; the first two bytes say what they are."""
-    if data[1:2] != b"\0":
-        return mutate(data, len(data))
-    return data[:2] + parquet(data[2:], rng, mutate)
+    """Those in Parquet and ORC; the first two bytes say what they are."""
+    change = {b"\0": parquet, b"\2": mend.orc}.get(data[1:2])
+    return mutate(data, len(data)) if change is None else data[:2] + change(data[2:], rng, mutate)
 
 
 def json_lines(data: bytes, rng: random.Random, mutate: Mutate) -> bytes:
@@ -105,6 +104,8 @@ def file_of_table(name: str, data: bytes, rng: random.Random, mutate: Mutate) ->
     suffix = name.rpartition(".")[2] if "." in name else ""
     if suffix == "parquet":
         return parquet(data, rng, mutate)
+    if suffix == "orc":
+        return mend.orc(data, rng, mutate)
     if suffix == "manifest":
         return mend.lance_manifest(data, rng, mutate)
     if suffix == "txn":
@@ -121,5 +122,5 @@ def file_of_table(name: str, data: bytes, rng: random.Random, mutate: Mutate) ->
 
 
 _REPAIRS = {"puffin": mend.puffin, "zap": mend.segment, "bolt": mend.bolt}
-_ADDRESSED = ("zap", "bolt", "arrow", "orc")
+_ADDRESSED = ("zap", "bolt", "arrow")
 """What is found by addresses stays where it is."""

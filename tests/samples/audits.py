@@ -115,8 +115,7 @@ def some_findings(audit: Audit) -> tuple[Finding, ...]:
     crc = Finding(
         "crc",
         Severity.ERROR,
-        f"{vector.where}, for {vector.data_file}: CRC-32 of magic and bitmap: expected 0x947c060f (stored), "
-        "found 0x0fd94a60 (computed)",
+        "CRC-32 of magic and bitmap",
         audit.info.id,
         vector.data_file,
         (vector,),
@@ -128,7 +127,7 @@ def some_findings(audit: Audit) -> tuple[Finding, ...]:
     stale = Finding(
         "gone-data-file",
         Severity.WARNING,
-        f"{vector.where}: data file, which is not in the snapshot: found {ROOT}/data/gone.parquet",
+        "data file, which is not in the snapshot",
         audit.info.id,
         f"{ROOT}/data/gone.parquet",
         (vector, vector),
@@ -138,7 +137,7 @@ def some_findings(audit: Audit) -> tuple[Finding, ...]:
         Finding(
             "orphan-vector-file",
             Severity.INFO,
-            f"{ROOT}/data/{i:05d}-old.puffin: no snapshot of the table needs this vector file",
+            "no snapshot of the table needs this vector file",
             path=f"{ROOT}/data/{i:05d}-old.puffin",
             details={"size": 4096},
         )

@@ -145,3 +145,23 @@ def test_urls_are_opened_in_one_place_alone() -> None:
         if called.endswith(("fs.FileSystem.from_uri", "from_uri", "url_to_fs", "urlopen"))
     }
     assert users <= allowed
+
+
+LIMITS = {"tables/iceberg/avro_fields.py": ["replace(DEFAULT_LIMITS, max_manifest_bytes)"]}
+"""Where tables, commands and jobs do not use the default limits: an Avro data file is no manifest, and of any size."""
+
+
+@pytest.mark.parametrize("package", ["cli", "report", "spark", "tables"])
+def test_tables_commands_and_jobs_use_the_default_limits(package: str) -> None:
+    found: dict[str, list[str]] = {}
+    for name in (module for module in MODULES if module.startswith(f"{package}/")):
+        for node in ast.walk(tree_of(name)):
+            if isinstance(node, ast.Call):
+                called = dotted(node.func)
+                first = dotted(node.args[0]) if node.args else ""
+                if called.rpartition(".")[2] == "Limits":
+                    found.setdefault(name, []).append(called)
+                elif called in ("replace", "dataclasses.replace") and first.endswith(("LIMITS", "limits")):
+                    members = ", ".join(str(keyword.arg) for keyword in node.keywords)
+                    found.setdefault(name, []).append(f"{called}({first}, {members})")
+    assert found == {name: calls for name, calls in LIMITS.items() if name.startswith(f"{package}/")}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -199,17 +198,25 @@ class Budget:
             )
 
 
-@contextmanager
-def enough_memory(what: str, source: str | None) -> Iterator[None]:
+class enough_memory(ContextDecorator):  # noqa: N801  (used like a function)
     """Turn a MemoryError in the block into `LimitExceeded`: within the limits, but more than this process has.
+
+    A class, because a generator takes several times as long to enter and leave, and tables have many small vectors.
 
     Raises:
         LimitExceeded: an allocation in the block failed.
     """
-    try:
-        yield
-    except MemoryError as err:
-        raise too_little_memory(what, source, err) from None
+
+    def __init__(self, what: str, source: str | None) -> None:
+        self._what, self._source = what, source
+
+    def __enter__(self) -> None:
+        """Enter the block."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Raise the error."""
+        if isinstance(error, MemoryError):
+            raise too_little_memory(self._what, self._source, error) from None
 
 
 def too_little_memory(what: str, source: str | None, reason: Exception) -> LimitExceeded:

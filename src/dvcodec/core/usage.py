@@ -64,7 +64,8 @@ def check_integer(value: object, name: str) -> None:
     Raises:
         UsageError: it is not an int, nor an integer of NumPy.
     """
-    check_type(value, (int, Integral), name, "an integer")
+    if type(value) is not int:  # each number of a manifest is checked
+        check_type(value, (int, Integral), name, "an integer")
 
 
 def check_callable(value: object, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 
 from dvcodec.core.errors import DvcodecError
 from dvcodec.core.limits import enough_memory
@@ -38,19 +38,20 @@ def open_source(
         LimitExceeded: an allocation failed in the block.
         OSError: it cannot be opened.
     """
-    with ExitStack() as stack:
-        if not isinstance(target, (str, os.PathLike)):
-            source = object_source(target, name)
-        elif (held := held_source(os.fspath(target))) is not None:
-            source = held
+    if not isinstance(target, (str, os.PathLike)):
+        source = object_source(target, name)
+        with enough_memory("what is read", source.name):
+            yield source
+        return
+    location = os.fspath(target)
+    with hide_values(location, _home(storage_options)), enough_memory("what is read", name or location):
+        if (held := held_source(location)) is not None:
+            yield held
         elif (local := local_path(target)) is None:
-            source = open_remote(str(target), storage_options, name=name)
+            yield open_remote(str(target), storage_options, name=name)
         else:
-            source = stack.enter_context(open_local(local, name=name))
-        if isinstance(target, (str, os.PathLike)):
-            stack.enter_context(hide_values(os.fspath(target), _home(storage_options)))
-        stack.enter_context(enough_memory("what is read", source.name))
-        yield source
+            with open_local(local, name=name) as source:
+                yield source
 
 
 def _home(storage_options: StorageOptions) -> str | None:

@@ -38,8 +38,7 @@ def is_outside(location: str, folder: str) -> bool:
     return not real.startswith(root if root.endswith(os.sep) else root + os.sep)
 
 
-@contextmanager
-def hide_values(location: str, folder: str | None) -> Iterator[None]:
+class hide_values:  # noqa: N801  (used like a function; a class for the reason of `enough_memory`)
     """Remove the values from errors in the block, if the file is outside the folder.
 
     The number of rows in a valid vector or data file is kept: no other file has one.
@@ -51,14 +50,21 @@ def hide_values(location: str, folder: str | None) -> Iterator[None]:
     Raises:
         DecodeError: the error of the block, of the same class.
     """
-    try:
-        yield
-    except CardinalityMismatch:
-        raise
-    except DecodeError as error:
-        if folder is None or error.actual is HIDDEN or not _is_outside(location, folder):
-            raise
-        raise error.with_actual(HIDDEN) from None
+
+    __slots__ = ("_folder", "_location")
+
+    def __init__(self, location: str, folder: str | None) -> None:
+        self._location, self._folder = location, folder
+
+    def __enter__(self) -> None:
+        """Enter the block."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Raise the error without its values."""
+        if not isinstance(error, DecodeError) or isinstance(error, CardinalityMismatch) or error.actual is HIDDEN:
+            return
+        if self._folder is not None and _is_outside(self._location, self._folder):
+            raise error.with_actual(HIDDEN) from None
 
 
 _KNOWN: ContextVar[dict[tuple[str, str], bool] | None] = ContextVar("files known to be outside or not", default=None)

@@ -37,10 +37,9 @@ class DeletionVectorMeta:
 
     def __post_init__(self) -> None:
         check_type(self.data_file, str, "data_file", "a str")
-        for name, top in (("offset", 2**31), ("length", 2**31), ("cardinality", 2**63)):
-            value = getattr(self, name)
-            if name == "cardinality" and value is None:
-                continue
+        count = 0 if self.cardinality is None else self.cardinality
+        numbers = ("offset", self.offset, 2**31), ("length", self.length, 2**31), ("cardinality", count, 2**63)
+        for name, value, top in numbers:
             check_integer(value, name)
             if not 0 <= value < top:
                 raise UsageError(

@@ -163,7 +163,8 @@ def audit(
             progress(done, total)
 
     scan = scan_snapshot(snapshot, threads=threads, progress=lambda done, _: advance(done))
-    findings = [*scan.findings, *snapshot.check_metadata()]
+    number = snapshot.info.id
+    findings = [*scan.findings, *(finding.in_snapshot(number) for finding in snapshot.check_metadata())]
 
     def check(item: tuple[str, list[DeletionVector]]) -> list[Finding]:
         location, group = item
@@ -172,7 +173,7 @@ def audit(
         return found if location in scan.unopened else [*found, *rules.container(snapshot, location, group)]
 
     for done, found in enumerate(run_bounded(check, containers.items(), threads), len(snapshot.vectors) + 1):
-        findings += found
+        findings += (finding.in_snapshot(number) for finding in found)
         advance(done)
     notes = list(snapshot.blind_spots())
     counted = None
@@ -180,7 +181,7 @@ def audit(
         files = check_data_files(
             snapshot, stored, threads, deep=deep, progress=lambda done: advance(before_files + done)
         )
-        findings += files.findings
+        findings += (finding.in_snapshot(number) for finding in files.findings)
         if deep:
             counted = files.counted
         if files.skipped:
@@ -205,12 +206,11 @@ def audit(
         scan.unreadable,
         counted,
     )
-    number = snapshot.info.id
     return Audit(
         table.location,
         table.kind,
         snapshot.info,
-        (*(finding.in_snapshot(number) for finding in findings), *of_table),
+        (*findings, *of_table),
         counts,
         scan,
         tuple(Finding(check, Severity.INFO, message, number) for check, message in notes),

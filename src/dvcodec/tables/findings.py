@@ -31,7 +31,7 @@ class Finding:
     Attributes:
         check: stable name in kebab case; see `audit`.
         severity: what it means for readers.
-        message: one line: file, place, expected and actual.
+        what: the failure without place and values.
         snapshot: id of the audited snapshot; None for a finding about the whole table.
         data_file: path of the affected data file, as the metadata spells it.
         vectors: the affected vectors, as the metadata records them.
@@ -40,12 +40,11 @@ class Finding:
         expected: what a valid table has there.
         actual: what was found.
         details: more values by name, for JSON: ``size`` (bytes) and ``age_seconds`` of a stored file.
-        what: the failure without place and values.
     """
 
     check: str
     severity: Severity
-    message: str
+    what: str
     snapshot: int | None = None
     data_file: str | None = None
     vectors: tuple[DeletionVector, ...] = ()
@@ -54,7 +53,6 @@ class Finding:
     expected: str | None = None
     actual: str | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
-    what: str = field(default="", repr=False)
 
     @classmethod
     def failed(
@@ -81,16 +79,8 @@ class Finding:
             path: the corrupt file.
             offset: byte offset in `path`.
         """
-        expected, actual = (None if value is None else str(value) for value in (expected, actual))
-        place = path or data_file or (vectors[0].where if vectors else "")
-        if len(vectors) == 1 and data_file is not None:
-            place = vectors[0].where
-        if data_file is not None and data_file not in place:
-            place += f", for {data_file}"
-        values = ", ".join(f"{name} {value}" for name, value in (("expected", expected), ("found", actual)) if value)
-        message = f"{place}: {what}{': ' if values else ''}{values}"
         severity = _SEVERITIES.get(check, Severity.ERROR)
-        return cls(check, severity, message, None, data_file, vectors, path, offset, expected, actual, what=what)
+        return cls(check, severity, what, None, data_file, vectors, path, offset, _text(expected), _text(actual))
 
     @classmethod
     def of_vector(
@@ -114,16 +104,10 @@ class Finding:
             data_file: its data file, if the vector does not record it.
             others: more vectors that are affected.
         """
-        return cls.failed(
-            check,
-            what,
-            expected,
-            actual,
-            vectors=(vector, *others),
-            data_file=data_file or vector.data_file,
-            path=vector.location,
-            offset=vector.offset,
-        )
+        file, vectors = data_file or vector.data_file, (vector, *others)
+        severity = _SEVERITIES.get(check, Severity.ERROR)
+        place = vectors, vector.location, vector.offset
+        return cls(check, severity, what, None, file, *place, _text(expected), _text(actual))
 
     @classmethod
     def from_error(
@@ -149,11 +133,12 @@ class Finding:
         )
 
     def in_snapshot(self, number: int) -> Finding:
-        """Return the finding with the id of a snapshot: a table may have 100,000, and `replace` takes 20 µs."""
-        place = number, self.data_file, self.vectors, self.path, self.offset
-        return Finding(
-            self.check, self.severity, self.message, *place, self.expected, self.actual, self.details, self.what
-        )
+        """Set the id of the snapshot in a finding that nobody else has yet, and return it.
+
+        In place, because a table may have 100,000 findings, and a copy takes longer than anything else here.
+        """
+        object.__setattr__(self, "snapshot", number)
+        return self
 
     def with_actual(self, actual: object) -> Finding:
         """Return the finding with another value found."""
@@ -169,21 +154,55 @@ class Finding:
         )
 
     @property
+    def message(self) -> str:
+        """One line: file, place, what failed, expected and actual."""
+        place = self.path or self.data_file or self.vector or ""
+        if len(self.vectors) == 1 and self.data_file is not None:
+            place = self.vectors[0].where
+        if self.data_file is not None and self.data_file not in place:
+            place += f", for {self.data_file}"
+        pairs = ("expected", self.expected), ("found", self.actual)
+        values = ", ".join(f"{name} {value}" for name, value in pairs if value)
+        what = f"{place}: {self.what}" if place else self.what
+        return f"{what}: {values}" if values else what
+
+    @property
     def vector(self) -> str | None:
         """The place of the first affected vector."""
         return self.vectors[0].where if self.vectors else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        values = {name: getattr(self, name) for name in self.__slots__ if name != "what"}
-        vectors = [place(vector) for vector in self.vectors]
-        return values | {"severity": self.severity.value, "vectors": vectors, "details": dict(self.details)}
+        return {
+            "check": self.check,
+            "severity": self.severity.value,
+            "message": self.message,
+            "snapshot": self.snapshot,
+            "data_file": self.data_file,
+            "vectors": [place(vector) for vector in self.vectors],
+            "path": self.path,
+            "offset": self.offset,
+            "expected": self.expected,
+            "actual": self.actual,
+            "details": dict(self.details),
+        }
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def place(vector: DeletionVector) -> dict[str, Any]:
     """Return a vector's metadata as plain values for JSON, without the engine's own record."""
-    names = ("format", "data_file", "path", "location", "offset", "size", "cardinality")
-    return {name: getattr(vector, name) for name in names}
+    return {
+        "format": vector.format,
+        "data_file": vector.data_file,
+        "path": vector.path,
+        "location": vector.location,
+        "offset": vector.offset,
+        "size": vector.size,
+        "cardinality": vector.cardinality,
+    }
 
 
 _SEVERITIES = {

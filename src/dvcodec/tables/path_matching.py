@@ -27,6 +27,7 @@ class PathMatcher:
         self._paths = paths
         self._inside: dict[str, list[str]] = {}
         self._outside: dict[str, list[str]] = {}
+        self._names: set[str] = set()
 
     def find(self, path: str) -> str | None:
         """Return the one data file whose path below the table's folder equals that of `path`.
@@ -36,6 +37,8 @@ class PathMatcher:
         """
         if not self._inside and not self._outside:
             self._index()
+        if _name(path) not in self._names:  # thousands of vectors may name files that are gone
+            return None
         try:
             below = self._folder.below(path)
         except NotCanonical:
@@ -52,6 +55,7 @@ class PathMatcher:
 
     def _index(self) -> None:
         for known in self._paths:
+            self._names.add(_name(known))
             below = self._folder.below(known)
             if below is not None:
                 self._inside.setdefault(_plain(below), []).append(known)
@@ -59,6 +63,10 @@ class PathMatcher:
                 key = file_key(known)
                 for tail in (key, *_tails(key)):
                     self._outside.setdefault(tail, []).append(known)
+
+
+def _name(path: str) -> str:
+    return file_key(path).rpartition("/")[2]
 
 
 def _plain(below: str) -> str:

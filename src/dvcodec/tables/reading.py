@@ -107,6 +107,7 @@ def _read(snapshot: Snapshot, vector: DeletionVector) -> VectorRead:
     except MissingExtra:
         raise
     except (DvcodecError, OSError) as error:  # also UsageError: metadata may have an invalid path
+        error.__traceback__ = error.__context__ = None  # they keep every frame alive, and each has an error's frames
         return VectorRead(vector, (), error)
 
 

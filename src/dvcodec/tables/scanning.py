@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -160,7 +160,7 @@ class _Collector:
         self._keep_rows = keep_rows
         self._files: dict[str, FileDeletes] = {}
         self._snapshot = snapshot
-        self._named = vectors_of(snapshot.vectors)
+        self._named = vectors_of(vector for vector in snapshot.vectors if vector.data_file in snapshot.files)
         self._waiting = {path: len(vectors) for path, vectors in self._named.items()}
         self._wide = sum(vector.data_file is None for vector in snapshot.vectors)
         self._parts: dict[str, list[Part]] = {}
@@ -172,24 +172,25 @@ class _Collector:
         """Take a vector that was read, or could not be."""
         vector, path = read.vector, read.vector.data_file
         if read.error is not None:
-            self.lost.append((vector, str(read.error)))
+            error = str(read.error)
+            self.lost.append((vector, error))
             self.unreadable += 1
             if not isinstance(read.error, DecodeError):
                 self.unopened.add(vector.location)
-            self.findings.append(rules.unreadable(vector, read.error))
+            self._note([rules.unreadable(vector, read.error)])
             if path is None:
-                self._wide_errors.append((vector.partition_key, str(read.error)))
-            else:
-                self._errors.setdefault(path, []).append(str(read.error))
-                self._unread.setdefault(path, []).append(vector)
+                self._wide_errors.append((vector.partition_key, error))
         else:
-            self.findings += rules.schemes(self._snapshot, vector)
+            self._note(rules.schemes(self._snapshot, vector))
         misplaced = () if read.error is not None and path is None else tuple(rules.paths(self._snapshot, vector))
-        self.findings += misplaced
+        self._note(misplaced)
         if path is not None and misplaced:
             if read.error is None:
                 self.lost += [(vector, f"{finding.what}: {path}") for finding in misplaced]
             return
+        if read.error is not None and path is not None:
+            self._errors.setdefault(path, []).append(error)
+            self._unread.setdefault(path, []).append(vector)
         total = sum(found.rows.cardinality for found in read.found)
         for found in read.found:
             self._parts.setdefault(found.data_file, []).append(Part(vector, found, total))
@@ -201,6 +202,9 @@ class _Collector:
             for done in dict.fromkeys([*self._parts, *self._errors]) if path is None else [path]:
                 if not self._waiting.get(done):
                     self._finish(done)
+
+    def _note(self, findings: Iterable[Finding]) -> None:
+        self.findings += (finding.in_snapshot(self._snapshot.info.id) for finding in findings)
 
     def deletes_of(self, file: DataFile) -> FileDeletes:
         """Return the deleted rows of a data file, once all vectors were added."""
@@ -219,7 +223,7 @@ class _Collector:
         wide = tuple(part.vector for part in parts if part.vector.data_file is None)
         vectors = (*self._named.get(path, ()), *wide)
         doubts = tuple(rules.of_data_file(file, vectors, parts))
-        self.findings += doubts
+        self._note(doubts)
         errors += [finding.message for finding in doubts if finding.check != "equal-vectors"]
         rows = RowSet().union(*(part.found.rows for part in parts))
         mix = ContainerMix()

@@ -180,7 +180,7 @@ def find_orphans(table: Table, stored: Mapping[str, StoredFile], *, now_ms: int 
         yield Finding(
             f"orphan-{what}-file",
             Severity.INFO,
-            f"{file.location}: no snapshot of the table needs this {what} file ({file.size} bytes, {old})",
+            f"no snapshot of the table needs this {what} file ({file.size} bytes, {old})",
             path=file.location,
             details={"size": file.size, "age_seconds": age},
         )

@@ -270,9 +270,10 @@ def _position_deletes() -> Iterator[bytes]:
         out = pa.BufferOutputStream()
         pq.write_table(table, out, **options)
         yield b"\5\0" + out.getvalue().to_pybytes()
-    out = pa.BufferOutputStream()
-    orc.write_table(table, out)
-    yield b"\5\2" + out.getvalue().to_pybytes()
+    for options in ({}, {"compression": "zlib", "dictionary_key_size_threshold": 1.0}):
+        out = pa.BufferOutputStream()
+        orc.write_table(table, out, **options)
+        yield b"\5\2" + out.getvalue().to_pybytes()
     yield b"\5\1" + _avro_deletes()
 
 

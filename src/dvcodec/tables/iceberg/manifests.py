@@ -7,7 +7,8 @@ are not kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from sys import intern
 from typing import Any, NoReturn, TypeAlias
@@ -15,7 +16,7 @@ from typing import Any, NoReturn, TypeAlias
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.iceberg.avro_fields import fail, open_avro, partition_names, select
+from dvcodec.tables.iceberg.avro_fields import AvroColumn, Found, fail, fields_of, open_avro, partition_names, select
 from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, PARTITION, chosen
 from dvcodec.tables.iceberg.manifest_list import DATA, Manifest
 from dvcodec.tables.iceberg.metadata import PartitionField
@@ -125,21 +126,24 @@ class _EntryReader:
         self._manifest = manifest
         self._cursor = cursor
         self._locate = locate
+        self._last: tuple[str | None, str] = None, ""
+        self._recorded: tuple[tuple[Any, ...], ManifestEntry] | None = None
         entry = select(schema, ENTRY_COLUMNS, "manifest entry", cursor)
         columns = select(entry["data_file"].type, _FILE, "data_file", cursor)
-        self._entry = {name: field.name for name, field in entry.items()}
-        self._columns = {name: field.name for name, field in columns.items()}
+        names = [{field["name"] for field in fields_of(of, "", cursor)} for of in (schema, entry["data_file"].type)]
+        self._entry = _renamed(entry, ENTRY_COLUMNS, names[0])
+        self._columns = _renamed(columns, _FILE, names[1])
         self._partitions = PartitionReader(manifest.spec_id, fields, partition_names(columns["partition"].type, cursor))
 
     def read(self, record: Mapping[Any, Any], number: int) -> ListedFile | None:
         """Return the file of an entry, None if its status is deleted."""
-        entry = {name: record[spelled] for name, spelled in self._entry.items()}
+        entry = record if self._entry is None else {name: record[spelled] for name, spelled in self._entry.items()}
         status, stored = entry["status"], entry["data_file"]
         if status == DELETED:
             return None
         if status not in (EXISTING, ADDED) or stored is None:
             self._fail("status", f"entry {number}", "0 (existing), 1 (added), 2 (deleted)", status)
-        found = {name: stored[spelled] for name, spelled in self._columns.items()}
+        found = stored if self._columns is None else {name: stored[own] for name, own in self._columns.items()}
         path = found["file_path"]
         if path is None or not is_path(path):
             self._fail("file_path", f"entry {number}", "a path", repr(path)[:80])
@@ -152,10 +156,12 @@ class _EntryReader:
             self._fail("content", path, f"a manifest of {kind}", content)
         sequence_number = self._sequence_number(entry, path)
         partition = self._partitions.read(found["partition"])
-        location = self._locate(path)
+        if path != self._last[0]:  # one file may hold the vectors of thousands of entries
+            self._last = path, self._locate(path)
+        location = self._last[1]
         snapshot_id = self._manifest.snapshot_id if (own := entry.get("snapshot_id")) is None else own
         file_format, key = intern(found["file_format"].lower()), found.get("key_metadata")
-        recorded = ManifestEntry(self._manifest.path, status, snapshot_id, partition, file_format, key)
+        recorded = self._record(status, snapshot_id, partition, file_format, key)
         rows, size = found["record_count"], found["file_size_in_bytes"]
         size = size if size >= 0 else None  # Paimon's Iceberg metadata lacks it
         if content == EQUALITY_DELETES:
@@ -191,6 +197,15 @@ class _EntryReader:
             record=recorded,
         )
 
+    def _record(
+        self, status: int, snapshot_id: int | None, partition: Partition, file_format: str, key: bytes | None
+    ) -> ManifestEntry:
+        """Return what else an entry records: one object for equal entries in a row, as most in a manifest are."""
+        values, last = (status, snapshot_id, partition, file_format, key), self._recorded
+        if last is None or last[0] != values:
+            last = self._recorded = values, ManifestEntry(self._manifest.path, *values)
+        return last[1]
+
     def _sequence_number(self, entry: Mapping[str, Any], path: str) -> int:
         number: int | None = entry.get("sequence_number")
         if number is None:
@@ -201,6 +216,18 @@ class _EntryReader:
 
     def _fail(self, name: str, where: str, expected: object, actual: object) -> NoReturn:
         fail(self._cursor, f"{name} of {where}", expected, actual)
+
+
+def _renamed(
+    found: Mapping[str, Found], columns: Sequence[AvroColumn], names: AbstractSet[str]
+) -> dict[str, str] | None:
+    """Return the specification's names of fields -> those in the file; None if a record has the former already.
+
+    That is so unless the file names a field differently, or gives its name to another one.
+    """
+    spelled = {name: field.name for name, field in found.items()}
+    others = names & {column.name for column in columns} - found.keys()
+    return None if not others and all(name == own for name, own in spelled.items()) else spelled
 
 
 def _only_data_file(found: Mapping[str, Any]) -> str | None:

@@ -8,7 +8,6 @@ from functools import partial
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
-from dvcodec.io.outside import hide_values
 from dvcodec.ops.stats import measure
 from dvcodec.paimon.index_file import load_vector
 from dvcodec.tables.bounds import ColumnBounds
@@ -50,10 +49,11 @@ class PaimonSnapshot(Snapshot):
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector and verify it; see `Snapshot.read`."""
-        meta = replace(self._record(vector, IndexedVector).meta, cardinality=vector.cardinality)
-        storage = self.table.folder.storage
-        with hide_values(vector.location, storage.home):
-            found = load_vector(meta, vector.location, storage_options=storage)
+        meta = self._record(vector, IndexedVector).meta
+        if meta.cardinality != vector.cardinality:
+            meta = replace(meta, cardinality=vector.cardinality)
+        with self.table.folder.storage.open(vector.location) as source:
+            found = load_vector(meta, source)
             return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:

@@ -16,6 +16,7 @@ from dvcodec.core.errors import DecodeError
 from dvcodec.core.frame import UNCOUNTED, Magic
 from dvcodec.io import Storage
 from dvcodec.io.frames import check_version, read_frames
+from dvcodec.io.source import read_up_to
 from dvcodec.paimon import DELETION_VECTORS, DeletionVectorMeta, IndexManifestEntry
 from dvcodec.paimon.vector_meta import FORMATS
 from dvcodec.tables.findings import Finding
@@ -93,10 +94,9 @@ def _kinds_by_magic(location: str, offsets: Sequence[int], storage: Storage) -> 
     found = {}
     with suppress(OSError, DecodeError), storage.open(location) as source:
         for offset in offsets:
-            with suppress(DecodeError):  # beyond the end of the file
-                magic = Magic.find(bytes(source.read(offset + 4, 4)))
-                if magic in FORMATS:
-                    found[offset] = FORMATS[magic]
+            magic = Magic.find(bytes(read_up_to(source, offset + 4, 4).view))
+            if magic in FORMATS:
+                found[offset] = FORMATS[magic]
     return found
 
 
