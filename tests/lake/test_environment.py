@@ -97,6 +97,8 @@ def read(options: dict[str, str]) -> None:
         ),
         ({}, {"AWS_SKIP_SIGNATURE": "true", "AWS_PROFILE": "none"}, DEFAULT, ("", None)),
         ({"aws_access_key_id": "OPTION"}, {"AWS_SECRET_ACCESS_KEY": "s"}, "", ("OPTION", None)),
+        ({}, {"AWS_WEB_IDENTITY_TOKEN_FILE": "none"}, DEFAULT, ("DEFAULT", None)),
+        ({}, {"AWS_CONTAINER_CREDENTIALS_FULL_URI": NOWHERE}, DEFAULT, ("DEFAULT", None)),
     ],
 )
 def test_one_identity(
@@ -113,6 +115,70 @@ def test_one_identity(
         monkeypatch.setenv(name, value)
     read(given | {"endpoint": server.url})
     assert server.seen == [sent]
+
+
+ROLE = "/latest/meta-data/iam/security-credentials/"
+LEVELS: tuple[tuple[str, dict[str, str], dict[str, str], str], ...] = (
+    ("", {"anonymous": "true"}, {}, ""),
+    ("P1", {"profile": "p1"}, {}, PROFILE),
+    ("OPTION", PAIR, {}, ""),
+    ("ENV", {}, OTHER, ""),
+    (
+        "CONTAINER",
+        {},
+        {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "/container", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "token"},
+        "",
+    ),
+    ("P2", {}, {"AWS_PROFILE": "p2"}, PROFILE.replace("p1", "p2").replace("P1", "P2")),
+    ("DEFAULT", {}, {}, DEFAULT),
+    ("ROLE", {}, {"AWS_METADATA_ENDPOINT": ""}, ""),
+)
+"""What requests are signed with, and the options, variables and file that say so: the first goes before the others."""
+
+
+class Machine(Answer):
+    """Also a container's and a machine's own service of credentials."""
+
+    def do_PUT(self) -> None:
+        self._say("token")
+
+    def do_GET(self) -> None:
+        if self.path == ROLE:
+            self._say("role")
+        elif self.path.startswith(("/container", ROLE)):
+            key = {
+                "AccessKeyId": self.path.rpartition("/")[2].upper(),
+                "SecretAccessKey": "s",
+                "Token": "t",
+                "Code": "Success",
+            }
+            self._say(json.dumps(key | {"Expiration": "2099-01-01T00:00:00Z", "LastUpdated": "2020-01-01T00:00:00Z"}))
+        else:
+            super().do_GET()
+
+    def _say(self, text: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+
+@pytest.mark.parametrize("first", range(len(LEVELS)), ids=[level[0] or "anonymous" for level in LEVELS])
+def test_the_first_that_is_present_signs(
+    server: Recorder, credentials: Path, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    server.RequestHandlerClass = Machine
+    options: dict[str, str] = {}
+    for _, given, variables, _ in LEVELS[first:]:
+        options |= given
+        for name, value in variables.items():
+            own = name in ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_METADATA_ENDPOINT")
+            monkeypatch.setenv(name, server.url + value if own else value)
+    monkeypatch.chdir(credentials.parent)
+    Path("token").write_text("t")
+    credentials.write_text("".join(file for *_, file in LEVELS[first:]))
+    read(options | {"endpoint": server.url, "region": "us-east-1"})
+    assert [signed for signed, _ in server.seen] == [LEVELS[first][0]]
 
 
 @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"])

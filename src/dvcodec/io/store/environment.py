@@ -33,10 +33,11 @@ _ENDPOINT_OF_S3 = "aws_endpoint_url_s3"
 """This option takes precedence over all environment variables."""
 _KEY, _SECRET, _TOKENS = "access_key_id", "secret_access_key", ("session_token", "token")
 _ROLES = (
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"),
+    ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",),
+    ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
 )
+"""Variables of an identity that obstore assumes; without one of them, it does not."""
 _LOGINS = frozenset({"role_arn", "sso_session", "sso_start_url", "credential_process", "web_identity_token_file"})
 
 
@@ -151,7 +152,8 @@ def _credentials(options: StoreOptions, values: dict[str, Any]) -> Any:
     if options.profile is None:
         if _check_halves(values):
             return _pair(values)
-        if _get(values, *_TOKENS) or any(map(_variable, ("AWS_ACCESS_KEY_ID", *_ROLES))):
+        identities = ("AWS_ACCESS_KEY_ID",), *_ROLES
+        if _get(values, *_TOKENS) or any(all(map(_variable, names)) for names in identities):
             return None
     return _profile(options, values)
 
