@@ -112,7 +112,7 @@ def test_many_findings_are_counted() -> None:
 
 
 def test_a_finding_does_not_say_twice_what_its_message_says() -> None:
-    html = findings(audit_of(findings=(finding(Severity.ERROR, message="s3://x/a: bad", path="s3://x/a", actual="7"),)))
+    html = findings(audit_of(findings=(finding(Severity.ERROR, what="bad", path="s3://x/a", actual="7"),)))
     assert html.count("s3://x/a") == 1
     assert "<dt>Found</dt><dd>7</dd>" in html
     placed = findings(audit_of(findings=(finding(Severity.ERROR, path="s3://x/a", offset=4096),)))
