@@ -506,6 +506,16 @@ def test_keys_are_charged_again_when_they_are_merged() -> None:
         merge_segments(io.BytesIO(), [Segment.open(raw, limits=limits)])
 
 
+def test_terms_of_a_thesaurus_are_charged_when_they_are_merged() -> None:
+    defined = Synonyms("s", tuple((b"%04d" % i, (b"x",)) for i in range(1000)))
+    raw = written(16, [Document(b"a", synonyms=(defined,))])
+    limits = Limits(max_base_work=100_000, max_work_per_byte=0)
+    with Segment.open(raw, limits=limits) as segment:
+        assert len(segment.thesaurus("s") or ()) == 1000
+        with pytest.raises(LimitExceeded, match=r"work for keys to merge .* at most 100000 .*, found 160"):
+            merge_segments(io.BytesIO(), [segment])
+
+
 # ------------------------------------------------------------------ files
 
 

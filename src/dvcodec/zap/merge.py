@@ -283,6 +283,7 @@ class _Merge:
         for place, one in enumerate(self.inputs):
             thesaurus = one.segment.thesaurus(name) if name in self.infos[place] else None
             if thesaurus is not None:
+                one.budget.charge(_KEY_WORK * len(thesaurus), "keys to merge", self.infos[place][name].synonyms)
                 parts.append((thesaurus, one.numbers))
         return merge_thesauri(parts) if parts else None
 
