@@ -31,6 +31,7 @@ from dvcodec.zap import (
     verify_segment,
     write_segment,
 )
+from samples.zap.segments import minimal
 
 WORDS = ("Delta", "iceberg", "puffin", "roaring", "segment")
 TITLES = ("Roaring bitmaps", "Search segments", "Bitmaps of segments, bitmaps of rows")
@@ -722,15 +723,25 @@ def test_errors_are_reported_on_one_line(
 
 
 @pytest.mark.parametrize("arguments", [["terms", "title"], ["postings", "title"], ["stored"], ["docvalues", "title"]])
-def test_json_holds_no_more_than_memory_does(
+def test_json_without_a_limit_has_no_more_than_the_size_of_the_segment_explains(
     arguments: list[str], segment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared, "_JSON_ROWS", 5)
+    monkeypatch.setattr(shared, "_JSON_ROWS", -segment.stat().st_size)
     command, *rest = arguments
     result = run("zap", command, segment, *rest, "--json")
     assert result.code == 2
     assert result.complaint.endswith("s are too many for JSON: use --limit")
     assert run("zap", command, segment, *rest, "--json", "--limit", "6").code == 0
+
+
+def test_json_of_keys_that_share_their_states(tmp_path: Path) -> None:
+    made = minimal(15, 1)
+    made.field("t", made.dictionary({i.to_bytes(3, "big"): 1 << 63 for i in range(1 << 17)}))
+    (tmp_path / "a.zap").write_bytes(made.finish())
+    assert (tmp_path / "a.zap").stat().st_size < 2000
+    result = run("zap", "terms", tmp_path / "a.zap", "t", "--json")
+    assert (result.code, result.complaint) == (2, "131,072 terms are too many for JSON: use --limit")
+    assert len(run("zap", "terms", tmp_path / "a.zap", "t", "--json", "--limit", "7").json["terms"]) == 7
 
 
 # ---------------------------------------------------------------------------------------------------- other commands

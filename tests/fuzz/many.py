@@ -155,7 +155,7 @@ TABLES: dict[str, Make] = {
 }
 """Of data files that are not there; or of vectors that are not where the metadata says, in a file that is."""
 _VECTORS = ("file of vectors", "vector", "puffin footer", "lance deletions")
-_SEGMENTS = ("zap fields", "zap postings", "zap stored")
+_SEGMENTS = ("zap fields", "zap postings", "zap stored", "zap keys")
 COMMANDS = {
     "manifest": ("paimon index manifest", "vectors of a paimon index manifest", "lance manifest"),
     "manifest --json": ("paimon index manifest", "vectors of a paimon index manifest", "lance manifest"),
@@ -191,6 +191,17 @@ NAMES = (
     *(f"many-paimon-{command}" for command in TABLE_COMMANDS),
     *(f"command-{name}" for name in COMMANDS),
 )
+
+
+def _keys(count: int) -> bytes:
+    """A segment whose dictionary has so many keys, all in a few states; its other bytes allow them."""
+    from samples.zap.segments import minimal
+
+    made = minimal(15, 1)
+    one_hit = 1 << 63  # of document 0
+    made.field("t", made.dictionary({i.to_bytes(3, "big"): one_hit for i in range(count)}))
+    made.put(bytes(60_000 - len(made.out)))
+    return made.finish()
 
 
 def largest(make: Callable[[int], bytes], accepts: Callable[[bytes], bool], most_bytes: int) -> bytes:
@@ -257,8 +268,9 @@ def _run_command(app: Any, words: list[str]) -> None:
 
 def _command(name: str, command: str, most_bytes: int) -> Target:
     """A command in this process, without the start of Python."""
-    from limits.test_work import BOMBS, STORED
+    from limits.test_work import BOMBS, STORED, zap_table
 
+    made = BOMBS | {"zap keys": (_keys, zap_table("terms"))}
     folder = Path(tempfile.mkdtemp(prefix="cost-"))
     path = folder / "v1.metadata.json.gz"
     named = {"FILE": str(path), "OLD": str(folder / "old"), "OUT": str(folder / "out")}
@@ -274,7 +286,7 @@ def _command(name: str, command: str, most_bytes: int) -> Target:
 
     def seeds() -> Iterator[bytes]:
         for what in COMMANDS[command]:
-            make, read = (STORED[what].make, STORED[what].read) if what in STORED else BOMBS[what]
+            make, read = (STORED[what].make, STORED[what].read) if what in STORED else made[what]
 
             def accepts(data: bytes, read: Callable[[Path], object] = read) -> bool:
                 path.write_bytes(data)

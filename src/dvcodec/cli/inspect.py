@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from itertools import chain
 from typing import Annotated, Any, TypeAlias
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from dvcodec import iceberg
 from dvcodec.cli.json_text import print_json
@@ -23,8 +26,6 @@ from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import VectorStats, measure
 from dvcodec.puffin import BlobMetadata
 
-_JSON_ROWS = 20_000_000
-"""Maximum positions held in memory for JSON; without --json they are streamed."""
 _Seen: TypeAlias = tuple[VectorRef, VectorStats | DecodeError, RowSet]
 """A vector, its statistics or error, and its rows."""
 
@@ -191,23 +192,25 @@ def positions(
     """Print deleted row positions, one per line, after the vector's name if there are several."""
 
     def show(found: Opened, ref: VectorRef, prefix: str) -> dict[str, Any]:
-        left = limit
-        listed: list[int] = []
-        rows = found.read(ref).load()
-        if as_json and (rows.cardinality if limit is None else min(limit, rows.cardinality)) > _JSON_ROWS:
-            raise UsageError(f"{rows.cardinality:,} rows are too many for JSON: use --limit, or the command ranges")
-        for chunk in rows.chunks():
-            values = chunk[:left].tolist()
-            if as_json:
-                listed += values
-            elif values:
-                sys.stdout.write(prefix + f"\n{prefix}".join(map(str, values)) + "\n")
-            left = None if left is None else left - len(values)
-            if left == 0:
-                break
-        return {"positions": listed}
+        parts = _first(found.read(ref).load().chunks(), limit)
+        if as_json:
+            return {"positions": chain.from_iterable(parts)}  # printed as they are read: there may be billions
+        for values in parts:
+            sys.stdout.write(prefix + f"\n{prefix}".join(map(str, values)) + "\n")
+        return {}
 
     _list(targets, data_file, as_json, show)
+
+
+def _first(chunks: Iterable[NDArray[np.int64]], limit: int | None) -> Iterator[list[int]]:
+    """Yield the positions in chunks, at most `limit` in all."""
+    left = limit
+    for chunk in chunks:
+        if left == 0:
+            break
+        values = chunk[:left].tolist()
+        left = None if left is None else left - len(values)
+        yield values
 
 
 def ranges(targets: Names, data_file: DataFile = None, as_json: Json = False) -> None:

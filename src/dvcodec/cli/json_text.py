@@ -79,6 +79,9 @@ def _write_array(values: Iterator[Any], margin: str, write: Callable[[str], obje
         if _are_records(some):
             write(before + _records(some, inner))
             before = "," + inner
+        elif _are_scalars(some):
+            write(before + _encoder("," + inner).encode(some)[1:-1])
+            before = "," + inner
         else:
             for value in some:
                 write(before)

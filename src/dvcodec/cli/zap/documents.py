@@ -51,7 +51,7 @@ def stored(
             chosen = [doc for text in docs or [] for doc in _numbers(this, text)]
             chosen += [doc for text in ids or [] for doc in _docs_of(this, bytes_of(text, in_hex))]
         if as_json:
-            check_json(len(chosen), limit, "document")
+            check_json(this, len(chosen), limit, "document")
         found = [(doc, this.stored(doc)) for doc in chosen[: most(limit, as_json)]]
         if as_json:
             items = [
@@ -117,7 +117,7 @@ def docvalues(
         kept = this.field(field).doc_values is not None
         wanted = None if docs is None else {doc for text in docs for doc in _numbers(this, text)}
         if as_json:
-            check_json(this.num_docs, limit, "document")
+            check_json(this, this.num_docs, limit, "document")
         in_docs = iter(this.doc_values(field, wanted))
         found = list(islice(in_docs, most(limit, as_json)))
         total = len(found) + sum(1 for _ in in_docs)

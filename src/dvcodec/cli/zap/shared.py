@@ -61,8 +61,9 @@ Hex = Annotated[bool, typer.Option("--hex", help="Show and read terms and values
 CLIP = 100
 """Maximum characters of a value in a table."""
 _SHOWN = 100
-_JSON_ROWS = 10_000_000
-"""Maximum terms, postings or documents held in memory for JSON."""
+_JSON_ROWS = 100_000
+"""Terms, postings or documents that JSON has without a limit, beside one for each byte of the segment: dictionaries
+share states, and lists have runs, so that a few bytes may have millions."""
 
 
 @zap.callback(invoke_without_command=True)
@@ -208,9 +209,9 @@ def most(limit: int | None, as_json: bool) -> int | None:
     return _SHOWN if limit is None and not as_json else limit
 
 
-def check_json(total: int, limit: int | None, what: str) -> None:
-    """Raise `UsageError` if JSON without a limit would hold too many in memory."""
-    if limit is None and total > _JSON_ROWS:
+def check_json(segment: Segment, total: int, limit: int | None, what: str) -> None:
+    """Raise `UsageError` if JSON without a limit would have more than the segment's size explains."""
+    if limit is None and total > _JSON_ROWS + segment.contents.data.end:
         raise UsageError(f"{counted(total, what)} are too many for JSON: use --limit")
 
 

@@ -82,7 +82,7 @@ def _terms(
     pairs = dictionary.range(start or b"", stop) if prefix is None else dictionary.prefix(prefix)
     every = bounds == (None, None, None)
     if every and as_json:
-        check_json(dictionary.num_keys, limit, "term")
+        check_json(segment, dictionary.num_keys, limit, "term")
     if every and limit is None:
         return dictionary.num_keys, list(segment.terms(field))
     first = list(islice(pairs, limit))
@@ -121,7 +121,7 @@ def postings(
     with open_segment(segment, unchecked=no_checksum) as this:
         total, found = _postings(this, field, key)
         if as_json:
-            check_json(total, limit, "posting")
+            check_json(this, total, limit, "posting")
         chosen = list(islice(found, most(limit, as_json)))
         if as_json:
             items = [_posting_json(this, one, locations, in_hex) for one in chosen]
