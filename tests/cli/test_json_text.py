@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from dvcodec.cli import json_text
 from dvcodec.cli.json_text import print_json
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.just('},\n    {"')
+SCALARS: st.SearchStrategy[Any] = st.one_of(
+    *(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),
+    st.sampled_from(['},\n    {"', [], {}, ()]),
+)
 RECORDS = st.lists(st.dictionaries(st.text(max_size=3), SCALARS, max_size=3), max_size=6)
 VALUES = st.recursive(
     SCALARS | RECORDS,

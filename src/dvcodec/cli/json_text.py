@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
@@ -47,14 +47,16 @@ def _write(value: Any, margin: str, write: Callable[[str], object]) -> None:
         write(encode(value))
     elif isinstance(value, dict):
         _write_object(value, margin, write)
-    elif isinstance(value, Iterator):
-        _write_array(value, margin, write)
-    elif value and isinstance(value, list | tuple):
-        if _are_scalars(value):
+    elif isinstance(value, list | tuple):
+        if not value:
+            write("[]")
+        elif _are_scalars(value):
             text = _encoder("," + (inner := margin + "  ")).encode(value)
             write(f"[{inner}{text[1:-1]}{margin}]")
         else:
             _write_array(iter(value), margin, write)
+    elif isinstance(value, Iterator):
+        _write_array(value, margin, write)
     else:
         write(_encoder(", ").encode(value))
 
@@ -95,10 +97,11 @@ def _are_scalars(values: Iterable[Any]) -> bool:
 
 
 def _are_records(values: Sequence[Any]) -> bool:
-    """Whether values are objects of scalars, none of them empty."""
-    return (
-        set(map(type, values)) == {dict} and all(values) and _are_scalars(chain.from_iterable(map(dict.values, values)))
-    )
+    """Whether values are objects of scalars and of empty arrays and objects, and none is empty itself."""
+    if set(map(type, values)) != {dict} or not all(values):
+        return False
+    members = [member for value in values for member in value.values() if type(member) not in _SCALARS]
+    return not any(members) and set(map(type, members)) <= {dict, list, tuple}
 
 
 def _records(values: Sequence[dict[str, Any]], margin: str) -> str:
