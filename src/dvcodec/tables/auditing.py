@@ -145,7 +145,7 @@ def audit(
     """
     check_table(table)
     check_progress(progress)
-    threads = table.folder.storage.threads(table.location, threads)
+    readers = table.folder.storage.threads(table.location, threads)
     snapshot = table.snapshot(snapshot_id)
     of_table = list(rules.moved(table))
     stored: dict[str, StoredFile] | None = None
@@ -172,14 +172,14 @@ def audit(
         # A file that could not be opened is a finding of each of its vectors already.
         return found if location in scan.unopened else [*found, *rules.container(snapshot, location, group)]
 
-    for done, found in enumerate(run_bounded(check, containers.items(), threads), len(snapshot.vectors) + 1):
+    for done, found in enumerate(run_bounded(check, containers.items(), readers), len(snapshot.vectors) + 1):
         findings += (finding.in_snapshot(number) for finding in found)
         advance(done)
     notes = list(snapshot.blind_spots())
     counted = None
     if deep or stored is not None:
         files = check_data_files(
-            snapshot, stored, threads, deep=deep, progress=lambda done: advance(before_files + done)
+            snapshot, stored, readers, deep=deep, progress=lambda done: advance(before_files + done)
         )
         findings += (finding.in_snapshot(number) for finding in files.findings)
         if deep:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from dvcodec.core.errors import DvcodecError, MissingExtra
 from dvcodec.io import Storage
 from dvcodec.io.parallel import run_bounded
+from dvcodec.io.target import is_local
 from dvcodec.tables.model import DeletedRows, DeletionVector
 from dvcodec.tables.table import Snapshot
 
@@ -20,6 +21,8 @@ Progress: TypeAlias = Callable[[int, int], object]
 
 _TASK_BYTES = 4 << 20
 _TASK_VECTORS = 64
+_SMALL = 4 << 10
+"""Bytes of a vector on average, below which reading it is mostly Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,11 @@ def read_vectors(
         with _held(storage, task):
             return [_read(snapshot, vector) for vector in task]
 
+    tasks = list(_tasks(vectors))
+    if threads is None and is_local(table.location) and _are_small(tasks):
+        threads = 1
     done = 0
-    for results in run_bounded(work, _tasks(vectors), storage.threads(table.location, threads)):
+    for results in run_bounded(work, tasks, storage.threads(table.location, threads)):
         yield from results
         done += len(results)
         if progress is not None:
@@ -109,6 +115,13 @@ def _read(snapshot: Snapshot, vector: DeletionVector) -> VectorRead:
     except (DvcodecError, OSError) as error:  # also UsageError: metadata may have an invalid path
         error.__traceback__ = error.__context__ = None  # they keep every frame alive, and each has an error's frames
         return VectorRead(vector, (), error)
+
+
+def _are_small(tasks: Sequence[Sequence[DeletionVector]]) -> bool:
+    """Whether tasks have many small vectors each, of one file, for which threads only wait for each other."""
+    count = sum(map(len, tasks))
+    size = sum(_TASK_BYTES if vector.size is None else vector.size for task in tasks for vector in task)
+    return count * 2 > len(tasks) * _TASK_VECTORS and size < count * _SMALL
 
 
 def _tasks(vectors: Iterable[DeletionVector]) -> Iterator[list[DeletionVector]]:
