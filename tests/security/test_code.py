@@ -148,7 +148,7 @@ def test_urls_are_opened_in_one_place_alone() -> None:
 
 
 LIMITS = {"tables/iceberg/avro_fields.py": ["replace(DEFAULT_LIMITS, max_manifest_bytes)"]}
-"""Where tables, commands and jobs do not use the default limits: an Avro data file is no manifest, and of any size."""
+"""The only limit that is raised: an Avro data file is not a manifest, and may have any size."""
 
 
 @pytest.mark.parametrize("package", ["cli", "report", "spark", "tables"])

@@ -14,7 +14,7 @@ from dvcodec import DecodeError, RowSet, UsageError
 from dvcodec.core.errors import MissingExtra
 from dvcodec.io import source as io_source
 from dvcodec.io.parallel import run_bounded
-from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, Table
+from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, Table, reading
 from dvcodec.tables.reading import by_container, read_vectors
 from samples.memory_table import FakeTable, make_table, write_vectors
 
@@ -155,3 +155,22 @@ def test_a_missing_extra_is_raised(tmp_path: Path) -> None:
     table = Bare(str(tmp_path), made.states)
     with pytest.raises(MissingExtra):
         list(read_vectors(table.snapshot(), table.snapshot().vectors))
+
+
+@pytest.mark.parametrize(
+    ("size", "location", "given", "used"),
+    [(40, "/t/v", None, 1), (40, "/t/v", 3, 3), (1 << 20, "/t/v", None, 8), (40, "s3://b/v", None, 8)],
+)
+def test_many_small_local_vectors_have_one_thread(
+    size: int, location: str, given: int | None, used: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def run(_work: object, _tasks: object, threads: int) -> Iterator[object]:
+        asked.append(threads)
+        return iter(())
+
+    monkeypatch.setattr(reading, "run_bounded", run)
+    vectors = [DeletionVector("delta", f"{i}", location, location, i * size, size) for i in range(100)]
+    assert list(read_vectors(make_table(tmp_path).snapshot(), vectors, threads=given)) == []
+    assert asked == [used]

@@ -10,7 +10,6 @@ from typing import TypeAlias
 from dvcodec.core.errors import DvcodecError, MissingExtra
 from dvcodec.io import Storage
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.target import is_local
 from dvcodec.tables.model import DeletedRows, DeletionVector
 from dvcodec.tables.table import Snapshot
 
@@ -64,8 +63,8 @@ def read_vectors(
     Args:
         snapshot: the snapshot that has the vectors.
         vectors: to be read.
-        threads: number of concurrent readers; None = 8, or for remote files the maximum of the storage. At most twice
-            as many tasks, of about 4 MiB each, are held.
+        threads: number of concurrent readers; None = 8, 1 for many small vectors in few local files, or for remote
+            files the maximum of the storage. At most twice as many tasks, of about 4 MiB each, are held.
         progress: called after each task.
 
     Raises:
@@ -79,7 +78,7 @@ def read_vectors(
             return [_read(snapshot, vector) for vector in task]
 
     tasks = list(_tasks(vectors))
-    if threads is None and is_local(table.location) and _are_small(tasks):
+    if threads is None and _are_small_and_local(tasks):
         threads = 1
     done = 0
     for results in run_bounded(work, tasks, storage.threads(table.location, threads)):
@@ -117,8 +116,10 @@ def _read(snapshot: Snapshot, vector: DeletionVector) -> VectorRead:
         return VectorRead(vector, (), error)
 
 
-def _are_small(tasks: Sequence[Sequence[DeletionVector]]) -> bool:
-    """Whether tasks have many small vectors each, of one file, for which threads only wait for each other."""
+def _are_small_and_local(tasks: Sequence[Sequence[DeletionVector]]) -> bool:
+    """Whether tasks have many small vectors each, of one local file, for which threads only wait for each other."""
+    if any("://" in task[0].location for task in tasks):
+        return False
     count = sum(map(len, tasks))
     size = sum(_TASK_BYTES if vector.size is None else vector.size for task in tasks for vector in task)
     return count * 2 > len(tasks) * _TASK_VECTORS and size < count * _SMALL
