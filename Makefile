@@ -3,6 +3,8 @@ PYTHON ?= python3
 GO ?= go
 VENV ?= .venv
 BIN := $(VENV)/bin
+# A test that hangs for 15 minutes (pyproject.toml) ends its process, and fails.
+PYTEST := pytest -o faulthandler_exit_on_timeout=true --max-worker-restart=0
 LOWEST ?= .venv-spark-4.0
 RELEASE ?= .venv-release
 # The pinned versions (make pins); /dev/null for today's newest.
@@ -53,7 +55,7 @@ typecheck: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev ## tests that need no other program, server or Spark
-	$(BIN)/pytest -n auto --dist loadgroup -m "not interop and not lake and not spark"
+	$(BIN)/$(PYTEST) -n auto --dist loadgroup -m "not interop and not lake and not spark"
 
 $(VENV)/.coverage: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --group coverage
@@ -71,13 +73,13 @@ spark: $(VENV)/.dev $(LOWEST)/.installed ## over Spark Connect, and on the lowes
 	$(MAKE) --no-print-directory -j2 --output-sync=target spark-connect spark-lowest
 
 spark-connect:
-	DVCODEC_SPARK=connect $(BIN)/pytest -m everywhere tests/spark
+	DVCODEC_SPARK=connect $(BIN)/$(PYTEST) -m everywhere tests/spark
 
 spark-lowest:
-	DVCODEC_SPARK=classic $(LOWEST)/bin/pytest -m everywhere tests/spark
+	DVCODEC_SPARK=classic $(LOWEST)/bin/$(PYTEST) -m everywhere tests/spark
 
 interop: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark interop-servers ## against other implementations, servers of object stores, and Spark
-	$(BIN)/pytest -n auto --dist loadgroup -m "interop or lake or spark"
+	$(BIN)/$(PYTEST) -n auto --dist loadgroup -m "interop or lake or spark"
 
 interop-long: ## the same against more data: all tables, 10,000 sets of rows, 200 segments of each version, 200 deletes, 1,000 kills
 	DVCODEC_LONG=1 DVCODEC_RACE_COMMITS=200 $(MAKE) interop

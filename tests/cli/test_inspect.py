@@ -237,12 +237,12 @@ def test_positions_limit(limit: int, tmp_path: Path) -> None:
 
 
 def test_positions_of_billions_of_rows(tmp_path: Path) -> None:
-    file = puffin_file(tmp_path / "huge", {"x": RowSet.from_ranges([(7, 2**34)])})
+    file = puffin_file(tmp_path / "huge", {"x": RowSet.from_ranges([(7, 2**32)])})
     for more in ([], ["--json"]):
         command = [sys.executable, "-c", "from dvcodec.cli import main; main()", "positions", *more, str(file)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            first = list(islice(process.stdout, 2_000_000))
+            first = list(islice(process.stdout, 200_000))
             process.stdout.close()
         assert process.returncode != 2
         assert first[-1].strip(" ,\n").isdecimal()

@@ -8,16 +8,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from json.encoder import encode_basestring_ascii
+from math import isfinite
 from typing import Any
 
 __all__ = ["print_json"]
 
 _AT_ONCE = 1000
 """Values of an array that are encoded at once."""
+
+
+def _float(value: float) -> str:
+    return float.__repr__(value) if isfinite(value) else json.dumps(value)
+
+
 _SCALARS: Mapping[type, Callable[[Any], str]] = {
     str: encode_basestring_ascii,
     int: int.__repr__,
-    float: json.dumps,
+    float: _float,
     bool: json.dumps,
     bytes: lambda value: f'"{value.hex()}"',
     type(None): json.dumps,

@@ -93,9 +93,10 @@ class DecodeError(DvcodecError, ValueError):
             parts.append(f"found {self.actual}")
         return f"{text}: {', '.join(parts)}" if parts else text
 
-    def with_actual(self, actual: object) -> DecodeError:
-        """Return an error of the same class, with another `actual` and nothing expected."""
-        return type(self)(self.what, source=self.source, offset=self.offset, actual=actual)
+    def hide(self, actual: str) -> None:
+        """Remove the values, those of its cause and its context included; `actual` says why they are not there."""
+        self.expected, self.actual = None, actual
+        self.__cause__ = self.__context__ = None
 
     def __reduce__(self) -> tuple[object, ...]:
         """Keep every field when pickled: Spark workers send errors to the driver that way."""
@@ -104,6 +105,8 @@ class DecodeError(DvcodecError, ValueError):
 
 def _plain(value: Any) -> object:
     """Return a NumPy scalar as a Python value, without importing NumPy."""
+    if value is None or type(value) is str:
+        return value
     return value.item() if getattr(value, "shape", None) == () else value
 
 

@@ -15,7 +15,7 @@ Storage Format"; Paimon's ``BitmapDeletionVector`` and ``Bitmap64DeletionVector`
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -65,7 +65,10 @@ class Magic(Enum):
     @classmethod
     def find(cls, raw: bytes) -> Magic | None:
         """Return the magic with these bytes, or None."""
-        return next((magic for magic in cls if magic.value == raw), None)
+        return _MAGICS.get(raw)
+
+
+_MAGICS: Mapping[bytes, Magic] = {magic.value: magic for magic in Magic}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

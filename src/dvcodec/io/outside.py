@@ -47,8 +47,7 @@ class hide_values:  # noqa: N801  (used like a function; a class for the reason 
         location: path or URL of the file that the block reads.
         folder: path or URL of the table's folder; None if there is no table.
 
-    Raises:
-        DecodeError: the error of the block, of the same class.
+    The error is changed in place: a table may have 100,000 vectors outside its folder, each with an error.
     """
 
     __slots__ = ("_folder", "_location")
@@ -60,11 +59,11 @@ class hide_values:  # noqa: N801  (used like a function; a class for the reason 
         """Enter the block."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Raise the error without its values."""
+        """Remove the values from the error, which goes on."""
         if not isinstance(error, DecodeError) or isinstance(error, CardinalityMismatch) or error.actual is HIDDEN:
             return
         if self._folder is not None and _is_outside(self._location, self._folder):
-            raise error.with_actual(HIDDEN) from None
+            error.hide(HIDDEN)
 
 
 _KNOWN: ContextVar[dict[tuple[str, str], bool] | None] = ContextVar("files known to be outside or not", default=None)
@@ -84,6 +83,8 @@ def _is_outside(location: str, folder: str) -> bool:
     known = _KNOWN.get()
     if known is None:
         return is_outside(location, folder)
-    if (location, folder) not in known:
-        known[location, folder] = is_outside(location, folder)
-    return known[location, folder]
+    key = location, folder
+    found = known.get(key)
+    if found is None:
+        found = known[key] = is_outside(location, folder)
+    return found

@@ -174,16 +174,15 @@ class ReadAhead:
     Args:
         source: the underlying source.
         start: offset of the range in bytes.
-        size: size of the range in bytes.
+        size: size of the range in bytes; it is clipped to the end of the source.
 
     Raises:
-        Truncated: the range is not in the source.
         OSError: it cannot be read.
     """
 
     def __init__(self, source: Source, start: int, size: int) -> None:
         self.name = source.name
-        self._source, self._start, self._data = source, start, source.read(start, size)
+        self._source, self._start, self._data = source, start, read_up_to(source, start, size).view
 
     @property
     def size(self) -> int:

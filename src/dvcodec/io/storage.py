@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import chain, islice
 from typing import TypeAlias
 
 from dvcodec.core.errors import DvcodecError, LimitExceeded
-from dvcodec.core.limits import SharedWork, enough_memory
+from dvcodec.core.limits import SharedWork, enough_memory, too_little_memory
 from dvcodec.core.usage import as_count
 from dvcodec.io.file_cache import FileCache
 from dvcodec.io.file_key import path_below
@@ -74,8 +74,7 @@ class Storage:
         made._cache, made.metadata_work, made.home = self._cache, self.metadata_work, folder
         return made
 
-    @contextmanager
-    def open(self, location: str, *, size: int | None = None) -> Iterator[Source]:
+    def open(self, location: str, *, size: int | None = None) -> AbstractContextManager[Source]:
         """Open a file for reading.
 
         Args:
@@ -88,10 +87,12 @@ class Storage:
             OSError: it cannot be opened.
         """
         held = held_source(location)
+        return self._open(location, size) if held is None else _Held(held, location, self.home)
+
+    @contextmanager
+    def _open(self, location: str, size: int | None) -> Iterator[Source]:
         with hide_values(location, self.home), enough_memory("what is read", location):
-            if held is not None:
-                yield held
-            elif (local := local_path(location)) is None:
+            if (local := local_path(location)) is None:
                 yield self.remote(location, size)
             else:
                 with open_local(local) as source:
@@ -105,10 +106,10 @@ class Storage:
 
         Args:
             location: path or URL, spelled as it will be opened.
-            ahead: offset and size (bytes) of a range to read now; reads within it make no further request.
+            ahead: offset and size (bytes) of a range to read now, as far as the file has it; reads within it make no
+                further request.
 
         Raises:
-            Truncated: `ahead` is not in the file.
             UsageError, OSError: see `open`.
         """
         with self.open(location) as source:
@@ -293,6 +294,26 @@ class Storage:
             files.append(_listed(folder, key, one))
             self._cache.add_object(files[-1].location, one)
         return files
+
+
+class _Held(hide_values):
+    """`Storage.open` of a file that `Storage.hold` has open: no generator, for the reason of `enough_memory`."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: Source, location: str, home: str | None) -> None:
+        super().__init__(location, home)
+        self._source = source
+
+    def __enter__(self) -> Source:  # type: ignore[override]
+        """Return the source."""
+        return self._source
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Raise the error as `Storage.open` does."""
+        if isinstance(error, MemoryError):
+            raise too_little_memory("what is read", self._location, error) from None
+        super().__exit__(kind, error, traceback)
 
 
 def _rebuild(options: StoreOptions, home: str | None) -> Storage:

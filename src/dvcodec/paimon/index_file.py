@@ -49,6 +49,7 @@ __all__ = [
     "load_frames",
     "load_vector",
     "read_deletion_vectors",
+    "read_vector",
     "roll_index_files",
     "write_deletion_vectors",
     "write_index_files",
@@ -109,8 +110,20 @@ def load_vector(
             raise UsageError(f"vector of {meta.data_file!r}: the index file is missing: pass it as source")
         source = location.path
     with open_source(source, storage_options=storage_options) as opened:
-        cursor = _frame_at(opened, meta, limits)
-        return vector.read(cursor, MAGICS, meta.cardinality, limits, verify_checksum=verify_checksum)
+        return read_vector(opened, meta, limits, verify_checksum=verify_checksum)
+
+
+def read_vector(
+    source: Source, meta: DeletionVectorMeta, limits: Limits = DEFAULT_LIMITS, *, verify_checksum: bool = True
+) -> Vector:
+    """`load_vector` of an open index file, by checked arguments.
+
+    Raises:
+        DecodeError: see `load`.
+        OSError: the file cannot be read.
+    """
+    cursor = _frame_at(source, meta, limits)
+    return vector.read(cursor, MAGICS, meta.cardinality, limits, verify_checksum=verify_checksum)
 
 
 def _frame_at(source: Source, meta: DeletionVectorMeta, limits: Limits) -> Cursor:

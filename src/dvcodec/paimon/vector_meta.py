@@ -40,7 +40,8 @@ class DeletionVectorMeta:
         count = 0 if self.cardinality is None else self.cardinality
         numbers = ("offset", self.offset, 2**31), ("length", self.length, 2**31), ("cardinality", count, 2**63)
         for name, value, top in numbers:
-            check_integer(value, name)
+            if type(value) is not int:
+                check_integer(value, name)
             if not 0 <= value < top:
                 raise UsageError(
                     f"deletion vector of {self.data_file!r}: {name} {value} is not between 0 and {top - 1}"

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from dvcodec.core.errors import DecodeError
+from dvcodec.io.outside import HIDDEN
 from dvcodec.tables.model import DeletionVector
 
 __all__ = ["Finding", "Severity", "place"]
@@ -140,18 +141,10 @@ class Finding:
         object.__setattr__(self, "snapshot", number)
         return self
 
-    def with_actual(self, actual: object) -> Finding:
-        """Return the finding with another value found."""
-        return Finding.failed(
-            self.check,
-            self.what,
-            self.expected,
-            actual,
-            vectors=self.vectors,
-            data_file=self.data_file,
-            path=self.path,
-            offset=self.offset,
-        )
+    def hidden(self) -> Finding:
+        """Hide the value found in a finding that nobody else has yet, and return it."""
+        object.__setattr__(self, "actual", HIDDEN)
+        return self
 
     @property
     def message(self) -> str:

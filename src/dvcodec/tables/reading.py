@@ -19,9 +19,9 @@ Progress: TypeAlias = Callable[[int, int], object]
 """Called with the number done, and the total."""
 
 _TASK_BYTES = 4 << 20
-_TASK_VECTORS = 64
-_SMALL = 4 << 10
-"""Bytes of a vector on average, below which reading it is mostly Python."""
+_TASK_VECTORS = 256
+_MANY, _SMALL = 32, 4 << 10
+"""Vectors in a task on average, above which, and bytes of a vector, below which reading is mostly Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +98,9 @@ def _held(storage: Storage, task: Sequence[DeletionVector]) -> Iterator[None]:
         if start >= 0 and stop - start <= 2 * sum(size for _, size in ranges):
             ahead = start, stop - start
     with ExitStack() as stack:
-        # Ignored here: each vector's own read reports the file error. Ranges may be beyond the file's end.
-        for range_ in dict.fromkeys((ahead, None)) if len(task) > 1 and task[0].location else ():
-            with suppress(DvcodecError, OSError):
-                stack.enter_context(storage.hold(task[0].location, range_))
-                break
+        if len(task) > 1 and task[0].location:
+            with suppress(DvcodecError, OSError):  # each vector's own read reports the file error
+                stack.enter_context(storage.hold(task[0].location, ahead))
         yield
 
 
@@ -122,7 +120,7 @@ def _are_small_and_local(tasks: Sequence[Sequence[DeletionVector]]) -> bool:
         return False
     count = sum(map(len, tasks))
     size = sum(_TASK_BYTES if vector.size is None else vector.size for task in tasks for vector in task)
-    return count * 2 > len(tasks) * _TASK_VECTORS and size < count * _SMALL
+    return count > len(tasks) * _MANY and size < count * _SMALL
 
 
 def _tasks(vectors: Iterable[DeletionVector]) -> Iterator[list[DeletionVector]]:

@@ -25,7 +25,7 @@ from dvcodec.core.errors import (
     Unsupported,
 )
 from dvcodec.io.file_key import file_key
-from dvcodec.io.outside import HIDDEN, is_outside
+from dvcodec.io.outside import is_outside
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletedRows, DeletionVector
 from dvcodec.tables.path_matching import PathMatcher
@@ -58,6 +58,11 @@ class Refused(NotCanonical):
     """
 
     finding: Finding | None = None
+
+    def hide(self, actual: str) -> None:
+        """Remove the values and the finding; see `DecodeError.hide`."""
+        super().hide(actual)
+        self.finding = None
 
 
 def refuse(findings: Iterable[Finding], *allowed: str) -> None:
@@ -155,7 +160,7 @@ def unreadable(vector: DeletionVector, error: DvcodecError | OSError) -> Finding
     """Report a vector that could not be read."""
     if isinstance(error, Refused) and error.finding is not None:
         return error.finding
-    name = next((name for kind, name in _CHECKS if isinstance(error, kind)), "unreadable-file")
+    name = _check_of(error)
     if isinstance(error, DecodeError):
         return Finding.from_error(name, error, error.source or vector.location, (vector,), vector.data_file)
     what, expected = "file of the vector", vector.location or "a file"
@@ -175,6 +180,13 @@ _CHECKS: tuple[tuple[type[BaseException], str], ...] = (
     (FileNotFoundError, "missing-file"),
 )
 """Checks of `verify` and of files, by the error that reading a vector raises."""
+
+
+def _check_of(error: Exception) -> str:
+    for kind, name in _CHECKS:
+        if isinstance(error, kind):
+            return name
+    return "unreadable-file"
 
 
 def of_data_file(file: DataFile, vectors: Sequence[DeletionVector], parts: Sequence[Part]) -> Iterator[Finding]:
@@ -259,7 +271,7 @@ def container(snapshot: Snapshot, location: str, group: Sequence[DeletionVector]
         for finding in snapshot.check_container(location, group):
             if outside is None:
                 outside = is_outside(location, snapshot.table.location)
-            yield finding.with_actual(HIDDEN) if outside else finding
+            yield finding.hidden() if outside else finding
     except MissingExtra:
         raise
     except DecodeError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -159,7 +159,7 @@ class _Collector:
         self.findings: list[Finding] = []
         self._keep_rows = keep_rows
         self._files: dict[str, FileDeletes] = {}
-        self._snapshot = snapshot
+        self._snapshot, self._number = snapshot, snapshot.info.id
         self._named = vectors_of(vector for vector in snapshot.vectors if vector.data_file in snapshot.files)
         self._waiting = {path: len(vectors) for path, vectors in self._named.items()}
         self._wide = sum(vector.data_file is None for vector in snapshot.vectors)
@@ -177,13 +177,13 @@ class _Collector:
             self.unreadable += 1
             if not isinstance(read.error, DecodeError):
                 self.unopened.add(vector.location)
-            self._note([rules.unreadable(vector, read.error)])
+            self._note(rules.unreadable(vector, read.error))
             if path is None:
                 self._wide_errors.append((vector.partition_key, error))
         else:
-            self._note(rules.schemes(self._snapshot, vector))
+            self._note(*rules.schemes(self._snapshot, vector))
         misplaced = () if read.error is not None and path is None else tuple(rules.paths(self._snapshot, vector))
-        self._note(misplaced)
+        self._note(*misplaced)
         if path is not None and misplaced:
             if read.error is None:
                 self.lost += [(vector, f"{finding.what}: {path}") for finding in misplaced]
@@ -203,8 +203,9 @@ class _Collector:
                 if not self._waiting.get(done):
                     self._finish(done)
 
-    def _note(self, findings: Iterable[Finding]) -> None:
-        self.findings += (finding.in_snapshot(self._snapshot.info.id) for finding in findings)
+    def _note(self, *findings: Finding) -> None:
+        for finding in findings:
+            self.findings.append(finding.in_snapshot(self._number))
 
     def deletes_of(self, file: DataFile) -> FileDeletes:
         """Return the deleted rows of a data file, once all vectors were added."""
@@ -223,7 +224,7 @@ class _Collector:
         wide = tuple(part.vector for part in parts if part.vector.data_file is None)
         vectors = (*self._named.get(path, ()), *wide)
         doubts = tuple(rules.of_data_file(file, vectors, parts))
-        self._note(doubts)
+        self._note(*doubts)
         errors += [finding.message for finding in doubts if finding.check != "equal-vectors"]
         rows = RowSet().union(*(part.found.rows for part in parts))
         mix = ContainerMix()

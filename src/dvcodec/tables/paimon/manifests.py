@@ -19,6 +19,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import read_within
 from dvcodec.io.outside import hide_values
 from dvcodec.io.parallel import run_bounded
+from dvcodec.paimon import IndexManifestEntry, read_index_manifest
 from dvcodec.tables.cache import Cache
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import bare_name
@@ -42,6 +43,8 @@ __all__ = [
 VERSION = 2
 _KEPT_ENTRIES = 50_000
 """Maximum number of cached entries, about 1 KB each: snapshots may list the same manifests by turns."""
+_KEPT_VECTORS = 50_000
+"""Maximum number of cached vectors, about 1 KB each: snapshots may have the same index manifest by turns."""
 ADD, DELETE = 0, 1
 
 
@@ -201,6 +204,7 @@ class Manifests:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._kept: Cache[str, list[ManifestEntry]] = Cache(_KEPT_ENTRIES, len)
+        self._indexes: Cache[str, tuple[IndexManifestEntry, ...]] = Cache(_KEPT_VECTORS, _count_vectors)
 
     def read(self, names: Iterable[str]) -> Iterator[tuple[str, list[ManifestEntry]]]:
         """Yield manifests by name, in order; several are read concurrently if they are remote.
@@ -213,6 +217,32 @@ class Manifests:
             return name, self._kept.get(name, lambda: read_manifest(self._folder, name))
 
         return run_bounded(read, names, self._folder.storage.readers(self._folder.location))
+
+    def index(self, name: str) -> tuple[IndexManifestEntry, ...]:
+        """Return the entries of an index manifest, in order.
+
+        Raises:
+            DecodeError, OSError: see `dvcodec.paimon.read_index_manifest`.
+        """
+        source, storage = self._folder.join(f"manifest/{name}"), self._folder.storage
+        return self._indexes.get(name, lambda: tuple(read_index_manifest(source, storage_options=storage)))
+
+    def live_index(self, name: str) -> tuple[IndexManifestEntry, ...]:
+        """Return the entries of a snapshot's index manifest, which deletes none.
+
+        Raises:
+            DecodeError, OSError: see `index`.
+        """
+        entries = self.index(name)
+        for entry in entries:
+            if entry.kind != "ADD":
+                source, actual = self._folder.join(f"manifest/{name}"), f"{entry.kind} {entry.file_name!r}"
+                raise NotCanonical("_KIND", source=source, expected="ADD", actual=actual)
+        return entries
+
+
+def _count_vectors(entries: Iterable[IndexManifestEntry]) -> int:
+    return sum(1 + len(entry.vectors or ()) for entry in entries)
 
 
 def read_manifest(folder: Folder, name: str) -> list[ManifestEntry]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from functools import cache, partial
 
-from dvcodec.paimon import read_index_manifest
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, read_manifest_list
@@ -57,7 +56,6 @@ class _References:
         """Entries that no state needed yet, by manifest."""
         self._seen: set[Hashable] = set()
         self._manifest_list = cache(self._read_list)
-        self._index_entries = cache(partial(read_index_manifest, storage_options=folder.storage))
 
     def collect(self) -> frozenset[str]:
         branches = [f"branch/{name}/" for name in self._folder.names("branch") if name.startswith("branch-")]
@@ -105,7 +103,7 @@ class _References:
         path = f"manifest/{manifest}"
         source = self._folder.join(path)
         self._paths.add(path)
-        self._paths |= {layout.index_file(entry, source) for entry in self._index_entries(source)}
+        self._paths |= {layout.index_file(entry, source) for entry in self._reader.index(manifest)}
 
     def _add_files(self, manifests: Iterable[str], layout: Layout, gone: frozenset[object] = frozenset()) -> None:
         """Add the files that manifests add, but those that are gone.

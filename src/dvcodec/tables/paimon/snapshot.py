@@ -9,7 +9,7 @@ from functools import partial
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
 from dvcodec.ops.stats import measure
-from dvcodec.paimon.index_file import load_vector
+from dvcodec.paimon.index_file import read_vector
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import Column, chosen
 from dvcodec.tables.findings import Finding
@@ -53,7 +53,7 @@ class PaimonSnapshot(Snapshot):
         if meta.cardinality != vector.cardinality:
             meta = replace(meta, cardinality=vector.cardinality)
         with self.table.folder.storage.open(vector.location) as source:
-            found = load_vector(meta, source)
+            found = read_vector(source, meta)
             return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:

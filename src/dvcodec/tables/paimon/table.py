@@ -19,7 +19,7 @@ from dvcodec.tables.paimon.references import referenced_files
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 from dvcodec.tables.paimon.vectors import IndexedVector, vectors_of_entry
 from dvcodec.tables.paimon.visible import visible_records
-from dvcodec.tables.paimon.walk import FileKey, Part, StateWalk, file_key, read_index
+from dvcodec.tables.paimon.walk import FileKey, Part, StateWalk, file_key
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["PaimonTable", "open"]
@@ -67,7 +67,7 @@ class PaimonTable(WritableTable):
             for name in read_manifest_list(self.folder, manifest_list)
         ]
         entries = live_entries(entry for _, found in self._manifests.read(manifests) for entry in found)
-        index = () if state.index_manifest is None else read_index(self.folder, state.index_manifest)
+        index = () if state.index_manifest is None else self._manifests.live_index(state.index_manifest)
         snapshot = self._snapshot(state, entries, index)
         shown = self._newest_schema() if id is None else state.schema_id
         self._schema(shown)  # its errors are errors of the snapshot

@@ -25,6 +25,8 @@ from dvcodec.tables.model import DeletionVector, Record
 
 __all__ = ["IndexedVector", "check_index_file", "vectors_of_entry"]
 
+_HEADS_BYTES = 1 << 14
+"""Bytes that are read at once for the heads of vectors."""
 BITS32, BITS64 = FORMATS[Magic.PAIMON32], FORMATS[Magic.PORTABLE64]
 
 
@@ -92,11 +94,16 @@ def _ends(metas: Sequence[DeletionVectorMeta], file_size: int) -> dict[int, int]
 def _kinds_by_magic(location: str, offsets: Sequence[int], storage: Storage) -> dict[int, str]:
     """Return the kinds of the vectors at these offsets, by offset, as far as the file shows them."""
     found = {}
+    left = sorted(set(offsets), reverse=True)
     with suppress(OSError, DecodeError), storage.open(location) as source:
-        for offset in offsets:
-            magic = Magic.find(bytes(read_up_to(source, offset + 4, 4).view))
-            if magic in FORMATS:
-                found[offset] = FORMATS[magic]
+        while left:
+            start = left[-1]
+            heads = read_up_to(source, start, _HEADS_BYTES).view
+            while left and (at := left[-1] - start) + 8 <= _HEADS_BYTES:
+                magic = Magic.find(bytes(heads[at + 4 : at + 8]))
+                if magic in FORMATS:
+                    found[left[-1]] = FORMATS[magic]
+                left.pop()
     return found
 
 

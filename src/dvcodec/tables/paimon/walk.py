@@ -12,21 +12,18 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry, read_index_manifest
-from dvcodec.tables.cache import Cache
+from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, live_entries, read_manifest_list
 from dvcodec.tables.paimon.metadata import SnapshotRecord
 
-__all__ = ["FileKey", "Part", "StateWalk", "file_key", "read_index"]
+__all__ = ["FileKey", "Part", "StateWalk", "file_key"]
 
 FileKey: TypeAlias = tuple[bytes, int, str]
 """A data file as vectors name it, or an index file: serialized partition, bucket, bare name."""
 Identity: TypeAlias = tuple[object, ...]
 Places: TypeAlias = list[tuple[FileKey, DeletionVectorMeta]]
 """The vectors of a data file: the key of each one's index file, and where in it."""
-_KEPT_VECTORS = 50_000
-"""Maximum number of cached vectors, about 1 KB each: snapshots may have the same index manifest by turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,6 @@ class StateWalk:
     def __init__(self, folder: Folder, state: SnapshotRecord, manifests: Manifests) -> None:
         self._folder = folder
         self._manifests = manifests
-        self._indexes: Cache[str, tuple[IndexManifestEntry, ...]] = Cache(_KEPT_VECTORS, _count_vectors)
         self._names: frozenset[str] = frozenset()
         self._live: dict[Identity, ManifestEntry] = {}
         self._deleted: set[Identity] = set()
@@ -150,7 +146,7 @@ class StateWalk:
 
     def _read_index(self, name: str | None) -> tuple[dict[FileKey, IndexManifestEntry], dict[FileKey, Places]]:
         """Return the index files of an index manifest by their keys, and where the vectors of each data file are."""
-        entries = () if name is None else self._indexes.get(name, lambda: read_index(self._folder, name))
+        entries = () if name is None else self._manifests.live_index(name)
         index = {(entry.partition, entry.bucket, entry.file_name): entry for entry in entries}
         found: defaultdict[FileKey, Places] = defaultdict(list)
         for own, entry in index.items():
@@ -162,22 +158,3 @@ class StateWalk:
 def file_key(entry: ManifestEntry) -> FileKey:
     """Return what the vectors of a data file name it by."""
     return entry.file.partition, entry.file.bucket, entry.file.file_name
-
-
-def read_index(folder: Folder, name: str) -> tuple[IndexManifestEntry, ...]:
-    """Return the entries of a snapshot's index manifest, in order.
-
-    Raises:
-        DecodeError: it is corrupt.
-        OSError: it cannot be read.
-    """
-    source = folder.join(f"manifest/{name}")
-    entries = tuple(read_index_manifest(source, storage_options=folder.storage))
-    for entry in entries:
-        if entry.kind != "ADD":
-            raise NotCanonical("_KIND", source=source, expected="ADD", actual=f"{entry.kind} {entry.file_name!r}")
-    return entries
-
-
-def _count_vectors(entries: Iterable[IndexManifestEntry]) -> int:
-    return sum(1 + len(entry.vectors or ()) for entry in entries)
