@@ -739,8 +739,13 @@ def test_json_of_keys_that_share_their_states(tmp_path: Path) -> None:
     made.field("t", made.dictionary({i.to_bytes(3, "big"): 1 << 63 for i in range(1 << 17)}))
     (tmp_path / "a.zap").write_bytes(made.finish())
     assert (tmp_path / "a.zap").stat().st_size < 2000
-    result = run("zap", "terms", tmp_path / "a.zap", "t", "--json")
-    assert (result.code, result.complaint) == (2, "131,072 terms are too many for JSON: use --limit")
+    command = ["zap", "terms", tmp_path / "a.zap", "t", "--hex", "--json"]
+    for more, count in (([], "131,072"), (["--prefix", "00"], "65,536"), (["--start", "000001"], "131,071")):
+        result = run(*command, *more)
+        if count == "65,536":
+            assert len(result.json["terms"]) == 1 << 16
+        else:
+            assert (result.code, result.complaint) == (2, f"{count} terms are too many for JSON: use --limit")
     assert len(run("zap", "terms", tmp_path / "a.zap", "t", "--json", "--limit", "7").json["terms"]) == 7
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import gc
 import json
 import os
 import random
@@ -39,6 +40,8 @@ MOST_BYTES = 64_000
 MOST_CPU_S, MOST_MB = 2.0, 256
 KEPT = 24
 """Inputs that are changed again, the costliest ones."""
+AGAIN = 5
+"""The costliest inputs of all, and how often each of them is run again at the end."""
 SPACE_BYTES = 4 << 30
 HANG_S = 60
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "fuzzing.md"
@@ -169,10 +172,12 @@ def search(name: str, seconds: float, seed: int, work: Path) -> dict[str, Any]:
     seeds = [data for data in target.seeds() if len(data) <= MOST_BYTES]
     for data in seeds[:60]:
         meter(target.run, data)  # imports and caches
+    gc.freeze()  # what is loaded here is none of the input's cost
     resource.setrlimit(resource.RLIMIT_AS, (SPACE_BYTES, SPACE_BYTES))
     signal.signal(signal.SIGPROF, _hang)
     population: list[tuple[float, bytes]] = []
-    worst = {"cpu": (0.0, b""), "mb": (0.0, b"")}
+    dearest: list[tuple[float, bytes]] = []
+    most_memory = 0.0, b""
     strange: dict[str, int] = {}
     tried, start = 0, time.process_time()
     while time.process_time() - start < seconds or tried <= len(seeds):
@@ -190,20 +195,22 @@ def search(name: str, seconds: float, seed: int, work: Path) -> dict[str, Any]:
         if ended not in ("ok", "refused"):
             strange[ended] = strange.get(ended, 0) + 1
             (work / f"{name}-{ended}").write_bytes(data)
-        for what, value in (("cpu", cpu), ("mb", megabytes)):
-            if value > worst[what][0]:
-                worst[what] = value, data
-                (work / f"{name}-{what}").write_bytes(data)
+        dearest = sorted([*dearest, (cpu, data)], reverse=True)[:AGAIN]
+        most_memory = max(most_memory, (megabytes, data))
         population.append((max(cpu / MOST_CPU_S, megabytes / MOST_MB), data))
         if len(population) > 4 * KEPT:
             population = sorted(population, reverse=True)[:KEPT]
+    # Other work on the machine slows some executions down: the least time of an input is its own.
+    slowest = max((min(meter(target.run, data)[0] for _ in range(AGAIN)), data) for _, data in dearest)
+    for what, found in (("cpu", slowest), ("mb", most_memory)):
+        (work / f"{name}-{what}").write_bytes(found[1])
     return {
         "about": target.about,
         "inputs": tried,
-        "cpu_s": round(worst["cpu"][0], 3),
-        "cpu_bytes": len(worst["cpu"][1]),
-        "mb": round(worst["mb"][0], 1),
-        "mb_bytes": len(worst["mb"][1]),
+        "cpu_s": round(slowest[0], 3),
+        "cpu_bytes": len(slowest[1]),
+        "mb": round(most_memory[0], 1),
+        "mb_bytes": len(most_memory[1]),
         "strange": strange,
     }
 

@@ -79,14 +79,17 @@ def _terms(
     if dictionary is None:
         return 0, []
     prefix, start, stop = bounds
-    pairs = dictionary.range(start or b"", stop) if prefix is None else dictionary.prefix(prefix)
+
+    def pairs() -> Iterator[tuple[bytes, int]]:
+        return dictionary.range(start or b"", stop) if prefix is None else dictionary.prefix(prefix)
+
     every = bounds == (None, None, None)
-    if every and as_json:
-        check_json(segment, dictionary.num_keys, limit, "term")
+    total = dictionary.num_keys if every else sum(1 for _ in pairs())
+    if as_json:
+        check_json(segment, total, limit, "term")
     if every and limit is None:
-        return dictionary.num_keys, list(segment.terms(field))
-    first = list(islice(pairs, limit))
-    total = dictionary.num_keys if every else len(first) + sum(1 for _ in pairs)
+        return total, list(segment.terms(field))
+    first = list(islice(pairs(), limit))
     records = segment.contents.records(np.array([value for _, value in first], np.uint64))
     return total, [(term, docs) for (term, _), docs in zip(first, records.counts.tolist(), strict=True)]
 
