@@ -166,6 +166,7 @@ COMMANDS = {
     "diff --limit 1000000 OLD FILE": _VECTORS,
     "convert --to blob -o OUT": ("vector", "lance deletions"),
     "merge --data-file a -o OUT FILE": _VECTORS,
+    "rewrite-paths --from a --to b -o OUT": ("puffin footer",),
     "verify": (*_VECTORS, *_SEGMENTS),
     "zap fields --no-checksum --json": _SEGMENTS,
     "zap terms --no-checksum --json FILE t": _SEGMENTS,
@@ -184,11 +185,15 @@ TABLE_COMMANDS = {
     "log --json": ["--json"],
     "convert-table": ["--to", "delta", "-o", "OUT"],
     "report": ["-o", os.devnull],
+    "delete --dry-run": ["--where", "id = 1", "--dry-run"],
+    "enable --dry-run": ["--dry-run"],
+    "export-live": ["-o", "OUT"],
+    "upgrade-deletes --dry-run": ["--dry-run"],
 }
-"""Commands on a table, and what follows its path; they take longest for one of Paimon."""
+"""Commands on a table, and what follows its path; most take longest for one of Paimon."""
 NAMES = (
     *(f"many-{kind}-{reader}" for kind in TABLES for reader in READERS),
-    *(f"many-paimon-{command}" for command in TABLE_COMMANDS),
+    *(f"many-{'iceberg' if 'upgrade' in command else 'paimon'}-{command}" for command in TABLE_COMMANDS),
     *(f"command-{name}" for name in COMMANDS),
 )
 
