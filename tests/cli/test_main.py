@@ -55,6 +55,18 @@ def test_version() -> None:
     assert (result.code, result.out, result.err) == (0, f"dvcodec {dvcodec.__version__}\n", "")
 
 
+def test_as_a_module() -> None:
+    command = [sys.executable, "-m", "dvcodec"]
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"dvcodec {dvcodec.__version__}\n"
+    assert subprocess.run([*command, "verify", "none"], capture_output=True, check=False).returncode == 2
+
+
+@pytest.mark.parametrize("command", [[], ["verify"], ["zap"], ["zap", "terms"]])
+def test_short_option_for_help(command: list[str]) -> None:
+    assert run(*command, "-h").out == run(*command, "--help").out
+
+
 def test_help_names_every_command_and_the_exit_codes() -> None:
     result = run("--help")
     assert result.code == 0

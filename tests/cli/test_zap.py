@@ -739,7 +739,7 @@ def test_json_of_keys_that_share_their_states(tmp_path: Path) -> None:
     made.field("t", made.dictionary({i.to_bytes(3, "big"): 1 << 63 for i in range(1 << 17)}))
     (tmp_path / "a.zap").write_bytes(made.finish())
     assert (tmp_path / "a.zap").stat().st_size < 2000
-    command = ["zap", "terms", tmp_path / "a.zap", "t", "--hex", "--json"]
+    command = ["zap", "terms", str(tmp_path / "a.zap"), "t", "--hex", "--json"]
     for more, count in (([], "131,072"), (["--prefix", "00"], "65,536"), (["--start", "000001"], "131,071")):
         result = run(*command, *more)
         if count == "65,536":

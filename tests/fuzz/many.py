@@ -266,7 +266,7 @@ def _on_table(command: str, more: list[str], table: Table) -> None:
 def _run_command(app: Any, words: list[str]) -> None:
     import typer
 
-    ended = (typer.Exit, SystemExit, DvcodecError)
+    ended = (typer.Exit, SystemExit, DvcodecError, OSError)
     with Path(os.devnull).open("w") as sink, redirect_stdout(sink), redirect_stderr(sink), suppress(*ended):
         app(words, standalone_mode=False)
 

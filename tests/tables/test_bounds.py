@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dvcodec.tables.bounds import ColumnBounds, ending_text, may_be_true, safe_text
+from dvcodec.tables.bounds import ColumnBounds, FilterBounds, ending_text, may_be_true, safe_text
 from tables.deleting.plain import exact_bounds
 from tables.deleting.statements import SCHEMA, random_rows, random_statement
 
@@ -51,6 +51,8 @@ def ints(lower: int | None, upper: int | None, **others: bool) -> ColumnBounds:
 def test_one_column(where: Any, known: ColumnBounds, may: bool) -> None:
     assert may_be_true(where, INT, {"n": known}) is may
     assert may_be_true(where, INT, {})
+    filtered = FilterBounds(where, INT)
+    assert (filtered.may_be_true({"n": known}), filtered.may_be_true({})) == (may, True)
 
 
 def test_many_columns_that_may_be_null() -> None:

@@ -100,6 +100,7 @@ def build(only: str | None = None) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
+        context_settings={"help_option_names": ["--help", "-h"]},
     )
     app.callback()(_root)
     for name, (module, line) in COMMANDS.items():

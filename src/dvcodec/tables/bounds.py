@@ -11,14 +11,14 @@ import itertools
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import cached_property, lru_cache, reduce
 from operator import and_
 from typing import Any, TypeAlias
 
 from dvcodec.core.extras import ds, fs, pa, pc
 from dvcodec.tables.partition_value import is_nan
 
-__all__ = ["ColumnBounds", "RowGroupFilter", "ending_text", "may_be_true", "safe_text"]
+__all__ = ["ColumnBounds", "FilterBounds", "RowGroupFilter", "ending_text", "may_be_true", "safe_text"]
 
 _COMBINATIONS = 64
 """Most combinations of ranges and nulls that are evaluated; further columns count as unknown."""
@@ -63,6 +63,26 @@ _NOTHING = ColumnBounds()
 RowGroupFilter: TypeAlias = Callable[[int, int, Mapping[str, ColumnBounds]], bool]
 """Called for each row group of a data file, in order, with the position of its first row, how many rows it has, and
 what its statistics say of the columns that are read; False leaves its rows out."""
+
+
+class FilterBounds:
+    """Whether a filter can be true of the rows of each of many data files: `may_be_true`, by what is known of each.
+
+    Args:
+        filter_: see `may_be_true`.
+        schema: see `may_be_true`.
+    """
+
+    def __init__(self, filter_: pc.Expression, schema: pa.Schema) -> None:
+        self._filter, self._schema = filter_, schema
+
+    def may_be_true(self, known: Mapping[str, ColumnBounds]) -> bool:
+        """Return whether it can be; of files of which nothing is known, that is found out once."""
+        return may_be_true(self._filter, self._schema, known) if known else self._of_any
+
+    @cached_property
+    def _of_any(self) -> bool:
+        return may_be_true(self._filter, self._schema, {})
 
 
 def may_be_true(filter_: pc.Expression, schema: pa.Schema, known: Mapping[str, ColumnBounds]) -> bool:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.core.extras import pa, pc, require_extra
-from dvcodec.tables.bounds import ColumnBounds, may_be_true
+from dvcodec.tables.bounds import ColumnBounds, FilterBounds
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder, free_name, one_line
 from dvcodec.tables.deleting.sql import SqlCondition
 from dvcodec.tables.table import Snapshot
@@ -65,10 +65,10 @@ class _ExpressionCondition(Condition):
         self.columns = tuple(_needed(expression, whole, whole.names, ()))
         self.name = f"where {expression!s:.200}"
         self.position = free_name("position", self.columns)
-        self._schema = snapshot.schema(self.columns)
+        self._bounds = FilterBounds(expression, snapshot.schema(self.columns))
 
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
-        return may_be_true(self._expression, self._schema, known)
+        return self._bounds.may_be_true(known)
 
     def positions(
         self,

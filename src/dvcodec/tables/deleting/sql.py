@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa
-from dvcodec.tables.bounds import ColumnBounds, may_be_true
+from dvcodec.tables.bounds import ColumnBounds, FilterBounds
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.deleting.engine import Engine
 from dvcodec.tables.deleting.matching import Condition, free_name, one_line
@@ -79,10 +79,11 @@ class SqlCondition(Condition):
         kinds = self._bind()
         literals = Literals(self._engine, dict(zip(self.columns, kinds, strict=True)), self._schema)
         self._weaker = None if any(_nodes(tree, "COLLATE")) else weaker(tree, literals)
+        self._bounds = None if self._weaker is None else FilterBounds(self._weaker, self._schema)
 
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
         """Whether a row with values in these bounds can match; see `Condition.may_match`."""
-        return self._weaker is None or may_be_true(self._weaker, self._schema, known)
+        return self._bounds is None or self._bounds.may_be_true(known)
 
     def positions(
         self,
