@@ -65,7 +65,7 @@ class Magic(Enum):
     @classmethod
     def find(cls, raw: bytes) -> Magic | None:
         """Return the magic with these bytes, or None."""
-        return _MAGICS.get(raw)
+        return _MAGICS.get(bytes(raw))
 
 
 _MAGICS: Mapping[bytes, Magic] = {magic.value: magic for magic in Magic}
