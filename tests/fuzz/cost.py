@@ -195,15 +195,20 @@ def search(name: str, seconds: float, seed: int, work: Path) -> dict[str, Any]:
         if ended not in ("ok", "refused"):
             strange[ended] = strange.get(ended, 0) + 1
             (work / f"{name}-{ended}").write_bytes(data)
-        dearest = sorted([*dearest, (cpu, data)], reverse=True)[:AGAIN]
+        if ended != "TimeoutError":
+            dearest = sorted([*dearest, (cpu, data)], reverse=True)[:AGAIN]
         most_memory = max(most_memory, (megabytes, data))
+        for what, value in (("cpu", dearest[0][1] if dearest else b""), ("mb", most_memory[1])):
+            if value is data:
+                (work / f"{name}-{what}").write_bytes(data)
         population.append((max(cpu / MOST_CPU_S, megabytes / MOST_MB), data))
         if len(population) > 4 * KEPT:
             population = sorted(population, reverse=True)[:KEPT]
     # Other work on the machine slows some executions down: the least time of an input is its own.
-    slowest = max((min(meter(target.run, data)[0] for _ in range(AGAIN)), data) for _, data in dearest)
-    for what, found in (("cpu", slowest), ("mb", most_memory)):
-        (work / f"{name}-{what}").write_bytes(found[1])
+    slowest = max(
+        ((min(meter(target.run, data)[0] for _ in range(AGAIN)), data) for _, data in dearest), default=(0, b"")
+    )
+    (work / f"{name}-cpu").write_bytes(slowest[1])
     return {
         "about": target.about,
         "inputs": tried,

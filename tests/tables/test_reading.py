@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -69,6 +70,40 @@ def test_groups_are_in_file_order() -> None:
         "y": [1],
         "": [None],
     }
+
+
+def test_tasks_are_of_bounded_size() -> None:
+    def sizes(location: str, *of: int) -> list[list[int | None]]:
+        vectors = [DeletionVector("delta", "a", location, location, i, size) for i, size in enumerate(of)]
+        return [[vector.size for vector in task] for task in reading._tasks(vectors)]
+
+    mega = 1 << 20
+    assert sizes("/t/v", mega, 7 * mega, mega, mega) == [[mega, 7 * mega], [mega, mega]]
+    assert sizes("/t/v", 1, 9 * mega, 1, 1 << 40) == [[1], [9 * mega], [1], [1 << 40]]
+    assert sizes("/t/v", 1 << 40, -(1 << 40), mega) == [[1 << 40], [-(1 << 40), mega]]
+    assert [len(task) for task in sizes("/t/v", *[1] * 300)] == [256, 44]
+    assert [len(task) for task in sizes("s3://b/v", *[1] * 100)] == [64, 36]
+
+
+@pytest.mark.parametrize(("offset", "size"), [(10**6, 1 << 40), (31 << 20, 40), (10**6, -5)])
+def test_what_a_wrong_range_claims_is_not_read_ahead(
+    offset: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(tmp_path)
+    vectors = table.snapshot().vectors
+    os.truncate(vectors[0].location, 32 << 20)
+    asked: list[int] = []
+    read = io_source._RangeSource.read
+
+    def noted(source: io_source._RangeSource, offset: int, size: int) -> memoryview:
+        asked.append(size)
+        return read(source, offset, size)
+
+    monkeypatch.setattr(io_source._RangeSource, "read", noted)
+    wrong = replace(vectors[1], offset=offset, size=size)
+    found = list(read_vectors(table.snapshot(), (vectors[0], wrong, vectors[2]), threads=1))
+    assert [read.error is None for read in found] == [True, True, False]
+    assert max(size for size in asked if size < 1 << 39) < 10_000
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:

@@ -192,7 +192,7 @@ class ReadAhead:
     def read(self, offset: int, size: int) -> memoryview:
         """Return `size` bytes from `offset`; see `Source.read`."""
         local = offset - self._start
-        if local >= 0 and local + size <= len(self._data):
+        if self._data and local >= 0 and local + size <= len(self._data):
             return self._data[local : local + size]
         return self._source.read(offset, size)
 

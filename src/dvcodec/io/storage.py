@@ -312,7 +312,9 @@ class _Held(hide_values):
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Raise the error as `Storage.open` does."""
         if isinstance(error, MemoryError):
-            raise too_little_memory("what is read", self._location, error) from None
+            refused = too_little_memory("what is read", self._location, error)
+            super().__exit__(type(refused), refused, None)
+            raise refused from None
         super().__exit__(kind, error, traceback)
 
 

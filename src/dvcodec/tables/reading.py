@@ -19,7 +19,10 @@ Progress: TypeAlias = Callable[[int, int], object]
 """Called with the number done, and the total."""
 
 _TASK_BYTES = 4 << 20
-_TASK_VECTORS = 256
+_TASK_VECTORS, _LOCAL_TASK_VECTORS = 64, 256
+"""Remote vectors that are far apart are requested one after another in a task; tasks run concurrently."""
+_URL = "://"
+"""In a location that may be remote."""
 _MANY, _SMALL = 32, 4 << 10
 """Vectors in a task on average, above which, and bytes of a vector, below which reading is mostly Python."""
 
@@ -64,7 +67,8 @@ def read_vectors(
         snapshot: the snapshot that has the vectors.
         vectors: to be read.
         threads: number of concurrent readers; None = 8, 1 for many small vectors in few local files, or for remote
-            files the maximum of the storage. At most twice as many tasks, of about 4 MiB each, are held.
+            files the maximum of the storage. At most twice as many tasks, of about 4 MiB each, or of one larger vector,
+            are held.
         progress: called after each task.
 
     Raises:
@@ -95,7 +99,8 @@ def _held(storage: Storage, task: Sequence[DeletionVector]) -> Iterator[None]:
     ahead = None
     if len(ranges) == len(task):
         start, stop = min(offset for offset, _ in ranges), max(offset + size for offset, size in ranges)
-        if start >= 0 and stop - start <= 2 * sum(size for _, size in ranges):
+        sizes = [size for _, size in ranges]
+        if start >= 0 and min(sizes) >= 0 and stop - start <= min(2 * sum(sizes), 4 * _TASK_BYTES):
             ahead = start, stop - start
     with ExitStack() as stack:
         if len(task) > 1 and task[0].location:
@@ -116,7 +121,7 @@ def _read(snapshot: Snapshot, vector: DeletionVector) -> VectorRead:
 
 def _are_small_and_local(tasks: Sequence[Sequence[DeletionVector]]) -> bool:
     """Whether tasks have many small vectors each, of one local file, for which threads only wait for each other."""
-    if any("://" in task[0].location for task in tasks):
+    if any(_URL in task[0].location for task in tasks):
         return False
     count = sum(map(len, tasks))
     size = sum(_TASK_BYTES if vector.size is None else vector.size for task in tasks for vector in task)
@@ -124,15 +129,17 @@ def _are_small_and_local(tasks: Sequence[Sequence[DeletionVector]]) -> bool:
 
 
 def _tasks(vectors: Iterable[DeletionVector]) -> Iterator[list[DeletionVector]]:
-    """Split each container's vectors into tasks of bounded size."""
-    for group in by_container(vectors).values():
+    """Split each container's vectors into tasks: of at most 8 MiB, or of one vector."""
+    for location, group in by_container(vectors).items():
+        most = _TASK_VECTORS if _URL in location else _LOCAL_TASK_VECTORS
         task: list[DeletionVector] = []
         size = 0
         for vector in group:
-            task.append(vector)
-            size += _TASK_BYTES if vector.size is None else vector.size
-            if size >= _TASK_BYTES or len(task) == _TASK_VECTORS:
+            own = _TASK_BYTES if vector.size is None else max(vector.size, 0)
+            if task and (size >= _TASK_BYTES or size + own > 2 * _TASK_BYTES or len(task) == most):
                 yield task
                 task, size = [], 0
+            task.append(vector)
+            size += own
         if task:
             yield task

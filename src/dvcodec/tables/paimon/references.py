@@ -56,6 +56,7 @@ class _References:
         """Entries that no state needed yet, by manifest."""
         self._seen: set[Hashable] = set()
         self._manifest_list = cache(self._read_list)
+        self._index_entries = cache(manifests.index)
 
     def collect(self) -> frozenset[str]:
         branches = [f"branch/{name}/" for name in self._folder.names("branch") if name.startswith("branch-")]
@@ -103,7 +104,7 @@ class _References:
         path = f"manifest/{manifest}"
         source = self._folder.join(path)
         self._paths.add(path)
-        self._paths |= {layout.index_file(entry, source) for entry in self._reader.index(manifest)}
+        self._paths |= {layout.index_file(entry, source) for entry in self._index_entries(manifest)}
 
     def _add_files(self, manifests: Iterable[str], layout: Layout, gone: frozenset[object] = frozenset()) -> None:
         """Add the files that manifests add, but those that are gone.
