@@ -11,7 +11,9 @@ from dvcodec.core.errors import DecodeError
 from dvcodec.io.outside import HIDDEN
 from dvcodec.tables.model import DeletionVector
 
-__all__ = ["Finding", "Severity", "place"]
+__all__ = ["Finding", "Severity", "place", "shortened"]
+
+_MOST = 1000
 
 
 class Severity(str, Enum):
@@ -179,6 +181,11 @@ class Finding:
             "actual": self.actual,
             "details": dict(self.details),
         }
+
+
+def shortened(text: str) -> str:
+    """Return text that many findings may repeat, cut to 1,000 characters."""
+    return text if len(text) <= _MOST else f"{text[:_MOST]}..."
 
 
 def _text(value: object) -> str | None:

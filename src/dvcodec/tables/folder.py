@@ -26,6 +26,10 @@ from dvcodec.io.target import local_name, local_path, with_slashes
 __all__ = ["Folder", "StoredFile", "folder_location"]
 
 
+_MOST_CHARACTERS = 8192
+"""Of a recorded path: more than any file system or store takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Folder:
     """A table's folder.
@@ -70,10 +74,16 @@ class Folder:
         """Return the location of something below the folder (`name` may have slashes).
 
         Raises:
-            NotCanonical: it would name another file system; see `check_step`.
+            NotCanonical: it would name another file system (see `check_step`), or has more than 8,192 characters.
         """
+        self._check_length(name)
         check_step(name, self.location)
         return join(self.location, name)
+
+    def _check_length(self, path: str) -> None:
+        if len(path) > _MOST_CHARACTERS:
+            expected = f"at most {_MOST_CHARACTERS} characters"
+            raise NotCanonical("path", source=self.location, expected=expected, actual=f"{len(path)}: {path:.80}...")
 
     def inner(self, name: str) -> Folder:
         """Return a folder below this one.
@@ -92,9 +102,10 @@ class Folder:
         ('/wh/t/part=1/a.parquet', 's3://other/a.parquet')
 
         Raises:
-            NotCanonical: it leaves the folder, or is not a location.
+            NotCanonical: it leaves the folder, is not a location, or has more than 8,192 characters.
             Unsupported: metadata must not reference it; see `check_reach`.
         """
+        self._check_length(path)
         below = self.below(path)
         if below is not None:
             return self.join(below)

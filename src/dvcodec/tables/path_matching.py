@@ -11,6 +11,9 @@ from dvcodec.tables.folder import Folder
 __all__ = ["PathMatcher"]
 
 
+_MOST_STEPS, _MOST_CHARACTERS = 16, 1024
+
+
 class PathMatcher:
     """Finds the data file that a path of a moved table refers to.
 
@@ -75,8 +78,13 @@ def _plain(below: str) -> str:
 
 
 def _tails(key: str) -> Iterator[str]:
-    """Yield the suffixes of a path that may be a path below a table's folder: at least one folder and the name."""
-    steps = key.split("/")
+    """Yield the suffixes of a path that may be a path below a table's folder: at least one folder and the name.
+
+    Those of more steps or characters than any table has are left out, for there may be thousands.
+    """
+    steps = key.rsplit("/", _MOST_STEPS)
     for first in range(1, len(steps) - 1):
         if steps[first]:
-            yield "/".join(steps[first:])
+            tail = "/".join(steps[first:])
+            if len(tail) <= _MOST_CHARACTERS:
+                yield tail

@@ -1,4 +1,4 @@
-"""Vectors that are stored once but recorded many times: each record takes a few bytes, and reads the vector again."""
+"""Vectors and data files that are stored once but recorded many times, which takes a few bytes each time."""
 
 from __future__ import annotations
 
@@ -6,15 +6,36 @@ from collections import Counter
 from collections.abc import Iterable
 
 from dvcodec.core.limits import SharedWork
-from dvcodec.tables.model import DeletionVector
+from dvcodec.io.file_key import file_key
+from dvcodec.tables.model import DataFile, DeletionVector
 
-__all__ = ["charge_repeats"]
+__all__ = ["charge_repeats", "charge_same_files"]
 
 _VECTOR_WORK = 8192
 """Work of a small vector, as `Budget` counts it: an audit takes 0.3 ms for it."""
+_FILE_WORK = 65_536
+"""Work of a small data file: a delete takes 5 ms for it."""
 _BYTES_PER_UNIT = 2
 """Bytes of a large vector for a unit of work: a container of ten bytes takes 0.2 µs and, while its rows are kept, 73
 bytes of memory."""
+
+
+def charge_same_files(files: Iterable[DataFile], work: SharedWork) -> None:
+    """Charge data files that are another one with another spelling; writers have none.
+
+    Args:
+        files: those of a snapshot.
+        work: of the table.
+
+    Raises:
+        LimitExceeded: there are more of them than the shared work of the table allows: about 250.
+    """
+    keys = Counter(file_key(file.location) for file in files)
+    if len(keys) < keys.total():
+        location = next(key for key, count in keys.items() if count > 1)
+        work.draw(
+            f"data files at {location}", (keys.total() - len(keys)) * _FILE_WORK, "data files in several spellings"
+        )
 
 
 def charge_repeats(vectors: Iterable[DeletionVector], work: SharedWork) -> None:

@@ -26,7 +26,7 @@ from dvcodec.core.errors import (
 )
 from dvcodec.io.file_key import file_key
 from dvcodec.io.outside import is_outside
-from dvcodec.tables.findings import Finding
+from dvcodec.tables.findings import Finding, shortened
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletedRows, DeletionVector
 from dvcodec.tables.path_matching import PathMatcher
 from dvcodec.tables.table import Snapshot, Table
@@ -238,7 +238,8 @@ def overlaps(group: Sequence[DeletionVector]) -> Iterator[Finding]:
         if start is None or size is None:
             continue
         if owner is not None and start < reach and (vector.data_file, start) != (owner.data_file, owner.offset):
-            what, expected = f"bytes shared with the vector for {owner.data_file}", f"an offset of at least {reach}"
+            what = f"bytes shared with the vector for {shortened(str(owner.data_file))}"
+            expected = f"an offset of at least {reach}"
             yield Finding.of_vector("overlap", vector, what, expected, start, others=(owner,))
         if start + size > reach:
             reach, owner = start + size, vector

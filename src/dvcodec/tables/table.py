@@ -28,7 +28,7 @@ from dvcodec.tables.model import (
     TableKind,
 )
 from dvcodec.tables.path_matching import PathMatcher
-from dvcodec.tables.repeats import charge_repeats
+from dvcodec.tables.repeats import charge_repeats, charge_same_files
 
 if TYPE_CHECKING:
     from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
@@ -63,7 +63,9 @@ class Snapshot(ABC):
     schema_id: int | None = None
 
     def __post_init__(self) -> None:
-        charge_repeats(self.vectors, self.table.folder.storage.metadata_work)
+        work = self.table.folder.storage.metadata_work
+        charge_repeats(self.vectors, work)
+        charge_same_files(self.data_files, work)
 
     @cached_property
     def files(self) -> Mapping[str, DataFile]:

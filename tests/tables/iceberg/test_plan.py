@@ -90,10 +90,17 @@ def test_equality_deletes_of_a_partition() -> None:
     made = plan(*files, equality("new", 3, part("a")), equality("old", 2, part("a")))
     found = {path: made.equality_deletes(entry) for path, entry in made.data.items()}
     assert {path: [one.path for one in deletes] for path, deletes in found.items()} == {
-        "a1": ["new", "old"],
+        "a1": ["old", "new"],
         "a2": ["new"],
         "a3": [],
         "b1": [],
+    }
+    newest = {path: made.newest_equality_deletes(entry) for path, entry in made.data.items()}
+    assert {path: one and one.path for path, one in newest.items()} == {
+        "a1": "new",
+        "a2": "new",
+        "a3": None,
+        "b1": None,
     }
 
 

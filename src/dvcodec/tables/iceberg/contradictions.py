@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dvcodec.tables.findings import Finding
+from dvcodec.tables.findings import Finding, shortened
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.plan import Plan
@@ -46,7 +46,7 @@ def contradictions(metadata: TableMetadata, plan: Plan, skipped_metadata: tuple[
     for vector, data in plan.mismatched_partitions():
         what = "partition of the deletes"
         wanted, own = (ManifestEntry.of(one).partition for one in (data, vector))
-        expected, actual = wanted.label or "none", own.label or "none"
+        expected, actual = shortened(wanted.label or "none"), shortened(own.label or "none")
         if own.spec_id != wanted.spec_id:
             what = "partition spec of the deletes"
             expected, actual = str(wanted.spec_id), str(own.spec_id)

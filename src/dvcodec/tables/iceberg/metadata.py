@@ -14,7 +14,7 @@ from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, Unsuppor
 from dvcodec.core.json_text import check_structure, parse_json
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget, enough_memory
 from dvcodec.io import Storage, read_within
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.json_fields import JsonFields, check_partition_names
 from dvcodec.tables.model import NO_SNAPSHOT, SnapshotInfo
 
 __all__ = ["PartitionField", "SnapshotRecord", "TableMetadata", "read_members", "read_metadata"]
@@ -228,7 +228,7 @@ def _specs(members: JsonFields, schema: JsonFields) -> dict[int, tuple[Partition
 
 
 def _partition_fields(spec: JsonFields, name: str, columns: Mapping[int | None, str]) -> tuple[PartitionField, ...]:
-    return tuple(
+    found = tuple(
         PartitionField(
             1000 + i if "field-id" not in item else item.integer("field-id"),  # version 1 counts from 1000
             item.integer_or_none("source-id"),
@@ -238,6 +238,8 @@ def _partition_fields(spec: JsonFields, name: str, columns: Mapping[int | None, 
         )
         for i, item in enumerate(spec.objects(name))
     )
+    check_partition_names([field.name for field in found], "fields of a partition spec", spec.source)
+    return found
 
 
 def _snapshots(members: JsonFields) -> tuple[dict[int, SnapshotRecord], int | None]:

@@ -51,17 +51,14 @@ class Partition:
             may store in several ways have one form: decimals their unscaled number, UUIDs their bytes.
         texts: the same values as readable text; None for null.
         typed: the same values for other formats; without those of the transform ``void``.
+        label: the partition as ``day=2026-01-01/part=a``; None without partition fields.
     """
 
     spec_id: int
     values: tuple[Any, ...]
     texts: dict[str, str | None] = field(compare=False)
     typed: tuple[PartitionValue, ...] = field(default=(), compare=False)
-
-    @property
-    def label(self) -> str | None:
-        """The partition as ``day=2026-01-01/part=a``; None without partition fields."""
-        return "/".join(f"{name}={'null' if text is None else text}" for name, text in self.texts.items()) or None
+    label: str | None = field(default=None, compare=False)
 
 
 def identity_values(partition: Partition, specs: Mapping[int, Sequence[PartitionField]]) -> dict[int, Any]:
@@ -89,17 +86,21 @@ class PartitionReader:
     def __init__(self, spec_id: int, fields: Sequence[PartitionField], names: dict[int, tuple[str, Logical]]) -> None:
         self._spec_id = spec_id
         self._fields = [(field, *names.get(field.field_id, (None, _NOTHING))) for field in fields]
+        self._stored = [(name, logical) for _, name, logical in self._fields if name is not None]
         self._known: dict[tuple[Any, ...], Partition] = {}
 
     def read(self, struct: dict[Any, Any]) -> Partition:
-        """Return the partition of a struct in the manifest."""
-        values = tuple([_comparable(logical, struct.get(name)) for _, name, logical in self._fields])
-        found = self._known.get(values)
+        """Return the partition of a struct in the manifest, which may lack fields of the spec."""
+        stored = tuple([_comparable(logical, struct.get(name)) for name, logical in self._stored])
+        found = self._known.get(stored)
         if found is None:
+            left = iter(stored)
+            values = tuple([None if name is None else next(left) for _, name, _ in self._fields])
             parts = [(field, logical, value) for (field, _, logical), value in zip(self._fields, values, strict=True)]
             texts = {field.name: _text(field.transform, logical, value) for field, logical, value in parts}
             typed = tuple(_typed(*part) for part in parts if part[0].transform != "void")
-            found = self._known[values] = Partition(self._spec_id, values, texts, typed)
+            label = "/".join(f"{name}={'null' if text is None else text}" for name, text in texts.items())
+            found = self._known[stored] = Partition(self._spec_id, values, texts, typed, label or None)
         return found
 
 

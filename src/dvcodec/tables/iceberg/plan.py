@@ -10,8 +10,10 @@ the data file's: Java 1.12 refuses to plan the scan, others skip the deletes or 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, ManifestEntry
@@ -84,7 +86,7 @@ class Plan:
             tuple(vectors),
             data,
             frozenset(with_vector),
-            {key: tuple(some) for key, some in equality.items()},
+            {key: tuple(sorted(some, key=attrgetter("sequence_number"))) for key, some in equality.items()},
             respelled,
             spellings,
         )
@@ -94,16 +96,22 @@ class Plan:
         return path if path in self.data else self.spellings.find(path)
 
     def equality_deletes(self, data: DataFile) -> tuple[EqualityDeletes, ...]:
-        """Return the equality deletes that apply to a data file.
+        """Return the equality deletes that apply to a data file, the oldest of each partition first.
 
         Value bounds, by which engines skip more of them, are ignored.
         """
-        return tuple(
-            one
-            for key in (None, ManifestEntry.of(data).partition)
-            for one in self.equality.get(key, ())
-            if _number(data) < one.sequence_number
-        )
+        number = _number(data)
+        found: list[EqualityDeletes] = []
+        for key in (None, ManifestEntry.of(data).partition):
+            deletes = self.equality.get(key, ())
+            found += deletes[bisect_right(deletes, number, key=attrgetter("sequence_number")) :]
+        return tuple(found)
+
+    def newest_equality_deletes(self, data: DataFile) -> EqualityDeletes | None:
+        """Return the newest of the equality deletes that apply to a data file; None without any."""
+        groups = (self.equality.get(key, ()) for key in (None, ManifestEntry.of(data).partition))
+        newest = max((one[-1] for one in groups if one), key=attrgetter("sequence_number"), default=None)
+        return newest if newest is not None and _number(data) < newest.sequence_number else None
 
     def mismatched_partitions(self) -> Iterator[tuple[DeletionVector, DataFile]]:
         """Yield deletes of one data file that record another partition or spec than the file's, with the file."""

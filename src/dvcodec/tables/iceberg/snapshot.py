@@ -166,8 +166,7 @@ class IcebergSnapshot(Snapshot):
 
     def other_deletes(self, data_file: DataFile) -> str | None:
         """Name the newest equality deletes that apply to a data file; None without any."""
-        deletes = self.plan.equality_deletes(data_file)
-        newest = max(deletes, key=lambda one: one.sequence_number, default=None)
+        newest = self.plan.newest_equality_deletes(data_file)
         return None if newest is None else f"equality deletes ({newest.path})"
 
     def deleted_by_value(self, data_file: DataFile) -> RowSet:

@@ -16,7 +16,8 @@ from decimal import Decimal
 
 import numpy as np
 
-from dvcodec.core.errors import Unsupported
+from dvcodec.core.errors import LimitExceeded, Unsupported
+from dvcodec.tables.json_fields import check_partition_names
 from dvcodec.tables.paimon.binary_row import Value, decode_row
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.schema import DataType, parse_type
@@ -65,6 +66,10 @@ class Partition:
         return "/".join(f"{name}={'null' if text is None else text}" for name, text in self.texts.items()) or None
 
 
+_MOST_CHARACTERS = 1024
+"""Of the names of all partition columns, and of a folder in an option: the path of every file repeats them."""
+
+
 class PartitionSpec:
     """The partition columns of a schema, and how folders are named after their values."""
 
@@ -85,6 +90,10 @@ class PartitionSpec:
         if self._root.startswith("/") or ":" in self._root or ".." in self._root.split("/"):
             expected = "a folder in the table's"
             raise Unsupported("data-file.path-directory", source=source, expected=expected, actual=repr(self._root))
+        if len(self._root) > _MOST_CHARACTERS:
+            expected, actual = f"at most {_MOST_CHARACTERS} characters", len(self._root)
+            raise LimitExceeded("data-file.path-directory", source=source, expected=expected, actual=actual)
+        check_partition_names(self.names, "partition columns", source, _MOST_CHARACTERS)
         self._known: dict[bytes, Partition] = {}
 
     @property
