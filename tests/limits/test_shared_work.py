@@ -22,8 +22,8 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Budget, SharedWork
 from dvcodec.io import Storage
 from dvcodec.lance import read_deletion_file
 from dvcodec.tables import open_table
-from dvcodec.tables.model import DeletionVector
-from dvcodec.tables.repeats import charge_repeats
+from dvcodec.tables.model import DataFile, DeletionVector
+from dvcodec.tables.repeats import charge_repeats, charge_same_files
 from dvcodec.tables.scanning import scan
 from fuzz import many as tables
 from limits.test_work import BOMBS, POSITION_DELETE, avro_file
@@ -209,6 +209,16 @@ def test_vectors_of_their_own_are_not_charged() -> None:
     charge_repeats([replace(vector, offset=i) for i, vector in enumerate(vectors_of(10_000))], nothing)
     charge_repeats([one for i in range(10_000) for one in vectors_of(1, offset=None, path=f"{i}")], nothing)
     charge_repeats(vectors_of(10_000, offset=None, path=""), nothing)  # inline
+
+
+def test_data_files_in_several_spellings_are_charged() -> None:
+    def files(count: int) -> list[DataFile]:
+        return [DataFile(f"{i}", f"/t/{'/' * i}a", 1) for i in range(count)]
+
+    charge_same_files(files(250), SharedWork())
+    with pytest.raises(LimitExceeded, match=r"^data files at /t/a: work for data files in several spellings"):
+        charge_same_files(files(260), SharedWork())
+    charge_same_files([DataFile(f"{i}", f"/t/{i}", 1) for i in range(1000)], SharedWork(0))
 
 
 @pytest.mark.parametrize("kind", ["delta-vectors", "iceberg-vectors", "paimon-vectors"])

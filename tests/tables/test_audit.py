@@ -19,9 +19,10 @@ import dvcodec
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import LimitExceeded, MissingExtra, NotCanonical, Unsupported
 from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
-from dvcodec.tables import Folder, StoredFile, open_table
+from dvcodec.tables import DeletionVector, Folder, StoredFile, open_table, rules
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.findings import Severity
+from dvcodec.tables.storage import find_orphans, list_files
 from samples.delta_log import restored_table
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
@@ -458,3 +459,30 @@ def test_data_files_behind_a_linked_folder(tmp_path: Path) -> None:
     with (elsewhere / "d.parquet").open("ab") as file:
         file.write(b"x")
     assert checks(audit(table)) == ["missing-data-file", "data-file-size"]
+
+
+def test_findings_do_not_repeat_long_names() -> None:
+    group = [DeletionVector("iceberg", f"{i}" * 5000, "v", "v", i, 50) for i in range(3)]
+    found = [finding.what for finding in rules.overlaps(group)]
+    assert found == [f"bytes shared with the vector for {owner * 1000}..." for owner in "01"]
+
+
+def test_paths_of_files_that_are_gone_are_not_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a path of 4,000 steps, each would be looked at; a file behind a link is known by its real path."""
+    table = make_table(tmp_path)
+    (tmp_path / "data" / "real.parquet").write_bytes(b"")
+    (tmp_path / "data" / "link.parquet").symlink_to("real.parquet")
+    deep = str(tmp_path / "data" / "/".join("a" * 4000) / "b.parquet")
+    needed = {str(tmp_path / "data" / "link.parquet"), deep}
+    monkeypatch.setattr(table, "referenced", lambda: frozenset(needed))
+    asked: list[str] = []
+    real = os.path.realpath
+
+    def noted(path: str) -> str:
+        asked.append(path)
+        return real(path)
+
+    monkeypatch.setattr(os.path, "realpath", noted)
+    orphans = {finding.path for finding in find_orphans(table, list_files(table))}
+    assert not {path for path in orphans if path and "real" in path}
+    assert deep not in map(str, asked)

@@ -210,3 +210,15 @@ def test_a_folder_whose_name_looks_encoded_has_not_moved() -> None:
     assert not Folder("/d/w%20c", recorded="file:///d/w%20c").moved
     assert not Folder("/d/w c", recorded="file:///d/w%20c").moved
     assert Folder("/d/w", recorded="file:///d/w%20c").moved
+
+
+def test_paths_that_are_too_long() -> None:
+    folder = Folder("/t")
+    assert folder.locate("s3://b/" + "a" * 8185) == "s3://b/" + "a" * 8185
+    for path in ("s3://b/" + "a" * 8186, "/t/" + "a/" * 4096, "a" * 8193):
+        with pytest.raises(
+            NotCanonical, match=r"^/t: path: expected at most 8192 characters, found 8\d\d\d: .{80}\.\.\.$"
+        ):
+            folder.locate(path)
+    with pytest.raises(NotCanonical, match="at most 8192"):
+        folder.join("a" * 8193)

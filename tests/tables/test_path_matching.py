@@ -61,3 +61,13 @@ def test_a_path_that_could_mean_two_files_means_none() -> None:
     files = PathMatcher(Folder("/t"), ["/t/data/a.parquet", "file:/t/data/a.parquet", "/t/x/data/b", "/t/data/b"])
     assert files.find("s3://old/data/a.parquet") is None
     assert files.find("s3://old/x/data/b") is None
+
+
+def test_long_paths_have_few_tails() -> None:
+    deep, wide = "s3://b/" + "a/" * 4000 + "x", f"s3://b/{'a' * 5000}/y"
+    files = PathMatcher(Folder("/t"), [deep, wide])
+    assert files.find(f"/t/{'a/' * 15}x") == deep
+    assert files.find(f"/t/{'a/' * 16}x") is None
+    assert files.find(f"/t/{'a' * 5000}/y") is None
+    assert sum(map(len, files._outside)) < 20_000
+    assert PathMatcher(Folder("/t"), ["/t/a/x"]).find("s3://b/" + "b/" * 100_000 + "a/x") == "/t/a/x"

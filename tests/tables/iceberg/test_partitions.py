@@ -145,3 +145,12 @@ def test_decimals_are_exact(unscaled: int, scale: int) -> None:
     digits = text.replace(".", "").lstrip("-")
     assert int(digits) == abs(unscaled)
     assert text.startswith("-") == (unscaled < 0)
+
+
+def test_partitions_that_differ_in_what_is_stored_alone() -> None:
+    fields = [PartitionField(1000 + i, i, name, "identity", name) for i, name in enumerate("abc")]
+    reader = PartitionReader(7, fields, {1001: ("B", Logical("int", 0, False))})
+    one, again, other = (reader.read({"B": value}) for value in (1, 1, 2))
+    assert one is again
+    assert (one.values, other.values) == ((None, 1, None), (None, 2, None))
+    assert (one.label, reader.read({}).label) == ("a=null/b=1/c=null", "a=null/b=null/c=null")

@@ -16,6 +16,7 @@ from battery import flipped, outcome
 from dvcodec import (
     CardinalityMismatch,
     DecodeError,
+    LimitExceeded,
     MissingExtra,
     NotCanonical,
     RowSet,
@@ -197,6 +198,11 @@ def test_files_of_base_paths(tmp_path: Path) -> None:
             [fragment(0, data_file("a.lance"), deletions=ARROW + b"\x38\x01"), base(1, "/here", root=False)],
             NotCanonical,
             "base path of the deletion file of fragment 0",
+        ),
+        (
+            [fragment(0, data_file("a.lance", base=1)), base(1, "/" + "a" * 2048, root=True)],
+            LimitExceeded,
+            "base path: expected at most 2048 characters, found 2049",
         ),
         ([fragment(0)], NotCanonical, "fragment 0: expected a data file, found none"),
         ([fragment(0, data_file("../a.lance"))], NotCanonical, "path of a data file"),
