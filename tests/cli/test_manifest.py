@@ -11,7 +11,7 @@ import pytest
 
 from cli_runner import run
 from dvcodec import RowSet, lance, paimon
-from samples.lance import Seg, message, sequence_bytes
+from samples.lance import Seg, field, message, scalar, sequence_bytes
 
 ROWS = {"data-1.parquet": RowSet([1, 2, 3]), "data-2.parquet": RowSet([7])}
 
@@ -213,3 +213,29 @@ class TestLanceSequences:
         assert run("manifest", path).code == 0
         (found,) = run("manifest", path, "--check", "--json").json["findings"]
         assert (found["name"], found["status"]) == ("sequence", "fail")
+
+
+def test_vectors_that_are_recorded_many_times_are_not_checked(table: Path) -> None:
+    entry = paimon.read_index_manifest(table)[0]
+    assert entry.vectors is not None
+    many = tuple(replace(entry.vectors[0], data_file=f"{i}") for i in range(3000))
+    paimon.write_index_manifest(table, [replace(entry, vectors=many)])
+    result = run("manifest", table, "--check")
+    assert result.code == 2
+    assert "work for vectors that are recorded more than once" in result.complaint
+
+
+def test_fragments_that_share_a_deletion_file(tmp_path: Path) -> None:
+    """It is read once, and each of the others is a finding."""
+    (tmp_path / "_deletions").mkdir()
+    number = lance.write_deletion_file(str(tmp_path), RowSet([1]), fragment=0, read_version=1, kind="bin")
+    file = scalar(1, 1) + scalar(2, 1) + scalar(3, number.id)
+    body = field(2, field(3, file)) * 3
+    (tmp_path / "_versions").mkdir()
+    path = tmp_path / "_versions" / "1.manifest"
+    path.write_bytes(len(body).to_bytes(4, "little") + body + bytes(8) + bytes((0, 0, 2, 0)) + b"LANC")
+    result = run("manifest", path, "--check", "--json")
+    assert result.code == 1
+    found = [item for item in result.json["findings"] if item["name"] == "deletion-file"]
+    assert [item["subject"] for item in found] == ["fragment 0"] * 2
+    assert all(item["expected"] == "one of its own" for item in found)

@@ -244,7 +244,7 @@ def test_rows_are_dropped_as_files_are_done(tmp_path: Path) -> None:
 
     made = make_table(tmp_path)
     file = made.states[0].data_files[0]
-    files = tuple(replace(file, path=f"{i}") for i in range(2000))
+    files = tuple(replace(file, path=f"{i}", location=f"{i}") for i in range(2000))
     vectors = tuple(DeletionVector("iceberg", f"{i}", "x", "x", 64 * i, 1 << 20, 2) for i in range(2000))
     table = Many(str(tmp_path), [replace(made.states[0], data_files=files, vectors=vectors)])
     assert sum(found.deleted for found in scan(table, threads=2).files) == 4000

@@ -127,6 +127,7 @@ DOC0 = BitMap([0]).serialize()
         (struct.pack("<Q", 2) + bucket(1, DOC0) + bucket(0, DOC0), NotCanonical, "synonym of a term"),
         (struct.pack("<Q", 1) + bucket(1, EMPTY), NotCanonical, "documents of a synonym"),
         (roaring64({1: [5000]}), NotCanonical, "document of a synonym"),
+        (roaring64({1: list(range(5001))}), NotCanonical, "documents of a synonym"),
         (roaring64({1: [2**32 - 1]}), NotCanonical, "document of a synonym"),
         (roaring64({1: [0], 2: [0]}), NotCanonical, "synonym of a term"),  # without a name
         (roaring64({0: [0]}), NotCanonical, "synonym of a term"),
@@ -174,14 +175,19 @@ def test_lists_in_any_order() -> None:
 
 def test_limits() -> None:
     """Few bytes stand for many members where bitmaps have runs."""
-    runs = BitMap(range(60_000))
-    runs.run_optimize()
-    listed = struct.pack("<Q", 50) + b"".join(bucket(number, runs.serialize()) for number in range(50))
-    names = names_of(17, dict.fromkeys(range(50), b"x"))
-    raw, at = lay(17, {b"t": listed}, names)
-    assert len(decode(raw, at, limits=Limits(max_blob_bytes=50 * 60_000 * 16)).docs) == 50 * 60_000
+
+    def made(count: int) -> tuple[bytes, int]:
+        runs = BitMap(range(60_000))
+        runs.run_optimize()
+        listed = struct.pack("<Q", count) + b"".join(bucket(number, runs.serialize()) for number in range(count))
+        return lay(17, {b"t": listed}, names_of(17, dict.fromkeys(range(count), b"x")))
+
+    members = 30 * 60_000
+    assert len(decode(*made(30), limits=Limits(max_blob_bytes=members * 16)).docs) == members
     with pytest.raises(LimitExceeded, match="max_blob_bytes"):
-        decode(raw, at, limits=Limits(max_blob_bytes=50 * 60_000 * 16 - 1))
+        decode(*made(30), limits=Limits(max_blob_bytes=members * 16 - 1))
+    with pytest.raises(LimitExceeded, match="work for terms and members of thesauri"):
+        decode(*made(40))
 
 
 def test_descriptors_are_not_believed() -> None:

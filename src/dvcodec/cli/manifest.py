@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,12 +16,15 @@ from dvcodec.cli.shared import Json, check_text
 from dvcodec.cli.storage import storage
 from dvcodec.core.avro import MAGIC as AVRO_MAGIC
 from dvcodec.core.errors import DecodeError, Unsupported, UsageError
+from dvcodec.core.limits import SharedWork
 from dvcodec.core.report import Check
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import is_url, list_names, open_source, read_within
 from dvcodec.io.store import StoreError
 from dvcodec.lance.manifest import MAGIC as LANCE_MAGIC
 from dvcodec.tables.folder import Folder
+from dvcodec.tables.model import DeletionVector
+from dvcodec.tables.repeats import charge_repeats
 
 _TARGET = "Paimon index manifest, Lance manifest, or a Lance dataset (its latest version)."
 
@@ -77,7 +81,11 @@ def _root(path: str, folder: str) -> str:
 
 def _paimon(path: str, check: bool, as_json: bool) -> list[Check]:
     entries = paimon.read_index_manifest(path, storage_options=storage())
-    findings = [found for entry in entries for found in _check_entry(entry, _root(path, "manifest"))] if check else []
+    findings: list[Check] = []
+    if check:
+        root = _root(path, "manifest")
+        charge_repeats((vector for entry in entries for vector in _places(entry)), SharedWork())
+        findings = [found for entry in entries for found in _check_entry(entry, root)]
     if as_json:
         items = map(_entry_json, entries)
         print_json({"source": path, "kind": "paimon", "entries": items} | _findings_json(findings, check))
@@ -113,6 +121,15 @@ def _members(value: paimon.IndexManifestEntry | paimon.DeletionVectorMeta) -> di
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
+def _places(entry: paimon.IndexManifestEntry) -> Iterator[DeletionVector]:
+    """Yield what is read of an index file: its vectors, or all of it."""
+    name = entry.external_path or entry.file_name
+    if entry.vectors is None:
+        yield DeletionVector(entry.index_type, None, name, name, None, entry.file_size)
+    for meta in entry.vectors or ():
+        yield DeletionVector(entry.index_type, None, name, name, meta.offset, meta.length)
+
+
 def _check_entry(entry: paimon.IndexManifestEntry, root: str) -> list[Check]:
     found = []
     try:
@@ -122,11 +139,13 @@ def _check_entry(entry: paimon.IndexManifestEntry, root: str) -> list[Check]:
             with open_source(location, storage_options=folder.storage) as source:
                 data = read_within(source, "max_manifest_bytes").view
                 paimon.decode_hash_index(data, row_count=entry.row_count, source=entry.file_name)
-        for meta in entry.vectors or ():
-            try:
-                paimon.load(meta, location, storage_options=folder.storage)
-            except DecodeError as err:
-                found.append(Check.from_error("vector", f"{entry.file_name}: vector of {meta.data_file}", err))
+        if entry.vectors:
+            with folder.storage.hold(location):
+                for meta in entry.vectors:
+                    try:
+                        paimon.load(meta, location, storage_options=folder.storage)
+                    except DecodeError as err:
+                        found.append(Check.from_error("vector", f"{entry.file_name}: vector of {meta.data_file}", err))
     except (DecodeError, OSError) as err:
         found.append(_failed("index-file", entry.file_name, err))
     if entry.vectors is not None and entry.row_count != len(entry.vectors):
@@ -209,13 +228,21 @@ def _fragment(fragment: lance.Fragment) -> dict[str, Any]:
 def _check_lance(found: lance.Manifest, root: str) -> list[Check]:
     findings: list[Check] = []
     parts = []
+    named: set[tuple[int | None, str]] = set()
     for fragment in found.fragments:
         deleted = RowSet()
         subject = f"fragment {fragment.id}"
-        try:
-            deleted = fragment.deleted_rows(root, storage_options=storage().of_table(root))
-        except (DecodeError, OSError) as err:
-            findings.append(_failed("deletion-file", subject, err))
+        file = fragment.deletion_file
+        place = None if file is None else (file.base_id, file.path(""))
+        if place in named:  # and it was read
+            what, actual = "deletion file", f"that of another fragment: {place[1]}"
+            findings.append(Check.failed("deletion-file", subject, None, what, "one of its own", actual))
+        else:
+            named |= set() if place is None else {place}
+            try:
+                deleted = fragment.deleted_rows(root, storage_options=storage().of_table(root))
+            except (DecodeError, OSError) as err:
+                findings.append(_failed("deletion-file", subject, err))
         try:
             if fragment.row_ids is not None:
                 sequence = fragment.row_id_sequence()

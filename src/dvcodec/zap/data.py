@@ -40,12 +40,13 @@ class Pieces(Cursor):
 
 
 class _Keys:
-    """The dictionaries that were opened, by address: the bytes of the keys that were read."""
+    """The dictionaries that were opened, by address: the bytes of the keys that were read; and thesauri, by section."""
 
-    __slots__ = ("sizes", "work")
+    __slots__ = ("sizes", "thesauri", "work")
 
     def __init__(self) -> None:
         self.sizes: dict[int, int] = {}
+        self.thesauri: dict[int, int] = {}
         self.work = 0
 
 
@@ -85,6 +86,25 @@ class SegmentData:
             keys.sizes[address] = size
             keys.work += more
         Budget(self.end, self.source.name, limits).charge(keys.work, "keys of dictionaries", address)
+
+    def charge_thesaurus(self, section: int, rows: int, members: int, limits: Limits) -> None:
+        """Charge what a thesaurus lists, with all dictionaries: bitmaps may list any number of documents in few bytes.
+
+        Args:
+            section: its address; several may share terms or names, which are read for each.
+            rows: its terms and names.
+            members: documents of its lists; a member takes 0.2 µs and 34 bytes.
+            limits: see `charge_keys`.
+
+        Raises:
+            LimitExceeded: more than a segment of this size has.
+        """
+        keys = self._keys
+        work = Budget.ROW * rows + Budget.ROW // 2 * members
+        if (more := work - keys.thesauri.get(section, 0)) > 0:
+            keys.thesauri[section] = work
+            keys.work += more
+        Budget(self.end, self.source.name, limits).charge(keys.work, "terms and members of thesauri", section)
 
     def window(self, start: int, stop: int, what: str) -> Cursor:
         """Return a cursor over ``[start, stop)``; its `base` is `start`.

@@ -8,6 +8,8 @@ Source: zapx ``section_synonym_index.go``, ``thesaurus.go``, and roaring's forma
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,7 +37,11 @@ _MEMBER_BYTES = 16
 
 
 def decode_synonym_lists(
-    data: SegmentData, num_docs: int, addresses: NDArray[np.uint64], limits: Limits
+    data: SegmentData,
+    num_docs: int,
+    addresses: NDArray[np.uint64],
+    limits: Limits,
+    charge: Callable[[int], object],
 ) -> tuple[Index, Index, Index]:
     """Read the lists of many terms.
 
@@ -44,6 +50,7 @@ def decode_synonym_lists(
         num_docs: documents of the segment.
         addresses: uint64[t], of each list, in any order.
         limits: `Limits.max_blob_bytes` bounds the members, 16 bytes each.
+        charge: called with the number of members, before they are read.
 
     Returns:
         int64[t] number of members of each term; int64[n] synonym and int64[n] document of each member, by term and
@@ -78,7 +85,13 @@ def decode_synonym_lists(
     cards = bitmaps.cardinalities(window, begins, lengths)
     if (i := first_true(cards == 0)) is not None:
         raise window.error(NotCanonical, "documents of a synonym", at=begins[i], expected="one at least")
-    limits.check("max_blob_bytes", _MEMBER_BYTES * int(cards.sum()), window, 0)
+    if (i := first_true(cards > num_docs)) is not None:
+        raise window.error(
+            NotCanonical, "documents of a synonym", at=begins[i], expected=f"at most {num_docs}", actual=cards[i]
+        )
+    members = int(cards.sum())
+    limits.check("max_blob_bytes", _MEMBER_BYTES * members, window, 0)
+    charge(members)
     docs, cards = bitmaps.expand(window, begins, lengths)
     if (i := first_true(docs >= num_docs)) is not None:
         bitmap = int(np.searchsorted(np.cumsum(cards), i, side="right"))

@@ -97,7 +97,9 @@ def decode_thesaurus(data: SegmentData, footer: Footer, place: int, *, limits: L
         ids, synonyms = np.zeros(0, np.int64), ByteStrings.from_list([])
     else:
         ids, synonyms = _read_names(data, footer, at + size)
-    counts, synonym_ids, docs = decode_synonym_lists(data, footer.num_docs, block.values, limits)
+    charge = partial(data.charge_thesaurus, place, len(block.keys) + len(ids), limits=limits)
+    charge(0)
+    counts, synonym_ids, docs = decode_synonym_lists(data, footer.num_docs, block.values, limits, charge)
     if (i := first_true(~np.isin(synonym_ids, ids))) is not None:
         raise data.error("synonym of a term", address, expected="the id of a name", actual=synonym_ids[i])
     return Thesaurus(block.keys, counts, synonym_ids, docs, ids, synonyms)
