@@ -5,6 +5,7 @@ An input is the manifest or checkpoint of the table, or the file that a command 
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from dvcodec import DecodeError, DvcodecError, RowSet, delta, iceberg
 from dvcodec.cli.app import build
@@ -145,6 +147,81 @@ def _delta(folder: Path, count: int, *, step: int | None = None) -> Path:
     return checkpoint
 
 
+def snapshots_without_parents(folder: Path, count: int, *, snapshots: int = 200, make: Make = _iceberg) -> Path:
+    """Snapshots whose parents are gone, each of the same data files: all are added by each."""
+    manifest = make(folder, count)
+    _snapshots(folder, snapshots, turns=False)
+    return manifest
+
+
+def snapshots_by_turns(folder: Path, count: int, *, snapshots: int = 200, make: Make = _iceberg) -> Path:
+    """Snapshots that have all data files and none by turns."""
+    manifest = make(folder, count)
+    _snapshots(folder, snapshots, turns=True)
+    return manifest
+
+
+def _snapshots(folder: Path, count: int, *, turns: bool) -> None:
+    (path,) = (folder / "metadata").glob("*.metadata.json")
+    metadata = json.loads(path.read_text())
+    one = metadata["snapshots"][-1]
+    stored = Path(one["manifest-list"])
+    schema, manifests = _records(stored)
+    lists = [stored.with_name(f"list-{i}.avro") for i in range(2)]
+    for i, some in enumerate([manifests, [] if turns else manifests]):
+        lists[i].write_bytes(avro.encode(schema, some, validate=False))
+    metadata["snapshots"] = [
+        one | {"snapshot-id": 1 + i, "manifest-list": str(lists[i % 2]), "summary": {"operation": "append"}}
+        | ({} if turns else {"parent-snapshot-id": 10**6})
+        for i in range(count)
+    ]  # fmt: skip
+    metadata |= {"current-snapshot-id": count - count % 2 - 1, "refs": {}, "snapshot-log": []}
+    path.unlink()
+    (folder / "metadata/v1.gz.metadata.json").write_bytes(gzip.compress(json.dumps(metadata).encode()))
+
+
+def _paimon_by_turns(folder: Path, count: int, *, snapshots: int = 80, make: Make = _paimon) -> Path:
+    """Snapshots that have all data files or vectors and none by turns."""
+    manifest = make(folder, count)
+    state = json.loads((folder / "snapshot/snapshot-1").read_text())
+    state = {name: value for name, value in state.items() if value is not None}
+    schema, _ = _records(folder / "manifest" / state["deltaManifestList"])
+    none = folder / "manifest/manifest-list-none"
+    none.write_bytes(avro.encode(schema, [], validate=False))
+    bare = state | {"baseManifestList": none.name, "deltaManifestList": none.name}
+    bare.pop("indexManifest", None)
+    for i in range(snapshots):
+        own = (bare if i % 2 else state) | {"id": 1 + i}
+        (folder / f"snapshot/snapshot-{1 + i}").write_text(json.dumps(own, separators=(",", ":")))
+    (folder / "snapshot/LATEST").write_text(f"{snapshots - 1 + snapshots % 2}")
+    return manifest
+
+
+def _delta_sidecar(folder: Path, count: int, *, versions: int = 40) -> Path:
+    """Versions without commits: checkpoints that share a sidecar."""
+    import pyarrow.parquet as pq
+
+    checkpoint = _delta(folder, count)
+    log = checkpoint.parent
+    sidecar = log / "_sidecars/s.parquet"
+    sidecar.parent.mkdir()
+    adds = pq.read_table(checkpoint).slice(2).select(["add"])
+    pq.write_table(adds, sidecar, compression="zstd", compression_level=19)
+    actions = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+    features = {"readerFeatures": ["v2Checkpoint"], "writerFeatures": ["v2Checkpoint"]}
+    top = [
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
+        *(one for one in actions if "metaData" in one),
+        {"sidecar": {"path": sidecar.name, "sizeInBytes": sidecar.stat().st_size, "modificationTime": 1}},
+    ]
+    for path in (path for path in log.iterdir() if path.is_file()):
+        path.unlink()
+    for version in range(0, 2 * versions, 2):  # with gaps: none follows another one
+        lines = map(json.dumps, [*top, {"checkpointMetadata": {"version": version}}])
+        (log / f"{version:020}.checkpoint.{UUID(int=1)}.json").write_text("\n".join(lines))
+    return sidecar
+
+
 TABLES: dict[str, Make] = {
     "delta": _delta,
     "delta-vectors": _delta_vectors,
@@ -177,6 +254,16 @@ COMMANDS = {
 
 OLD is a vector of one row, OUT a file or folder that is not there.
 """
+HISTORIES: dict[str, Make] = {
+    "delta-sidecar": _delta_sidecar,
+    "iceberg-parentless": snapshots_without_parents,
+    "iceberg-parentless-vectors": partial(snapshots_without_parents, make=_iceberg_vectors),
+    "iceberg-turns": snapshots_by_turns,
+    "iceberg-turns-vectors": partial(snapshots_by_turns, make=_iceberg_vectors),
+    "paimon-turns": _paimon_by_turns,
+    "paimon-turns-vectors": partial(_paimon_by_turns, make=_paimon_vectors),
+}
+"""Tables of many snapshots that list the same files again."""
 READERS: dict[str, Callable[[Table], object]] = {"audit": audit, "history": lambda table: list(history(table))}
 TABLE_COMMANDS = {
     "audit --all": ["--all"],
@@ -194,6 +281,7 @@ TABLE_COMMANDS = {
 NAMES = (
     *(f"many-{kind}-{reader}" for kind in TABLES for reader in READERS),
     *(f"many-{'iceberg' if 'upgrade' in command else 'paimon'}-{command}" for command in TABLE_COMMANDS),
+    *(f"many-snapshots-{kind}" for kind in HISTORIES),
     *(f"command-{name}" for name in COMMANDS),
 )
 
@@ -221,10 +309,12 @@ def largest(make: Callable[[int], bytes], accepts: Callable[[bytes], bool], most
 
 
 def load(name: str, most_bytes: int) -> Target:
-    """Return an entry: ``many-KIND-READER`` or ``command-NAME``."""
+    """Return an entry: ``many-KIND-READER``, ``many-snapshots-KIND`` or ``command-NAME``."""
     what, _, rest = name.partition("-")
     if what == "command":
         return _command(name, rest, most_bytes)
+    if rest.startswith("snapshots-"):
+        return _many(name, HISTORIES[rest.removeprefix("snapshots-")], READERS["history"], most_bytes, long=True)
     for command, more in TABLE_COMMANDS.items():
         if rest.endswith(f"-{command}"):
             read = partial(_on_table, command.partition(" ")[0], more)
@@ -233,8 +323,8 @@ def load(name: str, most_bytes: int) -> Target:
     return _many(name, TABLES[kind], READERS[reader], most_bytes)
 
 
-def _many(name: str, make: Make, read: Callable[[Table], object], most_bytes: int) -> Target:
-    """A table that is opened, and audited or its history read."""
+def _many(name: str, make: Make, read: Callable[[Table], object], most_bytes: int, *, long: bool = False) -> Target:
+    """A table that is opened, and audited or its history read, which may be too `long`."""
     folder = Path(tempfile.mkdtemp(prefix="cost-"))
     file = make(folder / "table", 1)
 
@@ -246,7 +336,8 @@ def _many(name: str, make: Make, read: Callable[[Table], object], most_bytes: in
         read(open_table(folder / "table"))
 
     def accepts(data: bytes) -> bool:
-        return _accepts(run, data) and _accepts(lambda _: open_table(folder / "table").snapshot(), data)
+        file.write_bytes(data)
+        return (long or _accepts(run, data)) and _accepts(lambda _: open_table(folder / "table").snapshot(), data)
 
     def mutate(data: bytes, rng: Any, change: Any) -> bytes:
         return structures.file_of_table(file.name, data, rng, change)

@@ -111,7 +111,28 @@ class SharedWork:
         self.most = most
         self._drawn: dict[str, int] = {}
         self._total = 0
+        self._stored: dict[str, int] = {}
+        self._allowed = 0
         self._lock = threading.Lock()
+
+    @property
+    def allowed(self) -> int:
+        """Work that the bytes of all noted files allow."""
+        return self._allowed
+
+    def note(self, file: str, stored: int, limits: Limits | None = None) -> None:
+        """Note the bytes of a file, for work on what all files of the table have; noting it again adds nothing.
+
+        Args:
+            file: path or URL.
+            stored: its bytes.
+            limits: `Limits.max_work_per_byte`.
+        """
+        with self._lock:
+            more = stored - self._stored.get(file, 0)
+            if more > 0:
+                self._stored[file] = stored
+                self._allowed += more * (limits or DEFAULT_LIMITS).max_work_per_byte
 
     def draw(self, file: str, work: int, what: str) -> None:
         """Draw work for a file; reading it again draws nothing more.
@@ -171,6 +192,8 @@ class Budget:
         self._work = 0
         self._own = limits.max_work_per_byte * stored
         self._shared = shared
+        if shared is not None and source is not None:
+            shared.note(source, stored, limits)
         self.most = limits.max_base_work + self._own
 
     def charge(self, work: int, what: str, offset: int | None = None) -> None:

@@ -135,6 +135,7 @@ class Storage:
             if source.size > most:
                 expected = f"at most {most} bytes"
                 raise LimitExceeded(limit, source=source.name, expected=expected, actual=source.size)
+            self.metadata_work.note(location, source.size)
             return bytes(source.read(0, source.size))
 
     def names(self, folder: str) -> list[str]:

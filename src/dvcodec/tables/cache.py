@@ -28,6 +28,14 @@ class Cache(Generic[K, V]):
         self._total = 0
         self._lock = threading.Lock()
 
+    def find(self, key: K) -> V | None:
+        """Return the value of a key, None if it is not cached."""
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+
     def get(self, key: K, make: Callable[[], V]) -> V:
         """Return the value of a key; `make` reads it if it is not cached. Errors are not cached."""
         with self._lock:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 from dvcodec.core.errors import UsageError
@@ -15,8 +14,9 @@ from dvcodec.core.usage import check_integer
 from dvcodec.io.target import is_local
 from dvcodec.ops.algebra import diff
 from dvcodec.tables.arguments import check_table
-from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.reading import read_vectors
+from dvcodec.tables.history_rows import RowsReader, SnapshotRows, identified
+from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo
+from dvcodec.tables.repeats import HistoryWork
 from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["FileChange", "SnapshotChange", "history"]
@@ -135,6 +135,8 @@ def history(
 
     Raises:
         UsageError: the table has no such snapshot, or `until` comes before `since`.
+        LimitExceeded: the snapshots list the same data files and vectors more often than the bytes of the metadata
+            allow; `since` and `until` choose fewer.
         DecodeError: the metadata is not valid.
         OSError: it cannot be read.
     """
@@ -152,8 +154,10 @@ def history(
     if first > last and infos:
         raise UsageError(f"{table.location}: snapshot {until} comes before {since}")
     pairs = _pairs(infos, places, range(first, last + 1))
-    for old, new in _prefetched(table, table.compared(pairs)):
-        yield _change(old, new, keep_rows=keep_rows, threads=threads)
+    work = HistoryWork(table.location, table.folder.storage.metadata_work)
+    reader = RowsReader(work, threads)
+    for old, new in _prefetched(table, table.compared(pairs, work)):
+        yield _change(old, new, reader, keep_rows=keep_rows)
 
 
 def _pairs(
@@ -193,24 +197,24 @@ def _prefetched(table: Table, pairs: Iterator[Pair]) -> Iterator[Pair]:
         yield from waiting
 
 
-def _change(old: Snapshot | None, new: Snapshot, *, keep_rows: bool, threads: int | None) -> SnapshotChange:
+def _change(old: Snapshot | None, new: Snapshot, reader: RowsReader, *, keep_rows: bool) -> SnapshotChange:
     if old is not None and old.data_files is new.data_files and old.vectors is new.vectors:  # of one manifest list
         return SnapshotChange(new.info, old.info, (), (), ())
     before, after = {} if old is None else old.files, new.files
-    then = _identified(old) if old is not None else {}
-    now = _identified(new)
+    then = identified(old) if old is not None else {}
+    now = identified(new)
     changed = [vector.data_file for key, vector in [*then.items(), *now.items()] if (key in then) != (key in now)]
     # Position deletes of a partition name no data file: if they change, any data file may have changed.
-    touched = set(after) if None in changed else {*changed, *(set(after) - set(before))} & set(after)
+    touched = after.keys() if None in changed else (after.keys() - before.keys()).union(changed) & after.keys()
 
-    def rows_of(snapshot: Snapshot, vectors: Mapping[Hashable, DeletionVector]) -> _Rows:
-        wanted = [vector for vector in vectors.values() if vector.data_file is None or vector.data_file in touched]
-        return _rows(snapshot, wanted if touched else [], threads)
+    def rows_of(snapshot: Snapshot, vectors: Mapping[Hashable, DeletionVector]) -> SnapshotRows:
+        of_any = {key: one for key, one in vectors.items() if one.data_file is None or one.data_file in touched}
+        return reader.read(snapshot, of_any if touched else {})
 
-    old_rows = rows_of(old, then) if old is not None else _Rows()
+    old_rows = rows_of(old, then) if old is not None else SnapshotRows()
     new_rows = rows_of(new, now)
     files = []
-    for path, file in after.items():
+    for path, file in after.items() if old_rows or new_rows else ():
         if path in touched and (new_rows.in_doubt(path) or (path in before and old_rows.in_doubt(path))):
             least, most = new_rows.bounds(path)
             before_least, before_most = old_rows.bounds(path) if path in before else (0, 0)
@@ -230,52 +234,3 @@ def _change(old: Snapshot | None, new: Snapshot, *, keep_rows: bool, threads: in
         tuple(files),
         (*old_rows.unreadable, *new_rows.unreadable),
     )
-
-
-def _identified(snapshot: Snapshot) -> dict[Hashable, DeletionVector]:
-    """Give each vector of a snapshot a key that it shares with a vector of the same bytes in another snapshot."""
-    keys: dict[Hashable, DeletionVector] = {}
-    for index, vector in enumerate(snapshot.vectors):
-        key = (vector.format, vector.path, vector.offset, vector.size, vector.cardinality, vector.data_file)
-        # Inline vectors have no location, and the pages of an index's root file are rewritten.
-        lasting = vector.path and snapshot.table.kind is not TableKind.SCORCH
-        keys[key if lasting else (*key, snapshot.info.id, index)] = vector
-    return keys
-
-
-@dataclass(slots=True)
-class _Rows:
-    """Deleted rows of a snapshot by data file; for unreadable vectors, the cardinality in the metadata.
-
-    Attributes:
-        rows: as read.
-        recorded: cardinalities of the vectors that could not be read; under None for position deletes of partitions.
-        unreadable: these vectors, with the reason.
-    """
-
-    rows: dict[str, RowSet] = field(default_factory=dict)
-    recorded: dict[str | None, list[int | None]] = field(default_factory=dict)
-    unreadable: list[tuple[DeletionVector, str]] = field(default_factory=list)
-
-    def in_doubt(self, path: str) -> bool:
-        return path in self.recorded or None in self.recorded
-
-    def bounds(self, path: str) -> tuple[int, float]:
-        """Return the minimum and maximum number of deleted rows, if the metadata is right."""
-        read = self.rows.get(path, RowSet()).cardinality
-        found = self.recorded.get(path, [])
-        if None in self.recorded or None in found:
-            return max([read, *(count or 0 for count in found)]), math.inf
-        counts = [count for count in found if count is not None]
-        return max([read, *counts]), read + sum(counts)
-
-
-def _rows(snapshot: Snapshot, vectors: Sequence[DeletionVector], threads: int | None) -> _Rows:
-    found = _Rows()
-    for read in read_vectors(snapshot, vectors, threads=threads):
-        if read.error is not None:
-            found.unreadable.append((read.vector, str(read.error)))
-            found.recorded.setdefault(read.vector.data_file, []).append(read.vector.cardinality)
-        for part in read.found:
-            found.rows[part.data_file] = found.rows.get(part.data_file, RowSet()) | part.rows
-    return found

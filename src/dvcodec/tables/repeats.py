@@ -1,4 +1,4 @@
-"""Vectors and data files that are stored once but recorded many times, which takes a few bytes each time."""
+"""Work on vectors and data files that are stored once but recorded many times, which takes a few bytes each time."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections import Counter
 from collections.abc import Iterable
 
 from dvcodec.core.limits import SharedWork
-from dvcodec.io.file_key import file_key
+from dvcodec.io.file_key import file_keys
 from dvcodec.tables.model import DataFile, DeletionVector
 
-__all__ = ["charge_repeats", "charge_same_files"]
+__all__ = ["BYTES_PER_UNIT", "OPENED_WORK", "HistoryWork", "charge_repeats", "charge_same_files"]
 
 _VECTOR_WORK = 8192
 """Work of a small vector, as `Budget` counts it: an audit takes 0.3 ms for it."""
 _FILE_WORK = 65_536
 """Work of a small data file: a delete takes 5 ms for it."""
-_BYTES_PER_UNIT = 2
+BYTES_PER_UNIT = 2
 """Bytes of a large vector for a unit of work: a container of ten bytes takes 0.2 µs and, while its rows are kept, 73
 bytes of memory."""
+OPENED_WORK = 1024
+"""Work of a data file or a vector of a snapshot that is opened whole."""
 
 
 def charge_same_files(files: Iterable[DataFile], work: SharedWork) -> None:
@@ -30,12 +32,11 @@ def charge_same_files(files: Iterable[DataFile], work: SharedWork) -> None:
     Raises:
         LimitExceeded: there are more of them than the shared work of the table allows: about 250.
     """
-    keys = Counter(file_key(file.location) for file in files)
-    if len(keys) < keys.total():
-        location = next(key for key, count in keys.items() if count > 1)
-        work.draw(
-            f"data files at {location}", (keys.total() - len(keys)) * _FILE_WORK, "data files in several spellings"
-        )
+    keys = file_keys([file.location for file in files])
+    repeats = len(keys) - len(set(keys))
+    if repeats:
+        ((location, _),) = Counter(keys).most_common(1)
+        work.draw(f"data files at {location}", repeats * _FILE_WORK, "data files in several spellings")
 
 
 def charge_repeats(vectors: Iterable[DeletionVector], work: SharedWork) -> None:
@@ -53,7 +54,44 @@ def charge_repeats(vectors: Iterable[DeletionVector], work: SharedWork) -> None:
     for vector in vectors:
         key = vector.location, vector.offset
         if key in seen and vector.path:
-            repeats[vector.location] += _VECTOR_WORK + max(vector.size or 0, 0) // _BYTES_PER_UNIT
+            repeats[vector.location] += _VECTOR_WORK + max(vector.size or 0, 0) // BYTES_PER_UNIT
         seen.add(key)
     for location, units in repeats.items():
         work.draw(f"vectors of {location}", units, "vectors that are recorded more than once")
+
+
+class HistoryWork:
+    """The work of one history, which goes through what snapshots list: the same data files and vectors again and again.
+
+    Hundreds of snapshots may list the same tens of thousands of data files by turns, in a table of kilobytes. Together
+    they may cost the shared work of the table, and what the bytes of all metadata and of all vectors that were read
+    allow. Snapshots of real tables have metadata of their own, or differ little from the one before.
+
+    Args:
+        location: the table's, for errors.
+        shared: its work.
+
+    Attributes:
+        done: work so far.
+    """
+
+    def __init__(self, location: str, shared: SharedWork) -> None:
+        self._location = location
+        self._shared = shared
+        self.done = 0
+
+    def note(self, file: str, stored: int) -> None:
+        """Note the bytes of a file of vectors that were read; see `SharedWork.note`."""
+        self._shared.note(file, stored)
+
+    def charge(self, count: int, each: int) -> None:
+        """Add work, of `each` units (see `Budget`) for each of a number of things.
+
+        Raises:
+            LimitExceeded: the history costs more than the table allows.
+        """
+        self.done += count * each
+        beyond = self.done - self._shared.allowed
+        if beyond > 0:
+            what = "data files and vectors that snapshots list again"
+            self._shared.draw(f"history of {self._location}", beyond, what)

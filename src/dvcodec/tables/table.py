@@ -28,7 +28,7 @@ from dvcodec.tables.model import (
     TableKind,
 )
 from dvcodec.tables.path_matching import PathMatcher
-from dvcodec.tables.repeats import charge_repeats, charge_same_files
+from dvcodec.tables.repeats import OPENED_WORK, HistoryWork, charge_repeats, charge_same_files
 
 if TYPE_CHECKING:
     from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
@@ -348,7 +348,7 @@ class Table(ABC):
         """
 
     def compared(
-        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
+        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
     ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
         """Open pairs of snapshots to find what changed from one to the other.
 
@@ -357,16 +357,23 @@ class Table(ABC):
 
         Args:
             pairs: a snapshot's predecessor, or None, and the snapshot; `snapshots` has both.
+            work: charged for what is gone through.
 
         Raises:
+            LimitExceeded: that is more than the table allows.
             DecodeError, Unsupported, OSError: see `snapshot`.
         """
         seen: Snapshot | None = None
         for before, info in pairs:
             if before is None or seen is None or seen.info.id != before.id:
-                seen = None if before is None else self.snapshot(before.id)
-            old, seen = seen, self.snapshot(info.id)
+                seen = None if before is None else self._opened(before, work)
+            old, seen = seen, self._opened(info, work)
             yield old, seen
+
+    def _opened(self, info: SnapshotInfo, work: HistoryWork) -> Snapshot:
+        snapshot = self.snapshot(info.id)
+        work.charge(len(snapshot.data_files) + len(snapshot.vectors), OPENED_WORK)
+        return snapshot
 
     @abstractmethod
     def referenced(self) -> frozenset[str]:

@@ -20,6 +20,7 @@ from dvcodec.tables.delta.walk import LogWalk
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.repeats import OPENED_WORK, HistoryWork
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["DeltaTable", "open"]
@@ -104,7 +105,7 @@ class DeltaTable(WritableTable):
         return self._snapshot(self._state(version), info)
 
     def compared(
-        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
+        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
     ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
         """Open pairs of versions; see `Table.compared`. If one follows the other, only its commit is replayed."""
         walk: LogWalk | None = None
@@ -114,9 +115,10 @@ class DeltaTable(WritableTable):
                 (actions,) = read_commits(self.folder, self.log, [info.id])
                 old, new = walk.step(actions)
                 check_protocol(new.protocol)
+                work.charge(len(old.files) + len(new.files), OPENED_WORK)
                 yield self._snapshot(old, before), self._snapshot(new, info)
             else:
-                yield None if before is None else self.snapshot(before.id), self.snapshot(info.id)
+                yield None if before is None else self._opened(before, work), self._opened(info, work)
                 walk = LogWalk(self._state(info.id), self.log.location)
 
     def _snapshot(self, state: State, info: SnapshotInfo) -> DeltaSnapshot:

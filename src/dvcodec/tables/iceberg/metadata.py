@@ -146,6 +146,7 @@ def read_members(location: str, storage: Storage) -> JsonFields:
     """
     with storage.open(location) as source:
         data = bytes(read_within(source, "max_manifest_bytes").view)
+    storage.metadata_work.note(location, len(data))
     text = _unzipped(data, location) if data.startswith(_GZIP) else data
     return JsonFields.of(parse_json(text, location, "table metadata"), location)
 

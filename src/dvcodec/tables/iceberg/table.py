@@ -26,9 +26,10 @@ from dvcodec.tables.iceberg.manifests import ListedFile, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
-from dvcodec.tables.iceberg.walk import ManifestWalk
+from dvcodec.tables.iceberg.walk import ENTRY_WORK, MANIFEST_WORK, VECTOR_WORK, ManifestWalk
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import METADATA_SUFFIXES, NO_SNAPSHOT, SnapshotInfo, TableKind
+from dvcodec.tables.repeats import HistoryWork
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["IcebergTable", "Place", "open", "open_newest", "table_of"]
@@ -170,20 +171,28 @@ class IcebergTable(WritableTable):
         return self._snapshot(info, plan, None if id is None else schema_id)
 
     def compared(
-        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
+        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
     ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
         """Open pairs of snapshots; see `Table.compared` and `ManifestWalk`."""
         walk: ManifestWalk | None = None
+        opened: IcebergSnapshot | None = None
+        manifests: list[Manifest] = []
         for before, info in pairs:
             record = self.metadata.snapshots[info.id]
             location, found = self._manifest_list(record), None
+            if before is not None and opened is not None and opened.info.id == before.id:
+                walk = ManifestWalk(before.id, opened.plan, manifests, self._read_entries, work)
             if walk is not None and before is not None and walk.snapshot_id == before.id:
                 found = walk.step(info.id, self._listed(location), location)
+            opened = None
             if found is None or before is None:
                 old = None if before is None else self.snapshot(before.id)
-                new = self.snapshot(info.id)
-                yield old, new
-                walk = ManifestWalk(info.id, new.plan, self._listed(location), self._read_entries)
+                opened, manifests = self.snapshot(info.id), self._listed(location)
+                for plan in [opened.plan] if old is None else [old.plan, opened.plan]:
+                    work.charge(len(plan.vectors), VECTOR_WORK)
+                    work.charge(plan.count, ENTRY_WORK)
+                work.charge(len(manifests), MANIFEST_WORK)
+                yield old, opened
             else:
                 schemas = self.metadata.snapshots[before.id].schema_id, record.schema_id
                 plans = [Plan.of(files, self.metadata.specs, location) for files in found]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -11,9 +10,13 @@ from dvcodec.tables.iceberg.manifest_list import Manifest
 from dvcodec.tables.iceberg.manifests import ListedFile
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
+from dvcodec.tables.repeats import HistoryWork
 
-__all__ = ["ManifestWalk"]
+__all__ = ["ENTRY_WORK", "MANIFEST_WORK", "VECTOR_WORK", "ManifestWalk"]
 
+ENTRY_WORK, VECTOR_WORK, MANIFEST_WORK = 32, 96, 64
+"""Work of an entry that was read before and is gone through again, about 1 µs; the further work of one with a vector,
+and that of a manifest in a list."""
 ReadEntries: TypeAlias = Callable[[Iterable[Manifest]], Iterable[ListedFile]]
 Vectors: TypeAlias = dict[Hashable, DeletionVector]
 
@@ -29,19 +32,23 @@ class ManifestWalk:
         plan: its contents.
         manifests: what it lists.
         entries: returns the live files of manifests.
+        work: charged for what steps go through.
 
     Attributes:
         snapshot_id: the snapshot that it is at.
     """
 
-    def __init__(self, snapshot_id: int, plan: Plan, manifests: Sequence[Manifest], entries: ReadEntries) -> None:
+    def __init__(
+        self, snapshot_id: int, plan: Plan, manifests: Sequence[Manifest], entries: ReadEntries, work: HistoryWork
+    ) -> None:
         self.snapshot_id = snapshot_id
+        self._work = work
         self._entries = entries
         self._manifests = dict.fromkeys(manifests)
         self._files = dict(plan.data)
-        self._vectors: defaultdict[str | None, Vectors] = defaultdict(dict)
+        self._vectors: dict[str | None, Vectors] = {}
         for one in plan.vectors:
-            self._vectors[one.data_file][_key(one)] = one
+            self._vectors.setdefault(one.data_file, {})[_key(one)] = one
         plain = all(self._is_plain(path, found.values()) for path, found in self._vectors.items())
         self._plain = plain and not plan.respelled
 
@@ -60,11 +67,13 @@ class ManifestWalk:
             their vectors: as they were, and as they are. None if it is not walked to, which ends the walk.
 
         Raises:
+            LimitExceeded: see `HistoryWork`.
             DecodeError: a manifest is corrupt.
             OSError: it cannot be read.
         """
         if not self._plain:
             return None
+        self._work.charge(len(manifests), MANIFEST_WORK)
         now = dict.fromkeys(manifests)
         gone_files, gone_vectors = self._read([one for one in self._manifests if one not in now], source)
         new_files, new_vectors = self._read([one for one in manifests if one not in self._manifests], source)
@@ -82,8 +91,8 @@ class ManifestWalk:
         for key, one in gone_vectors.items():
             self._vectors[one.data_file].pop(key, None)
         for key, one in new_vectors.items():
-            self._vectors[one.data_file][key] = one
-        named = {one.data_file for one in new_vectors.values()}.union(gone_files)
+            self._vectors.setdefault(one.data_file, {})[key] = one
+        named = self._vectors.keys() & {one.data_file for one in new_vectors.values()}.union(gone_files)
         self._plain = all(self._is_plain(path, self._vectors[path].values()) for path in named)
         self._manifests, self.snapshot_id = now, snapshot_id
         return (before, self._part(paths)) if self._plain else None
@@ -91,13 +100,17 @@ class ManifestWalk:
     def _read(self, manifests: Sequence[Manifest], source: str) -> tuple[dict[str, DataFile], Vectors]:
         files: dict[str, DataFile] = {}
         vectors: Vectors = {}
+        count = 0
         for one in self._entries(manifests):
+            count += 1
             if isinstance(one, DataFile):
                 if one.path in files:
                     raise _twice(one.path, source)
                 files[one.path] = one
             elif isinstance(one, DeletionVector):
                 vectors[_key(one)] = one
+        self._work.charge(count, ENTRY_WORK)
+        self._work.charge(len(vectors), VECTOR_WORK)
         return files, vectors
 
     def _part(self, paths: Iterable[str]) -> list[ListedFile]:
@@ -105,7 +118,9 @@ class ManifestWalk:
         for path in paths:
             if path in self._files:
                 found.append(self._files[path])
-            found += self._vectors[path].values()
+            if path in self._vectors:
+                found += self._vectors[path].values()
+        self._work.charge(len(found), ENTRY_WORK)
         return found
 
     def _is_plain(self, path: str | None, vectors: Collection[DeletionVector]) -> bool:

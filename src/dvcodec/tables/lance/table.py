@@ -128,7 +128,9 @@ def _read(folder: Folder, location: str, version: int) -> Manifest:
         Unsupported: it uses an unknown feature.
         NotCanonical: its version is not the one in its name.
     """
-    manifest = read_manifest(location, storage_options=folder.storage)
+    with folder.storage.open(location) as source:
+        folder.storage.metadata_work.note(location, source.size)
+        manifest = read_manifest(source)
     if manifest.version != version:
         raise NotCanonical("version", source=location, expected=f"{version} (its name)", actual=manifest.version)
     if manifest.reader_flags & ~KNOWN_FLAGS:

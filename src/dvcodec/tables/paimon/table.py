@@ -20,6 +20,7 @@ from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 from dvcodec.tables.paimon.vectors import IndexedVector, vectors_of_entry
 from dvcodec.tables.paimon.visible import visible_records
 from dvcodec.tables.paimon.walk import FileKey, Part, StateWalk, file_key
+from dvcodec.tables.repeats import HistoryWork
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["PaimonTable", "open"]
@@ -74,19 +75,23 @@ class PaimonTable(WritableTable):
         return replace(snapshot, schema_id=shown, visible=visible_records(schema, snapshot.data_files))
 
     def compared(
-        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
+        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
     ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
         """Open pairs of snapshots; see `Table.compared`. Manifests that several list are read once."""
         names = self._state_names()
         walk: StateWalk | None = None
+        opened: SnapshotRecord | None = None
         for before, info in pairs:
             state = self._state(names[info.id])
+            if before is not None and opened is not None and opened.id == before.id:
+                walk = StateWalk(self.folder, opened, self._manifests, work)
+            opened = None
             if walk is not None and before is not None and walk.state.id == before.id:
                 old, new = map(self._part, walk.step(state))
                 yield old, new
             else:
-                yield None if before is None else self.snapshot(before.id), self.snapshot(info.id)
-                walk = StateWalk(self.folder, state, self._manifests)
+                yield None if before is None else self._opened(before, work), self._opened(info, work)
+                opened = state
 
     def referenced(self) -> frozenset[str]:
         """Return the files that any snapshot needs; see `Table.referenced`."""

@@ -10,14 +10,17 @@ from dvcodec.core.usage import check_integer
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
-from dvcodec.tables.scorch.metadata import Epoch, Root, SegmentEntry, read_root
+from dvcodec.tables.repeats import HistoryWork
+from dvcodec.tables.scorch.metadata import Epoch, Root, SegmentEntry, read_root, read_transaction
 from dvcodec.tables.scorch.snapshot import ScorchSnapshot, SegmentRecord
-from dvcodec.tables.table import Table
+from dvcodec.tables.table import Snapshot, Table
 from dvcodec.zap.footer import decode_footer
 
 __all__ = ["ScorchTable", "open"]
 
 ROOT, STORE, SEGMENT_SUFFIX = "root.bolt", "store", ".zap"
+_SEGMENT_WORK = 2048
+"""Work of a segment of an epoch, whose file is opened: 0.1 ms."""
 
 
 def open(location: Folder | str | os.PathLike[str]) -> ScorchTable:  # noqa: A001  (every kind of table has one)
@@ -67,7 +70,24 @@ class ScorchTable(Table):
         """
         if id is not None:
             check_integer(id, "the id of a snapshot")
+        return self._snapshot(self._root(), id)
+
+    def compared(
+        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
+    ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
+        """Open pairs of epochs; see `Table.compared`. The file of epochs is read again if it was written meanwhile."""
         root = self._root()
+        seen: ScorchSnapshot | None = None
+        for before, info in pairs:
+            if read_transaction(self._location(ROOT), self.folder.storage) != root.transaction:
+                root, seen = self._root(), None
+            if before is None or seen is None or seen.info.id != before.id:
+                seen = None if before is None else self._snapshot(root, before.id)
+            old, seen = seen, self._snapshot(root, info.id)
+            work.charge(sum(len(one.data_files) for one in (old, seen) if one is not None), _SEGMENT_WORK)
+            yield old, seen
+
+    def _snapshot(self, root: Root, id: int | None) -> ScorchSnapshot:  # noqa: A002
         found = {epoch.id: epoch for epoch in root.epochs}
         if not found or (id is not None and id not in found):
             raise UsageError(f"{self.location}: no snapshot {'yet' if id is None else id}")
@@ -96,7 +116,9 @@ class ScorchTable(Table):
         return frozenset(found.union(others))
 
     def _root(self) -> Root:
-        return read_root(self._location(ROOT), self.folder.storage)
+        location, storage = self._location(ROOT), self.folder.storage
+        storage.metadata_work.note(location, storage.stat(location).size)
+        return read_root(location, storage)
 
     def _location(self, name: str) -> str:
         return self.folder.join(self._store + name)

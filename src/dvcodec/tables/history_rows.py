@@ -1,0 +1,130 @@
+"""The deleted rows of snapshots, for a history: a vector that several snapshots have is read once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+from dvcodec.core.limits import Budget
+from dvcodec.core.rowset import RowSet
+from dvcodec.tables.cache import Cache
+from dvcodec.tables.model import POSITION_DELETES, DeletionVector, TableKind
+from dvcodec.tables.reading import VectorRead, read_vectors
+from dvcodec.tables.repeats import BYTES_PER_UNIT, HistoryWork
+from dvcodec.tables.table import Snapshot
+
+__all__ = ["RowsReader", "SnapshotRows", "identified"]
+
+_KEPT = 64 << 20
+"""Approximate bytes of rows that are kept."""
+_KEPT_VECTOR, _KEPT_PER_BYTE = 1024, 8
+"""Bytes of memory of a vector, and for each byte of it: a container of ten bytes has 73."""
+_READ_WORK, _KEPT_WORK = 1024, 96
+"""Work of a vector that is read, and of one that was kept, besides that of its bytes."""
+
+
+@dataclass(slots=True)
+class SnapshotRows:
+    """Deleted rows of a snapshot by data file; for unreadable vectors, the cardinality in the metadata.
+
+    Attributes:
+        rows: as read.
+        recorded: cardinalities of the vectors that could not be read; under None for position deletes of partitions.
+        unreadable: these vectors, with the reason.
+    """
+
+    rows: dict[str, RowSet] = field(default_factory=dict)
+    recorded: dict[str | None, list[int | None]] = field(default_factory=dict)
+    unreadable: list[tuple[DeletionVector, str]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        """Whether any vector was read, or could not be."""
+        return bool(self.rows or self.recorded)
+
+    def in_doubt(self, path: str) -> bool:
+        """Whether a vector that may be for a data file could not be read."""
+        return path in self.recorded or None in self.recorded
+
+    def bounds(self, path: str) -> tuple[int, float]:
+        """Return the minimum and maximum number of deleted rows, if the metadata is right."""
+        read = self.rows.get(path, RowSet()).cardinality
+        found = self.recorded.get(path, [])
+        if None in self.recorded or None in found:
+            return max([read, *(count or 0 for count in found)]), math.inf
+        counts = [count for count in found if count is not None]
+        return max([read, *counts]), read + sum(counts)
+
+
+def identified(snapshot: Snapshot) -> dict[Hashable, DeletionVector]:
+    """Give each vector of a snapshot a key that it shares with a vector of the same bytes in another snapshot."""
+    keys: dict[Hashable, DeletionVector] = {}
+    for index, vector in enumerate(snapshot.vectors):
+        key = (vector.format, vector.path, vector.offset, vector.size, vector.cardinality, vector.data_file)
+        keys[key if _lasts(snapshot, vector) else (*key, snapshot.info.id, index)] = vector
+    return keys
+
+
+def _lasts(snapshot: Snapshot, vector: DeletionVector) -> bool:
+    """Whether its place identifies it: inline vectors have none, and pages of an index's root file are rewritten."""
+    return bool(vector.path) and snapshot.table.kind is not TableKind.SCORCH
+
+
+class RowsReader:
+    """Reads vectors of snapshots, and keeps those that it read last: snapshots may have the same ones by turns.
+
+    Args:
+        work: of the history.
+        threads: see `read_vectors`.
+    """
+
+    def __init__(self, work: HistoryWork, threads: int | None) -> None:
+        self._work = work
+        self._threads = threads
+        self._kept: Cache[Hashable, VectorRead] = Cache(_KEPT, _memory)
+
+    def read(self, snapshot: Snapshot, vectors: Mapping[Hashable, DeletionVector]) -> SnapshotRows:
+        """Read vectors.
+
+        Args:
+            snapshot: the snapshot that has the vectors.
+            vectors: some of those that `identified` returns.
+
+        Raises:
+            LimitExceeded: see `HistoryWork`.
+        """
+        known = {key: kept for key in vectors if (kept := self._kept.find(key)) is not None}
+        keys = {id(vector): key for key, vector in vectors.items() if key not in known}
+        wanted = [vector for key, vector in vectors.items() if key not in known]
+        found = SnapshotRows()
+        for read in read_vectors(snapshot, wanted, threads=self._threads):
+            vector = read.vector
+            self._charge(read, _READ_WORK)
+            if vector.format == POSITION_DELETES:  # for other data files in another snapshot
+                self._work.charge(sum(part.rows.cardinality for part in read.found), Budget.ROW)
+            elif _lasts(snapshot, vector):
+                if read.error is None:
+                    self._work.note(vector.location, (vector.offset or 0) + (vector.size or 0))
+                self._kept.get(keys[id(vector)], lambda read=read: read)  # type: ignore[misc]
+            _add(found, vector, read)
+        for key, read in known.items():
+            self._charge(read, _KEPT_WORK)
+            _add(found, vectors[key], read)
+        return found
+
+    def _charge(self, read: VectorRead, units: int) -> None:
+        size = 0 if read.error is not None else read.vector.size or 0  # if it could be read, it is as long as recorded
+        self._work.charge(1, units + size // BYTES_PER_UNIT)
+
+
+def _memory(read: VectorRead) -> int:
+    return _KEPT_VECTOR + (0 if read.error is not None else _KEPT_PER_BYTE * (read.vector.size or 0))
+
+
+def _add(found: SnapshotRows, vector: DeletionVector, read: VectorRead) -> None:
+    if read.error is not None:
+        found.unreadable.append((vector, str(read.error)))
+        found.recorded.setdefault(vector.data_file, []).append(vector.cardinality)
+    for part in read.found:
+        earlier = found.rows.get(part.data_file)
+        found.rows[part.data_file] = part.rows if earlier is None else earlier | part.rows

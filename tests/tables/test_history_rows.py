@@ -1,0 +1,100 @@
+"""Deleted rows of snapshots: a vector that several have is read once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dvcodec import RowSet
+from dvcodec.core.errors import LimitExceeded
+from dvcodec.core.limits import DEFAULT_LIMITS, SharedWork
+from dvcodec.tables import DeletedRows, DeletionVector, history_rows
+from dvcodec.tables.changes import history
+from dvcodec.tables.history_rows import RowsReader, identified
+from dvcodec.tables.repeats import HistoryWork
+from samples.memory_table import FakeSnapshot, FakeTable, flip, make_table
+
+
+def by_turns(folder: Path, turns: int = 3) -> FakeTable:
+    """Snapshots without and with vectors."""
+    made = make_table(folder)
+    without, with_them = (replace(state, info=replace(state.info, parent=None)) for state in made.states)
+    made.states = [
+        replace(state, info=replace(state.info, id=2 * turn + i))
+        for turn in range(turns)
+        for i, state in enumerate((without, with_them))
+    ]
+    return made
+
+
+def test_vectors_that_snapshots_have_by_turns_are_read_once(tmp_path: Path) -> None:
+    table = by_turns(tmp_path)
+    count = len(table.states[1].vectors)
+    changes = list(history(table, keep_rows=True))
+    assert [(change.deleted, change.restored) for change in changes] == [(0, 0), *[(1006, 0), (0, 1006)] * 2, (1006, 0)]
+    assert len(table.reads) == count
+    assert [file.deleted_rows for file in changes[1].files] == [file.restored_rows for file in changes[2].files]
+
+
+def test_what_could_not_be_read_is_reported_again(tmp_path: Path) -> None:
+    table = by_turns(tmp_path)
+    bad = table.states[1].vectors[0]
+    flip(bad.location, (bad.offset or 0) + 20)
+    changes = list(history(table))
+    assert [[vector for vector, _ in change.unreadable] for change in changes] == [[], *[[bad]] * 5]
+    assert len({reason for change in changes[1:] for _, reason in change.unreadable}) == 1
+    assert len(table.reads) == len(table.states[1].vectors)
+
+
+def test_position_deletes_are_read_again(tmp_path: Path) -> None:
+    """They may be for other data files in another snapshot. Their rows are charged."""
+
+    class Deletes(FakeTable):
+        def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
+            self.reads.append(vector)
+            return (DeletedRows(str(vector.data_file), RowSet(range(2**20))),)
+
+    made = by_turns(tmp_path)
+    deletes = DeletionVector("position-deletes", made.states[0].data_files[0].path, "w", "w")
+    table = Deletes(str(tmp_path), [replace(state, vectors=(deletes,) * bool(state.vectors)) for state in made.states])
+    with pytest.raises(LimitExceeded, match="snapshots list again"):
+        list(history(table))
+    table.folder.storage.metadata_work.note("w", 2**19)
+    table.reads.clear()
+    assert [change.deleted for change in history(table)] == [0, 2**20] * 3
+    assert table.reads == [deletes] * 5
+
+
+def charged(table: FakeTable, reader: RowsReader, work: HistoryWork) -> int:
+    before = work.done
+    reader.read(table.states[1], identified(table.states[1]))
+    return work.done - before
+
+
+def test_vectors_are_charged_by_their_bytes_if_they_could_be_read(tmp_path: Path) -> None:
+    table = by_turns(tmp_path)
+    vectors = table.states[1].vectors
+    size = sum(vector.size or 0 for vector in vectors)
+    shared = SharedWork()
+    work = HistoryWork("/t", shared)
+    reader = RowsReader(work, None)
+    first, second = (charged(table, reader, work) for _ in range(2))
+    assert first - second == len(vectors) * (history_rows._READ_WORK - history_rows._KEPT_WORK)
+    assert second == len(vectors) * history_rows._KEPT_WORK + sum((vector.size or 0) // 2 for vector in vectors)
+    files = {vector.location: 0 for vector in vectors}
+    for vector in vectors:
+        files[vector.location] = max(files[vector.location], (vector.offset or 0) + (vector.size or 0))
+    assert size <= sum(files.values()) == shared.allowed // DEFAULT_LIMITS.max_work_per_byte
+    lost = tuple(replace(vector, size=2**31) for vector in vectors)
+    table.states[1] = replace(table.states[1], vectors=lost)
+    assert charged(table, reader, work) == len(lost) * history_rows._READ_WORK
+    assert charged(table, reader, work) == len(lost) * history_rows._KEPT_WORK
+
+
+def test_no_more_is_kept_than_there_is_memory_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_rows, "_KEPT", history_rows._KEPT_VECTOR)
+    table = by_turns(tmp_path)
+    list(history(table))
+    assert len(table.reads) == 5 * len(table.states[1].vectors)
