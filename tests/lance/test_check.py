@@ -19,6 +19,7 @@ from dvcodec.lance import (
     RangeWithHoles,
     RowIdSequence,
     SortedArray,
+    check,
 )
 from samples.lance import TOP, as_array, expand, sequences
 
@@ -71,6 +72,16 @@ def test_overlap_across_fragments() -> None:
     assert found == {"overlap fragment 9": f"ids of no other fragment: {text}"}
 
 
+def test_overlaps_of_many_fragments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are found; the fragments that have the same ids are named for the first ones alone."""
+    monkeypatch.setattr(check, "_MOST_NAMED", 3)
+    found = failures(*(FragmentIds(i, ids(i // 2, 100 + i)) for i in range(12)))
+    assert list(found) == [f"overlap fragment {i}" for i in range(1, 12, 2)]
+    texts = [text.rpartition(": ")[2] for text in found.values()]
+    assert texts[:3] == [f"1 ids ({i}) also in fragment {2 * i}" for i in range(3)]
+    assert texts[3:] == [f"1 ids ({i}) also in other fragments" for i in range(3, 6)]
+
+
 def test_an_update_keeps_the_id_and_deletes_the_old_row() -> None:
     old, new = (
         FragmentIds(0, RowIdSequence((RangeSegment(0, 10),)), RowSet([3, 4]), 10),
@@ -111,6 +122,19 @@ def test_hazard_huge_ranges_are_not_expanded() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 27
+
+
+def test_hazard_many_deleted_rows_are_not_expanded() -> None:
+    hole = 2**33 + 100
+    holes = RangeWithHoles(2**33, 2**33 + 2**29 + 1, EncodedArray.from_values(as_array([hole])))
+    stored = RowIdSequence((RangeSegment(0, 2**29), holes, *ids(2**40, 2**41).segments))
+    deleted = RowSet.from_ranges([(1, 2**29), (2**29 + 50, 2**30 - 1), (2**30 + 1, 2**30 + 2)])
+    tracemalloc.start()
+    live = lance.live_row_ids(stored, deleted)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert live == RowSet([0, *range(2**33, 2**33 + 50), 2**33 + 2**29, 2**40])
+    assert peak < 1 << 22
 
 
 @given(sequences, st.data())

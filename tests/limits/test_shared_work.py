@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dvcodec import RowSet
+from dvcodec import RowSet, delta
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded
@@ -197,6 +197,9 @@ def test_vectors_that_are_recorded_more_than_once_are_charged() -> None:
         charge_repeats(vectors_of(20, size=2**21), SharedWork())
     with pytest.raises(LimitExceeded):
         charge_repeats(vectors_of(2100, offset=None), SharedWork())
+    charge_repeats(vectors_of(4, size=2**16), SharedWork())  # it may have thousands of bitmaps
+    with pytest.raises(LimitExceeded):
+        charge_repeats(vectors_of(6, size=2**16), SharedWork())
     shared = SharedWork()
     for _ in range(3):  # the same snapshot again
         charge_repeats(vectors_of(2000), shared)
@@ -230,6 +233,26 @@ def test_a_table_whose_vectors_are_one_is_refused(kind: str, tmp_path: Path) -> 
     assert sum(path.stat().st_size for path in many.rglob("*") if path.is_file()) < 64_000
     with pytest.raises(LimitExceeded, match="vectors that are recorded more than once"):
         open_table(many).snapshot()
+
+
+def test_inline_vectors_that_rows_repeat_are_charged_by_their_text(tmp_path: Path) -> None:
+    """One of a hundred bitmaps; real ones have few rows, and each its own text."""
+    for count in (20, 200):
+        checkpoint = tables.TABLES["delta-vectors"](tmp_path / f"{count}", count)
+        stored = pq.read_table(checkpoint).to_pylist()
+        inline = delta.encode_inline(RowSet(i << 32 for i in range(100)))
+        descriptor = {"storageType": "i", "pathOrInlineDv": inline.path_or_inline_dv, "offset": None,
+                      "sizeInBytes": inline.size_in_bytes, "cardinality": 100}  # fmt: skip
+        for row in stored:
+            if row["add"] is not None:
+                row["add"]["deletionVector"] = descriptor
+        pq.write_table(pa.Table.from_pylist(stored, pq.read_schema(checkpoint)), checkpoint, compression="zstd")
+        table = open_table(tmp_path / f"{count}")
+        if count == 20:
+            assert {vector.cardinality for vector in table.snapshot().vectors} == {100}
+        else:
+            with pytest.raises(LimitExceeded, match=r"work for vectors \(Limits"):
+                table.snapshot()
 
 
 @pytest.mark.parametrize(("kind", "count"), [("delta-vectors", 6_000), ("paimon-vectors", 30_000)])

@@ -429,6 +429,26 @@ def test_gap_keys_are_left_out_of_row_sets_that_reach_far(to: Target, position: 
     assert stored(out.getvalue(), written) == [iceberg.encode(rows, gap_keys=gaps)]
 
 
+@pytest.mark.parametrize("to", ["puffin", "delta", "paimon64"])
+def test_gap_keys_of_all_vectors_are_counted(to: Target, tmp_path: Path) -> None:
+    """Bytes of a Puffin file whose writer leaves them out become those of Java until there are too many."""
+    far = RowSet([(2**16 - 1) << 32])
+    vectors = {f"{i}": far for i in range(200)}
+    assert write(to, tmp_path / "written", vectors)
+    assert (tmp_path / "written").stat().st_size < 2**20
+    delta.write_deletion_vectors(tmp_path / "few", vectors, gap_keys=False)
+    native = delta.encode(RowSet([(2**15) << 32]), layout="native")
+    (tmp_path / "native").write_bytes(b"\1" + native * 4)
+    sizes = []
+    for name in ("few", "native"):
+        names = [f"{i}" for i in range(200 if name == "few" else 4)]
+        written = convert(tmp_path / name, to, tmp_path / f"{name}.out", data_files=names)
+        sizes.append([at.size for at in written])
+    assert max(sizes[0]) < 100
+    java, bare = (len(iceberg.encode(RowSet([(2**15) << 32]), gap_keys=gaps)) for gaps in (True, False))
+    assert sizes[1] == [java, bare, bare, bare]
+
+
 def test_rows_that_do_not_fit_leave_no_file(tmp_path: Path) -> None:
     for to in TO:
         with pytest.raises(UsageError):

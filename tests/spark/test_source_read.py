@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from dvcodec import DecodeError, RowSet, UsageError, decode_at, delta, iceberg, paimon
 from dvcodec.core.frame import Magic
 from dvcodec.io import open_source
-from dvcodec.ops.convert import portable_frame
+from dvcodec.ops.convert import GapKeys, portable_frame
 from dvcodec.ops.read import ALLOWED, read_vector
 from dvcodec.ops.sniff import ContainerKind, refuse_segment, sniff_source
 from dvcodec.spark import register
@@ -71,7 +71,7 @@ def plainly(*paths: Path | str, spelled: str | None = None, verify_checksum: boo
                 try:
                     found = read_vector(source, ref, verify_checksum=verify_checksum)
                     found.check()
-                    frame = bytes(portable_frame(found)) if found.frame is None else bytes(found.frame.data)
+                    frame = bytes(portable_frame(found, GapKeys())) if found.frame is None else bytes(found.frame.data)
                 except (DecodeError, UsageError) as err:
                     yield row | {"error": str(err), "crc_ok": ..., "dv": None}
                     continue

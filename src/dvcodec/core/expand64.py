@@ -5,6 +5,7 @@ A key is the high half of the positions in its bitmap; keys ascend, and no bitma
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -104,8 +105,12 @@ def count(bitmaps: Bitmaps, start: int, stop: int) -> int:
 def histogram(bitmaps: Bitmaps, stop: int, bins: int) -> NDArray[np.int64]:
     """Count positions in `bins` equal slices of ``[0, stop)``: int64[bins]."""
     edges = [stop * i // bins for i in range(bins + 1)]
-    below = np.zeros(bins + 1, np.int64)
+    within = np.zeros(bins + 1, np.int64)  # positions before an edge, in a bitmap that the edge divides
+    whole = np.zeros(bins + 2, np.int64)  # positions of bitmaps, at the first edge that is not before their end
     for key, bitmap in bitmaps.items():
         base = key << 32
-        below += [bitmap.rank(min(edge - base, _KEY_ROWS) - 1) if edge > base else 0 for edge in edges]
-    return np.diff(below)
+        first, last = bisect_right(edges, base), bisect_left(edges, base + _KEY_ROWS)
+        whole[last] += len(bitmap)
+        if first < last:
+            within[first:last] += [bitmap.rank(edge - base - 1) for edge in edges[first:last]]
+    return np.diff(within + np.cumsum(whole[:-1]))

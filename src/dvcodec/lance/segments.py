@@ -140,9 +140,9 @@ class RangeWithHoles(Segment):
         return value - self.start - before
 
     def get(self, i: int) -> int | None:
-        return int(self._at(np.array([i], np.uint64))[0]) if 0 <= i < self.count else None
+        return int(self.at(np.array([i], np.uint64))[0]) if 0 <= i < self.count else None
 
-    def _at(self, offsets: Values) -> Values:
+    def at(self, offsets: Values) -> Values:
         """Return the values at `offsets`; `rank[k]` is the number of values before hole k."""
         holes = self.holes.to_numpy()
         rank = holes - np.uint64(self.start) - np.arange(len(holes), dtype=np.uint64)
@@ -152,12 +152,12 @@ class RangeWithHoles(Segment):
     def slice(self, offset: int, length: int) -> Segment:
         if not length:
             return RangeSegment(0, 0)
-        first, last = (int(value) for value in self._at(np.array([offset, offset + length - 1], np.uint64)))
+        first, last = (int(value) for value in self.at(np.array([offset, offset + length - 1], np.uint64)))
         holes = self.holes.to_numpy()[self.holes.search(first) : self.holes.search(last)]
         return _from_interval(first, last + 1, holes)
 
     def mask(self, offsets: Values) -> Segment:
-        holes = np.concatenate([self.holes.to_numpy(), self._at(offsets)])
+        holes = np.concatenate([self.holes.to_numpy(), self.at(offsets)])
         holes.sort()
         return _from_interval(self.start, self.end, holes)
 

@@ -26,7 +26,17 @@ from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_si
 from dvcodec.ops.read import CheckedFrame, ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
-__all__ = ["TARGETS", "ConvertTarget", "convert", "encode_frame", "frame_for", "hint", "portable_frame", "write"]
+__all__ = [
+    "TARGETS",
+    "ConvertTarget",
+    "GapKeys",
+    "convert",
+    "encode_frame",
+    "frame_for",
+    "hint",
+    "portable_frame",
+    "write",
+]
 
 ConvertTarget: TypeAlias = Literal["puffin", "delta", "paimon32", "paimon64", "blob"]
 TARGETS: tuple[str, ...] = get_args(ConvertTarget)
@@ -40,6 +50,25 @@ def hint(to: object) -> str:
 
 
 _MAX_GAP_KEYS = 1 << 16
+
+
+class GapKeys:
+    """Decides which vectors of a file have the empty bitmaps that Java writes for gaps, of 12 bytes each.
+
+    Vectors of real data files have one bitmap, and no gap. A few bytes of input must not become gigabytes, so all
+    vectors together have at most 2**16 of them.
+    """
+
+    def __init__(self) -> None:
+        self._left = _MAX_GAP_KEYS
+
+    def fit(self, *vectors: RowSet) -> bool:
+        """Whether these vectors, one after the other, have theirs."""
+        keys = sum((rows.max or 0) >> 32 for rows in vectors)
+        if keys >= self._left:
+            return False
+        self._left -= keys
+        return True
 
 
 def convert(
@@ -99,7 +128,7 @@ def write(
 ) -> list[DvLocation]:
     """Write row sets into a new file of the given kind; arguments as in `convert`.
 
-    Vectors have Java's bytes, including gap keys unless a row set reaches 2**48.
+    Vectors have Java's bytes, including gap keys unless they are more than 2**16 in all.
 
     Raises:
         UsageError: an unknown kind, a data file is missing, a ``blob`` of not exactly one vector, or rows that do not
@@ -116,32 +145,34 @@ def write(
             target,
             named,
             created_by=created_by,
-            gap_keys=all(map(_dense, named.values())),
+            gap_keys=GapKeys().fit(*named.values()),
             storage_options=storage_options,
         )
     if to == "blob" and len(vectors) != 1:
         raise UsageError(f"a blob is exactly one vector, got {len(vectors)}")
-    frames = (StoredFrame(path, rows.cardinality, encode_frame(rows, to, path)) for path, rows in vectors.items())
+    gaps = GapKeys()
+    frames = (StoredFrame(path, rows.cardinality, encode_frame(rows, to, path, gaps)) for path, rows in vectors.items())
     return _write_frames(to, target, frames, created_by, storage_options)
 
 
-def encode_frame(rows: RowSet, to: ConvertTarget, name: object) -> bytes:
+def encode_frame(rows: RowSet, to: ConvertTarget, name: object, gaps: GapKeys) -> bytes:
     """Encode the frame for a target.
+
+    Args:
+        rows: the deleted rows.
+        to: the target.
+        name: of the vector, for errors.
+        gaps: of the file.
 
     Raises:
         UsageError: rows that do not fit; the message names the vector `name`.
     """
     if to != "paimon32":
-        return iceberg.encode(rows, gap_keys=_dense(rows))
+        return iceberg.encode(rows, gap_keys=gaps.fit(rows))
     try:
         return paimon.encode(rows)
     except UsageError as err:
         raise UsageError(f"vector {name}: {err}" if name else str(err)) from None
-
-
-def _dense(rows: RowSet) -> bool:
-    """Whether Java's gap keys are worth their 12 bytes each: a few bytes of input must not become gigabytes."""
-    return (rows.max or 0) >> 32 < _MAX_GAP_KEYS
 
 
 def _write_frames(
@@ -178,6 +209,7 @@ def _named(container: Container, data_files: Sequence[str] | Mapping[int, str] |
 def _frames(source: Source, refs: list[VectorRef], to: ConvertTarget, limits: Limits) -> Iterator[StoredFrame]:
     """Yield the frames for the target: shared ones checked and unchanged, others re-encoded one at a time."""
     source = ahead(source, refs)
+    gaps = GapKeys()
     for ref, checked in survey_vectors(source, refs, limits=limits):
         if checked is not None and ref.cardinality in (None, checked.cardinality) and _is_shared(checked, to):
             if ref.blob is not None:
@@ -186,7 +218,7 @@ def _frames(source: Source, refs: list[VectorRef], to: ConvertTarget, limits: Li
             continue
         found = read_vector(source, ref, limits=limits)
         name = ref.data_file or f"at byte {ref.offset}"
-        yield StoredFrame(ref.data_file, found.cardinality, frame_for(found, to, name))
+        yield StoredFrame(ref.data_file, found.cardinality, frame_for(found, to, name, gaps))
 
 
 def _is_shared(checked: CheckedFrame, to: ConvertTarget) -> bool:
@@ -196,7 +228,7 @@ def _is_shared(checked: CheckedFrame, to: ConvertTarget) -> bool:
     return checked.magic is Magic.PORTABLE64
 
 
-def frame_for(found: Vector, to: ConvertTarget, name: object) -> BytesLike:
+def frame_for(found: Vector, to: ConvertTarget, name: object, gaps: GapKeys) -> BytesLike:
     """Return a vector as a frame for the target: its own bytes, checked, if possible.
 
     Raises:
@@ -204,14 +236,14 @@ def frame_for(found: Vector, to: ConvertTarget, name: object) -> BytesLike:
         UsageError: rows that do not fit; the message names the vector `name`.
     """
     if to != "paimon32":
-        return portable_frame(found)
+        return portable_frame(found, gaps)
     if found.magic is Magic.PAIMON32 and found.frame is not None and (found.view.max or 0) < 2**31:
         found.check()
         return found.frame.data
-    return encode_frame(found.load(), to, name)
+    return encode_frame(found.load(), to, name, gaps)
 
 
-def portable_frame(found: Vector) -> BytesLike:
+def portable_frame(found: Vector, gaps: GapKeys) -> BytesLike:
     """Return a vector as the frame that Iceberg, Delta and Paimon 64-bit share: its own bytes, if possible.
 
     Raises:
@@ -224,7 +256,8 @@ def portable_frame(found: Vector) -> BytesLike:
             return found.frame.data
         check_highest(found.view.max or 0, found.magic)
         return frame.build(Magic.PORTABLE64, bytes(found.view.data))
-    return iceberg.encode(found.load())
+    rows = found.load()
+    return iceberg.encode(rows, gap_keys=gaps.fit(rows))
 
 
 def _write_blob(target: SinkTarget, stored: StoredFrame, storage_options: StorageOptions) -> DvLocation:

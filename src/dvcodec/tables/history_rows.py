@@ -20,8 +20,8 @@ _KEPT = 64 << 20
 """Approximate bytes of rows that are kept."""
 _KEPT_VECTOR, _KEPT_PER_BYTE = 1024, 8
 """Bytes of memory of a vector, and for each byte of it: a container of ten bytes has 73."""
-_READ_WORK, _KEPT_WORK = 1024, 96
-"""Work of a vector that is read, and of one that was kept, besides that of its bytes."""
+_READ_WORK, _KEPT_WORK, _BITMAP_WORK = 1024, 96, 128
+"""Work of a vector that is read, and of one that was kept, besides that of its bytes and bitmaps."""
 
 
 @dataclass(slots=True)
@@ -114,7 +114,8 @@ class RowsReader:
 
     def _charge(self, read: VectorRead, units: int) -> None:
         size = 0 if read.error is not None else read.vector.size or 0  # if it could be read, it is as long as recorded
-        self._work.charge(1, units + size // BYTES_PER_UNIT)
+        bitmaps = sum(len(part.rows.bitmaps) - 1 for part in read.found if part.rows)
+        self._work.charge(1, units + size // BYTES_PER_UNIT + _BITMAP_WORK * bitmaps)
 
 
 def _memory(read: VectorRead) -> int:

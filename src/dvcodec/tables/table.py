@@ -28,7 +28,7 @@ from dvcodec.tables.model import (
     TableKind,
 )
 from dvcodec.tables.path_matching import PathMatcher
-from dvcodec.tables.repeats import OPENED_WORK, HistoryWork, charge_repeats, charge_same_files
+from dvcodec.tables.repeats import HistoryWork, charge_repeats, charge_same_files
 
 if TYPE_CHECKING:
     from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
@@ -360,20 +360,14 @@ class Table(ABC):
             work: charged for what is gone through.
 
         Raises:
-            LimitExceeded: that is more than the table allows.
-            DecodeError, Unsupported, OSError: see `snapshot`.
+            LimitExceeded, DecodeError, Unsupported, OSError: see `HistoryWork` and `snapshot`.
         """
         seen: Snapshot | None = None
         for before, info in pairs:
             if before is None or seen is None or seen.info.id != before.id:
-                seen = None if before is None else self._opened(before, work)
-            old, seen = seen, self._opened(info, work)
+                seen = None if before is None else work.opened(self.snapshot(before.id))
+            old, seen = seen, work.opened(self.snapshot(info.id))
             yield old, seen
-
-    def _opened(self, info: SnapshotInfo, work: HistoryWork) -> Snapshot:
-        snapshot = self.snapshot(info.id)
-        work.charge(len(snapshot.data_files) + len(snapshot.vectors), OPENED_WORK)
-        return snapshot
 
     @abstractmethod
     def referenced(self) -> frozenset[str]:

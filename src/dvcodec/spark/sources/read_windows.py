@@ -20,7 +20,7 @@ from dvcodec.io import Source, Storage, open_source
 from dvcodec.io.blocks import BlockSource
 from dvcodec.io.coalesce import WINDOW_BYTES, coalesce
 from dvcodec.io.frames import VERSION
-from dvcodec.ops.convert import portable_frame
+from dvcodec.ops.convert import GapKeys, portable_frame
 from dvcodec.ops.read import ALLOWED, read_vector
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
@@ -167,7 +167,7 @@ def _alone(source: Source, found: VectorRanges, want: Want) -> Window:
     try:
         vector = read_vector(source, found.ref(0), verify_checksum=want.verify_checksum)
         vector.check()
-        data = np.frombuffer(bytes(portable_frame(vector)), np.uint8)
+        data = np.frombuffer(bytes(portable_frame(vector, GapKeys())), np.uint8)
     except (DecodeError, UsageError) as err:
         return Window.unread(found, str(err))
     view = vector.view

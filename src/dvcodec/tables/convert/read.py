@@ -16,7 +16,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.core.location import DvLocation
 from dvcodec.io import Source
 from dvcodec.io.frames import read_frame
-from dvcodec.ops.convert import encode_frame, frame_for
+from dvcodec.ops.convert import GapKeys, encode_frame, frame_for
 from dvcodec.tables import rules
 from dvcodec.tables.convert.partition import partition_values
 from dvcodec.tables.convert.plan import FRAMED, Planned, rows_of
@@ -92,6 +92,7 @@ class Reader:
         self._handed: list[tuple[Planned, How]] = []
         self.converted: list[ConvertedVector] = []
         self.empty = 0
+        self._gaps = GapKeys()
 
     def frames(self, group: Iterable[Planned]) -> Generator[StoredFrame, None, None]:
         """Read vectors, and yield the frames to be written."""
@@ -117,7 +118,7 @@ class Reader:
             read_frame(source, offset, size, DEFAULT_LIMITS), FRAMED[vector.format], vector.cardinality
         )
         rules.refuse(rules.positions(item.data_file, item.sources[0], found.view.max))
-        data = frame_for(found, self.speller.layout, item.data_file.path)
+        data = frame_for(found, self.speller.layout, item.data_file.path, self._gaps)
         self._advance()
         if self._in_place and found.cardinality and self.speller.may_stay(found.magic, offset):
             place = DvLocation(vector.format, vector.path, offset, size, found.cardinality, None, source.size)
@@ -130,7 +131,7 @@ class Reader:
         rows = rows_of(self._snapshot, item)
         if item.rows is None:
             self._advance()
-        data = encode_frame(rows, self.speller.layout, item.data_file.path)
+        data = encode_frame(rows, self.speller.layout, item.data_file.path, self._gaps)
         yield from self._hand_on(item, How.ENCODED, rows.cardinality, data)
 
     def _hand_on(self, item: Planned, how: How, cardinality: int, data: BytesLike) -> Iterator[StoredFrame]:

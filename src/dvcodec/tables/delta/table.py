@@ -118,7 +118,8 @@ class DeltaTable(WritableTable):
                 work.charge(len(old.files) + len(new.files), OPENED_WORK)
                 yield self._snapshot(old, before), self._snapshot(new, info)
             else:
-                yield None if before is None else self._opened(before, work), self._opened(info, work)
+                earlier = None if before is None else work.opened(self.snapshot(before.id))
+                yield earlier, work.opened(self.snapshot(info.id))
                 walk = LogWalk(self._state(info.id), self.log.location)
 
     def _snapshot(self, state: State, info: SnapshotInfo) -> DeltaSnapshot:

@@ -90,7 +90,8 @@ class PaimonTable(WritableTable):
                 old, new = map(self._part, walk.step(state))
                 yield old, new
             else:
-                yield None if before is None else self._opened(before, work), self._opened(info, work)
+                earlier = None if before is None else work.opened(self.snapshot(before.id))
+                yield earlier, work.opened(self.snapshot(info.id))
                 opened = state
 
     def referenced(self) -> frozenset[str]:
