@@ -34,6 +34,8 @@ def test_every_test_that_is_named_is_there() -> None:
                 "core",
                 "zap",
                 "cli",
+                "lance",
+                "ops",
                 "tables",
                 "tables/delta",
                 "tables/iceberg",
