@@ -235,6 +235,27 @@ def test_files_that_are_not_as_recorded(tmp_path: Path) -> None:
         found(table, A > 1)
 
 
+@pytest.mark.parametrize(("most", "queries"), [(16, 13), (30, 7), (1, 100), (1 << 14, 1)])
+def test_small_row_groups_are_evaluated_together(
+    most: int, queries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dvcodec.tables.deleting.matching._JOINED_ROWS", most)
+    table = PlainTable(tmp_path, pa.table({"a": range(200)}), row_group_size=2)
+    finder = where_finder(A > -1)
+    finder.prepare(table.now)
+    evaluate = finder.condition.positions
+    seen: list[int] = []
+
+    def positions(batch: pa.RecordBatch, known: Any) -> Any:
+        seen.append(batch.num_rows)
+        return evaluate(batch, known)
+
+    monkeypatch.setattr(type(finder.condition), "positions", staticmethod(positions))
+    (file,) = table.now.data_files
+    assert finder.find(table.now, file).rows == RowSet(range(200))
+    assert (sum(seen), len(seen)) == (200, queries)
+
+
 def test_several_threads(tmp_path: Path) -> None:
     pytest.importorskip("duckdb", "2.0")
     files = [pa.table({"a": range(i, i + 3000)}) for i in range(0, 24_000, 3000)]

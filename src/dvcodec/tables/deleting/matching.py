@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,8 @@ __all__ = ["BATCH_ROWS", "Condition", "ConditionFinder", "free_name", "matching_
 
 BATCH_ROWS = 1 << 18
 """Rows evaluated together: each query costs an engine milliseconds."""
+_JOINED_ROWS = 1 << 14
+"""Maximum rows of batches that are joined."""
 _POSITIONS = 1 << 20
 """Positions collected before they become a row set."""
 
@@ -149,9 +151,8 @@ def matching_rows(
     """
     found: list[RowSet] = []
     waiting: list[NDArray[np.int64]] = []
-    for part in parts:
-        batch = _numbered(condition, part.start, part.batch.columns, part.batch.num_rows)
-        batch = batch if part.keep is None else batch.filter(part.keep)
+    numbered = (_numbered(condition, part.start, part.batch.columns, part.batch.num_rows, part.keep) for part in parts)
+    for batch in _joined(numbered):
         try:
             waiting.append(condition.positions(batch, known))
         except UsageError as err:
@@ -162,9 +163,29 @@ def matching_rows(
     return RowSet().union(*found, RowSet(np.concatenate([np.empty(0, np.int64), *waiting])))
 
 
-def _numbered(condition: Condition, start: int, columns: Sequence[Any], rows: int = 1) -> pa.RecordBatch:
+def _numbered(
+    condition: Condition, start: int, columns: Sequence[Any], rows: int = 1, keep: pa.BooleanArray | None = None
+) -> pa.RecordBatch:
     numbers = pa.array(np.arange(start, start + rows))
-    return pa.RecordBatch.from_arrays([numbers, *columns], [condition.position, *condition.columns])
+    batch = pa.RecordBatch.from_arrays([numbers, *columns], [condition.position, *condition.columns])
+    return batch if keep is None else batch.filter(keep)
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join small batches, those of small row groups: a query takes a millisecond, however few rows it is of."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if waiting and (rows + batch.num_rows > _JOINED_ROWS or batch.schema != waiting[0].schema):
+            yield from _join(waiting)
+            waiting, rows = [], 0
+        waiting.append(batch)
+        rows += batch.num_rows
+    yield from _join(waiting)
+
+
+def _join(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return batches if len(batches) < 2 else pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
