@@ -71,7 +71,9 @@ def iceberg(folder: Path, files: int, commits: int) -> None:
 def measured(folder: Path, until: int | None) -> tuple[int, float]:
     """Return the number of snapshots, and the seconds that their history takes."""
     start = time.perf_counter()
-    count = sum(1 for _ in history(open_table(folder), until=until))
+    table = open_table(folder)
+    table.folder.storage.metadata_work.most = 2**62  # names that are numbers compress too well for so much work
+    count = sum(1 for _ in history(table, until=until))
     return count, time.perf_counter() - start
 
 
