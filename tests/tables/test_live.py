@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dvcodec import RowSet, UsageError
-from dvcodec.core.errors import CardinalityMismatch, ChecksumMismatch, DecodeError, NotCanonical
+from dvcodec.core.errors import CardinalityMismatch, ChecksumMismatch, DecodeError, NotCanonical, Unsupported
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.live import deleted_rows, export_live, live_batches
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
@@ -211,6 +211,35 @@ def test_export(tmp_path: Path) -> None:
     assert written["id"].to_pylist() == LIVE
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert pq.ParquetFile(out).num_row_groups == 1
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.struct([]),
+        pa.struct([pa.field("x", pa.struct([]))]),
+        pa.list_(pa.struct([])),
+        pa.map_(pa.struct([]), pa.int64()),
+        pa.map_(pa.int64(), pa.struct([])),
+    ],
+    ids=str,
+)
+def test_a_struct_without_fields_is_not_exported(tmp_path: Path, kind: pa.DataType) -> None:
+    """Parquet has none; rows can be read, and other columns exported."""
+
+    class Fieldless(FakeSnapshot):
+        def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+            whole = super().schema().append(pa.field("z", kind))
+            return whole if columns is None else pa.schema([whole.field(name) for name in columns])
+
+    table = make_table(tmp_path)
+    last = table.states[-1]
+    table.states[-1] = Fieldless(table, last.info, last.data_files, last.vectors)
+    sink = beside(tmp_path) / "out.parquet"
+    with pytest.raises(Unsupported, match=r"column z: expected structs with fields.*--column.*found one without in"):
+        export_live(table, sink)
+    assert not sink.exists()
+    assert export_live(table, sink, columns=["id"]) == len(LIVE)
 
 
 def test_export_of_columns_and_of_nothing(tmp_path: Path) -> None:

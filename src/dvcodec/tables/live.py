@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.core.extras import pa, pc, pq, require_extra
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.extras import pa, pc, pq, require_extra, types
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
@@ -20,6 +20,7 @@ from dvcodec.tables.naming import named_files
 from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.physical import checked_rows
 from dvcodec.tables.reading import Progress
+from dvcodec.tables.schema_evolution import parts_of
 from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["deleted_rows", "export_live", "live_batches"]
@@ -111,6 +112,7 @@ def export_live(
     Raises:
         MissingExtra: pyarrow is not installed.
         UsageError: the sink is in the table; see also `live_batches`.
+        Unsupported: a column that Parquet cannot hold: a struct without fields.
         DecodeError, OSError: see `live_batches`; the sink cannot be written.
     """
     check_table(table)
@@ -124,6 +126,7 @@ def export_live(
     files = named_files(snapshot, data_file)
     rows_of = Deletes(snapshot)
     schema = snapshot.schema(columns)
+    _check_parquet(schema, table.location)
     written = 0
     with (
         open_sink(sink, storage_options=storage_options) as out,
@@ -147,8 +150,25 @@ def export_live(
 
 
 _GROUP_ROWS = 1 << 17
-_COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 """A row group is full at this many rows."""
+_COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+
+
+def _check_parquet(schema: pa.Schema, location: str) -> None:
+    """Refuse columns that Parquet cannot hold: structs without fields, also inside of other types.
+
+    Raises:
+        Unsupported: there is one.
+    """
+    for field in schema:
+        waiting = [field]
+        while waiting:
+            parts = parts_of(waiting[-1].type)
+            if types.is_struct(waiting.pop().type) and not parts:
+                expected = "structs with fields, as Parquet has them; name the other columns (--column, columns=)"
+                actual = f"one without in {field.type}"
+                raise Unsupported(f"column {field.name}", source=location, expected=expected, actual=f"{actual:.200}")
+            waiting += parts
 
 
 def _batches(

@@ -14,7 +14,7 @@ from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, types
 from dvcodec.tables.columns import Column, ColumnKey, unrelated
 
-__all__ = ["Evolution", "check_related", "file_columns", "find_column", "plain_array"]
+__all__ = ["Evolution", "check_related", "file_columns", "find_column", "parts_of", "plain_array"]
 
 FIELD_ID, ORC_FIELD_ID = b"PARQUET:field_id", b"iceberg.id"
 _DIGITS = re.compile(rb"[0-9]{1,18}")
@@ -27,7 +27,9 @@ def file_columns(fields: Iterable[pa.Field], source: str) -> tuple[Column, ...]:
         NotCanonical: a field id is not a number.
     """
     return tuple(
-        Column(field.name, _field_id(field, source), type=field.type, children=file_columns(_parts(field.type), source))
+        Column(
+            field.name, _field_id(field, source), type=field.type, children=file_columns(parts_of(field.type), source)
+        )
         for field in fields
     )
 
@@ -41,7 +43,7 @@ def _field_id(field: pa.Field, source: str) -> int | None:
     return None if number is None else int(number)
 
 
-def _parts(kind: Any) -> list[pa.Field]:
+def parts_of(kind: Any) -> list[pa.Field]:
     """Return the fields of a nested type; those of lists and maps have Iceberg's names, whatever those in the file."""
     kind = getattr(kind, "storage_type", kind)
     if types.is_map(kind):

@@ -106,7 +106,7 @@ class EqualityMatcher:
         found = []
         for number in ids:
             for schema in (current, *others):
-                names = {field.integer("id"): field.text("name") for field in schema.objects("fields")}
+                names = {field.integer("id"): field.column_name("name") for field in schema.objects("fields")}
                 if number in names:
                     (column,) = read_fields(schema, [names[number]], metadata.source)
                     break

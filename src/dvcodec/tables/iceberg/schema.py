@@ -47,7 +47,7 @@ def read_fields(schema: JsonFields, names: Sequence[str] | None = None, location
         Unsupported: a type without a counterpart in Arrow.
         MissingExtra: pyarrow is not installed.
     """
-    fields = {field.text("name"): field for field in schema.objects("fields")}
+    fields = {field.column_name("name"): field for field in schema.objects("fields")}
     if len(fields) < len(schema.array("fields")):
         schema.fail("fields", "columns of distinct names", "two of one name")
     require_extra("pyarrow", "tables")
@@ -65,7 +65,7 @@ def stored_ids(schema: JsonFields) -> dict[int, str]:
         NotCanonical: the JSON is not that of a schema.
     """
     fields = (field for field in schema.objects("fields") if field.values.get("type") != "unknown")
-    return {field.integer("id"): field.text("name") for field in fields}
+    return {field.integer("id"): field.column_name("name") for field in fields}
 
 
 @lru_cache(maxsize=1)
@@ -92,7 +92,7 @@ def _simple_types() -> Mapping[str, pa.DataType]:
 
 def _column(field: JsonFields, depth: int = 0) -> Column:
     """Return a column, or a field of a struct."""
-    number, name, default = field.integer("id"), field.text("name"), field.values.get("initial-default")
+    number, name, default = field.integer("id"), field.column_name("name"), field.values.get("initial-default")
     return _typed(field, "type", number, name, nullable=not field.flag("required"), depth=depth, default=default)
 
 
@@ -111,6 +111,8 @@ def _typed(
     text = parent.values.get(member)
     if isinstance(text, str):
         kind, arrow = _primitive(parent, member, text)
+        if kind == "unknown" and not nullable:
+            parent.fail(member, "a type that has values, which are required here", repr(text))
     else:
         nested = parent.object(member)
         kind = nested.text("type")
