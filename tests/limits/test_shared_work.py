@@ -23,7 +23,7 @@ from dvcodec.io import Storage
 from dvcodec.lance import read_deletion_file
 from dvcodec.tables import open_table
 from dvcodec.tables.model import DataFile, DeletionVector
-from dvcodec.tables.repeats import charge_repeats, charge_same_files
+from dvcodec.tables.repeats import charge_equality, charge_repeats, charge_same_deletes, charge_same_files
 from dvcodec.tables.scanning import scan
 from fuzz import many as tables
 from limits.test_work import BOMBS, POSITION_DELETE, avro_file
@@ -219,6 +219,23 @@ def test_data_files_in_several_spellings_are_charged() -> None:
     with pytest.raises(LimitExceeded, match=r"^data files at /t/a: work for data files in several spellings"):
         charge_same_files(files(260), SharedWork())
     charge_same_files([DataFile(f"{i}", f"/t/{i}", 1) for i in range(1000)], SharedWork(0))
+
+
+def test_equality_deletes_are_charged_by_what_they_compare() -> None:
+    """Eight columns of 2,000 data files; twice as many have the bytes of twice the metadata."""
+    charge_equality("v1", 8_000, SharedWork())
+    with pytest.raises(LimitExceeded, match=r"^equality deletes of v1: work for columns that equality deletes compare"):
+        charge_equality("v1", 16_000, SharedWork())
+    nothing = SharedWork(0)
+    nothing.note("manifest", 16_000 * 8)
+    charge_equality("v1", 16_000, nothing)
+
+
+def test_equality_deletes_in_several_spellings_are_charged() -> None:
+    charge_same_deletes([f"/t/{'/' * i}a" for i in range(60)], SharedWork())
+    with pytest.raises(LimitExceeded, match=r"^equality deletes at /t/a: work for equality deletes of one file"):
+        charge_same_deletes([f"/t/{'/' * i}a" for i in range(70)], SharedWork())
+    charge_same_deletes([f"/t/{i}" for i in range(1000)], SharedWork(0))
 
 
 @pytest.mark.parametrize("kind", ["delta-vectors", "iceberg-vectors", "paimon-vectors"])

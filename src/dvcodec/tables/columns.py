@@ -70,13 +70,13 @@ def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -
     Raises:
         UsageError: no such column.
     """
-    known = list(names)
+    known = dict.fromkeys(names)
     if columns is not None and (isinstance(columns, str) or not isinstance(columns, Iterable)):
         raise UsageError(f"columns must be a sequence of names, not {type(columns).__name__}")
     for name in columns or ():
         if name not in known:
-            raise UsageError(f"{location} has no column {name!r}: it has {_some(known)}")
-    return known if columns is None else list(columns)
+            raise UsageError(f"{location} has no column {name!r}: it has {_some(list(known))}")
+    return list(known if columns is None else columns)
 
 
 def select(schema: pa.Schema, columns: Sequence[str] | None, location: str) -> pa.Schema:

@@ -9,7 +9,15 @@ from dvcodec.core.limits import SharedWork
 from dvcodec.io.file_key import file_keys
 from dvcodec.tables.model import DataFile, DeletionVector
 
-__all__ = ["BYTES_PER_UNIT", "OPENED_WORK", "HistoryWork", "charge_repeats", "charge_same_files"]
+__all__ = [
+    "BYTES_PER_UNIT",
+    "OPENED_WORK",
+    "HistoryWork",
+    "charge_equality",
+    "charge_repeats",
+    "charge_same_deletes",
+    "charge_same_files",
+]
 
 _VECTOR_WORK = 8192
 """Work of a small vector, as `Budget` counts it: an audit takes 0.3 ms for it."""
@@ -95,3 +103,42 @@ class HistoryWork:
         if beyond > 0:
             what = "data files and vectors that snapshots list again"
             self._shared.draw(f"history of {self._location}", beyond, what)
+
+
+_DELETES_WORK = 1 << 18
+"""Work of a small file of equality deletes: reading its keys takes 5 ms."""
+_COMPARED_WORK = 2048
+"""Work of comparing a column of a data file with the keys of equality deletes: 0.1 ms, however few rows there are."""
+
+
+def charge_same_deletes(locations: Iterable[str], work: SharedWork) -> None:
+    """Charge equality deletes whose file is read more than once; writers list each file once.
+
+    Args:
+        locations: of the files, as often as they are read.
+        work: of the table.
+
+    Raises:
+        LimitExceeded: there are more of them than the shared work of the table allows: about 60.
+    """
+    keys = file_keys(list(locations))
+    repeats = len(keys) - len(set(keys))
+    if repeats:
+        ((location, _),) = Counter(keys).most_common(1)
+        work.draw(f"equality deletes at {location}", repeats * _DELETES_WORK, "equality deletes of one file")
+
+
+def charge_equality(source: str, compared: int, work: SharedWork) -> None:
+    """Charge what all equality deletes of a snapshot compare, as far as the bytes of the metadata do not allow it.
+
+    Args:
+        source: the metadata file, for errors.
+        compared: columns that they compare, of all data files together.
+        work: of the table.
+
+    Raises:
+        LimitExceeded: there are more than the metadata and the shared work of the table allow.
+    """
+    beyond = compared * _COMPARED_WORK - work.allowed
+    if beyond > 0:
+        work.draw(f"equality deletes of {source}", beyond, "columns that equality deletes compare")

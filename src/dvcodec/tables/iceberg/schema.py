@@ -20,7 +20,7 @@ from dvcodec.tables.decimals import MAX_DIGITS, parse_decimal
 from dvcodec.tables.iceberg.partitions import scaled
 from dvcodec.tables.json_fields import JsonFields
 
-__all__ = ["constant_of_default", "constant_of_partition", "read_fields", "stored_ids"]
+__all__ = ["constant_of_default", "constant_of_partition", "read_column", "read_fields", "stored_ids"]
 
 T = TypeVar("T")
 _MAX_DEPTH = 64
@@ -51,11 +51,19 @@ def read_fields(schema: JsonFields, names: Sequence[str] | None = None, location
     if len(fields) < len(schema.array("fields")):
         schema.fail("fields", "columns of distinct names", "two of one name")
     require_extra("pyarrow", "tables")
-    found = []
-    for name in chosen(fields, names, location):
-        with column_errors(name):
-            found.append(_column(fields[name]))
-    return tuple(found)
+    return tuple(read_column(fields[name]) for name in chosen(fields, names, location))
+
+
+def read_column(field: JsonFields) -> Column:
+    """Read one column of a schema.
+
+    Raises:
+        DecodeError: see `read_fields`.
+        MissingExtra: pyarrow is not installed.
+    """
+    require_extra("pyarrow", "tables")
+    with column_errors(field.column_name("name")):
+        return _column(field)
 
 
 def stored_ids(schema: JsonFields) -> dict[int, str]:
