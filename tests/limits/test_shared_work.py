@@ -21,7 +21,8 @@ from dvcodec.core.errors import LimitExceeded
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget, SharedWork
 from dvcodec.io import Storage
 from dvcodec.lance import read_deletion_file
-from dvcodec.tables import open_table
+from dvcodec.tables import live_batches, open_table
+from dvcodec.tables.iceberg.avro_rows import open_avro_rows
 from dvcodec.tables.model import DataFile, DeletionVector
 from dvcodec.tables.repeats import charge_equality, charge_repeats, charge_same_deletes, charge_same_files
 from dvcodec.tables.scanning import scan
@@ -183,6 +184,52 @@ def test_position_deletes_of_a_table_are_charged_together(tmp_path: Path) -> Non
         found = scan(open_table(tmp_path / f"{files}"))
         assert lost <= len(found.lost) <= files * lost
         assert all("in all metadata files of the table" in message for _, message in found.lost)
+
+
+def avro_data(folder: Path, files: int, rows: int) -> None:
+    """Avro data files of 200 bytes and many equal rows."""
+    build_iceberg(folder, Commit(data={f"{i}": rows for i in range(files)}), parquet=False, tweak_entry=as_avro)
+    column = {"name": "id", "type": "long", "field-id": 1}
+    data = avro_file({"type": "record", "name": "r", "fields": [column]}, bytes(rows), rows, "zstandard")
+    (folder / "data").mkdir(exist_ok=True)
+    for i in range(files):
+        (folder / f"data/{i}").write_bytes(data)
+
+
+def as_avro(entry: dict[str, Any]) -> dict[str, Any]:
+    entry["data_file"]["file_format"] = "AVRO"
+    return entry
+
+
+def test_rows_of_avro_data_files_are_charged_together(tmp_path: Path) -> None:
+    avro_data(tmp_path / "few", 3, 20_000)
+    table = open_table(tmp_path / "few")
+    for _ in range(6):  # reading a file again draws nothing
+        assert sum(batch.num_rows for batch in live_batches(table, columns=["id"])) == 60_000
+    avro_data(tmp_path / "many", 13, 20_000)
+    assert sum(path.stat().st_size for path in (tmp_path / "many").rglob("*") if path.is_file()) < 64_000
+    with pytest.raises(LimitExceeded, match=r"data/11: work for records in all metadata files of the table"):
+        list(live_batches(open_table(tmp_path / "many"), columns=["id"]))
+    avro_data(tmp_path / "one", 1, 240_000)
+    with pytest.raises(LimitExceeded, match=r"data/0 at byte \d+: work for records \(Limits.max_base_work"):
+        list(live_batches(open_table(tmp_path / "one"), columns=["id"]))
+
+
+@pytest.mark.parametrize("codec", ["deflate", "zstandard"])
+@pytest.mark.parametrize(("nulls", "constants"), [(0, 0), (9, 0), (0, 9), (9, 9), (0, 20)])
+def test_rows_of_real_avro_data_files_draw_nothing(nulls: int, constants: int, codec: str, tmp_path: Path) -> None:
+    """A number that counts, and columns that compress to nothing."""
+    empty = {f"n{i}": None for i in range(nulls)} | {f"c{i}": "constant" for i in range(constants)}
+    fields: list[dict[str, Any]] = [{"name": "id", "type": "long"}]
+    fields += [{"name": name, "type": ["null", "string"]} for name in empty]
+    schema = {"type": "record", "name": "r", "fields": fields}
+    records = ({"id": 10**6 + i, **empty} for i in range(8_000))
+    path = tmp_path / "data.avro"
+    path.write_bytes(avro.encode(schema, records, codec=codec, validate=False))
+    storage = Storage()
+    storage.metadata_work.most = 0
+    with open_avro_rows(str(path), storage) as file:
+        assert sum(batch.num_rows for _, batch in file.read(["id"], 1 << 16, ())) == 8_000
 
 
 def vectors_of(count: int, *, offset: int | None = 4, path: str = "v", size: int = 100) -> list[DeletionVector]:
