@@ -14,7 +14,7 @@ from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, types
 from dvcodec.tables.columns import Column, ColumnKey, unrelated
 
-__all__ = ["Evolution", "check_related", "file_columns", "find_column", "parts_of", "plain_array"]
+__all__ = ["ColumnIndex", "Evolution", "check_related", "file_columns", "parts_of", "plain_array"]
 
 FIELD_ID, ORC_FIELD_ID = b"PARQUET:field_id", b"iceberg.id"
 _DIGITS = re.compile(rb"[0-9]{1,18}")
@@ -53,24 +53,47 @@ def parts_of(kind: Any) -> list[pa.Field]:
     return [kind.value_field.with_name("element")] if hasattr(kind, "value_field") else []
 
 
-def find_column(stored: Sequence[Column], key: ColumnKey, source: str) -> int | None:
-    """Find a column among those of a data file or of a struct in it; None if it is missing.
+class ColumnIndex:
+    """Finds columns among those of a data file, or of a struct in it, of which there may be thousands.
 
-    By field id if the column has one, else by its exact name, else by its name in any case.
-
-    Raises:
-        NotCanonical: several match.
+    Args:
+        stored: those columns.
     """
-    if key.id is not None:
-        found = [i for i, other in enumerate(stored) if other.id == key.id]
-    else:
-        name = key.stored_name
-        found = [i for i, other in enumerate(stored) if other.name == name]
-        found = found or [i for i, other in enumerate(stored) if other.name.lower() == name.lower()]
-    if len(found) > 1:
-        expected = "one column with this name or id"
-        raise NotCanonical(f"column {key.name}", source=source, expected=expected, actual=len(found))
-    return found[0] if found else None
+
+    def __init__(self, stored: Sequence[Column]) -> None:
+        self.stored = stored
+        self._ids: dict[int, list[int]] = {}
+        self._names: dict[str, list[int]] = {}
+        self._lower: dict[str, list[int]] = {}
+        for place, column in enumerate(stored):
+            if column.id is not None:
+                self._ids.setdefault(column.id, []).append(place)
+            self._names.setdefault(column.name, []).append(place)
+            self._lower.setdefault(column.name.lower(), []).append(place)
+
+    def find(self, key: ColumnKey, source: str) -> int | None:
+        """Return the place of a column; None if it is missing.
+
+        By field id if the column has one, else by its exact name, else by its name in any case.
+
+        Raises:
+            NotCanonical: several match.
+        """
+        if key.id is not None:
+            found = self._ids.get(key.id)
+        else:
+            name = key.stored_name
+            found = self._names.get(name) or self._lower.get(name.lower())
+        if not found:
+            return None
+        if len(found) > 1:
+            expected = "one column with this name or id"
+            raise NotCanonical(f"column {key.name}", source=source, expected=expected, actual=len(found))
+        return found[0]
+
+    def is_alone(self, place: int) -> bool:
+        """Whether no other column has the same name."""
+        return len(self._names[self.stored[place].name]) == 1
 
 
 def check_related(
@@ -81,7 +104,8 @@ def check_related(
     Raises:
         NotCanonical: its rows would all be null because its names or ids are not those of the table.
     """
-    if not wanted or any(find_column(stored, key, source) is not None for key in wanted):
+    index = ColumnIndex(stored)
+    if not wanted or any(index.find(key, source) is not None for key in wanted):
         return
     if not (stored and all(map(was_dropped, stored))):
         names = [key.stored_name if key.id is None else f"{key.name} (field id {key.id})" for key in wanted]
@@ -120,14 +144,15 @@ class Evolution(ABC):
         self._schema = pa.schema([column.field for column in columns])
         self._constants = constants or {}
         self._stored: dict[str, Column] = {}
-        names = [column.name for column in stored]
+        self._parts_of: dict[int, ColumnIndex] = {}
+        index = ColumnIndex(stored)
         for column in columns:
-            place = None if column.name in self._constants else find_column(stored, column, source)
+            place = None if column.name in self._constants else index.find(column, source)
             if place is None:
                 continue
-            if names.count(names[place]) > 1:
+            if not index.is_alone(place):
                 what, expected = f"column {column.name}", "one column with this name or id"
-                raise NotCanonical(what, source=source, expected=expected, actual=f"several named {names[place]}")
+                raise NotCanonical(what, source=source, expected=expected, actual=f"several named {stored[place].name}")
             self._stored[column.name] = stored[place]
 
     @property
@@ -207,8 +232,11 @@ class Evolution(ABC):
 
     def _struct(self, array: pa.StructArray, stored: Column, column: Column, what: str) -> pa.Array:
         parts = []
+        index = self._parts_of.get(id(stored))  # the columns of the file live as long as this
+        if index is None:
+            index = self._parts_of[id(stored)] = ColumnIndex(stored.children)
         for child in column.children:
-            place = find_column(stored.children, child, self.source)
+            place = index.find(child, self.source)
             if place is None:
                 parts.append(self.missing(child, len(array)))
             else:

@@ -74,7 +74,7 @@ def read_rows(
             _check_related(data_file, names, shown, constants, written)
         # A column that the file lacks was added before the file became the table's: readers take null for it.
         ids = {field.id for field in columns if field.name not in constants}
-        own = DataFileMeta.of(data_file).write_cols
+        own = _written_columns(data_file)
         stored = [
             read_column(field, written_source)
             for field in written.fields
@@ -104,12 +104,18 @@ def _check_related(
 
     If the schemas share none, all its columns were dropped: the others are null.
     """
-    names = DataFileMeta.of(data_file).write_cols
+    names = _written_columns(data_file)
     own = [field for field in written.fields if field.name not in constants and (names is None or field.name in names)]
     ids = {field.id for field in shown if field.name not in constants}
     for wanted in (own, [field for field in own if field.id in ids]):
         if wanted and not any(field.name in found for field in wanted):
             raise unrelated(data_file.location, [field.name for field in wanted], sorted(found))
+
+
+def _written_columns(data_file: DataFile) -> frozenset[str] | None:
+    """Return the names of the columns in a file; None for all of its schema."""
+    names = DataFileMeta.of(data_file).write_cols
+    return None if names is None else frozenset(names)
 
 
 def partition_scalar(value: Value, column: Column) -> pa.Scalar[Any]:
