@@ -29,6 +29,7 @@ from dvcodec.tables.scanning import scan
 from fuzz import many as tables
 from limits.test_work import BOMBS, POSITION_DELETE, avro_file
 from samples import avro as sample_avro
+from samples.delta_log import empty_table
 from samples.iceberg_table import Commit, build_iceberg
 from samples.paimon_table import PaimonFile, build_paimon
 
@@ -230,6 +231,46 @@ def test_rows_of_real_avro_data_files_draw_nothing(nulls: int, constants: int, c
     storage.metadata_work.most = 0
     with open_avro_rows(str(path), storage) as file:
         assert sum(batch.num_rows for _, batch in file.read(["id"], 1 << 16, ())) == 8_000
+
+
+def wide_table(folder: Path, columns: int, files: int, stored: int) -> None:
+    """A table of many columns, whose data files have some of them; only the first has values."""
+    names = [f"c{i}" for i in range(columns)]
+    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in names]
+    empty_table(folder)
+    log = folder / "_delta_log"
+    actions = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+    for action in actions:
+        if "metaData" in action:
+            action["metaData"]["schemaString"] = json.dumps({"type": "struct", "fields": fields})
+    data = pa.table({name: pa.array([None if i else 7], pa.int64()) for i, name in enumerate(names[:stored])})
+    for i in range(files):
+        pq.write_table(data, folder / f"{i}.parquet")
+        add = {"path": f"{i}.parquet", "size": 1, "partitionValues": {}, "modificationTime": 0, "dataChange": True}
+        actions.append({"add": add | {"stats": '{"numRecords":1}'}})
+    (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+
+
+def test_columns_that_data_files_lack_are_charged_together(tmp_path: Path) -> None:
+    wide_table(tmp_path / "few", 2_000, 8, 1)
+    table = open_table(tmp_path / "few")
+    for _ in range(3):  # reading a file again draws nothing
+        assert sum(batch.num_rows for batch in live_batches(table)) == 8
+    wide_table(tmp_path / "many", 2_000, 24, 1)
+    table = open_table(tmp_path / "many")
+    with pytest.raises(
+        LimitExceeded, match=r"\d\.parquet: work for columns that a data file lacks in all metadata files"
+    ):
+        list(live_batches(table))
+    assert len(list(live_batches(table, columns=[f"c{i}" for i in range(100)]))) == 24
+
+
+def test_columns_that_data_files_have_draw_nothing(tmp_path: Path) -> None:
+    """Nor do a hundred that they lack, in a table that has grown."""
+    wide_table(tmp_path, 2_000, 6, 1_900)
+    table = open_table(tmp_path)
+    table.folder.storage.metadata_work.most = 0
+    assert sum(batch.num_rows for batch in live_batches(table)) == 6
 
 
 def vectors_of(count: int, *, offset: int | None = 4, path: str = "v", size: int = 100) -> list[DeletionVector]:

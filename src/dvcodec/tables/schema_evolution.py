@@ -161,6 +161,11 @@ class Evolution(ABC):
         return list(dict.fromkeys(stored.name for stored in self._stored.values()))
 
     @property
+    def absent(self) -> int:
+        """Number of columns of the table that are not read from the file."""
+        return len(self._columns) - len(self._stored)
+
+    @property
     def stored(self) -> list[tuple[Column, Column]]:
         """Columns of the table that are read from the file, each with its column there."""
         return [(column, self._stored[column.name]) for column in self._columns if column.name in self._stored]

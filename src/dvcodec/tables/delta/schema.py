@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
@@ -59,7 +59,7 @@ class TableSchema:
                 self._columns[name] = _field(self._fields[name], self.mode, 0)
         return self._columns[name]
 
-    @property
+    @cached_property
     def stored(self) -> list[ColumnKey]:
         """How to find columns in data files; without those of type ``void``, which are not stored.
 
@@ -210,8 +210,10 @@ def _part(node: JsonFields, name: str, kind: str, nullable: str | None, mode: st
     return Column(name, type=arrow, nullable=may_be_null, children=children)
 
 
-def _primitive(name: str, parent: JsonFields, member: str) -> pa.DataType:
-    simple: dict[str, pa.DataType] = {
+@lru_cache(maxsize=1)
+def _simple_types() -> Mapping[str, pa.DataType]:
+    """Return the types without parameters."""
+    return {
         "string": pa.string(),
         "long": pa.int64(),
         "integer": pa.int32(),
@@ -226,6 +228,10 @@ def _primitive(name: str, parent: JsonFields, member: str) -> pa.DataType:
         "timestamp_ntz": pa.timestamp("us"),
         "void": pa.null(),
     }
+
+
+def _primitive(name: str, parent: JsonFields, member: str) -> pa.DataType:
+    simple = _simple_types()
     if name in simple:
         return simple[name]
     match = _DECIMAL.fullmatch(name)

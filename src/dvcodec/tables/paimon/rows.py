@@ -22,6 +22,7 @@ from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.paimon.promotions import PaimonEvolution
 from dvcodec.tables.paimon.schema import read_column
 from dvcodec.tables.paimon.visible import Visible
+from dvcodec.tables.repeats import AbsentColumns
 
 __all__ = ["partition_scalar", "read_rows"]
 
@@ -89,7 +90,9 @@ def read_rows(
             if VALUE_KIND not in names:
                 raise NotCanonical("column", source=location, expected=VALUE_KIND, actual="no such column")
             read.append(VALUE_KIND)
+        absent = AbsentColumns(location, storage, evolution.absent)
         for start, batch in file.read(read, batch_rows, file.skipped(evolution, wanted, part)):
+            absent.charge()
             yield PhysicalRows(start, evolution.apply(batch), _keep(visible, batch, location))
 
 
