@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
@@ -30,7 +31,7 @@ from fuzz import many as tables
 from limits.test_work import BOMBS, POSITION_DELETE, avro_file
 from samples import avro as sample_avro
 from samples.delta_log import empty_table
-from samples.iceberg_table import Commit, build_iceberg
+from samples.iceberg_table import Commit, build_iceberg, field_ids
 from samples.paimon_table import PaimonFile, build_paimon
 
 FILES, RECORDS = 20, 8_000
@@ -271,6 +272,23 @@ def test_columns_that_data_files_have_draw_nothing(tmp_path: Path) -> None:
     table = open_table(tmp_path)
     table.folder.storage.metadata_work.most = 0
     assert sum(batch.num_rows for batch in live_batches(table)) == 6
+
+
+def test_values_that_data_files_lack_are_charged(tmp_path: Path) -> None:
+    """A default of 20 kB in every row; short ones, of any number of rows, are not."""
+    for default, rows in (("x" * 20_000, 2_000), ("x" * 20_000, 5_000), ("x" * 200, 100_000)):
+        ids = field_ids(pa.schema([pa.field("id", pa.int64())]), (1,))
+        late = {"id": 2, "name": "late", "required": False, "type": "string", "initial-default": default}
+        fields = [{"id": 1, "name": "id", "required": False, "type": "long"}, late]
+        folder = tmp_path / f"{len(default)}-{rows}"
+        build_iceberg(folder, Commit(data={"a": pa.table([pa.array([7] * rows, pa.int64())], ids)}), fields=fields)
+        table, seen = open_table(folder), 0
+        with pytest.raises(LimitExceeded, match="columns that a data file lacks") if rows == 5_000 else nullcontext():
+            for batch in live_batches(table):
+                seen += batch.num_rows
+                assert batch.nbytes < 20_000_000
+                assert batch["late"][0].as_py() == default
+        assert seen == rows or 3_000 < seen < rows == 5_000
 
 
 def vectors_of(count: int, *, offset: int | None = 4, path: str = "v", size: int = 100) -> list[DeletionVector]:

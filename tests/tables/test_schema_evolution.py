@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables.columns import Column, ColumnKey
+from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey
 from dvcodec.tables.delta.rows import DeltaEvolution
-from dvcodec.tables.schema_evolution import ColumnIndex, check_related, file_columns
+from dvcodec.tables.schema_evolution import check_related, file_columns
 
 
 class CountedId(int):

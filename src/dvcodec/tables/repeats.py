@@ -149,35 +149,49 @@ def charge_equality(source: str, compared: int, work: SharedWork) -> None:
 _ABSENT_WORK = 512
 """Work of a column that a data file lacks, in each batch of its rows: 20 µs until it is written elsewhere."""
 _FEW_COLUMNS = 100
+_FEW_BYTES = 256
+"""Bytes of constants and defaults in a row that are not charged."""
+_REPEATED_BYTES_PER_UNIT = 4
+_BATCH_BYTES = 1 << 24
+"""Of constants and defaults in a batch."""
 
 
 class AbsentColumns:
     """The work of columns of a table that a data file lacks: they take none of its bytes.
 
     A schema may have thousands of columns in a few kilobytes, and each small data file, or row group, is filled up with
-    all of them. Up to 100 are not charged.
+    all of them. One default or partition value of kilobytes comes in every row. Up to 100 columns, and 256 bytes of
+    values in a row, are not charged.
 
     Args:
         location: of the data file.
         storage: opens it.
         count: columns that are read and that it lacks.
+        repeated: bytes of their values in each row.
     """
 
-    def __init__(self, location: str, storage: Storage, count: int) -> None:
+    def __init__(self, location: str, storage: Storage, count: int, repeated: int) -> None:
         self._location = location
         self._storage = storage
-        self._count = count
+        self._batch = count * _ABSENT_WORK if count > _FEW_COLUMNS else 0
+        self._row = max(repeated - _FEW_BYTES, 0)
+        self._most = _BATCH_BYTES // max(repeated, 1)
         self._budget: Budget | None = None
 
-    def charge(self) -> None:
+    def rows(self, batch_rows: int) -> int:
+        """Return how many rows to read at a time."""
+        return max(min(batch_rows, self._most), 1)
+
+    def charge(self, rows: int) -> None:
         """Charge a batch of rows.
 
         Raises:
             LimitExceeded: more than the bytes of the file and the shared work of the table allow.
         """
-        if self._count <= _FEW_COLUMNS:
+        work = self._batch + self._row * rows // _REPEATED_BYTES_PER_UNIT
+        if not work:
             return
         if self._budget is None:
             with self._storage.open(self._location) as source:
                 self._budget = Budget(source.size, self._location, shared=self._storage.metadata_work)
-        self._budget.charge(self._count * _ABSENT_WORK, "columns that a data file lacks")
+        self._budget.charge(work, "columns that a data file lacks")

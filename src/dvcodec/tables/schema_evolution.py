@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, types
-from dvcodec.tables.columns import Column, ColumnKey, unrelated
+from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey, unrelated
 
-__all__ = ["ColumnIndex", "Evolution", "check_related", "file_columns", "parts_of", "plain_array"]
+__all__ = ["Evolution", "check_related", "file_columns", "parts_of", "plain_array"]
 
 FIELD_ID, ORC_FIELD_ID = b"PARQUET:field_id", b"iceberg.id"
 _DIGITS = re.compile(rb"[0-9]{1,18}")
@@ -51,49 +51,6 @@ def parts_of(kind: Any) -> list[pa.Field]:
     if types.is_struct(kind):
         return [kind.field(i) for i in range(kind.num_fields)]
     return [kind.value_field.with_name("element")] if hasattr(kind, "value_field") else []
-
-
-class ColumnIndex:
-    """Finds columns among those of a data file, or of a struct in it, of which there may be thousands.
-
-    Args:
-        stored: those columns.
-    """
-
-    def __init__(self, stored: Sequence[Column]) -> None:
-        self.stored = stored
-        self._ids: dict[int, list[int]] = {}
-        self._names: dict[str, list[int]] = {}
-        self._lower: dict[str, list[int]] = {}
-        for place, column in enumerate(stored):
-            if column.id is not None:
-                self._ids.setdefault(column.id, []).append(place)
-            self._names.setdefault(column.name, []).append(place)
-            self._lower.setdefault(column.name.lower(), []).append(place)
-
-    def find(self, key: ColumnKey, source: str) -> int | None:
-        """Return the place of a column; None if it is missing.
-
-        By field id if the column has one, else by its exact name, else by its name in any case.
-
-        Raises:
-            NotCanonical: several match.
-        """
-        if key.id is not None:
-            found = self._ids.get(key.id)
-        else:
-            name = key.stored_name
-            found = self._names.get(name) or self._lower.get(name.lower())
-        if not found:
-            return None
-        if len(found) > 1:
-            expected = "one column with this name or id"
-            raise NotCanonical(f"column {key.name}", source=source, expected=expected, actual=len(found))
-        return found[0]
-
-    def is_alone(self, place: int) -> bool:
-        """Whether no other column has the same name."""
-        return len(self._names[self.stored[place].name]) == 1
 
 
 def check_related(
@@ -164,6 +121,17 @@ class Evolution(ABC):
     def absent(self) -> int:
         """Number of columns of the table that are not read from the file."""
         return len(self._columns) - len(self._stored)
+
+    @property
+    def repeated(self) -> int:
+        """Bytes of the values that every row has and the file does not: constants and defaults."""
+        constants = sum(int(pa.repeat(value, 1).nbytes) for value in self._constants.values())
+        return constants + sum(map(self._default_bytes, self._columns))
+
+    def _default_bytes(self, column: Column) -> int:
+        if column.name in self._stored:  # then only fields of a struct in it may be missing
+            return sum(map(_default_bytes, column.children))
+        return 0 if column.name in self._constants else _default_bytes(column)
 
     @property
     def stored(self) -> list[tuple[Column, Column]]:
@@ -264,6 +232,12 @@ class Evolution(ABC):
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
             actual = f"{array.type} ({str(err).partition(chr(10))[0]:.120})"
             raise self.misfit(what, source=self.source, expected=f"values of {wanted}", actual=actual) from None
+
+
+def _default_bytes(column: Column) -> int:
+    """Return about how many bytes the default of a column has, and those of its fields."""
+    own = 0 if column.default is None else len(str(column.default))
+    return own + sum(map(_default_bytes, column.children))
 
 
 def plain_array(array: Any) -> pa.Array:

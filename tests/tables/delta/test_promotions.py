@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.tables.columns import Column
+from dvcodec.tables.columns import Column, ColumnIndex
 from dvcodec.tables.delta.rows import DeltaEvolution
-from dvcodec.tables.schema_evolution import FIELD_ID, ColumnIndex, file_columns
+from dvcodec.tables.schema_evolution import FIELD_ID, file_columns
 
 UTC = pa.timestamp("us", tz="UTC")
 

@@ -75,9 +75,10 @@ def read_rows(
             check_related(stored, keys, location, schema.was_dropped)
         evolution = DeltaEvolution(location, columns, stored, constants)
         skip = skipped_groups(file, location, evolution, wanted, part)
-        absent = AbsentColumns(location, storage, evolution.absent)
-        for start, batch in physical_batches(file, evolution.names, batch_rows=batch_rows, skip=skip):
-            absent.charge()
+        absent = AbsentColumns(location, storage, evolution.absent, evolution.repeated)
+        rows = absent.rows(batch_rows)
+        for start, batch in physical_batches(file, evolution.names, batch_rows=rows, skip=skip):
+            absent.charge(batch.num_rows)
             result = evolution.apply(batch)
             for column, array in zip(columns, result.columns, strict=True):
                 if array.null_count and not column.nullable:
