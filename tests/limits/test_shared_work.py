@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
@@ -21,14 +22,16 @@ from dvcodec.core.errors import LimitExceeded
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget, SharedWork
 from dvcodec.io import Storage
 from dvcodec.lance import read_deletion_file
-from dvcodec.tables import open_table
+from dvcodec.tables import live_batches, open_table
+from dvcodec.tables.iceberg.avro_rows import open_avro_rows
 from dvcodec.tables.model import DataFile, DeletionVector
-from dvcodec.tables.repeats import charge_repeats, charge_same_files
+from dvcodec.tables.repeats import charge_equality, charge_repeats, charge_same_deletes, charge_same_files
 from dvcodec.tables.scanning import scan
 from fuzz import many as tables
 from limits.test_work import BOMBS, POSITION_DELETE, avro_file
 from samples import avro as sample_avro
-from samples.iceberg_table import Commit, build_iceberg
+from samples.delta_log import empty_table
+from samples.iceberg_table import Commit, build_iceberg, field_ids
 from samples.paimon_table import PaimonFile, build_paimon
 
 FILES, RECORDS = 20, 8_000
@@ -185,6 +188,109 @@ def test_position_deletes_of_a_table_are_charged_together(tmp_path: Path) -> Non
         assert all("in all metadata files of the table" in message for _, message in found.lost)
 
 
+def avro_data(folder: Path, files: int, rows: int) -> None:
+    """Avro data files of 200 bytes and many equal rows."""
+    build_iceberg(folder, Commit(data={f"{i}": rows for i in range(files)}), parquet=False, tweak_entry=as_avro)
+    column = {"name": "id", "type": "long", "field-id": 1}
+    data = avro_file({"type": "record", "name": "r", "fields": [column]}, bytes(rows), rows, "zstandard")
+    (folder / "data").mkdir(exist_ok=True)
+    for i in range(files):
+        (folder / f"data/{i}").write_bytes(data)
+
+
+def as_avro(entry: dict[str, Any]) -> dict[str, Any]:
+    entry["data_file"]["file_format"] = "AVRO"
+    return entry
+
+
+def test_rows_of_avro_data_files_are_charged_together(tmp_path: Path) -> None:
+    avro_data(tmp_path / "few", 3, 20_000)
+    table = open_table(tmp_path / "few")
+    for _ in range(6):  # reading a file again draws nothing
+        assert sum(batch.num_rows for batch in live_batches(table, columns=["id"])) == 60_000
+    avro_data(tmp_path / "many", 13, 20_000)
+    assert sum(path.stat().st_size for path in (tmp_path / "many").rglob("*") if path.is_file()) < 64_000
+    with pytest.raises(LimitExceeded, match=r"data/11: work for records in all metadata files of the table"):
+        list(live_batches(open_table(tmp_path / "many"), columns=["id"]))
+    avro_data(tmp_path / "one", 1, 240_000)
+    with pytest.raises(LimitExceeded, match=r"data/0 at byte \d+: work for records \(Limits.max_base_work"):
+        list(live_batches(open_table(tmp_path / "one"), columns=["id"]))
+
+
+@pytest.mark.parametrize("codec", ["deflate", "zstandard"])
+@pytest.mark.parametrize(("nulls", "constants"), [(0, 0), (9, 0), (0, 9), (9, 9), (0, 20)])
+def test_rows_of_real_avro_data_files_draw_nothing(nulls: int, constants: int, codec: str, tmp_path: Path) -> None:
+    """A number that counts, and columns that compress to nothing."""
+    empty = {f"n{i}": None for i in range(nulls)} | {f"c{i}": "constant" for i in range(constants)}
+    fields: list[dict[str, Any]] = [{"name": "id", "type": "long"}]
+    fields += [{"name": name, "type": ["null", "string"]} for name in empty]
+    schema = {"type": "record", "name": "r", "fields": fields}
+    records = ({"id": 10**6 + i, **empty} for i in range(8_000))
+    path = tmp_path / "data.avro"
+    path.write_bytes(avro.encode(schema, records, codec=codec, validate=False))
+    storage = Storage()
+    storage.metadata_work.most = 0
+    with open_avro_rows(str(path), storage) as file:
+        assert sum(batch.num_rows for _, batch in file.read(["id"], 1 << 16, ())) == 8_000
+
+
+def wide_table(folder: Path, columns: int, files: int, stored: int) -> None:
+    """A table of many columns, whose data files have some of them; only the first has values."""
+    names = [f"c{i}" for i in range(columns)]
+    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in names]
+    empty_table(folder)
+    log = folder / "_delta_log"
+    actions = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+    for action in actions:
+        if "metaData" in action:
+            action["metaData"]["schemaString"] = json.dumps({"type": "struct", "fields": fields})
+    data = pa.table({name: pa.array([None if i else 7], pa.int64()) for i, name in enumerate(names[:stored])})
+    for i in range(files):
+        pq.write_table(data, folder / f"{i}.parquet")
+        add = {"path": f"{i}.parquet", "size": 1, "partitionValues": {}, "modificationTime": 0, "dataChange": True}
+        actions.append({"add": add | {"stats": '{"numRecords":1}'}})
+    (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+
+
+def test_columns_that_data_files_lack_are_charged_together(tmp_path: Path) -> None:
+    wide_table(tmp_path / "few", 2_000, 8, 1)
+    table = open_table(tmp_path / "few")
+    for _ in range(3):  # reading a file again draws nothing
+        assert sum(batch.num_rows for batch in live_batches(table)) == 8
+    wide_table(tmp_path / "many", 2_000, 24, 1)
+    table = open_table(tmp_path / "many")
+    with pytest.raises(
+        LimitExceeded, match=r"\d\.parquet: work for columns that a data file lacks in all metadata files"
+    ):
+        list(live_batches(table))
+    assert len(list(live_batches(table, columns=[f"c{i}" for i in range(100)]))) == 24
+
+
+def test_columns_that_data_files_have_draw_nothing(tmp_path: Path) -> None:
+    """Nor do a hundred that they lack, in a table that has grown."""
+    wide_table(tmp_path, 2_000, 6, 1_900)
+    table = open_table(tmp_path)
+    table.folder.storage.metadata_work.most = 0
+    assert sum(batch.num_rows for batch in live_batches(table)) == 6
+
+
+def test_values_that_data_files_lack_are_charged(tmp_path: Path) -> None:
+    """A default of 20 kB in every row; short ones, of any number of rows, are not."""
+    for default, rows in (("x" * 20_000, 2_000), ("x" * 20_000, 5_000), ("x" * 200, 100_000)):
+        ids = field_ids(pa.schema([pa.field("id", pa.int64())]), (1,))
+        late = {"id": 2, "name": "late", "required": False, "type": "string", "initial-default": default}
+        fields = [{"id": 1, "name": "id", "required": False, "type": "long"}, late]
+        folder = tmp_path / f"{len(default)}-{rows}"
+        build_iceberg(folder, Commit(data={"a": pa.table([pa.array([7] * rows, pa.int64())], ids)}), fields=fields)
+        table, seen = open_table(folder), 0
+        with pytest.raises(LimitExceeded, match="columns that a data file lacks") if rows == 5_000 else nullcontext():
+            for batch in live_batches(table):
+                seen += batch.num_rows
+                assert batch.nbytes < 20_000_000
+                assert batch["late"][0].as_py() == default
+        assert seen == rows or 3_000 < seen < rows == 5_000
+
+
 def vectors_of(count: int, *, offset: int | None = 4, path: str = "v", size: int = 100) -> list[DeletionVector]:
     return [DeletionVector("iceberg", f"{i}", path, path, offset, size, 1) for i in range(count)]
 
@@ -222,6 +328,23 @@ def test_data_files_in_several_spellings_are_charged() -> None:
     with pytest.raises(LimitExceeded, match=r"^data files at /t/a: work for data files in several spellings"):
         charge_same_files(files(260), SharedWork())
     charge_same_files([DataFile(f"{i}", f"/t/{i}", 1) for i in range(1000)], SharedWork(0))
+
+
+def test_equality_deletes_are_charged_by_what_they_compare() -> None:
+    """Eight columns of 2,000 data files; twice as many have the bytes of twice the metadata."""
+    charge_equality("v1", 8_000, SharedWork())
+    with pytest.raises(LimitExceeded, match=r"^equality deletes of v1: work for columns that equality deletes compare"):
+        charge_equality("v1", 16_000, SharedWork())
+    nothing = SharedWork(0)
+    nothing.note("manifest", 16_000 * 8)
+    charge_equality("v1", 16_000, nothing)
+
+
+def test_equality_deletes_in_several_spellings_are_charged() -> None:
+    charge_same_deletes([f"/t/{'/' * i}a" for i in range(60)], SharedWork())
+    with pytest.raises(LimitExceeded, match=r"^equality deletes at /t/a: work for equality deletes of one file"):
+        charge_same_deletes([f"/t/{'/' * i}a" for i in range(70)], SharedWork())
+    charge_same_deletes([f"/t/{i}" for i in range(1000)], SharedWork(0))
 
 
 @pytest.mark.parametrize("kind", ["delta-vectors", "iceberg-vectors", "paimon-vectors"])

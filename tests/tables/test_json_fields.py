@@ -42,6 +42,8 @@ def test_what_is_not_there() -> None:
         ("text", "n", "n: expected a string, found 5"),
         ("text", "o", "o: expected a string, found an object"),
         ("path", "s", "s: expected a path"),
+        ("column_name", "n", "n: expected a string, found 5"),
+        ("column_name", "s", r"s: expected a name of Unicode characters, found '.ud800'"),
         ("object", "n", "n: expected an object, found 5"),
         ("array", "o", "o: expected an array, found an object"),
         ("flag", "n", "n: expected true or false, found 5"),

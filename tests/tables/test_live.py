@@ -14,7 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dvcodec import RowSet, UsageError
-from dvcodec.core.errors import CardinalityMismatch, ChecksumMismatch, DecodeError, NotCanonical
+from dvcodec.core.errors import (
+    CardinalityMismatch,
+    ChecksumMismatch,
+    DecodeError,
+    LimitExceeded,
+    NotCanonical,
+    Unsupported,
+)
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.live import deleted_rows, export_live, live_batches
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
@@ -55,6 +62,49 @@ def test_small_batches_are_written_as_few_row_groups(tmp_path: Path, monkeypatch
     assert all(1000 <= count < 1090 for count in rows[:-1])
     assert len(rows) == 3
     assert pq.read_table(sink)["id"].to_pylist() == LIVE
+
+
+def test_row_groups_are_full_by_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dvcodec.tables.live._GROUP_BYTES", 10_000)
+    table, sink = make_table(tmp_path), beside(tmp_path) / "live.parquet"
+    assert export_live(table, str(sink), columns=["id"], batch_rows=100) == len(LIVE)
+    groups = pq.ParquetFile(sink).metadata
+    rows = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
+    assert all(1250 <= count < 1350 for count in rows[:-1])
+    assert pq.read_table(sink)["id"].to_pylist() == LIVE
+
+
+def test_many_columns_are_read_in_few_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dvcodec.tables.live._BATCH_VALUES", 100)
+    table = make_table(tmp_path)
+    batches = list(live_batches(table))
+    assert ids(iter(batches)) == LIVE
+    assert max(batch.num_rows for batch in batches) == 50
+    assert max(batch.num_rows for batch in live_batches(table, columns=["id"])) == 100
+    assert max(batch.num_rows for batch in live_batches(table, batch_rows=7)) == 7
+
+
+def test_columns_of_an_export_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, sink = make_table(tmp_path), beside(tmp_path) / "out.parquet"
+    monkeypatch.setattr("dvcodec.tables.live._MOST_COLUMNS", 1)
+    with pytest.raises(LimitExceeded, match=r"columns to write: expected at most 1 in one .*--column.*, found 2"):
+        export_live(table, sink)
+    assert not sink.exists()
+    assert export_live(table, sink, columns=["id"]) == len(LIVE)
+
+
+def test_a_target_that_is_full_is_an_error(tmp_path: Path) -> None:
+    """The last bytes are written when the file is closed."""
+
+    class Full(io.RawIOBase):
+        def writable(self) -> bool:
+            return True
+
+        def write(self, data: object) -> int:  # noqa: ARG002
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        export_live(make_table(tmp_path), Full())  # type: ignore[arg-type]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
@@ -211,6 +261,35 @@ def test_export(tmp_path: Path) -> None:
     assert written["id"].to_pylist() == LIVE
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert pq.ParquetFile(out).num_row_groups == 1
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.struct([]),
+        pa.struct([pa.field("x", pa.struct([]))]),
+        pa.list_(pa.struct([])),
+        pa.map_(pa.struct([]), pa.int64()),
+        pa.map_(pa.int64(), pa.struct([])),
+    ],
+    ids=str,
+)
+def test_a_struct_without_fields_is_not_exported(tmp_path: Path, kind: pa.DataType) -> None:
+    """Parquet has none; rows can be read, and other columns exported."""
+
+    class Fieldless(FakeSnapshot):
+        def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+            whole = super().schema().append(pa.field("z", kind))
+            return whole if columns is None else pa.schema([whole.field(name) for name in columns])
+
+    table = make_table(tmp_path)
+    last = table.states[-1]
+    table.states[-1] = Fieldless(table, last.info, last.data_files, last.vectors)
+    sink = beside(tmp_path) / "out.parquet"
+    with pytest.raises(Unsupported, match=r"column z: expected structs with fields.*--column.*found one without in"):
+        export_live(table, sink)
+    assert not sink.exists()
+    assert export_live(table, sink, columns=["id"]) == len(LIVE)
 
 
 def test_export_of_columns_and_of_nothing(tmp_path: Path) -> None:

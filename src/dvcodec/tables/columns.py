@@ -10,7 +10,7 @@ from typing import Any
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa
 
-__all__ = ["Column", "ColumnKey", "chosen", "column_errors", "select", "unrelated"]
+__all__ = ["Column", "ColumnIndex", "ColumnKey", "chosen", "column_errors", "select", "unrelated"]
 
 _SHOWN = 10
 
@@ -59,6 +59,49 @@ class Column(ColumnKey):
         return pa.field(self.name, self.type, self.nullable)
 
 
+class ColumnIndex:
+    """Finds columns among those of a data file, or of a struct in it, of which there may be thousands.
+
+    Args:
+        stored: those columns.
+    """
+
+    def __init__(self, stored: Sequence[Column]) -> None:
+        self.stored = stored
+        self._ids: dict[int, list[int]] = {}
+        self._names: dict[str, list[int]] = {}
+        self._lower: dict[str, list[int]] = {}
+        for place, column in enumerate(stored):
+            if column.id is not None:
+                self._ids.setdefault(column.id, []).append(place)
+            self._names.setdefault(column.name, []).append(place)
+            self._lower.setdefault(column.name.lower(), []).append(place)
+
+    def find(self, key: ColumnKey, source: str) -> int | None:
+        """Return the place of a column; None if it is missing.
+
+        By field id if the column has one, else by its exact name, else by its name in any case.
+
+        Raises:
+            NotCanonical: several match.
+        """
+        if key.id is not None:
+            found = self._ids.get(key.id)
+        else:
+            name = key.stored_name
+            found = self._names.get(name) or self._lower.get(name.lower())
+        if not found:
+            return None
+        if len(found) > 1:
+            expected = "one column with this name or id"
+            raise NotCanonical(f"column {key.name}", source=source, expected=expected, actual=len(found))
+        return found[0]
+
+    def is_alone(self, place: int) -> bool:
+        """Whether no other column has the same name."""
+        return len(self._names[self.stored[place].name]) == 1
+
+
 def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -> list[str]:
     """Return the columns to read, in this order.
 
@@ -70,13 +113,13 @@ def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -
     Raises:
         UsageError: no such column.
     """
-    known = list(names)
+    known = dict.fromkeys(names)
     if columns is not None and (isinstance(columns, str) or not isinstance(columns, Iterable)):
         raise UsageError(f"columns must be a sequence of names, not {type(columns).__name__}")
     for name in columns or ():
         if name not in known:
-            raise UsageError(f"{location} has no column {name!r}: it has {_some(known)}")
-    return known if columns is None else list(columns)
+            raise UsageError(f"{location} has no column {name!r}: it has {_some(list(known))}")
+    return list(known if columns is None else columns)
 
 
 def select(schema: pa.Schema, columns: Sequence[str] | None, location: str) -> pa.Schema:

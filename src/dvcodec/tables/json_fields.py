@@ -17,7 +17,12 @@ _PARTITION_COLUMNS = 100
 
 def is_path(text: str) -> bool:
     """Whether text can name a file at all: not empty, no NUL, and no lone surrogate."""
-    return bool(text) and "\0" not in text and (text.isascii() or text.encode("utf-8", "replace").decode() == text)
+    return bool(text) and "\0" not in text and _is_utf8(text)
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether UTF-8 has the text; JSON may hold lone surrogates, as escapes."""
+    return text.isascii() or text.encode("utf-8", "replace").decode() == text
 
 
 def bare_name(name: str, what: str, source: str) -> str:
@@ -144,6 +149,17 @@ class JsonFields:
         text = self.text(name)
         if not is_path(text):
             self.fail(name, "a path", repr(text)[:80])
+        return text
+
+    def column_name(self, name: str) -> str:
+        """Return the required name of a column or a field, which data files and Arrow hold as UTF-8.
+
+        Raises:
+            NotCanonical: it is missing, of another type, or has a lone surrogate.
+        """
+        text = self.text(name)
+        if not _is_utf8(text):
+            self.fail(name, "a name of Unicode characters", ascii(text)[:80])
         return text
 
     def object(self, name: str) -> JsonFields:

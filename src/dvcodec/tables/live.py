@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.core.extras import pa, pc, pq, require_extra
+from dvcodec.core.errors import LimitExceeded, NotCanonical, Unsupported, UsageError
+from dvcodec.core.extras import pa, pc, pq, require_extra, types
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
@@ -20,6 +20,7 @@ from dvcodec.tables.naming import named_files
 from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.physical import checked_rows
 from dvcodec.tables.reading import Progress
+from dvcodec.tables.schema_evolution import parts_of
 from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["deleted_rows", "export_live", "live_batches"]
@@ -43,7 +44,8 @@ def live_batches(
         snapshot_id: the snapshot to read; None = the current one.
         columns: names to read, in this order; None = all.
         deleted: True yields the deleted rows instead.
-        batch_rows: maximum rows in a batch. Batches end with row groups; none is empty.
+        batch_rows: maximum rows in a batch, fewer if there are more than 64 columns. Batches end with row groups; none
+            is empty.
 
     Raises:
         UsageError: no such snapshot, data file or column, or an argument of a wrong type.
@@ -56,6 +58,8 @@ def live_batches(
     snapshot = table.snapshot(snapshot_id)
     files = named_files(snapshot, data_file)
     rows_of = Deletes(snapshot)
+    if files:
+        batch_rows = _rows_at_a_time(batch_rows, len(snapshot.schema(columns)))
     for file in files:
         yield from _batches(snapshot, file, rows_of(file), columns, deleted=deleted, batch_rows=batch_rows)
 
@@ -111,6 +115,8 @@ def export_live(
     Raises:
         MissingExtra: pyarrow is not installed.
         UsageError: the sink is in the table; see also `live_batches`.
+        Unsupported: a column that Parquet cannot hold: a struct without fields.
+        LimitExceeded: more than 16,384 columns.
         DecodeError, OSError: see `live_batches`; the sink cannot be written.
     """
     check_table(table)
@@ -124,21 +130,28 @@ def export_live(
     files = named_files(snapshot, data_file)
     rows_of = Deletes(snapshot)
     schema = snapshot.schema(columns)
+    if len(schema) > _MOST_COLUMNS:
+        expected = f"at most {_MOST_COLUMNS} in one Parquet file; name those to write (--column, columns=)"
+        raise LimitExceeded("columns to write", source=table.location, expected=expected, actual=len(schema))
+    _check_parquet(schema, table.location)
+    batch_rows = _rows_at_a_time(batch_rows, len(schema))
     written = 0
     with (
         open_sink(sink, storage_options=storage_options) as out,
-        pa.PythonFile(SinkFile(out), mode="w") as file,
+        pa.BufferedOutputStream(pa.PythonFile(SinkFile(out), mode="w"), _SINK_BYTES) as file,
         pq.ParquetWriter(file, schema, compression=compression) as writer,
     ):
         waiting: list[Any] = []
+        size = 0
         for done, one in enumerate(files, 1):
             rows = rows_of(one)
             for batch in _batches(snapshot, one, rows, columns, deleted=deleted, batch_rows=batch_rows):
                 waiting.append(batch)
                 written += batch.num_rows
-                if sum(some.num_rows for some in waiting) >= _GROUP_ROWS:
+                size += batch.nbytes
+                if sum(some.num_rows for some in waiting) >= _GROUP_ROWS or size >= _GROUP_BYTES:
                     writer.write_table(pa.Table.from_batches(waiting, schema))
-                    waiting = []
+                    waiting, size = [], 0
             if progress is not None:
                 progress(done, len(files))
         if waiting:
@@ -147,8 +160,38 @@ def export_live(
 
 
 _GROUP_ROWS = 1 << 17
-_COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 """A row group is full at this many rows."""
+_GROUP_BYTES = 1 << 26
+"""Or bytes in memory."""
+_SINK_BYTES = 1 << 20
+"""Bytes that are written at a time: pyarrow writes each column of a row group in four pieces."""
+_BATCH_VALUES = 1 << 22
+"""Values in a batch, of all columns: 32 MiB of numbers, also if the data file has none of the columns."""
+_MOST_COLUMNS = 1 << 14
+"""Columns of a file that is written: each takes 0.2 ms and 10 kB of memory, however few bytes of a schema."""
+_COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+
+
+def _rows_at_a_time(batch_rows: int, columns: int) -> int:
+    """Return how many rows to read at a time, fewer if there are many columns."""
+    return max(min(batch_rows, _BATCH_VALUES // max(columns, 1)), 1)
+
+
+def _check_parquet(schema: pa.Schema, location: str) -> None:
+    """Refuse columns that Parquet cannot hold: structs without fields, also inside of other types.
+
+    Raises:
+        Unsupported: there is one.
+    """
+    for field in schema:
+        waiting = [field]
+        while waiting:
+            parts = parts_of(waiting[-1].type)
+            if types.is_struct(waiting.pop().type) and not parts:
+                expected = "structs with fields, as Parquet has them; name the other columns (--column, columns=)"
+                actual = f"one without in {field.type}"
+                raise Unsupported(f"column {field.name}", source=location, expected=expected, actual=f"{actual:.200}")
+            waiting += parts
 
 
 def _batches(

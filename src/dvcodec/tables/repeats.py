@@ -6,11 +6,21 @@ from collections import Counter
 from collections.abc import Iterable, Sized
 from typing import Protocol, TypeVar
 
-from dvcodec.core.limits import SharedWork
+from dvcodec.core.limits import Budget, SharedWork
+from dvcodec.io import Storage
 from dvcodec.io.file_key import file_keys
 from dvcodec.tables.model import DataFile, DeletionVector
 
-__all__ = ["BYTES_PER_UNIT", "OPENED_WORK", "HistoryWork", "charge_repeats", "charge_same_files"]
+__all__ = [
+    "BYTES_PER_UNIT",
+    "OPENED_WORK",
+    "AbsentColumns",
+    "HistoryWork",
+    "charge_equality",
+    "charge_repeats",
+    "charge_same_deletes",
+    "charge_same_files",
+]
 
 
 class Listing(Protocol):
@@ -119,3 +129,93 @@ class HistoryWork:
         if beyond > 0:
             what = "data files and vectors that snapshots list again"
             self._shared.draw(f"history of {self._location}", beyond, what)
+
+
+_DELETES_WORK = 1 << 18
+"""Work of a small file of equality deletes: reading its keys takes 5 ms."""
+_COMPARED_WORK = 2048
+"""Work of comparing a column of a data file with the keys of equality deletes: 0.1 ms, however few rows there are."""
+
+
+def charge_same_deletes(locations: Iterable[str], work: SharedWork) -> None:
+    """Charge equality deletes whose file is read more than once; writers list each file once.
+
+    Args:
+        locations: of the files, as often as they are read.
+        work: of the table.
+
+    Raises:
+        LimitExceeded: there are more of them than the shared work of the table allows: about 60.
+    """
+    keys = file_keys(list(locations))
+    repeats = len(keys) - len(set(keys))
+    if repeats:
+        ((location, _),) = Counter(keys).most_common(1)
+        work.draw(f"equality deletes at {location}", repeats * _DELETES_WORK, "equality deletes of one file")
+
+
+def charge_equality(source: str, compared: int, work: SharedWork) -> None:
+    """Charge what all equality deletes of a snapshot compare, as far as the bytes of the metadata do not allow it.
+
+    Args:
+        source: the metadata file, for errors.
+        compared: columns that they compare, of all data files together.
+        work: of the table.
+
+    Raises:
+        LimitExceeded: there are more than the metadata and the shared work of the table allow.
+    """
+    beyond = compared * _COMPARED_WORK - work.allowed
+    if beyond > 0:
+        work.draw(f"equality deletes of {source}", beyond, "columns that equality deletes compare")
+
+
+_ABSENT_WORK = 512
+"""Work of a column that a data file lacks, in each batch of its rows: 20 µs until it is written elsewhere."""
+_FEW_COLUMNS = 100
+_FEW_BYTES = 256
+"""Bytes of constants and defaults in a row that are not charged."""
+_REPEATED_BYTES_PER_UNIT = 4
+_BATCH_BYTES = 1 << 24
+"""Of constants and defaults in a batch."""
+
+
+class AbsentColumns:
+    """The work of columns of a table that a data file lacks: they take none of its bytes.
+
+    A schema may have thousands of columns in a few kilobytes, and each small data file, or row group, is filled up with
+    all of them. One default or partition value of kilobytes comes in every row. Up to 100 columns, and 256 bytes of
+    values in a row, are not charged.
+
+    Args:
+        location: of the data file.
+        storage: opens it.
+        count: columns that are read and that it lacks.
+        repeated: bytes of their values in each row.
+    """
+
+    def __init__(self, location: str, storage: Storage, count: int, repeated: int) -> None:
+        self._location = location
+        self._storage = storage
+        self._batch = count * _ABSENT_WORK if count > _FEW_COLUMNS else 0
+        self._row = max(repeated - _FEW_BYTES, 0)
+        self._most = _BATCH_BYTES // max(repeated, 1)
+        self._budget: Budget | None = None
+
+    def rows(self, batch_rows: int) -> int:
+        """Return how many rows to read at a time."""
+        return max(min(batch_rows, self._most), 1)
+
+    def charge(self, rows: int) -> None:
+        """Charge a batch of rows.
+
+        Raises:
+            LimitExceeded: more than the bytes of the file and the shared work of the table allow.
+        """
+        work = self._batch + self._row * rows // _REPEATED_BYTES_PER_UNIT
+        if not work:
+            return
+        if self._budget is None:
+            with self._storage.open(self._location) as source:
+                self._budget = Budget(source.size, self._location, shared=self._storage.metadata_work)
+        self._budget.charge(work, "columns that a data file lacks")

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, types
-from dvcodec.tables.columns import Column, ColumnKey, unrelated
+from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey, unrelated
 
-__all__ = ["Evolution", "check_related", "file_columns", "find_column", "plain_array"]
+__all__ = ["Evolution", "check_related", "file_columns", "parts_of", "plain_array"]
 
 FIELD_ID, ORC_FIELD_ID = b"PARQUET:field_id", b"iceberg.id"
 _DIGITS = re.compile(rb"[0-9]{1,18}")
@@ -27,7 +27,9 @@ def file_columns(fields: Iterable[pa.Field], source: str) -> tuple[Column, ...]:
         NotCanonical: a field id is not a number.
     """
     return tuple(
-        Column(field.name, _field_id(field, source), type=field.type, children=file_columns(_parts(field.type), source))
+        Column(
+            field.name, _field_id(field, source), type=field.type, children=file_columns(parts_of(field.type), source)
+        )
         for field in fields
     )
 
@@ -41,7 +43,7 @@ def _field_id(field: pa.Field, source: str) -> int | None:
     return None if number is None else int(number)
 
 
-def _parts(kind: Any) -> list[pa.Field]:
+def parts_of(kind: Any) -> list[pa.Field]:
     """Return the fields of a nested type; those of lists and maps have Iceberg's names, whatever those in the file."""
     kind = getattr(kind, "storage_type", kind)
     if types.is_map(kind):
@@ -49,26 +51,6 @@ def _parts(kind: Any) -> list[pa.Field]:
     if types.is_struct(kind):
         return [kind.field(i) for i in range(kind.num_fields)]
     return [kind.value_field.with_name("element")] if hasattr(kind, "value_field") else []
-
-
-def find_column(stored: Sequence[Column], key: ColumnKey, source: str) -> int | None:
-    """Find a column among those of a data file or of a struct in it; None if it is missing.
-
-    By field id if the column has one, else by its exact name, else by its name in any case.
-
-    Raises:
-        NotCanonical: several match.
-    """
-    if key.id is not None:
-        found = [i for i, other in enumerate(stored) if other.id == key.id]
-    else:
-        name = key.stored_name
-        found = [i for i, other in enumerate(stored) if other.name == name]
-        found = found or [i for i, other in enumerate(stored) if other.name.lower() == name.lower()]
-    if len(found) > 1:
-        expected = "one column with this name or id"
-        raise NotCanonical(f"column {key.name}", source=source, expected=expected, actual=len(found))
-    return found[0] if found else None
 
 
 def check_related(
@@ -79,7 +61,8 @@ def check_related(
     Raises:
         NotCanonical: its rows would all be null because its names or ids are not those of the table.
     """
-    if not wanted or any(find_column(stored, key, source) is not None for key in wanted):
+    index = ColumnIndex(stored)
+    if not wanted or any(index.find(key, source) is not None for key in wanted):
         return
     if not (stored and all(map(was_dropped, stored))):
         names = [key.stored_name if key.id is None else f"{key.name} (field id {key.id})" for key in wanted]
@@ -118,20 +101,37 @@ class Evolution(ABC):
         self._schema = pa.schema([column.field for column in columns])
         self._constants = constants or {}
         self._stored: dict[str, Column] = {}
-        names = [column.name for column in stored]
+        self._parts_of: dict[int, ColumnIndex] = {}
+        index = ColumnIndex(stored)
         for column in columns:
-            place = None if column.name in self._constants else find_column(stored, column, source)
+            place = None if column.name in self._constants else index.find(column, source)
             if place is None:
                 continue
-            if names.count(names[place]) > 1:
+            if not index.is_alone(place):
                 what, expected = f"column {column.name}", "one column with this name or id"
-                raise NotCanonical(what, source=source, expected=expected, actual=f"several named {names[place]}")
+                raise NotCanonical(what, source=source, expected=expected, actual=f"several named {stored[place].name}")
             self._stored[column.name] = stored[place]
 
     @property
     def names(self) -> list[str]:
         """Columns to read from the file."""
         return list(dict.fromkeys(stored.name for stored in self._stored.values()))
+
+    @property
+    def absent(self) -> int:
+        """Number of columns of the table that are not read from the file."""
+        return len(self._columns) - len(self._stored)
+
+    @property
+    def repeated(self) -> int:
+        """Bytes of the values that every row has and the file does not: constants and defaults."""
+        constants = sum(int(pa.repeat(value, 1).nbytes) for value in self._constants.values())
+        return constants + sum(map(self._default_bytes, self._columns))
+
+    def _default_bytes(self, column: Column) -> int:
+        if column.name in self._stored:  # then only fields of a struct in it may be missing
+            return sum(map(_default_bytes, column.children))
+        return 0 if column.name in self._constants else _default_bytes(column)
 
     @property
     def stored(self) -> list[tuple[Column, Column]]:
@@ -205,8 +205,11 @@ class Evolution(ABC):
 
     def _struct(self, array: pa.StructArray, stored: Column, column: Column, what: str) -> pa.Array:
         parts = []
+        index = self._parts_of.get(id(stored))  # the columns of the file live as long as this
+        if index is None:
+            index = self._parts_of[id(stored)] = ColumnIndex(stored.children)
         for child in column.children:
-            place = find_column(stored.children, child, self.source)
+            place = index.find(child, self.source)
             if place is None:
                 parts.append(self.missing(child, len(array)))
             else:
@@ -229,6 +232,12 @@ class Evolution(ABC):
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
             actual = f"{array.type} ({str(err).partition(chr(10))[0]:.120})"
             raise self.misfit(what, source=self.source, expected=f"values of {wanted}", actual=actual) from None
+
+
+def _default_bytes(column: Column) -> int:
+    """Return about how many bytes the default of a column has, and those of its fields."""
+    own = 0 if column.default is None else len(str(column.default))
+    return own + sum(map(_default_bytes, column.children))
 
 
 def plain_array(array: Any) -> pa.Array:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.tables.columns import Column
+from dvcodec.tables.columns import Column, ColumnIndex
 from dvcodec.tables.delta.rows import DeltaEvolution
-from dvcodec.tables.schema_evolution import FIELD_ID, file_columns, find_column
+from dvcodec.tables.schema_evolution import FIELD_ID, file_columns
 
 UTC = pa.timestamp("us", tz="UTC")
 
@@ -29,7 +29,7 @@ def conform(array: pa.Array, wanted: Column, source: str) -> pa.Array:
 
 
 def find_field(fields: list[pa.Field], wanted: Column, source: str) -> int | None:
-    return find_column(file_columns(fields, source), wanted, source)
+    return ColumnIndex(file_columns(fields, source)).find(wanted, source)
 
 
 def struct(*children: Column, name: str = "c") -> Column:

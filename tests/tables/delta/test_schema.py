@@ -100,6 +100,7 @@ def test_unknown_types_are_named_and_stop_only_their_column(name: Any) -> None:
         ('{"fields":[1]}', r"schemaString.fields\[0\]: expected an object"),
         ('{"fields":[{"name":1}]}', r"schemaString.fields\[0\].name"),
         ('{"fields":[{"name":"a"},{"name":"A"}]}', r"schemaString.fields\[1\]: expected unique column names"),
+        (r'{"fields":[{"name":"\ud800"}]}', r"schemaString.fields\[0\].name: expected a name of Unicode characters"),
     ],
     ids=lambda text: text[:9],
 )
@@ -120,11 +121,22 @@ def test_invalid_schemas_are_refused(text: str, place: str) -> None:
         field({"type": "struct"}),
         field({"fields": []}),
         field({"type": "struct", "fields": [field("long"), field("long", "A")]}),
+        field({"type": "struct", "fields": [field("long", "\udfff")]}),
+        field("void", nullable=False),
+        field({"type": "map", "keyType": "void", "valueType": "long", "valueContainsNull": True}),
     ],
 )
 def test_invalid_columns_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(NotCanonical, match=r"schemaString\.fields\[0\]"):
         parse(wrong).select(["a"])
+
+
+def test_names_are_unicode_and_void_is_nullable() -> None:
+    name = "\u00e9 \U0001f600"
+    assert parse(field("void", name)).select([name]) == pa.schema([(name, pa.null())])
+    mapped = {"delta.columnMapping.physicalName": "\ud800"}
+    with pytest.raises(NotCanonical, match=r"physicalName: expected a name of Unicode characters, found '.ud800'"):
+        parse(field("long", **mapped), mode="name").stored  # noqa: B018
 
 
 def test_partition_columns_have_to_be_columns() -> None:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from dvcodec import NotCanonical, RowSet, Unsupported
+from dvcodec import LimitExceeded, NotCanonical, RowSet, Unsupported
+from dvcodec.core import avro
+from dvcodec.core.cursor import Cursor
 from dvcodec.tables import deleted_rows, live_batches, open_table, upgrade_deletes
 from dvcodec.tables.deleting import delete
+from dvcodec.tables.iceberg.rows import read_rows
+from dvcodec.tables.model import PhysicalRows
 from samples.iceberg_equality import by_id, craft_equality
 from samples.iceberg_table import STEP, IcebergFiles
 
@@ -79,6 +87,103 @@ def test_keys_that_cannot_be_compared(
     crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, ids=column)
     with pytest.raises(error, match=why):
         ids(crafted)
+
+
+@pytest.mark.parametrize("column", [(1, 1), (2, 1), (1, 2, 1)])
+def test_columns_are_a_set(tmp_path: Path, column: tuple[int, ...]) -> None:
+    """Writers order them as they like, and Java reads them into a set."""
+    keys = by_id(0, STEP + 7)
+    if 2 in column:
+        names = pa.field("name", pa.string(), metadata={"PARQUET:field_id": "2"})
+        keys = keys.append_column(names, pa.array(["row 0", "another"]))
+    crafted = craft_equality(tmp_path / "t", {4: keys}, ids=column)
+    assert (0 in ids(crafted), STEP + 7 in ids(crafted)) == (False, 2 in column)
+
+
+def test_columns_of_one_name_in_two_schemas_are_two(tmp_path: Path) -> None:
+    """A column was dropped, and another one has its name: the deletes are older than that."""
+    crafted = craft_equality(tmp_path / "t", {4: by_id(0, STEP + 7)}, ids=(1, 3))
+    metadata = crafted.folder / "metadata/v1.metadata.json"
+    text = json.loads(metadata.read_text())
+    (schema,) = text["schemas"]
+    later = {"id": 3, "name": "id", "required": False, "type": "string"}
+    text["schemas"].append(schema | {"schema-id": 1, "fields": [later, *schema["fields"][1:]]})
+    metadata.write_text(json.dumps(text | {"current-schema-id": 1}))
+    path = crafted.paths["a"]
+    assert deleted_rows(open_table(crafted.folder), path) == RowSet([0, 1, 2])  # of the others, two are positions
+
+
+def relisted(crafted: IcebergFiles, groups: Iterable[Sequence[int]]) -> None:
+    """List the equality deletes of the last commit again, with other columns each time."""
+    manifest = max((crafted.folder / "metadata").glob("manifest-*-1.avro"))
+    file = avro.decode(Cursor(manifest.read_bytes()))
+    *others, entry = file.records()
+    assert entry["data_file"]["content"] == 2
+    entries = [entry | {"data_file": entry["data_file"] | {"equality_ids": list(one)}} for one in groups]
+    manifest.write_bytes(avro.encode(file.schema, [*others, *entries], validate=False))
+
+
+def test_a_file_that_is_listed_in_any_order_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The columns are compared once, and so is each data file read once, however often the metadata says so."""
+    crafted = craft_equality(tmp_path / "t", {4: by_id(0, 3)})
+    path = crafted.paths["a"]
+    expected = deleted_rows(open_table(crafted.folder), path)
+    relisted(crafted, ([1] * (1 + i % 5) for i in range(1000)))
+    opened: list[str] = []
+
+    def counting(location: str, *args: object, **options: Any) -> Iterator[PhysicalRows]:
+        opened.append(location.rpartition("/")[2])
+        return read_rows(location, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("dvcodec.tables.iceberg.equality.read_rows", counting)
+    assert deleted_rows(open_table(crafted.folder), path) == expected
+    assert opened == ["equality-4.parquet", "a"]
+
+
+def test_deletes_of_other_columns_read_a_data_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = by_id(0, 3).append_column(
+        pa.field("name", pa.string(), metadata={"PARQUET:field_id": "2"}), pa.array(["row 1", "row 7"])
+    )
+    crafted = craft_equality(tmp_path / "t", {4: keys})
+    relisted(crafted, [[1], [2], [2, 1]])
+    opened: list[str] = []
+
+    def counting(location: str, *args: object, **options: Any) -> Iterator[PhysicalRows]:
+        opened.append(location.rpartition("/")[2])
+        return read_rows(location, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("dvcodec.tables.iceberg.equality.read_rows", counting)
+    found = deleted_rows(open_table(crafted.folder), crafted.paths["a"])
+    assert found == RowSet([0, 3, 1, 7, 2])  # by id, by name, and by its vector
+    assert opened.count("a") == 1
+
+
+def test_equality_deletes_of_one_file_are_charged(tmp_path: Path) -> None:
+    """Each set of columns reads the file again; writers list it once."""
+    columns = [{"id": i, "name": f"c{i}", "required": False, "type": "long"} for i in range(3, 10)]
+    first = [{"id": 1, "name": "id", "required": True, "type": "long"}]
+    crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, fields=[*first, *columns])
+    subsets = [one for size in range(6) for one in combinations(range(3, 10), size)]
+    relisted(crafted, [(1, *one) for one in subsets[:50]])
+    assert 0 not in ids(crafted)
+    relisted(crafted, [(1, *one) for one in subsets])
+    with pytest.raises(
+        LimitExceeded, match=r"^equality deletes at .*equality-4\.parquet: work for equality deletes of o"
+    ):
+        ids(crafted)
+    upgraded = open_table(crafted.folder)
+    with pytest.raises(LimitExceeded, match="work for equality deletes of one file"):
+        upgrade_deletes(upgraded, dry_run=True)
+
+
+def test_rows_of_equality_deletes_have_a_budget(tmp_path: Path) -> None:
+    """A few kilobytes of one key, over and over; as many keys that differ have the bytes for it."""
+    rows = 5 * 2**18
+    crafted = craft_equality(tmp_path / "t", {4: by_id(*[7] * rows)})
+    with pytest.raises(LimitExceeded, match=r"equality-4\.parquet: work for rows"):
+        ids(crafted)
+    crafted = craft_equality(tmp_path / "u", {4: by_id(*range(rows))})
+    assert ids(crafted) == [*range(2 * STEP, 2 * STEP + 5), *range(3 * STEP, 3 * STEP + 10)]
 
 
 def test_encrypted_equality_deletes_are_refused(tmp_path: Path) -> None:

@@ -57,11 +57,33 @@ def test_decimals(precision: int, scale: int) -> None:
         ({"id": "1"}, NotCanonical, r"fields\[0\].id: expected an integer"),
         ({"name": None}, NotCanonical, r"fields\[0\].name: expected a string"),
         ({"name": "b"}, NotCanonical, "fields: expected columns of distinct names"),
+        ({"name": "a\ud800"}, NotCanonical, r"fields\[0\].name: expected a name of Unicode .*, found 'a\\ud800'"),
+        (
+            {"type": {"type": "struct", "fields": [column(3, "\udfff", "int")]}},
+            NotCanonical,
+            r"fields\[0\].type.fields\[0\].name: expected a name of Unicode characters",
+        ),
+        (
+            {"type": "unknown", "required": True},
+            NotCanonical,
+            r"fields\[0\].type: expected a type that has values, which are required here, found 'unknown'",
+        ),
+        (
+            {"type": {"type": "map", "key-id": 3, "key": "unknown", "value-id": 4, "value": "unknown"}},
+            NotCanonical,
+            r"fields\[0\].type.key: expected a type that has values",
+        ),
     ],
 )
 def test_wrong_schemas(change: dict[str, Any], error: type[DecodeError], match: str) -> None:
     with pytest.raises(error, match=rf"v1.metadata.json: .*{match}"):
         fields_of(column(1, "a", "int") | change, column(2, "b", "int"))
+
+
+def test_names_are_unicode_and_unknown_types_are_optional() -> None:
+    found = fields_of(column(1, "\u00e9 \U0001f600", "unknown"), column(2, "", "int"))
+    assert [field.name for field in found] == ["\u00e9 \U0001f600", ""]
+    assert found[0].field == pa.field("\u00e9 \U0001f600", pa.null())
 
 
 def test_a_schema_without_an_end() -> None:

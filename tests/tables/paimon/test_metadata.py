@@ -90,6 +90,7 @@ def test_snapshot_that_is_not_valid_is_refused_by_field(tmp_path: Path, changes:
         ({"fields": [{"id": 1, "name": 2}]}, r"fields\[0\].name: expected a string"),
         ({"fields": [{"id": 1, "name": "b"}, {"id": 1, "name": "c"}]}, "fields: expected one column of each id"),
         ({"fields": [{"id": 1, "name": "b"}, {"id": 2, "name": "b"}]}, "fields: expected one column of each name"),
+        ({"fields": [{"id": 1, "name": "\ud800"}]}, r"fields\[0\].name: expected a name of Unicode characters"),
         ({"partitionKeys": ["x"]}, "partitionKeys: expected names of columns"),
         ({"partitionKeys": ["a", "a"]}, "partitionKeys: expected names of columns"),
         ({"primaryKeys": "a"}, "primaryKeys: expected an array"),

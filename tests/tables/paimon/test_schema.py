@@ -106,6 +106,14 @@ def test_invalid_type_is_refused(raw: Any) -> None:
         parsed(raw)
 
 
+def test_a_field_whose_name_is_not_unicode() -> None:
+    row = {"type": "ROW", "fields": [{"id": 1, "name": "\U0001f600\u00e9", "type": "INT"}]}
+    assert parsed(row).children[0].name == "\U0001f600\u00e9"
+    row["fields"][0]["name"] = "x\udc00"  # type: ignore[index]
+    with pytest.raises(NotCanonical, match=r"schema-0: type of column c\.name: expected a name of Unicode characters"):
+        parsed(row)
+
+
 def test_types_in_one_another_without_end_are_refused() -> None:
     raw: Any = "INT"
     for _ in range(200):

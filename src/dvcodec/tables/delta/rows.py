@@ -14,6 +14,7 @@ from dvcodec.tables.delta.partition import partition_scalar
 from dvcodec.tables.delta.schema import TableSchema
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows
 from dvcodec.tables.parquet import open_parquet, physical_batches
+from dvcodec.tables.repeats import AbsentColumns
 from dvcodec.tables.row_groups import skipped_groups
 from dvcodec.tables.schema_evolution import Evolution, check_related, file_columns
 
@@ -74,7 +75,10 @@ def read_rows(
             check_related(stored, keys, location, schema.was_dropped)
         evolution = DeltaEvolution(location, columns, stored, constants)
         skip = skipped_groups(file, location, evolution, wanted, part)
-        for start, batch in physical_batches(file, evolution.names, batch_rows=batch_rows, skip=skip):
+        absent = AbsentColumns(location, storage, evolution.absent, evolution.repeated)
+        rows = absent.rows(batch_rows)
+        for start, batch in physical_batches(file, evolution.names, batch_rows=rows, skip=skip):
+            absent.charge(batch.num_rows)
             result = evolution.apply(batch)
             for column, array in zip(columns, result.columns, strict=True):
                 if array.null_count and not column.nullable:

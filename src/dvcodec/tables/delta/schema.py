@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
@@ -59,7 +59,7 @@ class TableSchema:
                 self._columns[name] = _field(self._fields[name], self.mode, 0)
         return self._columns[name]
 
-    @property
+    @cached_property
     def stored(self) -> list[ColumnKey]:
         """How to find columns in data files; without those of type ``void``, which are not stored.
 
@@ -67,7 +67,7 @@ class TableSchema:
             NotCanonical: it is not recorded.
         """
         fields = (field for field in self._fields.values() if field.values.get("type") != "void")
-        return [ColumnKey(field.text("name"), *_physical(field, self.mode)) for field in fields]
+        return [ColumnKey(field.column_name("name"), *_physical(field, self.mode)) for field in fields]
 
     @cached_property
     def ids(self) -> frozenset[int]:
@@ -127,7 +127,7 @@ def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> Tab
     value = parse_json(metadata.schema, metadata.source, "schemaString")
     struct = JsonFields.of(value, metadata.source, "schemaString")
     fields = struct.objects("fields")
-    named = {field.text("name"): field for field in fields}
+    named = {field.column_name("name"): field for field in fields}
     _unique(fields, metadata.source)
     check_partition_names(metadata.partition_columns, "partitionColumns", metadata.source)
     for name in metadata.partition_columns:
@@ -147,7 +147,7 @@ def _is_mapped(field: JsonFields) -> bool:
 def _unique(fields: list[JsonFields], source: str) -> None:
     seen = set()
     for field in fields:
-        name = field.text("name")
+        name = field.column_name("name")
         if name.lower() in seen:
             raise NotCanonical(field.where, source=source, expected="unique column names", actual=repr(name)[:80])
         seen.add(name.lower())
@@ -156,16 +156,28 @@ def _unique(fields: list[JsonFields], source: str) -> None:
 def _physical(field: JsonFields, mode: str) -> tuple[int | None, str]:
     """Return field id and physical name."""
     if mode == "none":
-        return None, field.text("name")
+        return None, field.column_name("name")
     metadata = field.object("metadata")
-    name = metadata.text(PHYSICAL_NAME)
+    name = metadata.column_name(PHYSICAL_NAME)
     return metadata.integer(FIELD_ID) if mode == "id" else None, name
 
 
 def _field(field: JsonFields, mode: str, depth: int) -> Column:
     found = _physical(field, mode)
     kind, children = _type(field, "type", mode, depth)
-    return Column(field.text("name"), *found, type=kind, nullable=field.flag("nullable"), children=children)
+    nullable = field.flag("nullable")
+    _check_void(kind, nullable, field, "type")
+    return Column(field.column_name("name"), *found, type=kind, nullable=nullable, children=children)
+
+
+def _check_void(kind: pa.DataType, nullable: bool, parent: JsonFields, member: str) -> None:
+    """Refuse a type without values where they are required.
+
+    Raises:
+        NotCanonical: it is one.
+    """
+    if kind == pa.null() and not nullable:
+        parent.fail(member, "a type that has values, which are required here", "'void'")
 
 
 def _type(parent: JsonFields, name: str, mode: str, depth: int) -> tuple[pa.DataType, tuple[Column, ...]]:
@@ -193,11 +205,15 @@ def _type(parent: JsonFields, name: str, mode: str, depth: int) -> tuple[pa.Data
 
 def _part(node: JsonFields, name: str, kind: str, nullable: str | None, mode: str, depth: int) -> Column:
     arrow, children = _type(node, kind, mode, depth + 1)
-    return Column(name, type=arrow, nullable=nullable is not None and node.flag(nullable), children=children)
+    may_be_null = nullable is not None and node.flag(nullable)
+    _check_void(arrow, may_be_null, node, kind)
+    return Column(name, type=arrow, nullable=may_be_null, children=children)
 
 
-def _primitive(name: str, parent: JsonFields, member: str) -> pa.DataType:
-    simple: dict[str, pa.DataType] = {
+@lru_cache(maxsize=1)
+def _simple_types() -> Mapping[str, pa.DataType]:
+    """Return the types without parameters."""
+    return {
         "string": pa.string(),
         "long": pa.int64(),
         "integer": pa.int32(),
@@ -212,6 +228,10 @@ def _primitive(name: str, parent: JsonFields, member: str) -> pa.DataType:
         "timestamp_ntz": pa.timestamp("us"),
         "void": pa.null(),
     }
+
+
+def _primitive(name: str, parent: JsonFields, member: str) -> pa.DataType:
+    simple = _simple_types()
     if name in simple:
         return simple[name]
     match = _DECIMAL.fullmatch(name)

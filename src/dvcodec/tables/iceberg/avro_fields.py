@@ -73,7 +73,8 @@ class Found(NamedTuple):
 def open_avro(location: str, storage: Storage, *, rows: bool = False) -> Iterator[tuple[AvroFile, Cursor]]:
     """Open a container file, and a cursor for errors about it.
 
-    A file of `rows` may have any size; others are at most `Limits.max_manifest_bytes`.
+    A file of `rows` may have any size; others are at most `Limits.max_manifest_bytes`. Either has the base work of the
+    table.
 
     Numbers and bytes are returned as stored, whatever their logical types: dates of any year, timestamps without a
     zone to guess. See `partition_names` for their meaning.
@@ -86,7 +87,7 @@ def open_avro(location: str, storage: Storage, *, rows: bool = False) -> Iterato
         most = DEFAULT_LIMITS.max_manifest_bytes
         limits = replace(DEFAULT_LIMITS, max_manifest_bytes=max(source.size, most)) if rows else DEFAULT_LIMITS
         cursor = read_within(source, "max_manifest_bytes", limits)
-        file = avro.decode(cursor, limits=limits, shared=None if rows else storage.metadata_work)
+        file = avro.decode(cursor, limits=limits, shared=storage.metadata_work)
         schema, _ = _Cleaner(cursor).clean(file.schema)
         yield replace(file, schema=schema), cursor
 

@@ -17,15 +17,19 @@ from dvcodec.core.avro import AvroFile
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa, types
-from dvcodec.core.limits import Budget
 from dvcodec.io import Storage
 from dvcodec.tables.data_file import OpenFile
 from dvcodec.tables.iceberg.avro_fields import Logical, fields_of, not_null, open_avro
-from dvcodec.tables.schema_evolution import FIELD_ID
+from dvcodec.tables.schema_evolution import FIELD_ID, parts_of
 
 __all__ = ["open_avro_rows"]
 
 _DECIMAL_BYTES = 16
+_ROW_WORK, _VALUE_WORK = 64, 8
+"""Work of a row and of each of its values, as `Budget` counts it: a row takes a microsecond or two. Rows of real tables
+differ in some column, so that compression leaves one to five bytes of each, which allow as much."""
+_CHUNK_VALUES = 1 << 20
+"""Values that are decoded at a time: as Python's objects, a hundred bytes each."""
 
 
 @contextmanager
@@ -55,9 +59,11 @@ def _batches(
     """Yield batches with the position of their first row."""
     by_name = {field.name: field for field in stored}
     fields = [by_name[name] for name in names]
-    records = file.records(Budget.ROW * max(len(stored), 1), by_block=True)
+    values = sum(map(_values, stored))
+    records = file.records(_ROW_WORK + _VALUE_WORK * values, by_block=True)
+    most = max(min(batch_rows, _CHUNK_VALUES // max(values, 1)), 1)
     start = 0
-    while chunk := list(islice(records, batch_rows)):
+    while chunk := list(islice(records, most)):
         columns = []
         for field in fields:
             try:
@@ -69,6 +75,11 @@ def _batches(
             columns.append(column)
         yield start, pa.record_batch(columns, list(names)) if names else _without_columns(len(chunk))
         start += len(chunk)
+
+
+def _values(field: pa.Field) -> int:
+    """Return the values of a row in a field, without more items than one of lists and maps."""
+    return 1 + sum(map(_values, parts_of(field.type)))
 
 
 def _without_columns(rows: int) -> pa.RecordBatch:

@@ -8,32 +8,49 @@ of an unpartitioned spec apply to all data files, others to those of their parti
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa, pc
+from dvcodec.core.limits import Budget
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Storage
 from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
-from dvcodec.tables.iceberg.partitions import Partition, identity_values
+from dvcodec.tables.iceberg.partitions import identity_values
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
-from dvcodec.tables.iceberg.schema import read_fields
+from dvcodec.tables.iceberg.schema import read_column
 from dvcodec.tables.iceberg.vectors import refuse_encrypted
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, PhysicalRows
+from dvcodec.tables.repeats import charge_equality, charge_same_deletes
 
 __all__ = ["EqualityMatcher"]
 
 _BATCH_ROWS = 1 << 16
+_BATCH_VALUES = 1 << 22
+"""Of all columns of a batch; fewer rows are read at a time if there are many columns."""
 
 
-_Group: TypeAlias = "tuple[Partition | None, tuple[int, ...]]"
-"""Partition, None for all data files; and the columns that are compared."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Equality deletes of one partition that compare the same columns.
+
+    Attributes:
+        ids: field ids of those columns, sorted: their order in the metadata means nothing.
+        deletes: each file once.
+        newest: their highest sequence number.
+    """
+
+    ids: tuple[int, ...]
+    deletes: tuple[EqualityDeletes, ...]
+    newest: int
 
 
 class EqualityMatcher:
@@ -45,16 +62,29 @@ class EqualityMatcher:
         plan: of the snapshot.
         metadata: of its table.
         storage: opens the files.
+
+    Raises:
+        LimitExceeded: one file is listed many times, or there are more deletes for each data file than the bytes of the
+            metadata and the shared work of the table allow.
     """
 
     def __init__(self, plan: Plan, metadata: TableMetadata, storage: Storage) -> None:
         self._metadata = metadata
         self._storage = storage
-        self._groups: dict[_Group, list[EqualityDeletes]] = {}
+        self._groups = {partition: tuple(_grouped(deletes)) for partition, deletes in plan.equality.items()}
         self._keys: dict[_Group, _Keys] = {}
-        for partition, deletes in plan.equality.items():
-            for one in deletes:
-                self._groups.setdefault((partition, one.equality_ids), []).append(one)
+        self._columns: dict[int, Column] = {}
+        groups = [group for some in self._groups.values() for group in some]
+        work = storage.metadata_work
+        charge_same_deletes([one.location for group in groups for one in group.deletes], work)
+        compared = sum(len(group.ids) for data in plan.data_files for group in self._applying(data))
+        charge_equality(metadata.source, compared, work)
+
+    def _applying(self, data: DataFile) -> list[_Group]:
+        """Return the groups that may delete rows of a data file."""
+        number = data.sequence_number or 0
+        own = ManifestEntry.of(data).partition
+        return [group for key in (None, own) for group in self._groups.get(key, ()) if number < group.newest]
 
     def find(self, data: DataFile) -> RowSet:
         """Return the rows of a data file that they delete: 0-based physical positions.
@@ -63,61 +93,88 @@ class EqualityMatcher:
             NotCanonical: there are no columns to compare.
             Unsupported: columns that no schema has at its top level, or of nested types or floating-point numbers; or
                 files that are encrypted, or not Parquet, ORC or Avro.
+            LimitExceeded: more rows than the bytes of a file, and the shared work of the table, allow to compare.
             DecodeError, OSError: a file is corrupt or cannot be read.
         """
-        found = RowSet()
-        for group in self._groups:
-            partition, ids = group
-            newest = max(one.sequence_number for one in self._groups[group])
-            if partition in (None, data.partition_key) and (data.sequence_number or 0) < newest:
-                found = found | self._find(group, self._fields(ids), data)
-        return found
-
-    def _find(self, group: _Group, fields: Sequence[Column], data: DataFile) -> RowSet:
-        if group not in self._keys:
-            files = ((self._read(one, fields), one.sequence_number) for one in self._groups[group])
-            self._keys[group] = _Keys.of(files, [field.name for field in fields])
-        keys, number = self._keys[group], data.sequence_number or 0
-        parts = [rows.start + np.flatnonzero(keys.newest(rows.batch) > number) for rows in self._read(data, fields)]
+        groups = self._applying(data)
+        if not groups:
+            return RowSet()
+        fields = {number: self._column(number) for group in groups for number in group.ids}
+        keys = [self._keys_of(group) for group in groups]
+        number = data.sequence_number or 0
+        parts = []
+        for rows in self._read(data, list(fields.values()), sum(len(group.ids) for group in groups)):
+            gone = np.zeros(rows.batch.num_rows, np.bool_)
+            for one in keys:
+                gone |= one.newest(rows.batch) > number
+            parts.append(rows.start + np.flatnonzero(gone))
         return RowSet.from_positions(np.concatenate(parts)) if parts else RowSet()
 
-    def _read(self, file: DataFile | EqualityDeletes, fields: Sequence[Column]) -> Iterator[PhysicalRows]:
+    def _keys_of(self, group: _Group) -> _Keys:
+        if group not in self._keys:
+            if not group.ids:
+                raise NotCanonical(
+                    "equality_ids", source=self._metadata.source, expected="at least one column", actual="none"
+                )
+            fields = [self._column(number) for number in group.ids]
+            files = ((self._read(one, fields, Budget.ROW), one.sequence_number) for one in group.deletes)
+            self._keys[group] = _Keys.of(files, [field.name for field in fields])
+        return self._keys[group]
+
+    def _read(self, file: DataFile | EqualityDeletes, fields: Sequence[Column], work: int) -> Iterator[PhysicalRows]:
+        """Read columns of a file whose rows cost work."""
         metadata = self._metadata
         entry = file.record if isinstance(file, EqualityDeletes) else ManifestEntry.of(file)
         refuse_encrypted(entry, file.path)
-        return read_rows(
-            file.location,
-            self._storage,
-            fields,
-            file_format=entry.file_format,
-            partition=identity_values(entry.partition, metadata.specs),
-            names=read_name_mapping(metadata.name_mapping, metadata.source),
-            rows=file.rows if isinstance(file, EqualityDeletes) else file.physical_rows,
-            batch_rows=_BATCH_ROWS,
-        )
+        rows = file.rows if isinstance(file, EqualityDeletes) else file.physical_rows
+        with self._storage.hold(file.location) as source:
+            budget = Budget(source.size, file.location, shared=self._storage.metadata_work)
+            budget.charge(work * max(rows or 0, 0), "rows")  # checked before they are read: see `read_rows`
+            yield from read_rows(
+                file.location,
+                self._storage,
+                fields,
+                file_format=entry.file_format,
+                partition=identity_values(entry.partition, metadata.specs),
+                names=read_name_mapping(metadata.name_mapping, metadata.source),
+                rows=rows,
+                batch_rows=max(min(_BATCH_ROWS, _BATCH_VALUES // max(len(fields), 1)), 1),
+            )
 
-    def _fields(self, ids: Sequence[int]) -> list[Column]:
-        """Return the columns of field ids, by the newest schema that has each."""
+    def _column(self, number: int) -> Column:
+        """Return the column of a field id, by the newest schema that has it; its name has the id, so it is unique."""
+        if number not in self._columns:
+            place = self._places.get(number)
+            source = self._metadata.source
+            if place is None:
+                actual = f"field {number}, which is not a column, or inside of one"
+                raise Unsupported("equality deletes", source=source, expected="columns", actual=actual)
+            column = read_column(place)
+            if pa.types.is_floating(column.type) or pa.types.is_nested(column.type):
+                actual = f"{column.name} of type {column.type}"
+                raise Unsupported("equality deletes", source=source, expected="exact keys", actual=actual)
+            self._columns[number] = replace(column, name=f"{column.name} (field {number})")
+        return self._columns[number]
+
+    @cached_property
+    def _places(self) -> dict[int, JsonFields]:
+        """The columns of all schemas by field id, as the newest schema with each has them."""
         metadata = self._metadata
         current = metadata.schemas[metadata.current_schema_id]
-        others = [schema for _, schema in sorted(metadata.schemas.items(), reverse=True)]
-        if not ids:
-            raise NotCanonical("equality_ids", source=metadata.source, expected="at least one column", actual="none")
-        found = []
-        for number in ids:
-            for schema in (current, *others):
-                names = {field.integer("id"): field.text("name") for field in schema.objects("fields")}
-                if number in names:
-                    (column,) = read_fields(schema, [names[number]], metadata.source)
-                    break
-            else:
-                actual = f"field {number}, which is not a column, or inside of one"
-                raise Unsupported("equality deletes", source=metadata.source, expected="columns", actual=actual)
-            if pa.types.is_floating(column.field.type) or pa.types.is_nested(column.field.type):
-                actual = f"{column.name} of type {column.field.type}"
-                raise Unsupported("equality deletes", source=metadata.source, expected="exact keys", actual=actual)
-            found.append(column)
-        return found
+        others = [schema for _, schema in sorted(metadata.schemas.items())]
+        fields = (field for schema in (*others, current) for field in schema.objects("fields"))
+        return {field.integer("id"): field for field in fields}
+
+
+def _grouped(deletes: Iterable[EqualityDeletes]) -> list[_Group]:
+    """Group deletes of a partition, oldest first. A file that is listed twice deletes what its newer entry does."""
+    found: dict[tuple[int, ...], dict[str, EqualityDeletes]] = {}
+    for one in deletes:
+        found.setdefault(tuple(sorted(set(one.equality_ids))), {})[one.location] = one
+    return [
+        _Group(ids, tuple(files.values()), max(one.sequence_number for one in files.values()))
+        for ids, files in found.items()
+    ]
 
 
 class _Keys:

@@ -233,7 +233,7 @@ def _partition_fields(spec: JsonFields, name: str, columns: Mapping[int | None, 
         PartitionField(
             1000 + i if "field-id" not in item else item.integer("field-id"),  # version 1 counts from 1000
             item.integer_or_none("source-id"),
-            item.text("name"),
+            item.column_name("name"),
             item.text("transform"),
             columns.get(item.integer_or_none("source-id")),
         )

@@ -22,6 +22,7 @@ from dvcodec.tables.iceberg.avro_rows import open_avro_rows
 from dvcodec.tables.iceberg.schema import constant_of_default, constant_of_partition
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows
+from dvcodec.tables.repeats import AbsentColumns
 from dvcodec.tables.schema_evolution import Evolution, check_related, file_columns
 
 __all__ = ["ROW_FORMATS", "NameMapping", "read_name_mapping", "read_rows"]
@@ -119,7 +120,9 @@ def read_rows(
         }
         evolution = _Evolution(location, fields, columns, constants)
         evolution.has_int96, evolution.is_orc = file.has_int96, file_format == "orc"
-        for start, batch in file.read(evolution.names, batch_rows, file.skipped(evolution, wanted, part)):
+        absent = AbsentColumns(location, storage, evolution.absent, evolution.repeated)
+        for start, batch in file.read(evolution.names, absent.rows(batch_rows), file.skipped(evolution, wanted, part)):
+            absent.charge(batch.num_rows)
             yield PhysicalRows(start, evolution.apply(batch))
 
 

@@ -20,7 +20,7 @@ from dvcodec.tables.decimals import MAX_DIGITS, parse_decimal
 from dvcodec.tables.iceberg.partitions import scaled
 from dvcodec.tables.json_fields import JsonFields
 
-__all__ = ["constant_of_default", "constant_of_partition", "read_fields", "stored_ids"]
+__all__ = ["constant_of_default", "constant_of_partition", "read_column", "read_fields", "stored_ids"]
 
 T = TypeVar("T")
 _MAX_DEPTH = 64
@@ -47,15 +47,23 @@ def read_fields(schema: JsonFields, names: Sequence[str] | None = None, location
         Unsupported: a type without a counterpart in Arrow.
         MissingExtra: pyarrow is not installed.
     """
-    fields = {field.text("name"): field for field in schema.objects("fields")}
+    fields = {field.column_name("name"): field for field in schema.objects("fields")}
     if len(fields) < len(schema.array("fields")):
         schema.fail("fields", "columns of distinct names", "two of one name")
     require_extra("pyarrow", "tables")
-    found = []
-    for name in chosen(fields, names, location):
-        with column_errors(name):
-            found.append(_column(fields[name]))
-    return tuple(found)
+    return tuple(read_column(fields[name]) for name in chosen(fields, names, location))
+
+
+def read_column(field: JsonFields) -> Column:
+    """Read one column of a schema.
+
+    Raises:
+        DecodeError: see `read_fields`.
+        MissingExtra: pyarrow is not installed.
+    """
+    require_extra("pyarrow", "tables")
+    with column_errors(field.column_name("name")):
+        return _column(field)
 
 
 def stored_ids(schema: JsonFields) -> dict[int, str]:
@@ -65,7 +73,7 @@ def stored_ids(schema: JsonFields) -> dict[int, str]:
         NotCanonical: the JSON is not that of a schema.
     """
     fields = (field for field in schema.objects("fields") if field.values.get("type") != "unknown")
-    return {field.integer("id"): field.text("name") for field in fields}
+    return {field.integer("id"): field.column_name("name") for field in fields}
 
 
 @lru_cache(maxsize=1)
@@ -92,7 +100,7 @@ def _simple_types() -> Mapping[str, pa.DataType]:
 
 def _column(field: JsonFields, depth: int = 0) -> Column:
     """Return a column, or a field of a struct."""
-    number, name, default = field.integer("id"), field.text("name"), field.values.get("initial-default")
+    number, name, default = field.integer("id"), field.column_name("name"), field.values.get("initial-default")
     return _typed(field, "type", number, name, nullable=not field.flag("required"), depth=depth, default=default)
 
 
@@ -111,6 +119,8 @@ def _typed(
     text = parent.values.get(member)
     if isinstance(text, str):
         kind, arrow = _primitive(parent, member, text)
+        if kind == "unknown" and not nullable:
+            parent.fail(member, "a type that has values, which are required here", repr(text))
     else:
         nested = parent.object(member)
         kind = nested.text("type")

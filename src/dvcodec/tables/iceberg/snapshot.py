@@ -11,6 +11,7 @@ from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.cache import Cache
+from dvcodec.tables.columns import Column
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.iceberg.bounds import ColumnStatistics, bounds_of, read_statistics
 from dvcodec.tables.iceberg.container import check_vectors
@@ -21,7 +22,7 @@ from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.partitions import identity_values
 from dvcodec.tables.iceberg.plan import Plan
-from dvcodec.tables.iceberg.rows import ROW_FORMATS, read_name_mapping, read_rows
+from dvcodec.tables.iceberg.rows import ROW_FORMATS, NameMapping, read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import constant_of_partition, read_fields, stored_ids
 from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
@@ -109,7 +110,7 @@ class IcebergSnapshot(Snapshot):
         """
         entry = self._record(data_file, ManifestEntry)
         schema = self._fields()
-        fields = read_fields(schema, columns, self.table.location)
+        fields = self._columns if columns is None else read_fields(schema, columns, self.table.location)
         refuse_encrypted(entry, data_file.path)
         if entry.file_format not in ROW_FORMATS:
             expected, actual = " or ".join(ROW_FORMATS), entry.file_format
@@ -121,12 +122,24 @@ class IcebergSnapshot(Snapshot):
             fields,
             file_format=entry.file_format,
             partition=identity_values(entry.partition, self.metadata.specs),
-            names=read_name_mapping(self.metadata.name_mapping, self.metadata.source),
+            names=self._names,
             rows=data_file.physical_rows,
-            stored=stored_ids(schema),
+            stored=self._stored,
             dropped=self._every_id,
         )
         return RowReader(read)
+
+    @cached_property
+    def _columns(self) -> tuple[Column, ...]:
+        return read_fields(self._fields(), None, self.table.location)
+
+    @cached_property
+    def _stored(self) -> dict[int, str]:
+        return stored_ids(self._fields())
+
+    @cached_property
+    def _names(self) -> Mapping[str, NameMapping] | None:
+        return read_name_mapping(self.metadata.name_mapping, self.metadata.source)
 
     @cached_property
     def _every_id(self) -> frozenset[int]:

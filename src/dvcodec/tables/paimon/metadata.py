@@ -148,7 +148,7 @@ def read_schema(folder: Folder, number: int) -> TableSchema:
     if fields.integer("id") != number:
         fields.fail("id", number)
     columns = tuple(
-        SchemaField(item.integer("id", least=0), item.text("name"), item.values.get("type"))
+        SchemaField(item.integer("id", least=0), item.column_name("name"), item.values.get("type"))
         for item in fields.objects("fields")
     )
     for unique in ("id", "name"):

@@ -22,6 +22,7 @@ from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.paimon.promotions import PaimonEvolution
 from dvcodec.tables.paimon.schema import read_column
 from dvcodec.tables.paimon.visible import Visible
+from dvcodec.tables.repeats import AbsentColumns
 
 __all__ = ["partition_scalar", "read_rows"]
 
@@ -74,7 +75,7 @@ def read_rows(
             _check_related(data_file, names, shown, constants, written)
         # A column that the file lacks was added before the file became the table's: readers take null for it.
         ids = {field.id for field in columns if field.name not in constants}
-        own = DataFileMeta.of(data_file).write_cols
+        own = _written_columns(data_file)
         stored = [
             read_column(field, written_source)
             for field in written.fields
@@ -89,7 +90,9 @@ def read_rows(
             if VALUE_KIND not in names:
                 raise NotCanonical("column", source=location, expected=VALUE_KIND, actual="no such column")
             read.append(VALUE_KIND)
-        for start, batch in file.read(read, batch_rows, file.skipped(evolution, wanted, part)):
+        absent = AbsentColumns(location, storage, evolution.absent, evolution.repeated)
+        for start, batch in file.read(read, absent.rows(batch_rows), file.skipped(evolution, wanted, part)):
+            absent.charge(batch.num_rows)
             yield PhysicalRows(start, evolution.apply(batch), _keep(visible, batch, location))
 
 
@@ -104,12 +107,18 @@ def _check_related(
 
     If the schemas share none, all its columns were dropped: the others are null.
     """
-    names = DataFileMeta.of(data_file).write_cols
+    names = _written_columns(data_file)
     own = [field for field in written.fields if field.name not in constants and (names is None or field.name in names)]
     ids = {field.id for field in shown if field.name not in constants}
     for wanted in (own, [field for field in own if field.id in ids]):
         if wanted and not any(field.name in found for field in wanted):
             raise unrelated(data_file.location, [field.name for field in wanted], sorted(found))
+
+
+def _written_columns(data_file: DataFile) -> frozenset[str] | None:
+    """Return the names of the columns in a file; None for all of its schema."""
+    names = DataFileMeta.of(data_file).write_cols
+    return None if names is None else frozenset(names)
 
 
 def partition_scalar(value: Value, column: Column) -> pa.Scalar[Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa, require_extra
 from dvcodec.tables.columns import Column, column_errors
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.paimon.metadata import SchemaField
 
 __all__ = ["DataType", "Field", "arrow_type", "parse_type", "read_column", "to_column"]
@@ -127,8 +128,9 @@ def parse_type(raw: Any, *, source: str, what: str, depth: int = 0) -> DataType:
 def _row_field(raw: Any, source: str, what: str, depth: int) -> Field:
     if not isinstance(raw, dict) or not isinstance(raw.get("id"), int) or not isinstance(raw.get("name"), str):
         raise NotCanonical(f"type of {what}", source=source, expected="fields with id and name", actual=f"{raw!r:.80}")
-    kind = parse_type(raw.get("type"), source=source, what=f"{what}.{raw['name']}", depth=depth + 1)
-    return Field(raw["id"], raw["name"], kind)
+    name = JsonFields(raw, source, f"type of {what}").column_name("name")
+    kind = parse_type(raw.get("type"), source=source, what=f"{what}.{name}", depth=depth + 1)
+    return Field(raw["id"], name, kind)
 
 
 def _atomic(text: str, source: str, what: str) -> DataType:

@@ -1,0 +1,89 @@
+"""Columns are found in data files by id or name, however many there are. Promotions are tested with their formats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dvcodec.core.errors import NotCanonical
+from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey
+from dvcodec.tables.delta.rows import DeltaEvolution
+from dvcodec.tables.schema_evolution import check_related, file_columns
+
+
+class CountedId(int):
+    """Counts comparisons."""
+
+    calls = 0
+    __hash__ = int.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        type(self).calls += 1
+        return int.__eq__(self, other)
+
+
+class CountedName(str):
+    calls = 0
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        type(self).calls += 1
+        return str.__eq__(self, other)
+
+    def lower(self) -> CountedName:
+        return CountedName(str.lower(self))
+
+
+def columns(count: int, *, ids: bool) -> list[Column]:
+    names = [f"Column{i}" if ids else CountedName(f"Column{i}") for i in range(count)]
+    return [Column(name, CountedId(i) if ids else None, type=pa.int64()) for i, name in enumerate(names)]
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_thousands_of_columns_are_found_by_hash(ids: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of them are in the file: each is compared a few times at most."""
+    count = 2_000
+    kind: Any = CountedId if ids else CountedName
+    wanted, stored = columns(count, ids=ids), columns(2 * count, ids=ids)[count // 2 :]
+    monkeypatch.setattr(kind, "calls", 0)
+    evolution = DeltaEvolution("f", wanted, stored)
+    check_related(stored, wanted, "f", lambda _: False)
+    assert len(evolution.names) == count // 2
+    assert kind.calls < 20 * count
+
+
+def test_the_way_in_which_columns_are_found() -> None:
+    named = [Column(name, number, type=pa.int64()) for name, number in (("a", 1), ("A", 2), ("b", None), ("B", None))]
+    index = ColumnIndex(named)
+    assert index.find(ColumnKey("x", 2), "f") == 1
+    assert index.find(ColumnKey("a", 3), "f") is None  # a name is not tried if there is an id
+    assert (index.find(ColumnKey("a"), "f"), index.find(ColumnKey("B"), "f")) == (0, 3)
+    assert index.find(ColumnKey("z", physical_name="A"), "f") == 1
+    assert index.find(ColumnKey("c"), "f") is None
+    only = ColumnIndex([Column("Ab", type=pa.int64())])
+    assert only.find(ColumnKey("aB"), "f") == 0
+    with pytest.raises(NotCanonical, match="f: column aB: expected one column with this name or id, found 2"):
+        ColumnIndex([Column(name, type=pa.int64()) for name in ("AB", "ab")]).find(ColumnKey("aB"), "f")
+    with pytest.raises(NotCanonical, match="column x: expected one column with this name or id, found 2"):
+        ColumnIndex([Column(name, 7, type=pa.int64()) for name in "ab"]).find(ColumnKey("x", 7), "f")
+
+
+def test_a_name_that_the_file_has_twice() -> None:
+    stored = file_columns([pa.field("a", pa.int64(), metadata={"PARQUET:field_id": f"{i}"}) for i in (1, 2)], "f")
+    with pytest.raises(NotCanonical, match=r"f: column x: expected one column .*, found several named a"):
+        DeltaEvolution("f", [Column("x", 1, type=pa.int64())], stored)
+
+
+def test_fields_of_a_struct_are_found_in_every_batch() -> None:
+    struct = pa.struct([("b", pa.int32()), ("a", pa.int64())])
+    wanted = Column("s", type=pa.struct([("a", pa.int64()), ("c", pa.int64()), ("b", pa.int64())]), children=(
+        Column("a", type=pa.int64()), Column("c", type=pa.int64()), Column("b", type=pa.int64()),
+    ))  # fmt: skip
+    evolution = DeltaEvolution("f", [wanted], file_columns([pa.field("s", struct)], "f"))
+    for start in range(3):
+        array = pa.array([{"a": start, "b": start + 1}, None], struct)
+        found = evolution.apply(pa.record_batch([array], ["s"]))
+        assert found["s"].to_pylist() == [{"a": start, "c": None, "b": start + 1}, None]
