@@ -141,13 +141,14 @@ def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
         return
     failed: dict[str, Check] = {}
     step = "dictionary"
+    lists = contents.reader(info.dictionary)
     try:
         for block in contents.term_blocks(info.dictionary):
             step = "postings"
-            records = contents.records(block.values)
+            records = lists.records(block.values)
             for cut in records.cuts():
                 part = records[cut]
-                found = contents.postings(part, locations=True)
+                found = lists.postings(part, locations=True)
                 if (i := first_true(part.one_hit & (found.norms[np.cumsum(found.counts) - 1] == 0))) is not None:
                     term = bytes(block.keys[cut.start + i])[:_SHOWN_BYTES]
                     failed["one-hits"] = Check.failed(
