@@ -31,7 +31,7 @@ from dvcodec.zap import (
     verify_segment,
     write_segment,
 )
-from samples.zap.segments import minimal
+from samples.zap.segments import SegmentBuilder, chunked, minimal, uv
 
 WORDS = ("Delta", "iceberg", "puffin", "roaring", "segment")
 TITLES = ("Roaring bitmaps", "Search segments", "Bitmaps of segments, bitmaps of rows")
@@ -357,7 +357,7 @@ def test_postings_of_all_terms(segment: Path) -> None:
 
 
 def test_locations(segment: Path) -> None:
-    shown = lines("postings", segment, "_all", "bitmaps", "--locations", "--limit", "2")
+    shown = lines("postings", segment, "_all", "bitmaps", "--locations", "--limit", "3")
     assert " ".join(shown[0].split()) == "term doc freq norm in field position start end in arrays"
     assert [line.split() for line in shown[1:]] == [
         ["bitmaps", "0", "1", "0.707", "title", "2", "8", "15", "–"],  # noqa: RUF001
@@ -365,6 +365,9 @@ def test_locations(segment: Path) -> None:
         ["bitmaps", "2", "2", "0.408", "title", "4", "21", "28", "–"],  # noqa: RUF001
         ["...", "6", "more", "postings"],
     ]
+    shown = lines("postings", segment, "_all", "bitmaps", "--locations", "--limit", "2")
+    assert shown[-2:] == ["... 1 more location", "... 6 more postings"]
+    assert len(shown) == 5
     (one,) = answer("postings", segment, "_all", "roaring", "--locations", "--limit", "1")["postings"]
     assert one == {
         "term": "roaring",
@@ -747,6 +750,60 @@ def test_json_of_keys_that_share_their_states(tmp_path: Path) -> None:
         else:
             assert (result.code, result.complaint) == (2, f"{count} terms are too many for JSON: use --limit")
     assert len(run("zap", "terms", tmp_path / "a.zap", "t", "--json", "--limit", "7").json["terms"]) == 7
+
+
+def test_json_does_not_repeat_a_long_term_for_all_its_postings(tmp_path: Path) -> None:
+    """The dictionary has it once, for a list of any number of documents."""
+    for length, docs in ((50_000, 1_000), (5_000, 100)):
+        made = minimal(15, docs)
+        term = b"t" * length
+        made.field("f", made.dictionary({term: made.postings(range(docs)), b"u": 1 << 63 | 1 << 31}))
+        (tmp_path / "a.zap").write_bytes(made.finish())
+        for arguments in (["f"], ["f", term.decode()], ["f", "--limit", "900"]):
+            result = run("zap", "postings", tmp_path / "a.zap", *arguments, "--json")
+            if length == 5_000:
+                assert [one["term"] for one in result.json["postings"]][:docs] == [term.decode()] * docs
+            else:
+                assert result.code == 2
+                assert re.fullmatch(
+                    r"terms and names, repeated in 4[0-9]\.[0-9] MiB, are too many for JSON: use a lower --limit",
+                    result.complaint,
+                )
+        assert len(run("zap", "postings", tmp_path / "a.zap", "f", "--json", "--limit", "9").json["postings"]) == 9
+
+
+def test_names_of_fields_are_not_repeated_in_full(tmp_path: Path) -> None:
+    """Values and locations have numbers of fields: the segment has the name once."""
+    for name, values in (("n" * 30_000, 2_000), ("n" * 300, 200)):
+        made = SegmentBuilder(15)
+        meta = uv(0) + bytes([1, ord("t"), 0, 0, 0]) * values
+        made.put(uv(len(meta), 1) + meta + b"\0")
+        made.docs, made.stored = 1, made.put(bytes(8))
+        made.field("_id", made.dictionary({b"": made.postings([0])}))
+        entry = bytes([1, 1, 0, 0, 0]) * values
+        freqs, places = chunked([uv(2 * values + 1, 1)]), chunked([uv(len(entry)) + entry])
+        made.field(name, made.dictionary({b"x": made.postings([0], freqs, places)}))
+        path = tmp_path / "a.zap"
+        path.write_bytes(made.finish())
+        shown = {
+            "stored": lines("stored", path),
+            "postings": lines("postings", path, name, "x", "--locations", "--limit", "150"),
+        }
+        assert len(shown["postings"]) == 152
+        assert shown["postings"][-1] == f"... {values - 150:,} more location{'s' * (values > 151)}"
+        for text in shown.values():
+            assert max(map(len, text)) < 300
+            assert "n" * 100 + "..." in text[10]
+        for arguments, what in (
+            (["stored", str(path)], "names of fields"),
+            (["postings", str(path), name, "x", "--locations"], "terms and names"),
+        ):
+            result = run("zap", *arguments, "--json")
+            if values == 200:
+                assert result.out.count(name) >= values
+            else:
+                complaint = f"{what}, repeated in 57.2 MiB, are too many for JSON: use a lower --limit"
+                assert (result.code, result.complaint) == (2, complaint)
 
 
 # ---------------------------------------------------------------------------------------------------- other commands

@@ -41,8 +41,8 @@ def test_every_test_that_is_named_is_there() -> None:
                 "tables/iceberg",
                 "tables/lance",
                 "tables/paimon",
+                "tables/scorch",
                 "tables/deleting",
-                "tables/iceberg",
                 ".",
             )
         )

@@ -74,11 +74,12 @@ def test_the_fields_of_go_are_what_go_reads(samples: list[Sample]) -> None:
 def test_fields_come_back_as_they_were(version: int, others: list[str], data: st.DataObject) -> None:
     craft = SegmentBuilder(version)
     craft.documents(3)
-    craft.put(bytes(100))
+    craft.put(bytes(300))
     expected = []
     for number, name in enumerate(["_id", *others]):
         dictionary = data.draw(st.sampled_from([0, 40 + number, 77 + number]))  # fields share none
-        block = data.draw(st.sampled_from([None, (30, 47), (30, 90)]))
+        at = 30 + 40 * number
+        block = data.draw(st.sampled_from([None, (at, at + 17), (at, at + 40)]))
         options = data.draw(st.integers(0, 255)) if version == 17 else None
         craft.field(name, dictionary, block, options=options or 0)
         kept = None if options is None else FieldOptions(options)
@@ -424,6 +425,44 @@ def test_hazard_blocks_of_doc_values(version: int) -> None:
         error = refusal(craft)
         assert error.what == "doc value block"
         assert error.actual == f"bytes {block[0]} to {block[1]}"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_fields_share_no_doc_values(version: int) -> None:
+    """Each field would read them by itself."""
+    for one, other, refused in (
+        ((10, 40), (40, 60), False),
+        ((40, 60), (10, 40), False),
+        ((10, 40), (10, 40), True),
+        ((10, 40), (39, 60), True),
+        ((39, 60), (10, 40), True),
+        ((10, 90), (30, 60), True),
+    ):
+        craft = minimal(version)
+        craft.field("a", block=one)
+        craft.field("b")
+        craft.field("c", block=other)
+        if not refused:
+            assert [info.doc_values for info in fields_of(craft)] == [None, one, None, other]
+            continue
+        error = refusal(craft)
+        low, high = sorted([one, other])
+        assert (error.what, error.offset) == ("doc value blocks overlap", high[0])
+        assert error.expected == f"from byte {low[1]} on, where another one ends"
+        assert error.actual == f"bytes {high[0]} to {high[1]}"
+
+
+@pytest.mark.parametrize("version", LATE)
+def test_fields_share_no_vectors(version: int) -> None:
+    craft = minimal(version)
+    at = craft.put(bytes(30))
+    for name, place in (("a", at), ("b", at + 1), ("c", at)):
+        craft.field(name, sections=[(1, place)])
+    error = refusal(craft)
+    assert (error.what, error.expected) == ("address of a vector section", "one for each field")
+    assert error.actual == f"{at} again"
+    del craft.records[-1]
+    assert [info.vectors for info in fields_of(craft)] == [None, at, at + 1]
 
 
 @pytest.mark.parametrize("version", EARLY)

@@ -96,7 +96,9 @@ def books(draw: st.DrawFn) -> tuple[Book, Names]:
         )
     )
     names = st.one_of(st.binary(max_size=4), st.text(max_size=90).map(str.encode))
-    return book, {number: draw(names) for number in numbers if book}
+    count = len(numbers)
+    distinct = draw(st.lists(names, min_size=count, max_size=count, unique=True))
+    return book, dict(zip(numbers, distinct, strict=True)) if book else {}
 
 
 @pytest.mark.parametrize("version", [16, 17])
@@ -147,6 +149,11 @@ def test_nothing(version: int) -> None:
         (uv(1, 12, 1, TOP, 115), Truncated, "synonym"),
         (uv(1, 7, 2**32, 1, 115), NotCanonical, "id of a synonym"),
         (uv(2, 6, 1, 1, 115, 1, 1, 116), NotCanonical, "ids of the synonyms"),
+        (
+            uv(2, 6, 1, 1, 115, 2, 1, 115),
+            NotCanonical,
+            "names of the synonyms: expected every one once, found b's' twice",
+        ),
         (uv(1, 3, 2, 1, 115), NotCanonical, "synonym of a term"),
         (uv(1, 14) + b"\x80" * 10 + uv(1, 1, 115) + b"\0", NotCanonical, "id of a synonym"),
     ],
@@ -218,6 +225,10 @@ def test_damage(version: int) -> None:
         (lambda t: {"docs": t.docs + 2**32}, "documents of synonyms"),
         (lambda t: {"docs": t.docs * 0}, "members of a term must ascend"),
         (lambda t: {"synonym_ids": t.synonym_ids[::-1]}, "members of a term must ascend"),
+        (
+            lambda t: {"synonyms": t.synonyms.take(np.zeros(len(t.ids), np.int64))},
+            "synonyms of a thesaurus must be distinct",
+        ),
         (lambda t: {"terms": t.terms[::-1]}, "."),
     ],
 )

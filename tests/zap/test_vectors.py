@@ -129,6 +129,25 @@ def test_more_vectors_than_bytes_for_their_documents() -> None:
     assert (caught.value.expected, caught.value.actual) == ("3 varints", "2 bytes")
 
 
+@pytest.mark.parametrize("version", [16, 17])
+def test_sections_share_no_vectors(version: int) -> None:
+    """A section in the vectors of another one: fields of a small file would have any number of them."""
+    inner = lay17(0, [1, 2], b"") if version == 17 else lay16(0, [(0, 1), (0, 2)], b"")
+    head = uv(NOT, NOT, 0, 100) + (uv(0) if version == 17 else b"")
+    rest = 100 if version == 17 else 200
+    outer = head + uv(5) * (rest - len(inner)) + inner + bytes(rest) + uv(0, 0)
+    data, of = segment(FRONT + outer + inner), footer(version, N)
+    place = len(FRONT) + len(head) + rest - len(inner)
+    last = len(FRONT + outer)
+    for _ in range(2):  # it is read again
+        assert decode_vectors(data, of, place).docs.tolist() == [1, 2]
+    stop = len(FRONT) + len(head) + rest
+    message = f"vector sections overlap: expected none of bytes {place} to [0-9]+, .*found bytes {len(FRONT)} to {stop}"
+    with pytest.raises(NotCanonical, match=message):
+        decode_vectors(data, of, len(FRONT))
+    assert decode_vectors(data, of, last).docs.tolist() == [1, 2]
+
+
 def test_early_layouts_of_version_16() -> None:
     """Nothing tells them apart from the later one; what is written there is no valid section of it, though."""
     faiss = b"IxM2" + bytes(range(33, 120)) * 3

@@ -14,6 +14,7 @@ from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.core.report import Check, Report, Status
 from dvcodec.zap import Segment, verify_segment
+from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.verify import FIELD_CHECKS, SEGMENT_CHECKS
 from samples.bitmaps import array, bitmap, vector64
 from samples.zap.parts import Sample
@@ -303,3 +304,23 @@ def test_nothing_but_the_file_can_fail() -> None:
     for at in range(0, len(raw) - 40, 3):
         report = verify_segment(raw[:at] + bytes([raw[at] ^ 0x81]) + raw[at + 1 :])
         assert ("crc", "file") in names(report)
+
+
+def test_fields_are_not_compared_with_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether any has doc values is found once: thousands of fields would take seconds."""
+    reads: list[Segment] = []
+
+    def fields(segment: Segment) -> tuple[FieldInfo, ...]:
+        reads.append(segment)
+        return segment.contents.fields
+
+    monkeypatch.setattr(Segment, "fields", property(fields))
+    counts = []
+    for count in (2, 50):
+        craft = minimal(17)
+        for i in range(count):
+            craft.field(f"f{i}", options=8)
+        reads.clear()
+        assert verify_segment(craft.finish()).ok
+        counts.append(len(reads))
+    assert counts[0] == counts[1]

@@ -97,8 +97,9 @@ def _first_postings(segment: Segment, dictionary: Span) -> int | None:
     if dictionary.part is not Part.DICTIONARY:
         return None
     firsts = []
+    lists = segment.contents.reader(dictionary.start)
     for block in segment.contents.term_blocks(dictionary.start):
-        records = segment.contents.records(block.values)
+        records = lists.records(block.values)
         firsts += records.freq_at[~records.one_hit].tolist()
     return min(firsts, default=None)
 

@@ -145,8 +145,9 @@ def _bare_terms(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.Reco
 def _terms(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
     names = _names(contents)
     for info in chosen:
+        lists = contents.reader(info.dictionary)
         for block in contents.term_blocks(info.dictionary):
-            records = contents.records(block.values)
+            records = lists.records(block.values)
             offsets = pa.array((block.values & np.uint64(2**62 - 1)).astype(np.int64), mask=records.one_hit)
             yield _batch(
                 "terms",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dvcodec.zap.stored_records import StoredColumns
     from dvcodec.zap.vellum import Fst, KeyBlock
 
-__all__ = ["Contents"]
+__all__ = ["Contents", "ListReader"]
 
 _NAMES_SHOWN = 12
 
@@ -116,6 +116,10 @@ class Contents:
         if address is not None:
             yield from decode_dictionary(self.data, address, self.limits).blocks()
 
+    def reader(self, dictionary: int | None) -> ListReader:
+        """Return what reads the lists of the dictionary at an address in the order of its terms."""
+        return ListReader(self, dictionary or 0)
+
     def records(self, values: NDArray[np.uint64]) -> Records:
         """Read the postings records of dictionary values; see `decode_records`."""
         return decode_records(self.data, self.footer, values)
@@ -126,10 +130,11 @@ class Contents:
 
     def lists(self, info: FieldInfo, *, locations: bool = False) -> Iterator[tuple[ByteStrings, Postings]]:
         """Read terms and lists of a field, a bounded number of postings at a time; see `Segment.lists`."""
+        lists = self.reader(info.dictionary)
         for block in self.term_blocks(info.dictionary):
-            records = self.records(block.values)
+            records = lists.records(block.values)
             for cut in records.cuts():
-                yield block.keys[cut], self.postings(records[cut], locations=locations)
+                yield block.keys[cut], lists.postings(records[cut], locations=locations)
 
     def stored(self, start: int = 0, stop: int | None = None) -> Iterator[StoredColumns]:
         """Read the stored values of a range of documents; see `iter_stored`."""
@@ -140,3 +145,44 @@ class Contents:
         if info.doc_values is None:
             return iter(())
         return iter(DocValueBlock.open(self.data, self.footer, info.doc_values, info.options, limits=self.limits))
+
+
+@dataclass(slots=True, eq=False)
+class ListReader:
+    """Reads lists of a dictionary in the order of its terms, and claims their bytes: each has bytes of its own.
+
+    If terms shared lists, a small file would have any number of postings.
+
+    Attributes:
+        contents: of the segment.
+        dictionary: its address.
+    """
+
+    contents: Contents
+    dictionary: int
+    _list_bytes: int = 0
+    _location_bytes: int = 0
+
+    def records(self, values: NDArray[np.uint64]) -> Records:
+        """Read the postings records of the next terms.
+
+        Raises:
+            NotCanonical: the lists of all dictionaries have more bytes than the segment.
+            DecodeError: see `decode_records`.
+        """
+        records = self.contents.records(values)
+        self._list_bytes += records.least_bytes
+        self.contents.data.claim_size("postings lists", self.dictionary, self._list_bytes)
+        return records
+
+    def postings(self, records: Records, *, locations: bool) -> Postings:
+        """Read the lists of the next records.
+
+        Raises:
+            NotCanonical: the locations of all dictionaries have more bytes than the segment.
+            DecodeError: see `decode_postings`.
+        """
+        found = self.contents.postings(records, locations=locations)
+        self._location_bytes += found.locations.least_bytes
+        self.contents.data.claim_size("locations", self.dictionary, self._location_bytes)
+        return found

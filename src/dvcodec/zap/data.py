@@ -14,6 +14,7 @@ from dvcodec.core.limits import Budget, Limits
 from dvcodec.core.ragged import Index, gather, offsets_of
 from dvcodec.core.varints import bytes_of
 from dvcodec.io.source import Source
+from dvcodec.zap.claims import Claims
 from dvcodec.zap.footer import NOT
 
 __all__ = ["Pieces", "SegmentData"]
@@ -62,6 +63,31 @@ class SegmentData:
     source: Source
     end: int
     _keys: _Keys = field(default_factory=_Keys, init=False, repr=False, compare=False)
+    _claims: Claims = field(default_factory=Claims, init=False, repr=False, compare=False)
+
+    def claim_span(self, kind: str, start: int, stop: int) -> None:
+        """Claim the bytes ``[start, stop)`` for a part of a kind, before it is read; again, if it is read again.
+
+        Raises:
+            NotCanonical: another part of that kind has some of them.
+        """
+        if (other := self._claims.add_span(kind, start, stop)) is not None:
+            expected = f"none of bytes {other[0]} to {other[1]}, which another one has"
+            raise self.error(f"{kind} overlap", start, expected=expected, actual=f"bytes {start} to {stop}")
+
+    def claim_size(self, kind: str, part: int, size: int) -> None:
+        """Claim bytes for a part whose places are not compared, such as the lists of a dictionary.
+
+        Args:
+            kind: of the part.
+            part: its address.
+            size: its bytes that were read so far, at least.
+
+        Raises:
+            NotCanonical: all parts of that kind together have more bytes than the segment.
+        """
+        if (total := self._claims.add_size(kind, part, size, self.end)) is not None:
+            raise self.error(f"{kind} overlap", part, expected=f"at most {self.end} bytes", actual=total)
 
     def charge_keys(self, address: int, count: int, limits: Limits, size: int = 0) -> None:
         """Charge the keys of the dictionary at an address: all dictionaries together, by the bytes of the segment.

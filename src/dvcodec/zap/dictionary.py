@@ -27,13 +27,16 @@ def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_
 
     Raises:
         Truncated: it extends beyond the footer.
+        NotCanonical: it overlaps another one: then fields would share keys.
         DecodeError: as `Fst.open`.
         LimitExceeded: more keys than `SegmentData.charge_keys` allows.
     """
     head = data.at(address, varints.MAX_BYTES, "bytes of a dictionary")
     size = head.uvarint("bytes of a dictionary")
     start = address + head.pos
-    fst = Fst.open(data.window(start, start + size, "dictionary"), limits)
+    window = data.window(start, start + size, "dictionary")
+    data.claim_span("dictionaries", address, start + size)
+    fst = Fst.open(window, limits)
     data.charge_keys(address, fst.num_keys, limits)
     return replace(fst, charge=partial(data.charge_keys, address, fst.num_keys, limits))
 

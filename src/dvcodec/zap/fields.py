@@ -14,7 +14,9 @@ The id of a field is its index in the fields index. ``_id`` is field 0, the othe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -75,7 +77,8 @@ def decode_fields(data: SegmentData, footer: Footer) -> tuple[FieldInfo, ...]:
     Raises:
         Truncated: an address or a length extends beyond the footer.
         NotCanonical: ``_id`` is not the first field, a name is repeated or not UTF-8, fields share a dictionary, a
-            section type is unknown or repeated, or a doc value block is too short or ends before it begins.
+            vector section or doc values, a section type is unknown or repeated, or a doc value block is too short or
+            ends before it begins.
     """
     sections = footer.version >= SECTIONS_FROM
     what = "sections index" if sections else "fields index"
@@ -90,27 +93,41 @@ def decode_fields(data: SegmentData, footer: Footer) -> tuple[FieldInfo, ...]:
     addresses = np.frombuffer(index.take(8 * count, what), ">u8").tolist()
     blocks: list[tuple[int, int] | None] = [None] * count if sections else _decode_table(data, footer, count)
     fields: dict[str, FieldInfo] = {}
-    shared: set[int] = set()
+    shared: set[tuple[str, int]] = set()
     room = data.end
     for i, at in enumerate(addresses):
         field = _decode_sections(data, footer, i, at) if sections else _decode_record(data, i, at, blocks[i])
         if field.name in fields:
             raise index.error(NotCanonical, "fields", at=0, expected="every name once", actual=f"{_short(field)} twice")
         fields[field.name] = field
-        for address in (field.dictionary, field.synonyms):
-            if address in shared:
-                raise data.error(
-                    "address of a dictionary", at, expected="one for each field", actual=f"{address} again"
-                )
-            shared |= set() if address is None else {address}
+        for what, address in (
+            ("dictionary", field.dictionary),
+            ("dictionary", field.synonyms),
+            ("vector section", field.vectors),
+        ):
+            if (what, address) in shared:
+                expected = "one for each field"
+                raise data.error(f"address of a {what}", at, expected=expected, actual=f"{address} again")
+            if address is not None:
+                shared.add((what, address))
         room -= len(field.name)
         if room < 0:  # overlapping records would amplify a small file
             raise data.error("field records overlap", at, expected=f"names of {data.end} bytes at most")
+    _refuse_shared_blocks(data, fields.values())
     first = next(iter(fields.values()), None)
     if footer.num_docs and (first is None or first.name != ID):
         actual = "no field" if first is None else _short(first)
         raise index.error(NotCanonical, "first field", at=0, expected=ID, actual=actual)
     return tuple(fields.values())
+
+
+def _refuse_shared_blocks(data: SegmentData, fields: Iterable[FieldInfo]) -> None:
+    """Raise `NotCanonical` for doc values that several fields have: each would be read by itself."""
+    blocks = sorted(field.doc_values for field in fields if field.doc_values is not None)
+    for (_, stop), (start, end) in pairwise(blocks):
+        if start < stop:
+            expected = f"from byte {stop} on, where another one ends"
+            raise data.error("doc value blocks overlap", start, expected=expected, actual=f"bytes {start} to {end}")
 
 
 def _short(field: FieldInfo) -> str:

@@ -59,6 +59,11 @@ class Locations:
     def __len__(self) -> int:
         return len(self.fields)
 
+    @property
+    def least_bytes(self) -> int:
+        """Bytes in the segment, at least: every number takes one."""
+        return _HEAD * len(self) + len(self.array_positions)
+
     def take(self, index: Index) -> Locations:
         """Return the locations at these indices."""
         firsts = offsets_of(self.array_counts)[:-1]

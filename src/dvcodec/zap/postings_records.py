@@ -47,6 +47,8 @@ _ADDRESS = np.uint64((1 << 62) - 1)
 _ONE_HIT = 2
 POSTINGS_AT_ONCE = 1 << 16
 """Postings decoded or encoded together: their arrays fit in the CPU caches."""
+_LEAST_REST = 4
+"""Least bytes of the three numbers of a record, and of the number of chunks."""
 _RECORD_ROOM = 3 * varints.MAX_BYTES
 
 
@@ -81,6 +83,12 @@ class Records:
 
     def __getitem__(self, part: slice | NDArray[Any]) -> Records:
         return Records(*(getattr(self, name)[part] for name in self.__slots__))
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes of the lists that are not in the dictionary, at least: a chunk and a frequency take one each."""
+        sizes = self.bitmap_size + self.counts + self.chunks + _LEAST_REST
+        return int(sizes[~self.one_hit].sum())
 
     def cuts(self, most: int = POSTINGS_AT_ONCE) -> Iterator[slice]:
         """Cut the terms into slices of at most `most` postings and chunks, or of one term."""

@@ -162,8 +162,9 @@ class Segment:
         dictionary = self.dictionary(name)
         if dictionary is None:
             return
+        lists = self.contents.reader(self.field(name).dictionary)
         for keys, values in lookup.choose_terms(dictionary, prefix, start, stop):
-            counts = self.contents.records(values).counts
+            counts = lists.records(values).counts
             yield from zip(keys, counts.tolist(), strict=True)
 
     def lists(self, name: str, *, locations: bool = False) -> Iterator[tuple[ByteStrings, Postings]]:

@@ -14,6 +14,7 @@ bytes of the names.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -43,6 +44,8 @@ _ROOM = 3 * varints.MAX_BYTES
 _NAME_BYTES = 64
 """Estimated bytes of a synonym, to size reads."""
 _PIECE = 1 << 20
+_SHOWN_BYTES = 40
+"""How much of a name an error shows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,8 +83,8 @@ def decode_thesaurus(data: SegmentData, footer: Footer, place: int, *, limits: L
 
     Raises:
         Truncated: an address or a length extends beyond the footer.
-        NotCanonical: a section of another kind, a synonym without a name, a repeated id, or names of another size than
-            stated.
+        NotCanonical: a section of another kind, a synonym without a name, a repeated id or name, or names of another
+            size than stated.
         DecodeError: as `Fst.open`, `Fst.to_block` and `decode_synonym_lists`.
         LimitExceeded: see `limits`.
     """
@@ -99,6 +102,9 @@ def decode_thesaurus(data: SegmentData, footer: Footer, place: int, *, limits: L
         ids, synonyms = _read_names(data, footer, at + size)
     charge = partial(data.charge_thesaurus, place, len(block.keys) + len(ids), limits=limits)
     charge(0)
+    if len(set(names := synonyms.to_list())) < len(names):  # a member of a term would come twice in a merge
+        twice = Counter(names).most_common(1)[0][0][:_SHOWN_BYTES]
+        raise data.error("names of the synonyms", address, expected="every one once", actual=f"{twice!r} twice")
     counts, synonym_ids, docs = decode_synonym_lists(data, footer.num_docs, block.values, limits, charge)
     if (i := first_true(~np.isin(synonym_ids, ids))) is not None:
         raise data.error("synonym of a term", address, expected="the id of a name", actual=synonym_ids[i])
@@ -170,8 +176,8 @@ def encode_thesaurus(version: int, thesaurus: Thesaurus, base: int) -> tuple[byt
         The bytes, and the address of its section.
 
     Raises:
-        UsageError: a version without synonyms; terms, ids or members that do not ascend or are out of range; or a
-            member whose synonym has no name.
+        UsageError: a version without synonyms; terms, ids or members that do not ascend or are out of range; a name
+            that several ids have; or a member whose synonym has no name.
     """
     if version < SYNONYMS_FROM:
         raise UsageError(f"zap version {version} has no synonyms")
@@ -193,6 +199,8 @@ def _check(thesaurus: Thesaurus) -> None:
         raise UsageError("a thesaurus needs as many members as the sum of its counts")
     if len(ids) and (int(ids[0]) < 0 or int(ids[-1]) > _MAX_ID or bool((ids[1:] <= ids[:-1]).any())):
         raise UsageError(f"ids of synonyms must ascend, from 0 to {_MAX_ID}")
+    if len(set(thesaurus.synonyms.to_list())) < len(ids):
+        raise UsageError("synonyms of a thesaurus must be distinct")
     if not np.isin(members, ids).all():
         raise UsageError("a member of a thesaurus has a synonym without a name")
     if len(docs) and (int(docs.min()) < 0 or int(docs.max()) > _MAX_ID):

@@ -67,7 +67,7 @@ def decode_vectors(data: SegmentData, footer: Footer, address: int) -> VectorSec
 
     Raises:
         Truncated: a length extends beyond the footer.
-        NotCanonical: another layout, or a document that the segment does not have.
+        NotCanonical: another layout, a document that the segment does not have, or vectors of another section.
     """
     cursor = data.section(address, _ROOM, "vector section")
     what = "optimization of a vector index"
@@ -77,12 +77,12 @@ def decode_vectors(data: SegmentData, footer: Footer, address: int) -> VectorSec
     count = cursor.uvarint("number of vectors")
     ids, kind = None, FLOAT
     if footer.version >= _IMPLICIT_IDS_FROM:
-        docs, cursor = _read_docs(data, footer, cursor, count)
+        docs, cursor = _read_docs(data, footer, cursor, address, count)
         at, kind = cursor.pos, cursor.uvarint("type of a vector index")
         if kind not in {FLOAT, BINARY}:
             raise cursor.error(NotCanonical, "type of a vector index", at=at, expected="0 or 1", actual=kind)
     else:
-        numbers, at, cursor = _read_numbers(data, cursor, count, 2)
+        numbers, at, cursor = _read_numbers(data, cursor, address, count, 2)
         docs = _check_docs(data, footer, numbers[1::2], at)
         halves = (numbers[::2] >> np.uint64(1)).astype(np.int64)
         ids = np.where(numbers[::2] & np.uint64(1), ~halves, halves)
@@ -91,21 +91,26 @@ def decode_vectors(data: SegmentData, footer: Footer, address: int) -> VectorSec
     return VectorSection(optimization, ids, docs, kind, faiss, binary)
 
 
-def _read_docs(data: SegmentData, footer: Footer, cursor: Cursor, count: int) -> tuple[NDArray[np.int64], Cursor]:
+def _read_docs(
+    data: SegmentData, footer: Footer, cursor: Cursor, address: int, count: int
+) -> tuple[NDArray[np.int64], Cursor]:
     size = cursor.uvarint("bytes of the vectors' documents")
-    numbers, at, behind = _read_numbers(data, cursor, count, 1)
+    numbers, at, behind = _read_numbers(data, cursor, address, count, 1)
     found = behind.base - at
     if size and size != found:
         raise data.error("bytes of the vectors' documents", at, expected=f"{count} varints, {found} bytes", actual=size)
     return _check_docs(data, footer, numbers, at), behind
 
 
-def _read_numbers(data: SegmentData, cursor: Cursor, count: int, each: int) -> tuple[NDArray[np.uint64], int, Cursor]:
-    """Read `each` varints per vector; return them, their address, and a cursor after them."""
+def _read_numbers(
+    data: SegmentData, cursor: Cursor, address: int, count: int, each: int
+) -> tuple[NDArray[np.uint64], int, Cursor]:
+    """Read `each` varints per vector of a section; return them, their address, and a cursor after them."""
     at = cursor.base + cursor.pos
     if each * count > data.end - at:
         expected, actual = f"{each * count} varints", f"{data.end - at} bytes"
         raise data.error("documents of vectors", at, Truncated, expected=expected, actual=actual)
+    data.claim_span("vector sections", address, at + each * count)  # before the numbers are read: each takes a byte
     window = data.window(at, min(at + each * count * varints.MAX_BYTES, data.end), "documents of vectors")
     counts = np.array([each * count])
     numbers, stops = varints.read_runs(window, np.zeros(1, np.int64), counts, "documents of vectors")

@@ -78,8 +78,9 @@ def verify_segment(
             segment = Segment(Contents.read(source, footer, limits))
             checks.append(Check.passed("fields", "file", footer.fields_index))
             checks += _whole(segment)
+            any_block = any(info.doc_values is not None for info in segment.fields)
             for info in segment.fields:
-                checks += _field(segment, info)
+                checks += _field(segment, info, any_block)
                 progress(info.name)
         except DecodeError as error:
             checks.append(Check.from_error("footer" if kind is None else "fields", "file", error))
@@ -114,7 +115,7 @@ def _check_ids(segment: Segment) -> None:
         )
 
 
-def _field(segment: Segment, info: FieldInfo) -> Iterator[Check]:
+def _field(segment: Segment, info: FieldInfo, any_block: bool) -> Iterator[Check]:
     subject = f"field {info.name!r}"
     yield from _lists(segment, info, subject)
     if info.doc_values is None:
@@ -130,7 +131,7 @@ def _field(segment: Segment, info: FieldInfo) -> Iterator[Check]:
             yield Check.not_applicable(name, subject)
         else:
             yield _run(name, subject, lambda read=read: read(info.name), address)  # type: ignore[misc]
-    yield _options(segment, info, subject)
+    yield _options(segment, info, subject, any_block)
 
 
 def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
@@ -141,13 +142,14 @@ def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
         return
     failed: dict[str, Check] = {}
     step = "dictionary"
+    lists = contents.reader(info.dictionary)
     try:
         for block in contents.term_blocks(info.dictionary):
             step = "postings"
-            records = contents.records(block.values)
+            records = lists.records(block.values)
             for cut in records.cuts():
                 part = records[cut]
-                found = contents.postings(part, locations=True)
+                found = lists.postings(part, locations=True)
                 if (i := first_true(part.one_hit & (found.norms[np.cumsum(found.counts) - 1] == 0))) is not None:
                     term = bytes(block.keys[cut.start + i])[:_SHOWN_BYTES]
                     failed["one-hits"] = Check.failed(
@@ -170,14 +172,13 @@ def _lists(segment: Segment, info: FieldInfo, subject: str) -> Iterator[Check]:
             yield Check.passed(name, subject, info.dictionary)
 
 
-def _options(segment: Segment, info: FieldInfo, subject: str) -> Check:
+def _options(segment: Segment, info: FieldInfo, subject: str, any_block: bool) -> Check:
     if info.options is None:
         return Check.not_applicable("options", subject)
     if info.options & SKIPS not in (FieldOptions(0), SKIPS):
         alone = (info.options & SKIPS).name
         return Check.failed("options", subject, None, "options of doc values", "both skips or neither", alone)
-    none = all(one.doc_values is None for one in segment.fields)
-    if info.options & FieldOptions.DOC_VALUES and none and _has_terms(segment, info):  # merges of Go panic
+    if info.options & FieldOptions.DOC_VALUES and not any_block and _has_terms(segment, info):  # merges of Go panic
         return Check.failed("options", subject, None, "option of doc values", "a block of them", "none")
     return Check.passed("options", subject)
 

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from pyroaring import BitMap
 
-from dvcodec import BadMagic, DecodeError, MissingExtra, NotCanonical, Unsupported, UsageError, tables
+from dvcodec import BadMagic, DecodeError, LimitExceeded, MissingExtra, NotCanonical, Unsupported, UsageError, tables
 from dvcodec.tables import TableKind, open_table
 from dvcodec.tables.model import Part
 from dvcodec.tables.scorch import ScorchTable, SegmentRecord
 from dvcodec.tables.scorch import open as open_index
 from samples.bolt import Bolt, Inline
+from samples.zap.segments import SegmentBuilder, uv
 
 from .truth import check
 
@@ -294,3 +295,38 @@ def test_fields_that_were_dropped(indexes: Path, tmp_path: Path) -> None:
     (rows,) = snapshot.rows(file)
     seen = {value["field"] for row in rows.batch["_stored"].to_pylist() for value in row}
     assert seen == {"flag", "list"}
+
+
+def with_long_name(length: int, values: int) -> bytes:
+    """One document with so many empty values of one field."""
+    craft = SegmentBuilder(16)
+    meta = uv(0) + bytes([1, ord("t"), 0, 0, 0]) * values
+    craft.put(uv(len(meta), 1) + meta + b"\0")
+    craft.docs, craft.stored = 1, craft.put(bytes(8))
+    craft.field("_id", craft.dictionary({b"": craft.postings([0])}))
+    craft.field("n" * length)
+    return bytes(craft.finish())
+
+
+def test_names_of_fields_are_charged_for_each_value(tmp_path: Path) -> None:
+    """The segment stores the name once, and a row repeats it."""
+    (tmp_path / "a.zap").write_bytes(with_long_name(5_000, 1_000))
+    table = index(tmp_path, {b"\x88": epoch(s5={b"p": b"a.zap"})})
+    snapshot = table.snapshot()
+    (file,) = snapshot.data_files
+    (rows,) = snapshot.rows(file)
+    (document,) = rows.batch["_stored"].to_pylist()
+    assert [value["field"] for value in document] == ["n" * 5_000] * 1_000
+    (tmp_path / "a.zap").write_bytes(with_long_name(28_000, 2_000))
+    with pytest.raises(LimitExceeded, match=r"work for names of fields .*expected at most [0-9]+ .*found 56000003"):
+        list(snapshot.rows(file))
+
+
+def test_names_that_no_column_can_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dvcodec.tables.scorch.rows._MOST_NAMES", 999_999)
+    (tmp_path / "a.zap").write_bytes(with_long_name(1_000, 1_000))
+    table = index(tmp_path, {b"\x88": epoch(s5={b"p": b"a.zap"})})
+    snapshot = table.snapshot()
+    (file,) = snapshot.data_files
+    with pytest.raises(LimitExceeded, match=r"names of fields: expected at most 999999 bytes .*found 1000003"):
+        list(snapshot.rows(file))

@@ -20,6 +20,9 @@ from dvcodec.cli.zap.shared import (
     bytes_json,
     bytes_of,
     check_json,
+    check_json_bytes,
+    field_text,
+    json_size,
     key_text,
     most,
     open_segment,
@@ -54,10 +57,12 @@ def stored(
             check_json(this, len(chosen), limit, "document")
         found = [(doc, this.stored(doc)) for doc in chosen[: most(limit, as_json)]]
         if as_json:
-            items = [
-                {"doc": doc, "values": [one._asdict() | {"value": bytes_json(one.value, in_hex)} for one in values]}
+            sizes = {info.name: json_size(info.name) for info in this.fields}
+            check_json_bytes(this, sum(sizes[one.field] for _, values in found for one in values), "names of fields")
+            items = (
+                {"doc": doc, "values": (one._asdict() | {"value": bytes_json(one.value, in_hex)} for one in values)}
                 for doc, values in found
-            ]
+            )
             print_json({"source": this.name, "total": len(chosen), "documents": items})
             return
         shown = Table("doc", "field", "type", "bytes", "value", "in arrays", right=("doc", "bytes"))
@@ -65,7 +70,7 @@ def stored(
             for one in values:
                 value = key_text(one.value, in_hex) if in_hex or one.type != "n" else _number_text(one.value)
                 arrays = arrays_text(one.array_positions)
-                shown.add(number(doc), one.field, one.type, number(len(one.value)), value, arrays)
+                shown.add(number(doc), field_text(one.field), one.type, number(len(one.value)), value, arrays)
         shown.show()
         report_more(len(chosen), len(found), "document")
 

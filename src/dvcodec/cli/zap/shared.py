@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +14,7 @@ from dvcodec.cli.storage import storage
 from dvcodec.cli.streams import complain
 from dvcodec.cli.targets import Target, expand, only, open_source_of
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, Truncated, UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source
 from dvcodec.io.opening import open_mapped
@@ -30,11 +32,14 @@ __all__ = [
     "bytes_json",
     "bytes_of",
     "check_json",
+    "check_json_bytes",
     "count_json",
     "count_terms",
     "count_text",
+    "field_text",
     "find_segments",
     "is_segment",
+    "json_size",
     "key_text",
     "most",
     "open_bytes",
@@ -171,6 +176,11 @@ def key_text(value: bytes, in_hex: bool = False) -> str:
     return f"{text[:CLIP]}... {bytes_text(len(value))}"
 
 
+def field_text(name: str) -> str:
+    """Return the name of a field as one value of many in a table: long ones cut."""
+    return name if len(name) <= CLIP else f"{name[:CLIP]}..."
+
+
 def arrays_text(positions: Sequence[int]) -> str:
     """Return indices into arrays of the source document, outermost first."""
     return " ".join(map(str, positions)) or NOTHING
@@ -213,6 +223,18 @@ def check_json(segment: Segment, total: int, limit: int | None, what: str) -> No
     """Raise `UsageError` if JSON without a limit would have more than the segment's size explains."""
     if limit is None and total > _JSON_ROWS + segment.contents.data.end:
         raise UsageError(f"{counted(total, what)} are too many for JSON: use --limit")
+
+
+def check_json_bytes(segment: Segment, size: int, what: str) -> None:
+    """Raise `UsageError` if terms and names, which JSON repeats in each row, would take more than the size explains."""
+    most = DEFAULT_LIMITS.max_base_work + DEFAULT_LIMITS.max_work_per_byte * segment.contents.data.end
+    if size > most:
+        raise UsageError(f"{what}, repeated in {bytes_text(size)}, are too many for JSON: use a lower --limit")
+
+
+def json_size(value: Any) -> int:
+    """Return the bytes of a text or a term as JSON."""
+    return len(json.dumps(value))
 
 
 def report_more(total: int, shown: int, what: str) -> None:

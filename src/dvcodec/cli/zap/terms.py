@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from itertools import islice
+from itertools import groupby, islice
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
 
 from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import NOTHING, Table, number
+from dvcodec.cli.render import NOTHING, Table, counted, number
 from dvcodec.cli.shared import Json
 from dvcodec.cli.zap.shared import (
     FieldName,
@@ -23,6 +23,9 @@ from dvcodec.cli.zap.shared import (
     bytes_json,
     bytes_of,
     check_json,
+    check_json_bytes,
+    field_text,
+    json_size,
     key_text,
     most,
     open_segment,
@@ -127,12 +130,19 @@ def postings(
             check_json(this, total, limit, "posting")
         chosen = list(islice(found, most(limit, as_json)))
         if as_json:
-            items = [_posting_json(this, one, locations, in_hex) for one in chosen]
+            size = _json_bytes(this, chosen, locations, in_hex)
+            check_json_bytes(this, size, "terms and names")
+            items = _postings_json(this, chosen, locations, in_hex)
             print_json({"source": this.name, "field": field, "total": total, "postings": items})
             return
-        shown = _location_rows(this, chosen, in_hex) if locations else _posting_rows(chosen, in_hex)
+        if locations:
+            shown, count, more = _location_rows(this, chosen, in_hex, most(limit, as_json) or 0)
+        else:
+            shown, count, more = _posting_rows(chosen, in_hex), len(chosen), 0
         shown.show()
-        report_more(total, len(chosen), "posting")
+        if more:
+            print(f"... {counted(more, 'more location')}")
+        report_more(total, count, "posting")
 
 
 def _postings(segment: Segment, field: str, term: bytes | None) -> tuple[int, Iterator[_Posting]]:
@@ -158,17 +168,38 @@ def _all_postings(segment: Segment, field: str) -> Iterator[_Posting]:
 
 
 def _each(keys: Any, owner: Any, lists: list[Any], locations: Locations) -> Iterator[_Posting]:
-    at = 0
+    at, last, term = 0, -1, b""
     for of, doc, freq, norm, located in zip(*(values.tolist() for values in (owner, *lists)), strict=True):
         known = norm if np.isfinite(norm) else None
-        yield _Posting(bytes(keys[of]), doc, freq, known, range(at, at + located), locations)
+        if of != last:  # a copy for each posting would take as much memory as the output
+            last, term = of, bytes(keys[of])
+        yield _Posting(term, doc, freq, known, range(at, at + located), locations)
         at += located
 
 
-def _posting_json(segment: Segment, one: _Posting, locations: bool, in_hex: bool) -> dict[str, Any]:
-    found = {"term": bytes_json(one.term, in_hex), "doc": one.doc, "freq": one.freq, "norm": one.norm}
-    found["location_count"] = len(one.locations)
-    return found | {"locations": _locations(segment, one)} if locations else found
+def _by_term(chosen: list[_Posting], in_hex: bool) -> Iterator[tuple[str | dict[str, str], list[_Posting]]]:
+    """Return the postings of each term, with the term for JSON."""
+    for term, found in groupby(chosen, key=lambda one: one.term):
+        yield bytes_json(term, in_hex), list(found)
+
+
+def _json_bytes(segment: Segment, chosen: list[_Posting], locations: bool, in_hex: bool) -> int:
+    """Return the bytes of the terms and names that JSON repeats."""
+    total = sum(json_size(term) * len(found) for term, found in _by_term(chosen, in_hex))
+    if locations:
+        names = np.array([json_size(info.name) for info in segment.fields], np.int64)
+        for of, found in groupby(chosen, key=lambda one: one.of):
+            parts = [one.locations for one in found]
+            total += int(names[of.fields[parts[0].start : parts[-1].stop]].sum())
+    return total
+
+
+def _postings_json(segment: Segment, chosen: list[_Posting], locations: bool, in_hex: bool) -> Iterator[dict[str, Any]]:
+    for term, found in _by_term(chosen, in_hex):
+        for one in found:
+            item = {"term": term, "doc": one.doc, "freq": one.freq, "norm": one.norm}
+            item["location_count"] = len(one.locations)
+            yield item | {"locations": _locations(segment, one)} if locations else item
 
 
 def _locations(segment: Segment, one: _Posting) -> list[dict[str, Any]]:
@@ -200,17 +231,24 @@ def _posting_rows(chosen: list[_Posting], in_hex: bool) -> Table:
     return shown
 
 
-def _location_rows(segment: Segment, chosen: list[_Posting], in_hex: bool) -> Table:
+def _location_rows(segment: Segment, chosen: list[_Posting], in_hex: bool, rows: int) -> tuple[Table, int, int]:
+    """Return so many rows at most, the number of postings in them, and the locations of these that they lack."""
     right = ("doc", "freq", "norm", "position", "start", "end")
     shown = Table("term", *right[:3], "in field", *right[3:], "in arrays", right=right)
+    count = more = 0
     for one in chosen:
+        if not rows:
+            break
         head = (key_text(one.term, in_hex), number(one.doc), number(one.freq), _norm_text(one.norm))
-        for place in _locations(segment, one):
+        part = one.locations[:rows]
+        for place in _locations(segment, one._replace(locations=part)):
             places = (number(place["position"]), number(place["start"]), number(place["end"]))
-            shown.add(*head, place["field"], *places, arrays_text(place["array_positions"]))
-        if not one.locations:
+            shown.add(*head, field_text(place["field"]), *places, arrays_text(place["array_positions"]))
+        if not part:
             shown.add(*head, *[NOTHING] * 5)
-    return shown
+        rows -= max(len(part), 1)
+        count, more = count + 1, more + len(one.locations) - len(part)
+    return shown, count, more
 
 
 def _norm_text(norm: float | None) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import NotCanonical
+from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.core.extras import pa
+from dvcodec.core.limits import Budget
 from dvcodec.core.ragged import offsets_of
 from dvcodec.io import Storage
 from dvcodec.io.outside import hide_values
@@ -22,6 +23,9 @@ __all__ = ["read_rows"]
 
 _ALL_VALUES = 1 << 62
 """Values in a batch of `Segment.to_arrow`: batches then end where documents do, and are bounded by bytes."""
+
+_MOST_NAMES = 2**31 - 1
+"""Bytes that a column of text may have."""
 
 
 def read_rows(
@@ -48,6 +52,7 @@ def read_rows(
     Raises:
         UsageError: no such column.
         DecodeError: the segment is corrupt.
+        LimitExceeded: its values repeat a long name of a field more often than a segment of its size may.
         OSError: it cannot be read.
     """
     whole = schema()
@@ -58,7 +63,10 @@ def read_rows(
     location = data_file.location
     with hide_values(location, storage.home), Segment.open(location, storage_options=storage) as segment:
         hidden = np.array([info.id for info in segment.fields if info.name in dropped], np.int64)
+        budget = Budget(segment.contents.data.end, location, segment.contents.limits)
+        lengths = np.array([len(info.name.encode()) for info in segment.fields], np.int64)
         for values in segment.to_arrow("stored", batch_rows=_ALL_VALUES):
+            _charge_names(budget, lengths, values, location)
             batch = _batch(values, start, hidden, segment.edges, whole).select(names)
             for at in range(0, batch.num_rows, batch_rows):
                 yield PhysicalRows(start + at, batch.slice(at, batch_rows))
@@ -67,6 +75,15 @@ def read_rows(
         raise NotCanonical(
             "documents of the segment", source=data_file.location, expected=data_file.physical_rows, actual=start
         )
+
+
+def _charge_names(budget: Budget, lengths: NDArray[np.int64], values: pa.RecordBatch, location: str) -> None:
+    """Charge the names of fields, which the segment stores once: a row repeats the name for each value."""
+    size = int(lengths[values["field"].indices.to_numpy()].sum())
+    budget.charge(size, "names of fields")
+    if size > _MOST_NAMES:
+        expected = f"at most {_MOST_NAMES} bytes for the values of a batch"
+        raise LimitExceeded("names of fields", source=location, expected=expected, actual=size)
 
 
 def _batch(
