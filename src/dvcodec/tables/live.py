@@ -20,6 +20,7 @@ from dvcodec.tables.naming import named_files
 from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.physical import checked_rows
 from dvcodec.tables.reading import Progress
+from dvcodec.tables.repeats import charge_columns
 from dvcodec.tables.schema_evolution import parts_of
 from dvcodec.tables.table import Snapshot, Table
 
@@ -116,7 +117,7 @@ def export_live(
         MissingExtra: pyarrow is not installed.
         UsageError: the sink is in the table; see also `live_batches`.
         Unsupported: a column that Parquet cannot hold: a struct without fields.
-        LimitExceeded: more than 16,384 columns.
+        LimitExceeded: more than 16,384 columns, or than the bytes of the metadata allow.
         DecodeError, OSError: see `live_batches`; the sink cannot be written.
     """
     check_table(table)
@@ -134,6 +135,7 @@ def export_live(
         expected = f"at most {_MOST_COLUMNS} in one Parquet file; name those to write (--column, columns=)"
         raise LimitExceeded("columns to write", source=table.location, expected=expected, actual=len(schema))
     _check_parquet(schema, table.location)
+    charge_columns(table.location, len(schema), table.folder.storage.metadata_work)
     batch_rows = _rows_at_a_time(batch_rows, len(schema))
     written = 0
     with (
