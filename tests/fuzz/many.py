@@ -180,6 +180,21 @@ def _snapshots(folder: Path, count: int, *, turns: bool) -> None:
     (folder / "metadata/v1.gz.metadata.json").write_bytes(gzip.compress(json.dumps(metadata).encode()))
 
 
+def _iceberg_numbers(folder: Path, count: int, *, snapshots: int = 30) -> Path:
+    """Snapshots whose lists give one manifest other numbers: it is decoded for each."""
+    manifest = _iceberg(folder, count)
+    _snapshots(folder, snapshots, turns=False)
+    path = folder / "metadata/v1.gz.metadata.json"
+    metadata = json.loads(gzip.decompress(path.read_bytes()))
+    schema, (listed,) = _records(folder / "metadata/list-0.avro")
+    for i, one in enumerate(metadata["snapshots"]):
+        own = folder / f"metadata/numbers-{i}.avro"
+        own.write_bytes(avro.encode(schema, [listed | {"sequence_number": i}], validate=False))
+        one |= {"manifest-list": str(own)}
+    path.write_bytes(gzip.compress(json.dumps(metadata).encode()))
+    return manifest
+
+
 def _paimon_by_turns(folder: Path, count: int, *, snapshots: int = 80, make: Make = _paimon) -> Path:
     """Snapshots that have all data files or vectors and none by turns."""
     manifest = make(folder, count)
@@ -197,8 +212,8 @@ def _paimon_by_turns(folder: Path, count: int, *, snapshots: int = 80, make: Mak
     return manifest
 
 
-def _delta_sidecar(folder: Path, count: int, *, versions: int = 40) -> Path:
-    """Versions without commits: checkpoints that share a sidecar."""
+def _delta_sidecar(folder: Path, count: int, *, versions: int = 40, removed: bool = False) -> Path:
+    """Versions without commits: checkpoints that share a sidecar, of data files that are there or `removed`."""
     import pyarrow.parquet as pq
 
     checkpoint = _delta(folder, count)
@@ -206,6 +221,7 @@ def _delta_sidecar(folder: Path, count: int, *, versions: int = 40) -> Path:
     sidecar = log / "_sidecars/s.parquet"
     sidecar.parent.mkdir()
     adds = pq.read_table(checkpoint).slice(2).select(["add"])
+    adds = adds.rename_columns(["remove"]) if removed else adds
     pq.write_table(adds, sidecar, compression="zstd", compression_level=19)
     actions = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
     features = {"readerFeatures": ["v2Checkpoint"], "writerFeatures": ["v2Checkpoint"]}
@@ -256,6 +272,8 @@ OLD is a vector of one row, OUT a file or folder that is not there.
 """
 HISTORIES: dict[str, Make] = {
     "delta-sidecar": _delta_sidecar,
+    "delta-sidecar-removed": partial(_delta_sidecar, removed=True),
+    "iceberg-numbers": _iceberg_numbers,
     "iceberg-parentless": snapshots_without_parents,
     "iceberg-parentless-vectors": partial(snapshots_without_parents, make=_iceberg_vectors),
     "iceberg-turns": snapshots_by_turns,

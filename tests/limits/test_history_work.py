@@ -14,7 +14,7 @@ from dvcodec.tables.changes import history
 from dvcodec.tables.repeats import HistoryWork
 from fuzz import many
 
-COUNTS = {"delta-sidecar": 2_000, "paimon-turns": 4_000}
+COUNTS = {"delta-sidecar": 1_000, "delta-sidecar-removed": 2_000, "iceberg-numbers": 3_000, "paimon-turns": 4_000}
 """Data files or vectors; 6,000 of the others."""
 
 

@@ -253,17 +253,17 @@ def wide_table(folder: Path, columns: int, files: int, stored: int) -> None:
 
 
 def test_columns_that_data_files_lack_are_charged_together(tmp_path: Path) -> None:
-    wide_table(tmp_path / "few", 2_000, 8, 1)
+    wide_table(tmp_path / "few", 2_000, 40, 1)
     table = open_table(tmp_path / "few")
     for _ in range(3):  # reading a file again draws nothing
-        assert sum(batch.num_rows for batch in live_batches(table)) == 8
-    wide_table(tmp_path / "many", 2_000, 24, 1)
+        assert sum(batch.num_rows for batch in live_batches(table)) == 40
+    wide_table(tmp_path / "many", 2_000, 300, 1)
     table = open_table(tmp_path / "many")
     with pytest.raises(
-        LimitExceeded, match=r"\d\.parquet: work for columns that a data file lacks in all metadata files"
+        LimitExceeded, match=r"\d\.parquet: work for columns that data files lack .* in all metadata files"
     ):
         list(live_batches(table))
-    assert len(list(live_batches(table, columns=[f"c{i}" for i in range(100)]))) == 24
+    assert len(list(live_batches(table, columns=[f"c{i}" for i in range(100)]))) == 300
 
 
 def test_columns_that_data_files_have_draw_nothing(tmp_path: Path) -> None:
@@ -276,19 +276,19 @@ def test_columns_that_data_files_have_draw_nothing(tmp_path: Path) -> None:
 
 def test_values_that_data_files_lack_are_charged(tmp_path: Path) -> None:
     """A default of 20 kB in every row; short ones, of any number of rows, are not."""
-    for default, rows in (("x" * 20_000, 2_000), ("x" * 20_000, 5_000), ("x" * 200, 100_000)):
+    for default, rows in (("x" * 20_000, 10_000), ("x" * 20_000, 40_000), ("x" * 200, 100_000)):
         ids = field_ids(pa.schema([pa.field("id", pa.int64())]), (1,))
         late = {"id": 2, "name": "late", "required": False, "type": "string", "initial-default": default}
         fields = [{"id": 1, "name": "id", "required": False, "type": "long"}, late]
         folder = tmp_path / f"{len(default)}-{rows}"
         build_iceberg(folder, Commit(data={"a": pa.table([pa.array([7] * rows, pa.int64())], ids)}), fields=fields)
         table, seen = open_table(folder), 0
-        with pytest.raises(LimitExceeded, match="columns that a data file lacks") if rows == 5_000 else nullcontext():
+        with pytest.raises(LimitExceeded, match="columns that data files lack") if rows == 40_000 else nullcontext():
             for batch in live_batches(table):
                 seen += batch.num_rows
                 assert batch.nbytes < 20_000_000
                 assert batch["late"][0].as_py() == default
-        assert seen == rows or 3_000 < seen < rows == 5_000
+        assert seen == rows or 15_000 < seen < rows == 40_000
 
 
 def vectors_of(count: int, *, offset: int | None = 4, path: str = "v", size: int = 100) -> list[DeletionVector]:
@@ -322,7 +322,7 @@ def test_vectors_of_their_own_are_not_charged() -> None:
 
 def test_data_files_in_several_spellings_are_charged() -> None:
     def files(count: int) -> list[DataFile]:
-        return [DataFile(f"{i}", f"/t/{'/' * i}a", 1) for i in range(count)]
+        return [DataFile(f"{i}", f"/t/{'/' * (i // 2)}{'./' * (i % 2)}a", 1) for i in range(count)]
 
     charge_same_files(files(250), SharedWork())
     with pytest.raises(LimitExceeded, match=r"^data files at /t/a: work for data files in several spellings"):

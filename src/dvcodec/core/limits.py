@@ -113,6 +113,8 @@ class SharedWork:
         self._total = 0
         self._stored: dict[str, int] = {}
         self._allowed = 0
+        self._further: dict[str, int] = {}
+        self._further_total = 0
         self._lock = threading.Lock()
 
     @property
@@ -134,22 +136,45 @@ class SharedWork:
                 self._stored[file] = stored
                 self._allowed += more * (limits or DEFAULT_LIMITS).max_work_per_byte
 
-    def draw(self, file: str, work: int, what: str) -> None:
+    def charge(self, file: str, work: int, what: str) -> None:
+        """Charge further work on a file: it draws what all such work is beyond what the bytes of all files allow.
+
+        Args:
+            file: path or URL.
+            work: all such work on this file so far, in this pass over it.
+            what: what it is for, see `Budget.charge`.
+
+        Raises:
+            LimitExceeded: see `draw`.
+        """
+        with self._lock:
+            more = work - self._further.get(file, 0)
+            if more <= 0:
+                return
+            self._further[file] = work
+            self._further_total += more
+            beyond = self._further_total - self._allowed
+        if beyond > 0:
+            self.draw(file, beyond, what, key="")
+
+    def draw(self, file: str, work: int, what: str, *, key: str | None = None) -> None:
         """Draw work for a file; reading it again draws nothing more.
 
         Args:
             file: path or URL.
             work: all that this file has drawn, so far, in this pass over it.
             what: what it is for, see `Budget.charge`.
+            key: what the work belongs to, if not to the file.
 
         Raises:
             LimitExceeded: the files draw more than they may.
         """
+        key = file if key is None else key
         with self._lock:
-            more = work - self._drawn.get(file, 0)
+            more = work - self._drawn.get(key, 0)
             if more <= 0:
                 return
-            self._drawn[file] = work
+            self._drawn[key] = work
             self._total += more
             total = self._total
         if total > self.most:

@@ -31,6 +31,7 @@ __all__ = [
     "merge_spellings",
     "named_as",
     "path_below",
+    "place_keys",
     "shared_head",
     "undecidable",
 ]
@@ -54,6 +55,7 @@ _ROOTED = re.compile(ROOTED)
 _HEAD = re.compile(r"/|file:/(?:(?!/)|//)|(?!file:)[A-Za-z][A-Za-z0-9+.-]*://[^/\n]+/")
 """Start that the names of a table usually share: the root, or a host."""
 _ON_DRIVE = re.compile(ON_DRIVE)
+_STAYS = re.compile(r"/(?:\./)+")
 _SLASHES = re.compile(r"/{2,}")
 _MALFORMED = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
@@ -136,6 +138,15 @@ def file_keys(paths: list[str]) -> list[str]:
     elif "/" not in text and ":" not in text:
         return paths
     return [file_key(path) for path in paths]
+
+
+def place_keys(paths: list[str]) -> list[str]:
+    """Return the `file_keys` of many names, without steps ``.``, which lead nowhere.
+
+    >>> place_keys(["/t/./a", "file:/t/.//./a", "/t/.a"])
+    ['/t/a', '/t/a', '/t/.a']
+    """
+    return [_STAYS.sub("/", key) if "/./" in key else key for key in file_keys(paths)]
 
 
 def shared_head(low: str, high: str) -> str:

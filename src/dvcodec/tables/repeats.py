@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sized
 from typing import Protocol, TypeVar
 
-from dvcodec.core.limits import Budget, SharedWork
+from dvcodec.core.limits import SharedWork
 from dvcodec.io import Storage
-from dvcodec.io.file_key import file_keys
+from dvcodec.io.file_key import place_keys
 from dvcodec.tables.model import DataFile, DeletionVector
 
 __all__ = [
@@ -58,7 +58,7 @@ def charge_same_files(files: Iterable[DataFile], work: SharedWork) -> None:
     Raises:
         LimitExceeded: there are more of them than the shared work of the table allows: about 250.
     """
-    keys = file_keys([file.location for file in files])
+    keys = place_keys([file.location for file in files])
     repeats = len(keys) - len(set(keys))
     if repeats:
         ((location, _),) = Counter(keys).most_common(1)
@@ -148,7 +148,7 @@ def charge_same_deletes(locations: Iterable[str], work: SharedWork) -> None:
     Raises:
         LimitExceeded: there are more of them than the shared work of the table allows: about 60.
     """
-    keys = file_keys(list(locations))
+    keys = place_keys(list(locations))
     repeats = len(keys) - len(set(keys))
     if repeats:
         ((location, _),) = Counter(keys).most_common(1)
@@ -171,8 +171,8 @@ def charge_equality(source: str, compared: int, work: SharedWork) -> None:
         work.draw(f"equality deletes of {source}", beyond, "columns that equality deletes compare")
 
 
-_WRITTEN_WORK = 4096
-"""Work of a column that is written: 0.2 ms, also if all of it is null."""
+_WRITTEN_WORK = 2048
+"""Work of a column that is written: 0.1 to 0.2 ms, also if all of it is null."""
 
 
 def charge_columns(location: str, count: int, work: SharedWork) -> None:
@@ -184,19 +184,19 @@ def charge_columns(location: str, count: int, work: SharedWork) -> None:
         work: of the table.
 
     Raises:
-        LimitExceeded: there are more than the metadata and the shared work of the table allow: 4,096 in the smallest.
+        LimitExceeded: there are more than the metadata and the shared work of the table allow: 8,192 in the smallest.
     """
     beyond = count * _WRITTEN_WORK - work.allowed
     if beyond > 0:
-        work.draw(f"columns of {location}", beyond, "columns to write")
+        work.draw(f"columns of {location}", beyond, "columns to write (columns= and --column choose fewer)")
 
 
-_ABSENT_WORK = 512
-"""Work of a column that a data file lacks, in each batch of its rows: 20 µs until it is written elsewhere."""
+_ABSENT_WORK, _FEW_ROWS = 256, 256
+"""Work of a column that a data file lacks, in each batch of fewer rows: 10 to 20 µs until it is written elsewhere."""
 _FEW_COLUMNS = 100
 _FEW_BYTES = 256
 """Bytes of constants and defaults in a row that are not charged."""
-_REPEATED_BYTES_PER_UNIT = 4
+_REPEATED_BYTES_PER_UNIT = 16
 _BATCH_BYTES = 1 << 24
 """Of constants and defaults in a batch."""
 
@@ -206,7 +206,7 @@ class AbsentColumns:
 
     A schema may have thousands of columns in a few kilobytes, and each small data file, or row group, is filled up with
     all of them. One default or partition value of kilobytes comes in every row. Up to 100 columns, and 256 bytes of
-    values in a row, are not charged.
+    values in a row, are not charged, nor are batches of 256 rows.
 
     Args:
         location: of the data file.
@@ -217,11 +217,14 @@ class AbsentColumns:
 
     def __init__(self, location: str, storage: Storage, count: int, repeated: int) -> None:
         self._location = location
-        self._storage = storage
+        self._work = storage.metadata_work
         self._batch = count * _ABSENT_WORK if count > _FEW_COLUMNS else 0
         self._row = max(repeated - _FEW_BYTES, 0)
         self._most = _BATCH_BYTES // max(repeated, 1)
-        self._budget: Budget | None = None
+        self._done = 0
+        if self._batch or self._row:
+            with storage.open(location) as source:
+                self._work.note(location, source.size)
 
     def rows(self, batch_rows: int) -> int:
         """Return how many rows to read at a time."""
@@ -231,12 +234,10 @@ class AbsentColumns:
         """Charge a batch of rows.
 
         Raises:
-            LimitExceeded: more than the bytes of the file and the shared work of the table allow.
+            LimitExceeded: more than the bytes and the shared work of the table allow.
         """
-        work = self._batch + self._row * rows // _REPEATED_BYTES_PER_UNIT
-        if not work:
-            return
-        if self._budget is None:
-            with self._storage.open(self._location) as source:
-                self._budget = Budget(source.size, self._location, shared=self._storage.metadata_work)
-        self._budget.charge(work, "columns that a data file lacks")
+        self._done += self._batch if rows < _FEW_ROWS else 0
+        self._done += self._row * rows // _REPEATED_BYTES_PER_UNIT
+        if self._done:
+            what = "columns that data files lack (columns= and --column choose fewer)"
+            self._work.charge(self._location, self._done, what)

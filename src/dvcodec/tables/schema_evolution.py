@@ -102,6 +102,7 @@ class Evolution(ABC):
         self._constants = constants or {}
         self._stored: dict[str, Column] = {}
         self._parts_of: dict[int, ColumnIndex] = {}
+        self._nulls: dict[int, pa.Array] = {}
         index = ColumnIndex(stored)
         for column in columns:
             place = None if column.name in self._constants else index.find(column, source)
@@ -144,7 +145,10 @@ class Evolution(ABC):
 
     def missing(self, column: Column, rows: int) -> pa.Array:
         """Return the values of a column that the file, or a struct in it, does not have."""
-        return pa.nulls(rows, column.type)
+        made = self._nulls.get(id(column.type))  # thousands of columns share an array
+        if made is None or len(made) != rows:
+            made = self._nulls[id(column.type)] = pa.nulls(rows, column.type)
+        return made
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch of the file in the columns of the table.

@@ -627,6 +627,10 @@ def test_a_manifest_list_that_names_itself(crafted: IcebergFiles) -> None:
     write_avro(path, schema, [manifest], "null")
     with pytest.raises(NotCanonical, match=r"snap-104.avro .*field status \(0\) of manifest entry"):
         open_iceberg(crafted.folder).snapshot()
+    for spelled in (f"{path.parent}//snap-104.avro", f"{path.parent}/././snap-104.avro", f"file://{path}"):
+        write_avro(path, schema, [manifest, manifest | {"manifest_path": spelled}], "null")
+        with pytest.raises(NotCanonical, match=r"each manifest once, found .*/snap-104.avro in several spellings"):
+            open_iceberg(crafted.folder).snapshot()
     write_avro(path, schema, [manifest, manifest], "null")
     with pytest.raises(NotCanonical, match="manifest_path of manifest 1: expected each manifest once"):
         open_iceberg(crafted.folder).snapshot()

@@ -17,7 +17,7 @@ from dvcodec.tables.paimon import PaimonTable
 from dvcodec.tables.paimon import manifests as reader
 from dvcodec.tables.paimon import table as reading
 from dvcodec.tables.paimon.files import Layout
-from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest
+from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest, read_manifest_list
 from samples.changes import sorted_values
 from samples.paimon_table import PaimonFile, build_paimon, rewrite_json
 
@@ -105,6 +105,26 @@ def test_a_step_reads_what_it_adds(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert [len(change.added) for change in history(table)] == [30, *[1] * 8]
     assert manifests == [f"manifest-{number}-0" for number in range(1, 10)]
     assert len(made) == 30 + 8
+
+
+def test_lists_that_snapshots_share_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("a.parquet", ROWS)]] * 9)
+    shared = {"baseManifestList": "manifest-list-1-0", "deltaManifestList": "manifest-list-1-1"}
+    for number in range(2, 10):
+        rewrite_json(made / f"snapshot/snapshot-{number}", **shared)
+    lists: list[str] = []
+    plain = read_manifest_list
+
+    def reading_one(folder: Folder, name: str) -> list[str]:
+        lists.append(name)
+        return plain(folder, name)
+
+    monkeypatch.setattr(reader, "read_manifest_list", reading_one)
+    table = PaimonTable(str(made))
+    assert [len(change.added) for change in history(table)] == [1, *[0] * 8]
+    assert sorted(lists) == sorted(shared.values())
+    table.referenced()
+    assert len(lists) == 2
 
 
 def test_a_data_file_that_is_added_again(tmp_path: Path) -> None:

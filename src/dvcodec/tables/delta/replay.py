@@ -34,6 +34,7 @@ class State:
         files: the live logical files, in log order.
         transactions: the newest ``version`` of each ``appId`` (actions ``txn``), for writers of streams.
         checks: what other readers refuse in its commits, or read differently.
+        replayed: number of actions that were replayed for it.
     """
 
     version: int
@@ -42,6 +43,7 @@ class State:
     files: Mapping[FileKey, AddFile]
     transactions: Mapping[str, int] = field(default_factory=dict, repr=False)
     checks: ActionChecks = field(default_factory=ActionChecks, repr=False)
+    replayed: int = 0
 
 
 def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) -> State:
@@ -98,6 +100,7 @@ class Replay:
         self.files: dict[FileKey, AddFile] = {}
         self.checks = ActionChecks()
         self.transactions: dict[str, int] = {}
+        self.replayed = 0
 
     @classmethod
     def after(cls, state: State) -> Replay:
@@ -119,6 +122,7 @@ class Replay:
         seen = set()
         removed = set()
         for action in actions:
+            self.replayed += 1
             if action.where in ("add", "remove"):
                 file = AddFile.parse(action) if action.where == "add" else LogicalFile.parse(action)
                 key = file.key
@@ -157,7 +161,7 @@ class Replay:
         if self.protocol is None or self.metadata is None:
             what = "protocol" if self.protocol is None else "metaData"
             raise NotCanonical(what, source=source, expected=f"one up to version {version}", actual="none")
-        return State(version, self.protocol, self.metadata, self.files, self.transactions, self.checks)
+        return State(version, self.protocol, self.metadata, self.files, self.transactions, self.checks, self.replayed)
 
 
 def commit_infos(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[SnapshotInfo]:

@@ -118,9 +118,15 @@ class DeltaTable(WritableTable):
                 work.charge(len(old.files) + len(new.files), OPENED_WORK)
                 yield self._snapshot(old, before), self._snapshot(new, info)
             else:
-                earlier = None if before is None else work.opened(self.snapshot(before.id))
-                yield earlier, work.opened(self.snapshot(info.id))
+                yield None if before is None else self._rebuilt(before.id, work), self._rebuilt(info.id, work)
                 walk = LogWalk(self._state(info.id), self.log.location)
+
+    def _rebuilt(self, version: int, work: HistoryWork) -> DeltaSnapshot:
+        known = self.last
+        snapshot = work.opened(self.snapshot(version))
+        if self.last is not None and self.last is not known:
+            work.charge(self.last.replayed, OPENED_WORK)
+        return snapshot
 
     def _snapshot(self, state: State, info: SnapshotInfo) -> DeltaSnapshot:
         partitions = PartitionReader(_partition_names(state), self.log.location)

@@ -5,6 +5,7 @@ Specification: Iceberg table spec, "Snapshots" (manifest lists), of versions 1 t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import Unsupported
 from dvcodec.io import Storage
+from dvcodec.io.file_key import place_keys
 from dvcodec.tables.iceberg.avro_fields import fail, open_avro, select
 from dvcodec.tables.iceberg.avro_v3 import LIST_COLUMNS, chosen
 from dvcodec.tables.json_fields import is_path
@@ -69,7 +71,12 @@ def read_list(location: str, locate: Callable[[str], str], storage: Storage) -> 
             if manifest.path in manifests:
                 fail(cursor, f"manifest_path of manifest {i}", "each manifest once", f"{manifest.path} twice")
             manifests[manifest.path] = manifest
-    return list(manifests.values())
+        found = list(manifests.values())
+        keys = place_keys([manifest.location for manifest in found])
+        if len(set(keys)) < len(keys):
+            twice = next(path for path, count in Counter(keys).items() if count > 1)
+            fail(cursor, "manifest_path", "each manifest once", f"{twice} in several spellings")
+    return found
 
 
 def _manifest(

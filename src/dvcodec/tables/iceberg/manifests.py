@@ -89,7 +89,11 @@ ListedFile: TypeAlias = DataFile | DeletionVector | EqualityDeletes
 
 
 def read_manifest(
-    manifest: Manifest, fields: tuple[PartitionField, ...], locate: Callable[[str], str], storage: Storage
+    manifest: Manifest,
+    fields: tuple[PartitionField, ...],
+    locate: Callable[[str], str],
+    storage: Storage,
+    decoded: Callable[[int], object] | None = None,
 ) -> tuple[ListedFile, ...]:
     """Read the live files of a manifest: entries of status deleted were removed by the commit.
 
@@ -98,6 +102,7 @@ def read_manifest(
         fields: fields of its partition spec.
         locate: returns where a recorded path can be opened.
         storage: opens it.
+        decoded: called with the number of entries, deleted ones too.
 
     Raises:
         DecodeError: the file is corrupt.
@@ -109,6 +114,8 @@ def read_manifest(
     with open_avro(manifest.location, storage) as (file, cursor):
         reader = _EntryReader(manifest, fields, file.schema, locate, cursor)
         found = [reader.read(record, i) for i, record in enumerate(file.records())]
+    if decoded is not None:
+        decoded(len(found))
     return tuple(one for one in found if one is not None)
 
 

@@ -29,7 +29,7 @@ from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.walk import ENTRY_WORK, MANIFEST_WORK, VECTOR_WORK, ManifestWalk
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import METADATA_SUFFIXES, NO_SNAPSHOT, SnapshotInfo, TableKind
-from dvcodec.tables.repeats import HistoryWork
+from dvcodec.tables.repeats import OPENED_WORK, HistoryWork
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["IcebergTable", "Place", "open", "open_newest", "table_of"]
@@ -114,6 +114,9 @@ class IcebergTable(WritableTable):
         self._plans: Cache[str, Plan] = Cache(_KEPT_PLANS, lambda _: 1)  # by manifest list: snapshots may share one
         self._lists: Cache[str, list[Manifest]] = Cache(_KEPT_ENTRIES, lambda manifests: len(manifests) + 1)
         self._entries: Cache[Manifest, tuple[ListedFile, ...]] = Cache(_KEPT_ENTRIES, len)
+        # Manifests as lists first record them, and entries that were decoded for lists with other numbers.
+        self._as_listed: dict[str, Manifest] = {}
+        self._decoded_again = 0
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
 
     @property
@@ -177,6 +180,7 @@ class IcebergTable(WritableTable):
         walk: ManifestWalk | None = None
         opened: IcebergSnapshot | None = None
         manifests: list[Manifest] = []
+        again = self._decoded_again
         for before, info in pairs:
             record = self.metadata.snapshots[info.id]
             location, found = self._manifest_list(record), None
@@ -185,6 +189,8 @@ class IcebergTable(WritableTable):
             if walk is not None and before is not None and walk.snapshot_id == before.id:
                 found = walk.step(info.id, self._listed(location), location)
             opened = None
+            work.charge(self._decoded_again - again, OPENED_WORK)
+            again = self._decoded_again
             if found is None or before is None:
                 old = None if before is None else self.snapshot(before.id)
                 opened, manifests = self.snapshot(info.id), self._listed(location)
@@ -278,7 +284,13 @@ class IcebergTable(WritableTable):
                 expected="one of partition-specs",
                 actual=manifest.spec_id,
             )
-        return self._entries.get(manifest, lambda: read_manifest(manifest, fields, self._locate, self.folder.storage))
+
+        def count(entries: int) -> None:
+            if self._as_listed.setdefault(manifest.location, manifest) != manifest:
+                self._decoded_again += entries + 1
+
+        storage = self.folder.storage
+        return self._entries.get(manifest, lambda: read_manifest(manifest, fields, self._locate, storage, count))
 
     def _locate(self, path: str) -> str:
         root = self.metadata.location

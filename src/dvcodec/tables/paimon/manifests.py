@@ -204,7 +204,12 @@ class Manifests:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._kept: Cache[str, list[ManifestEntry]] = Cache(_KEPT_ENTRIES, len)
+        self._lists: Cache[str, list[str]] = Cache(_KEPT_ENTRIES, lambda names: len(names) + 1)
         self._indexes: Cache[str, tuple[IndexManifestEntry, ...]] = Cache(_KEPT_VECTORS, _count_vectors)
+
+    def listed(self, name: str) -> list[str]:
+        """Return the bare names of the manifests that a list names; see `read_manifest_list`."""
+        return self._lists.get(name, lambda: read_manifest_list(self._folder, name))
 
     def read(self, names: Iterable[str]) -> Iterator[tuple[str, list[ManifestEntry]]]:
         """Yield manifests by name, in order; several are read concurrently if they are remote.

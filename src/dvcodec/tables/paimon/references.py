@@ -11,7 +11,7 @@ from functools import cache, partial
 
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.paimon.files import Layout
-from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, read_manifest_list
+from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests
 from dvcodec.tables.paimon.metadata import SnapshotRecord, read_schema, read_snapshot
 
 __all__ = ["referenced_files"]
@@ -121,7 +121,7 @@ class _References:
     def _read_list(self, name: str) -> list[str]:
         """Return the manifests of a list; those that were not yet read are read."""
         self._paths.add(f"manifest/{name}")
-        names = read_manifest_list(self._folder, name)
+        names = self._reader.listed(name)
         self._paths.update(f"manifest/{one}" for one in names)
         new = [one for one in names if one not in self._manifests]
         for one, entries in self._reader.read(new):

@@ -13,7 +13,7 @@ from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.paimon.files import Layout
-from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, live_entries, read_manifest_list
+from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, live_entries
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema, numbered, read_schema, read_snapshot
 from dvcodec.tables.paimon.references import referenced_files
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
@@ -65,7 +65,7 @@ class PaimonTable(WritableTable):
         manifests = [
             name
             for manifest_list in (state.base_manifest_list, state.delta_manifest_list)
-            for name in read_manifest_list(self.folder, manifest_list)
+            for name in self._manifests.listed(manifest_list)
         ]
         entries = live_entries(entry for _, found in self._manifests.read(manifests) for entry in found)
         index = () if state.index_manifest is None else self._manifests.live_index(state.index_manifest)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from dvcodec.core.errors import NotCanonical
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, live_entries, read_manifest_list
+from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, live_entries
 from dvcodec.tables.paimon.metadata import SnapshotRecord
 from dvcodec.tables.repeats import HistoryWork
 
@@ -128,9 +128,9 @@ class StateWalk:
         self, state: SnapshotRecord
     ) -> tuple[dict[Identity, ManifestEntry], dict[Identity, ManifestEntry]]:
         """Return the data files that a snapshot does not have any more, and those that it has in addition."""
-        folder = self._folder
         lists = (state.base_manifest_list, state.delta_manifest_list)
-        names = [name for one in lists for name in read_manifest_list(folder, one)]
+        names = [name for one in lists for name in self._manifests.listed(one)]
+        self._work.charge(len(names), _READ_WORK)
         if self._names.issubset(names):
             entries = self._entries(name for name in names if name not in self._names)
             deleted = dict.fromkeys(entry.identity for entry in entries if entry.deleted)
