@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,6 +71,10 @@ def test_file_of_java_is_read_in_order_and_by_metadata(vectors: Path, name: str)
     assert paimon.read_deletion_vectors(path, metas) == expected
     assert paimon.load_frames(path) == {meta.offset: BITMAP_ROWS[meta.data_file] for meta in metas}
     assert list(paimon.read_deletion_vectors(path, metas[::-1])) == [meta.data_file for meta in metas[::-1]]
+    repeated = [replace(metas[0], data_file=f"{i}") for i in range(3)]
+    found = paimon.read_deletion_vectors(path, [*metas, *repeated])
+    assert found == expected | dict.fromkeys("012", expected[metas[0].data_file])
+    assert found["0"] is found["2"]  # read once
     for meta in metas:
         assert paimon.load(meta, path) == BITMAP_ROWS[meta.data_file]
 

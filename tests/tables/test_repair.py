@@ -18,7 +18,8 @@ from dvcodec.tables.auditing import audit
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.live import deleted_rows
 from dvcodec.tables.path_matching import PathMatcher
-from dvcodec.tables.repair import RepairPlan, repair_plan, write
+from dvcodec.tables.repair import RepairAction, RepairPlan, repair_plan, write
+from dvcodec.tables.repair import plan as plan_module
 from samples import delta_log
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
@@ -185,6 +186,46 @@ def test_older_snapshots_are_read_once_for_all_vectors(tmp_path: Path) -> None:
     ]
     assert [finding.data_file for finding in plan.unfixed] == [b.data_file, c.data_file]
     assert table.read_again == [3, 2]
+
+
+def test_a_broken_older_vector_is_read_once(tmp_path: Path) -> None:
+    """Of all older snapshots that have it; and no more is read than the table allows."""
+    made = make_table(tmp_path)
+    broken(made, tmp_path)
+    *older, last = made.states
+    old = older[-1].vectors[0]
+    flip(old.location, (old.offset or 0) + 20)
+    older += [
+        replace(older[-1], info=SnapshotInfo(i, parent=i - 1), data_files=older[-1].data_files[:3]) for i in (3, 4)
+    ]
+    table = FakeTable(str(tmp_path), [*older, replace(last, info=SnapshotInfo(5, parent=4))])
+    found = audit(table, orphans=False)
+    table.reads.clear()
+    assert [finding.data_file for finding in repair_plan(found, table).unfixed] == [old.data_file]
+    assert table.reads == [old]
+    table = FakeTable(str(tmp_path), table.states)
+    table.folder.storage.metadata_work.most = 0
+    assert [finding.data_file for finding in repair_plan(found, table).unfixed] == [old.data_file]
+    assert table.reads == []
+
+
+def test_findings_are_not_compared_with_all_actions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each broken vector is for a data file of its own, which is gone: an action and an unfixed finding."""
+    table = make_table(tmp_path)
+    vectors = write_vectors(tmp_path, "more", {f"/other/{i}.parquet": RowSet([1]) for i in range(20)})
+    table.states.append(replace(table.states[-1], info=SnapshotInfo(3, parent=2), vectors=vectors))
+    for vector in vectors:
+        flip(vector.location, (vector.offset or 0) + 20)
+    compared: list[str] = []
+    plain = plan_module._Planner._renews
+
+    def renews(action: RepairAction, finding: Finding) -> bool:
+        compared.append(action.action)
+        return plain(action, finding)
+
+    monkeypatch.setattr(plan_module._Planner, "_renews", staticmethod(renews))
+    plan = repair_plan(audit(table, orphans=False), table)
+    assert [len(plan.actions), len(plan.unfixed), len(compared)] == [20, 20, 20]
 
 
 def test_broken_vectors_of_files_that_are_gone_are_dropped(tmp_path: Path) -> None:

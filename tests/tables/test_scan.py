@@ -201,6 +201,12 @@ def test_position_deletes_that_cannot_be_read(known: bool, tmp_path: Path) -> No
     found = scan(table)
     assert [len(file.errors) for file in found.files] == ([1, 0, 1, 0] if known else [1] * 4)
     assert [file.deleted for file in found.files] == [3, 1000, 3, 0]
+    many = tuple(replace(wide, path=f"w{i}") for i in range(25))
+    table.states = [replace(table.states[0], vectors=(*last.vectors, *many))]
+    found = scan(table)
+    assert len(found.lost) == 25
+    assert [len(file.errors) for file in found.files] == ([11, 0, 11, 0] if known else [11] * 4)
+    assert found.files[0].errors[-1] == "15 more position deletes cannot be read"
 
 
 def test_position_deletes_for_paths_that_are_spelled_otherwise(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import itertools
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import Cursor, as_view
@@ -173,13 +174,17 @@ def read_deletion_vectors(
     """
     check_type(locations, Iterable, "locations", "an iterable of DvLocation or DeletionVectorMeta")
     found: dict[str, RowSet] = {}
+    read: dict[DvLocation | DeletionVectorMeta, RowSet] = {}  # one vector may be for many data files
     with open_source(source, storage_options=storage_options) as opened:
         check_version(opened)
         for location in locations:
             check_type(location, (DvLocation, DeletionVectorMeta), "location", "a DvLocation or a DeletionVectorMeta")
             if location.data_file is None or location.data_file in found:
                 raise UsageError(f"{opened.name}: two vectors for the data file {location.data_file!r}")
-            found[location.data_file] = load(location, opened, limits=limits, verify_checksum=verify_checksum)
+            place = replace(location, data_file="")
+            if place not in read:
+                read[place] = load(location, opened, limits=limits, verify_checksum=verify_checksum)
+            found[location.data_file] = read[place]
     return found
 
 

@@ -247,10 +247,13 @@ def overlaps(group: Sequence[DeletionVector]) -> Iterator[Finding]:
 
 def file_sizes(location: str, group: Sequence[DeletionVector], size: int) -> Iterator[Finding]:
     """Find vectors whose metadata has another size of their file: ``file-size``."""
-    for wrong in sorted({vector.file_size for vector in group if vector.file_size is not None} - {size}):
-        vectors = tuple(vector for vector in group if vector.file_size == wrong)
+    by_size: dict[int, list[DeletionVector]] = {}
+    for vector in group:
+        if vector.file_size is not None and vector.file_size != size:
+            by_size.setdefault(vector.file_size, []).append(vector)
+    for wrong, vectors in sorted(by_size.items()):
         what, expected = "bytes of the file", f"{wrong} (metadata)"
-        yield Finding.failed("file-size", what, expected, size, vectors=vectors, path=location)
+        yield Finding.failed("file-size", what, expected, size, vectors=tuple(vectors), path=location)
 
 
 def container(snapshot: Snapshot, location: str, group: Sequence[DeletionVector]) -> Iterator[Finding]:

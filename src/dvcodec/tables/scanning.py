@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ __all__ = ["DENSITY_PARTS", "FileDeletes", "Scan", "density", "scan", "scan_snap
 DENSITY_PARTS = 64
 """Equal parts of a data file, each with its deleted share."""
 _NO_ROWS = RowSet()
+_MOST_ERRORS = 10
+"""Errors of position deletes of a partition that each of its data files has: there may be thousands of both."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,7 +169,7 @@ class _Collector:
         self._parts: dict[str, list[Part]] = {}
         self._errors: dict[str, list[str]] = {}
         self._unread: dict[str, list[DeletionVector]] = {}
-        self._wide_errors: list[tuple[Hashable | None, str]] = []
+        self._wide_errors: dict[Hashable | None, list[str]] = {}
 
     def add(self, read: VectorRead) -> None:
         """Take a vector that was read, or could not be."""
@@ -179,7 +182,7 @@ class _Collector:
                 self.unopened.add(vector.location)
             self._note(rules.unreadable(vector, read.error))
             if path is None:
-                self._wide_errors.append((vector.partition_key, error))
+                self._wide_errors.setdefault(vector.partition_key, []).append(error)
         else:
             self._note(*rules.schemes(self._snapshot, vector))
         misplaced = () if read.error is not None and path is None else tuple(rules.paths(self._snapshot, vector))
@@ -213,9 +216,17 @@ class _Collector:
         if found is None:
             rows, shares = _NO_ROWS if self._keep_rows else None, density(_NO_ROWS, file.physical_rows)
             found = FileDeletes(file, rows=rows, density=shares)
-        here = file.partition_key
-        wide = tuple(error for partition, error in self._wide_errors if None in (partition, here) or partition == here)
+        wide = self._wide_errors_of(file.partition_key)
         return replace(found, errors=(*found.errors, *wide)) if wide else found
+
+    def _wide_errors_of(self, partition: Hashable | None) -> list[str]:
+        """Return errors of position deletes that may be for the data files of a partition: the first few."""
+        groups = self._wide_errors
+        some = groups.values() if partition is None else [groups.get(None, []), groups.get(partition, [])]
+        count = sum(map(len, some))
+        found = list(islice(chain.from_iterable(some), _MOST_ERRORS))
+        more = count - len(found)
+        return [*found, f"{more} more position deletes cannot be read"] if more else found
 
     def _finish(self, path: str) -> None:
         file = self._snapshot.files[path]  # of files that are gone, none is finished

@@ -7,7 +7,7 @@ Everything else (audit, statistics, history, live rows, conversion, repair) is w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -236,8 +236,7 @@ class Snapshot(ABC):
             vector: a vector of this snapshot; other vectors have no such files.
 
         Raises:
-            DecodeError: the position deletes are corrupt.
-            OSError: their file cannot be read.
+            DecodeError, OSError: the position deletes are corrupt, or cannot be read.
         """
         return ()
 
@@ -253,8 +252,7 @@ class Snapshot(ABC):
             Pairs: the path in the deletes, `DataFile.path`.
 
         Raises:
-            DecodeError: the position deletes are corrupt.
-            OSError: their file cannot be read.
+            DecodeError, OSError: the position deletes are corrupt, or cannot be read.
         """
         return ()
 
@@ -264,8 +262,7 @@ class Snapshot(ABC):
         The checks depend on the format; some have none. The bytes of vectors and data files are not read.
 
         Raises:
-            DecodeError: the metadata is corrupt.
-            OSError: it cannot be read.
+            DecodeError, OSError: the metadata is corrupt, or cannot be read.
         """
         return iter(())
 
@@ -285,8 +282,7 @@ class Snapshot(ABC):
             vectors: all that the snapshot records in it.
 
         Raises:
-            DecodeError: the file is corrupt.
-            OSError: it cannot be read.
+            DecodeError, OSError: the file is corrupt, or cannot be read.
         """
         return iter(())
 
@@ -350,10 +346,9 @@ class Table(ABC):
     def compared(
         self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
     ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
-        """Open pairs of snapshots to find what changed from one to the other.
+        """Open pairs of snapshots to find what changed from one to the other, reading no more than metadata records.
 
-        Both of a pair may lack data files that are the same in both, with the same vectors: where metadata records
-        changes, no more of it is read.
+        Both of a pair may lack data files that are the same in both, with the same vectors.
 
         Args:
             pairs: a snapshot's predecessor, or None, and the snapshot; `snapshots` has both.
@@ -362,12 +357,16 @@ class Table(ABC):
         Raises:
             LimitExceeded, DecodeError, Unsupported, OSError: see `HistoryWork` and `snapshot`.
         """
-        seen: Snapshot | None = None
+        opened, seen = self.opener(work), None
         for before, info in pairs:
             if before is None or seen is None or seen.info.id != before.id:
-                seen = None if before is None else work.opened(self.snapshot(before.id))
-            old, seen = seen, work.opened(self.snapshot(info.id))
+                seen = None if before is None else opened(before.id)
+            old, seen = seen, opened(info.id)
             yield old, seen
+
+    def opener(self, work: HistoryWork) -> Callable[[int], Snapshot]:
+        """Return what opens many snapshots, as `snapshot` does, and charges them; what they share is read once."""
+        return lambda id_: work.opened(self.snapshot(id_))
 
     @abstractmethod
     def referenced(self) -> frozenset[str]:

@@ -25,7 +25,7 @@ from dvcodec import (
     lance,
 )
 from dvcodec.lance import read_manifest, wire
-from dvcodec.tables import TableKind, open_table
+from dvcodec.tables import Folder, TableKind, history, open_table
 from dvcodec.tables.lance import DeletionRecord, FragmentRecord, LanceTable
 from dvcodec.tables.lance import files as lance_files
 from dvcodec.tables.lance import open as open_dataset
@@ -98,6 +98,27 @@ def test_a_branch_of_several_spellings_is_read_once(
     table = open_dataset(str(folder))
     assert {file.location for file in table.stored_files()} <= table.referenced()
     assert len(read) == len(set(read))
+
+
+def test_files_of_many_branches(tmp_path: Path) -> None:
+    """Each file is looked up by its folders: of nested names, the longest is its branch."""
+    assert list(lance_files._starts("tree/a/b/data/x.lance")) == ["tree/a/b/data/", "tree/a/b/", "tree/a/", "tree/"]
+    assert list(lance_files._starts("x.lance")) == []
+
+
+def test_the_folder_of_manifests_is_listed_once_for_a_history(datasets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = open_dataset(str(datasets / "life"))
+    listed: list[str] = []
+    plain = Folder.names
+
+    def names(self: Folder, folder: str) -> list[str]:
+        listed.append(folder)
+        return plain(self, folder)
+
+    monkeypatch.setattr(Folder, "names", names)
+    changes = list(history(table))
+    assert len(changes) > 10
+    assert listed.count("_versions") == 2  # for the list of versions, and to open them
 
 
 def test_every_stored_file_is_referenced_and_another_is_not(datasets: Path, tmp_path: Path) -> None:

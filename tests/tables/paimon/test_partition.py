@@ -87,3 +87,7 @@ def test_text_that_every_path_would_repeat() -> None:
         LimitExceeded, match=r"names of partition columns: expected at most 1024 characters, found 1025$"
     ):
         made("a", "b" * 1025)
+    for name, columns in (("d" * 64, 20), ("d" * 102, 10)):
+        spec(*((f"c{i}", "INT") for i in range(columns)), partition__default_name=name)
+    with pytest.raises(LimitExceeded, match=r"partition\.default-name: expected at most 1024 .*, found 103$"):
+        spec(*((f"c{i}", "INT") for i in range(10)), partition__default_name="d" * 103)

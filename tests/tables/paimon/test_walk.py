@@ -18,6 +18,7 @@ from dvcodec.tables.paimon import manifests as reader
 from dvcodec.tables.paimon import table as reading
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest, read_manifest_list
+from dvcodec.tables.paimon.metadata import read_snapshot
 from samples.changes import sorted_values
 from samples.paimon_table import PaimonFile, build_paimon, rewrite_json
 
@@ -125,6 +126,25 @@ def test_lists_that_snapshots_share_are_read_once(tmp_path: Path, monkeypatch: p
     assert sorted(lists) == sorted(shared.values())
     table.referenced()
     assert len(lists) == 2
+
+
+def test_tags_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a history with gaps, where no snapshot follows another one."""
+    made = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("a.parquet", ROWS)]] * 9)
+    (made / "tag").mkdir()
+    for number in range(1, 9):
+        path = made / f"snapshot/snapshot-{number}"
+        path.rename(made / f"tag/tag-{number}") if number % 2 else path.unlink()
+    read: list[str] = []
+    plain = read_snapshot
+
+    def reading_one(folder: Folder, name: str) -> Any:
+        read.append(name)
+        return plain(folder, name)
+
+    monkeypatch.setattr(reading, "read_snapshot", reading_one)
+    assert [change.info.id for change in history(PaimonTable(str(made)))] == [1, 3, 5, 7, 9]
+    assert len(read) < 40  # 117 if each that is opened asked for all
 
 
 def test_a_data_file_that_is_added_again(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ class State:
         files: the live logical files, in log order.
         transactions: the newest ``version`` of each ``appId`` (actions ``txn``), for writers of streams.
         checks: what other readers refuse in its commits, or read differently.
-        replayed: number of actions that were replayed for it.
+        replayed: number of actions that were replayed for it, a commit counting as two more.
     """
 
     version: int
@@ -73,6 +73,7 @@ def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) 
         start = 0
     for actions in read_commits(folder, log, range(start, version + 1)):
         replay.apply(actions)
+        replay.replayed += _COMMIT
     return replay.state(version, log.location)
 
 
@@ -86,6 +87,10 @@ def read_commits(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[
     names = [f"{LOG}/{log.commits[version]}" for version in versions]
     for name, data in zip(names, folder.read_each(names), strict=True):
         yield parse_lines(data, folder.join(name))
+
+
+_COMMIT = 2
+"""What opening a commit costs, as a number of actions."""
 
 
 class Replay:

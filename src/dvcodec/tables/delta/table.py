@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.usage import check_integer
@@ -108,7 +108,7 @@ class DeltaTable(WritableTable):
         self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
     ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
         """Open pairs of versions; see `Table.compared`. If one follows the other, only its commit is replayed."""
-        walk: LogWalk | None = None
+        walk, opened = None, self.opener(work)
         for before, info in pairs:
             follows = before is not None and info.id == before.id + 1 and info.id in self.log.commits
             if walk is not None and before is not None and follows and walk.version == before.id:
@@ -118,15 +118,20 @@ class DeltaTable(WritableTable):
                 work.charge(len(old.files) + len(new.files), OPENED_WORK)
                 yield self._snapshot(old, before), self._snapshot(new, info)
             else:
-                yield None if before is None else self._rebuilt(before.id, work), self._rebuilt(info.id, work)
+                yield None if before is None else opened(before.id), opened(info.id)
                 walk = LogWalk(self._state(info.id), self.log.location)
 
-    def _rebuilt(self, version: int, work: HistoryWork) -> DeltaSnapshot:
-        known = self.last
-        snapshot = work.opened(self.snapshot(version))
-        if self.last is not None and self.last is not known:
-            work.charge(self.last.replayed, OPENED_WORK)
-        return snapshot
+    def opener(self, work: HistoryWork) -> Callable[[int], DeltaSnapshot]:
+        """Return what opens versions; see `Table.opener`. What is replayed for each is charged."""
+
+        def opened(version: int) -> DeltaSnapshot:
+            known = self.last
+            snapshot = work.opened(self.snapshot(version))
+            if self.last is not None and self.last is not known:
+                work.charge(self.last.replayed, OPENED_WORK)
+            return snapshot
+
+        return opened
 
     def _snapshot(self, state: State, info: SnapshotInfo) -> DeltaSnapshot:
         partitions = PartitionReader(_partition_names(state), self.log.location)

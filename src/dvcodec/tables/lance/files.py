@@ -99,12 +99,21 @@ def needed(folder: Folder, stored: Iterable[StoredFile]) -> frozenset[str]:
             found.update(folder.join(below) for below in _belows(location))
     # Blobs that are too large for a data file are stored in a folder with its name.
     blob_folders = {location.removesuffix(_DATA_SUFFIX) for location in found if location.endswith(_DATA_SUFFIX)}
+    known = set(prefixes)
     for file in stored:
         below = file.location[len(folder.location) :].lstrip("/")
-        prefix = next((prefix for prefix in prefixes if below.startswith(prefix)), "")
+        prefix = next((start for start in _starts(below) if start in known), "")
         if below[len(prefix) :].partition("/")[0] not in _LISTED or split(file.location)[0] in blob_folders:
             found.add(file.location)
     return frozenset(found)
+
+
+def _starts(below: str) -> Iterator[str]:
+    """Yield a path's folders, the longest first, each with its slash."""
+    end = below.rfind("/")
+    while end > 0:
+        yield below[: end + 1]
+        end = below.rfind("/", 0, end)
 
 
 def _named(folder: Folder) -> Iterator[str]:

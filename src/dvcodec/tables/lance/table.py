@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
@@ -16,6 +16,7 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, data_file_place, deletion_file_place, needed
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
+from dvcodec.tables.repeats import HistoryWork
 
 __all__ = ["KNOWN_FLAGS", "LanceTable", "open"]
 
@@ -88,7 +89,14 @@ class LanceTable(WritableTable):
         """
         if id is not None:
             check_integer(id, "the id of a snapshot")
+        return self._snapshot(id, self.manifests())
+
+    def opener(self, work: HistoryWork) -> Callable[[int], LanceSnapshot]:
+        """Return what opens versions; see `Table.opener`. The folder of manifests is listed once."""
         manifests = self.manifests()
+        return lambda id_: work.opened(self._snapshot(id_, manifests))
+
+    def _snapshot(self, id: int | None, manifests: Mapping[int, str]) -> LanceSnapshot:  # noqa: A002
         version = max(manifests) if id is None else id
         if version not in manifests:
             raise UsageError(f"{self.location}: no version {version}")

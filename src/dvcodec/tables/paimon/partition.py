@@ -66,7 +66,7 @@ class Partition:
         return "/".join(f"{name}={'null' if text is None else text}" for name, text in self.texts.items()) or None
 
 
-_MOST_CHARACTERS = 1024
+_MOST_CHARACTERS, _SHORT = 1024, 64
 """Of the names of all partition columns, and of a folder in an option: the path of every file repeats them."""
 
 
@@ -93,6 +93,9 @@ class PartitionSpec:
         if len(self._root) > _MOST_CHARACTERS:
             expected, actual = f"at most {_MOST_CHARACTERS} characters", len(self._root)
             raise LimitExceeded("data-file.path-directory", source=source, expected=expected, actual=actual)
+        if len(self._default) > _SHORT and len(self._default) * len(self.names) > _MOST_CHARACTERS:
+            expected, actual = f"at most {_MOST_CHARACTERS} characters for all columns", len(self._default)
+            raise LimitExceeded("partition.default-name", source=source, expected=expected, actual=actual)
         check_partition_names(self.names, "partition columns", source, _MOST_CHARACTERS)
         self._known: dict[bytes, Partition] = {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from dvcodec.core.errors import NotCanonical, UsageError
@@ -60,7 +60,9 @@ class PaimonTable(WritableTable):
             return PaimonSnapshot(
                 self, SnapshotInfo(NO_SNAPSHOT), (), (), newest, partitions=None, visible={}, schemas=self._schema
             )
-        state = self._find(id)
+        return self._whole(self._find(id), id)
+
+    def _whole(self, state: SnapshotRecord, id: int | None) -> PaimonSnapshot:  # noqa: A002
         schema = self._schema(state.schema_id)
         manifests = [
             name
@@ -78,7 +80,7 @@ class PaimonTable(WritableTable):
         self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
     ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
         """Open pairs of snapshots; see `Table.compared`. Manifests that several list are read once."""
-        names = self._state_names()
+        names, opener = self._state_names(), self.opener(work)
         walk: StateWalk | None = None
         opened: SnapshotRecord | None = None
         for before, info in pairs:
@@ -90,9 +92,19 @@ class PaimonTable(WritableTable):
                 old, new = map(self._part, walk.step(state))
                 yield old, new
             else:
-                earlier = None if before is None else work.opened(self.snapshot(before.id))
-                yield earlier, work.opened(self.snapshot(info.id))
+                yield None if before is None else opener(before.id), opener(info.id)
                 opened = state
+
+    def opener(self, work: HistoryWork) -> Callable[[int], PaimonSnapshot]:
+        """Return what opens snapshots; see `Table.opener`. Snapshots are listed, and tags read, once."""
+        names = self._state_names()
+
+        def opened(id_: int) -> PaimonSnapshot:
+            if id_ not in names:
+                raise UsageError(f"{self.location}: there is no snapshot {id_}")
+            return work.opened(self._whole(self._state(names[id_]), id_))
+
+        return opened
 
     def referenced(self) -> frozenset[str]:
         """Return the files that any snapshot needs; see `Table.referenced`."""

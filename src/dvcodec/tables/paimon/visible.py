@@ -46,7 +46,7 @@ def visible_records(schema: TableSchema, data_files: Sequence[DataFile]) -> dict
     metas = {file.path: DataFileMeta.of(file) for file in data_files}
     for path, meta in metas.items():
         if meta.unknown:
-            found[path] = f"its metadata has {', '.join(meta.unknown)}, which is not known here"
+            found[path] = f"its metadata has {', '.join(meta.unknown):.200}, which is not known here"
     for option in ("chain-table.enabled", "scan.fallback-branch"):
         if schema.options.get(option, "false") != "false":
             why = f"the table's rows also come from elsewhere (table option {option})"
@@ -96,5 +96,5 @@ def _keyed(schema: TableSchema, bucket: _Bucket) -> Iterator[tuple[str, Visible 
         elif once:
             yield path, Visible.KINDS
         else:
-            more = f"{len(bucket) - 1} more files of bucket {meta.bucket} (merge engine {engine})"
+            more = f"{len(bucket) - 1} more files of bucket {meta.bucket} (merge engine {engine:.40})"
             yield path, f"its records have to be merged by key with those of {more}"

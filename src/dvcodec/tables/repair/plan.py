@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
+from dvcodec.core.errors import DvcodecError, LimitExceeded, MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
 from dvcodec.tables import rules
@@ -14,6 +14,7 @@ from dvcodec.tables.auditing import Audit
 from dvcodec.tables.findings import Finding, place
 from dvcodec.tables.model import POSITION_DELETES, DeletionVector, SnapshotInfo, vectors_of
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
+from dvcodec.tables.repeats import HistoryWork
 from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["repair_plan"]
@@ -22,6 +23,8 @@ _UNREADABLE = frozenset({"length", "crc", "magic", "structure", "missing-file", 
 _DESCRIBED = frozenset({"blob-cardinality", "blob-ids", "blob-properties", "blob-type", "blob-codec"})
 _OF_FILE = _UNREADABLE | _DESCRIBED | {"container", "frame"}
 """Checks of a vector's bytes or file, which a new vector in a new file fixes."""
+_READ_WORK = 2048
+"""Work of reading a vector of an older snapshot, as `Budget` counts it."""
 _STALE = frozenset({"stale-path", "stale-blob-path"})
 
 
@@ -85,24 +88,35 @@ class _Planner:
                     mapping=mapping,
                 )
             )
-        self.unfixed = [finding for finding in self.unfixed if not self._fixed_too(finding)]
+        replacing: dict[DeletionVector, list[int]] = {}
+        for i, action in enumerate(self.actions):
+            for vector in dict.fromkeys(action.replaces):
+                replacing.setdefault(vector, []).append(i)
+        self.unfixed = [finding for finding in self.unfixed if not self._fixed_too(finding, replacing)]
 
-    def _fixed_too(self, finding: Finding) -> bool:
-        """Whether actions for other findings fix this one, by replacing its vectors; they then name its check."""
-        vectors = set(finding.vectors)
-        places = [
-            i
-            for i, action in enumerate(self.actions)
-            if vectors.intersection(action.replaces)
-            and (action.reads or (finding.check == "blob-cardinality" and finding.actual == str(action.cardinality)))
-        ]
-        new = {vector for i in places for vector in self.actions[i].replaces}
-        if finding.check not in _OF_FILE or not vectors or not new >= vectors:
+    def _fixed_too(self, finding: Finding, replacing: Mapping[DeletionVector, Sequence[int]]) -> bool:
+        """Whether actions for other findings fix this one, by replacing its vectors; they then name its check.
+
+        Args:
+            finding: the finding.
+            replacing: vectors that actions replace, with the places of these.
+        """
+        if finding.check not in _OF_FILE or not finding.vectors:
             return False
-        for i in places:
+        of_vectors = [
+            [i for i in replacing.get(vector, ()) if self._renews(self.actions[i], finding)]
+            for vector in dict.fromkeys(finding.vectors)
+        ]
+        if not all(of_vectors):
+            return False
+        for i in sorted({i for places in of_vectors for i in places}):
             fixes = dict.fromkeys((*self.actions[i].fixes, finding.check))
             self.actions[i] = replace(self.actions[i], fixes=tuple(fixes))
         return True
+
+    @staticmethod
+    def _renews(action: RepairAction, finding: Finding) -> bool:
+        return bool(action.reads) or (finding.check == "blob-cardinality" and finding.actual == str(action.cardinality))
 
     def _add(self, finding: Finding, action: RepairAction | None) -> None:
         """Keep an action; a data file gets one new vector at most."""
@@ -228,11 +242,17 @@ class _Planner:
 
 
 class _Older:
-    """Finds valid vectors in the ancestors of a snapshot, newest first."""
+    """Finds valid vectors in the ancestors of a snapshot, newest first.
+
+    It ends at the first with corrupt metadata, or when opening and reading them costs more than the bytes of the
+    metadata allow.
+    """
 
     def __init__(self, table: Table, snapshot: Snapshot) -> None:
         self._table = table
         self._snapshot = snapshot
+        self._work = HistoryWork(table.location, table.folder.storage.metadata_work)
+        self._failed: set[tuple[str, Hashable]] = set()
         self._snapshots: list[tuple[Snapshot, dict[str, list[DeletionVector]]]] = []
         self._seen: set[tuple[int, int]] = set()
         self._left: Iterator[SnapshotInfo] | None = None
@@ -247,24 +267,32 @@ class _Older:
             if not found:  # nothing was deleted of it then
                 return None
             for other in found:
-                if other.format == POSITION_DELETES or _place(other) == _place(vector):
+                tried = file.path, (_place(other), other.cardinality)
+                if other.format == POSITION_DELETES or _place(other) == _place(vector) or tried in self._failed:
                     continue
+                try:
+                    self._work.charge(1, _READ_WORK)
+                except LimitExceeded:
+                    return None
                 rows = _union(snapshot, [other])
                 if rows is not None and not any(rules.positions(file, other, rows.max)):
                     return snapshot, other, rows
+                if other.path:
+                    self._failed.add(tried)
         return None
 
     def _walk(self) -> Iterator[tuple[Snapshot, dict[str, list[DeletionVector]]]]:
-        """Yield the ancestors, each read once, up to the first with corrupt metadata.
+        """Yield the ancestors, each read once.
 
         Those with the same files as a newer one, by the same manifest list, are omitted.
         """
         yield from self._snapshots
         if self._left is None:
             self._left = iter(_before(self._table.snapshots(), self._snapshot.info.id))
+            self._opened = self._table.opener(self._work)
         for info in self._left:
             try:
-                snapshot = self._table.snapshot(info.id)
+                snapshot = self._opened(info.id)
             except MissingExtra:
                 raise
             except (DvcodecError, OSError):

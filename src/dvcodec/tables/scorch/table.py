@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.usage import check_integer
@@ -13,7 +13,7 @@ from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKi
 from dvcodec.tables.repeats import HistoryWork
 from dvcodec.tables.scorch.metadata import Epoch, Root, SegmentEntry, read_root, read_transaction
 from dvcodec.tables.scorch.snapshot import ScorchSnapshot, SegmentRecord
-from dvcodec.tables.table import Snapshot, Table
+from dvcodec.tables.table import Table
 from dvcodec.zap.footer import decode_footer
 
 __all__ = ["ScorchTable", "open"]
@@ -72,20 +72,19 @@ class ScorchTable(Table):
             check_integer(id, "the id of a snapshot")
         return self._snapshot(self._root(), id)
 
-    def compared(
-        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
-    ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
-        """Open pairs of epochs; see `Table.compared`. The file of epochs is read again if it was written meanwhile."""
+    def opener(self, work: HistoryWork) -> Callable[[int], ScorchSnapshot]:
+        """Return what opens epochs; see `Table.opener`. Their file is read again if it was written meanwhile."""
         root = self._root()
-        seen: ScorchSnapshot | None = None
-        for before, info in pairs:
+
+        def opened(id_: int) -> ScorchSnapshot:
+            nonlocal root
             if read_transaction(self._location(ROOT), self.folder.storage) != root.transaction:
-                root, seen = self._root(), None
-            if before is None or seen is None or seen.info.id != before.id:
-                seen = None if before is None else self._snapshot(root, before.id)
-            old, seen = seen, self._snapshot(root, info.id)
-            work.charge(sum(len(one.data_files) for one in (old, seen) if one is not None), _SEGMENT_WORK)
-            yield old, seen
+                root = self._root()
+            snapshot = self._snapshot(root, id_)
+            work.charge(len(snapshot.data_files), _SEGMENT_WORK)
+            return snapshot
+
+        return opened
 
     def _snapshot(self, root: Root, id: int | None) -> ScorchSnapshot:  # noqa: A002
         found = {epoch.id: epoch for epoch in root.epochs}
