@@ -69,5 +69,5 @@ def test_long_paths_have_few_tails() -> None:
     assert files.find(f"/t/{'a/' * 15}x") == deep
     assert files.find(f"/t/{'a/' * 16}x") is None
     assert files.find(f"/t/{'a' * 5000}/y") is None
-    assert sum(map(len, files._outside)) < 20_000
+    assert len(files._outside) < 20
     assert PathMatcher(Folder("/t"), ["/t/a/x"]).find("s3://b/" + "b/" * 100_000 + "a/x") == "/t/a/x"

@@ -9,7 +9,7 @@ reader of pylance 14; non-canonical bytes are kept, so that decoding and encodin
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -222,7 +222,25 @@ def rechunk(sequences: Iterable[RowIdSequence], sizes: Iterable[int]) -> list[Ro
     cuts = [0, *itertools.accumulate(sizes)]
     if cuts[-1] != whole.count:
         raise UsageError(f"the sizes add up to {cuts[-1]} rows, expected {whole.count}, the number of row ids")
-    return [whole.slice(start, stop - start) for start, stop in itertools.pairwise(cuts)]
+    return [RowIdSequence(tuple(_joined(pieces))) for pieces in _cut(whole.segments, cuts)]
+
+
+def _cut(segments: Sequence[Segment], cuts: Sequence[int]) -> Iterator[list[Segment]]:
+    """Yield the parts of segments between offsets, each segment gone through once."""
+    left = iter(segments)
+    segment: Segment = RangeSegment(0, 0)
+    start = end = 0
+    for at, stop in itertools.pairwise(cuts):
+        pieces: list[Segment] = []
+        here = at
+        while here < stop:
+            while end <= here:
+                segment = next(left)
+                start, end = end, end + segment.count
+            taken = min(end, stop) - here
+            pieces.append(segment.slice(here - start, taken))
+            here += taken
+        yield pieces
 
 
 def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:

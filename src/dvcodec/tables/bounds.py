@@ -11,7 +11,7 @@ import itertools
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache, reduce
 from operator import and_
 from typing import Any, TypeAlias
 
@@ -20,8 +20,9 @@ from dvcodec.tables.partition_value import is_nan
 
 __all__ = ["ColumnBounds", "FilterBounds", "RowGroupFilter", "ending_text", "may_be_true", "safe_text"]
 
-_COMBINATIONS = 64
+_COMBINATIONS = 8
 """Most combinations of ranges and nulls that are evaluated; further columns count as unknown."""
+_MOST_FOUND = 4096
 _FIRST_SURROGATE = "\ud800"
 
 
@@ -75,14 +76,17 @@ class FilterBounds:
 
     def __init__(self, filter_: pc.Expression, schema: pa.Schema) -> None:
         self._filter, self._schema = filter_, schema
+        self._found: dict[tuple[ColumnBounds, ...], bool] = {}
 
     def may_be_true(self, known: Mapping[str, ColumnBounds]) -> bool:
-        """Return whether it can be; of files of which nothing is known, that is found out once."""
-        return may_be_true(self._filter, self._schema, known) if known else self._of_any
-
-    @cached_property
-    def _of_any(self) -> bool:
-        return may_be_true(self._filter, self._schema, {})
+        """Return whether it can be; of files of which the same is known, or nothing, that is found out once."""
+        key = tuple(known.get(name, _NOTHING) for name in self._schema.names)
+        found = self._found.get(key)
+        if found is None:
+            found = may_be_true(self._filter, self._schema, known)
+            if len(self._found) < _MOST_FOUND:
+                self._found[key] = found
+        return found
 
 
 def may_be_true(filter_: pc.Expression, schema: pa.Schema, known: Mapping[str, ColumnBounds]) -> bool:

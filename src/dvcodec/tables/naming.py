@@ -16,6 +16,7 @@ from dvcodec.tables.table import Snapshot
 __all__ = ["FileNames", "named_files"]
 
 _NEAR = 3
+_MOST_COMPARED = 1000
 
 
 def named_files(snapshot: Snapshot, name: str | None) -> tuple[DataFile, ...]:
@@ -68,7 +69,8 @@ class FileNames:
         location = self._snapshot.table.location
         found = self._by_bare_name.get(name, [])
         if not found:
-            near = get_close_matches(_bare(name), self._by_bare_name, _NEAR)
+            few = len(self._by_bare_name) <= _MOST_COMPARED  # each takes up to half a millisecond
+            near = get_close_matches(_bare(name), self._by_bare_name, _NEAR) if few else []
             paths = [file.path for one in near for file in self._by_bare_name[one]][:_NEAR]
             hint = f"; similar: {', '.join(paths)}" if paths else ""
             raise UsageError(f"{location}: no data file {name} in {where}{hint}")

@@ -29,7 +29,7 @@ class PathMatcher:
         self._folder = folder
         self._paths = paths
         self._inside: dict[str, list[str]] = {}
-        self._outside: dict[str, list[str]] = {}
+        self._outside: dict[int, list[str]] = {}
         self._names: set[str] = set()
 
     def find(self, path: str) -> str | None:
@@ -48,13 +48,17 @@ class PathMatcher:
             return None
         if below is not None:
             below = _plain(below)
-            found = [*self._inside.get(below, ()), *self._outside.get(below, ())]
+            found = [*self._inside.get(below, ()), *self._ending(below)]
         else:
             key = file_key(path)
-            found = list(self._outside.get(key, ()))
+            found = self._ending(key)
             for tail in _tails(key):
                 found += self._inside.get(tail, ())
         return found[0] if len(found) == 1 else None
+
+    def _ending(self, tail: str) -> list[str]:
+        """Return the data files outside the folder whose path is this, or ends in it."""
+        return [known for known in self._outside.get(hash(tail), ()) if tail in _endings(known)]
 
     def _index(self) -> None:
         for known in self._paths:
@@ -63,13 +67,17 @@ class PathMatcher:
             if below is not None:
                 self._inside.setdefault(_plain(below), []).append(known)
             else:
-                key = file_key(known)
-                for tail in (key, *_tails(key)):
-                    self._outside.setdefault(tail, []).append(known)
+                for tail in _endings(known):  # by their hashes: the texts may have a kilobyte each
+                    self._outside.setdefault(hash(tail), []).append(known)
 
 
 def _name(path: str) -> str:
     return file_key(path).rpartition("/")[2]
+
+
+def _endings(path: str) -> tuple[str, ...]:
+    key = file_key(path)
+    return key, *_tails(key)
 
 
 def _plain(below: str) -> str:

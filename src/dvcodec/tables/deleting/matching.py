@@ -114,12 +114,31 @@ class ConditionFinder(Finder):
         condition = self.condition
         if not all(name in known and known[name].constant for name in condition.columns):
             return None
-        key = tuple(known[name].lower for name in condition.columns)
+        key = _constants(condition, known)
         if key not in condition.of_values:
-            schema = snapshot.schema(condition.columns)
-            values = [pa.repeat(known[field.name].value(field.type), 1) for field in schema]
-            condition.of_values[key] = bool(len(condition.positions(_numbered(condition, 0, values), known)))
+            self._decide_all(snapshot)
         return condition.of_values[key]
+
+    def _decide_all(self, snapshot: Snapshot) -> None:
+        """Evaluate the condition for all partitions together: there may be thousands, and a query takes a while."""
+        condition = self.condition
+        found: dict[tuple[Any, ...], Mapping[str, ColumnBounds]] = {}
+        for file in snapshot.data_files:
+            known = snapshot.bounds(file, condition.columns)
+            if all(name in known and known[name].constant for name in condition.columns):
+                found.setdefault(_constants(condition, known), known)
+        schema, keys = snapshot.schema(condition.columns), list(found)
+        for start in range(0, len(keys), condition.batch_rows):
+            some = keys[start : start + condition.batch_rows]
+            columns = [
+                pa.concat_arrays([pa.repeat(found[key][one.name].value(one.type), 1) for key in some]) for one in schema
+            ]
+            gone = set(condition.positions(_numbered(condition, 0, columns, len(some)), {}).tolist())
+            condition.of_values.update((key, number in gone) for number, key in enumerate(some))
+
+
+def _constants(condition: Condition, known: Mapping[str, ColumnBounds]) -> tuple[Any, ...]:
+    return tuple(known[name].lower for name in condition.columns)
 
 
 def _both(file: ColumnBounds | None, group: ColumnBounds) -> ColumnBounds:
