@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
-from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -24,14 +22,11 @@ from dvcodec.io import Storage
 from dvcodec.lance import read_deletion_file
 from dvcodec.tables import live_batches, open_table
 from dvcodec.tables.iceberg.avro_rows import open_avro_rows
-from dvcodec.tables.model import DataFile, DeletionVector
-from dvcodec.tables.repeats import charge_equality, charge_repeats, charge_same_deletes, charge_same_files
 from dvcodec.tables.scanning import scan
 from fuzz import many as tables
 from limits.test_work import BOMBS, POSITION_DELETE, avro_file
 from samples import avro as sample_avro
-from samples.delta_log import empty_table
-from samples.iceberg_table import Commit, build_iceberg, field_ids
+from samples.iceberg_table import Commit, build_iceberg
 from samples.paimon_table import PaimonFile, build_paimon
 
 FILES, RECORDS = 20, 8_000
@@ -232,130 +227,6 @@ def test_rows_of_real_avro_data_files_draw_nothing(nulls: int, constants: int, c
     storage.metadata_work.most = 0
     with open_avro_rows(str(path), storage) as file:
         assert sum(batch.num_rows for _, batch in file.read(["id"], 1 << 16, ())) == 8_000
-
-
-def wide_table(folder: Path, columns: int, files: int, stored: int) -> None:
-    """A table of many columns, whose data files have some of them; only the first has values."""
-    names = [f"c{i}" for i in range(columns)]
-    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in names]
-    empty_table(folder)
-    log = folder / "_delta_log"
-    actions = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
-    for action in actions:
-        if "metaData" in action:
-            action["metaData"]["schemaString"] = json.dumps({"type": "struct", "fields": fields})
-    data = pa.table({name: pa.array([None if i else 7], pa.int64()) for i, name in enumerate(names[:stored])})
-    for i in range(files):
-        pq.write_table(data, folder / f"{i}.parquet")
-        add = {"path": f"{i}.parquet", "size": 1, "partitionValues": {}, "modificationTime": 0, "dataChange": True}
-        actions.append({"add": add | {"stats": '{"numRecords":1}'}})
-    (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
-
-
-def test_columns_that_data_files_lack_are_charged_together(tmp_path: Path) -> None:
-    wide_table(tmp_path / "few", 2_000, 40, 1)
-    table = open_table(tmp_path / "few")
-    for _ in range(3):  # reading a file again draws nothing
-        assert sum(batch.num_rows for batch in live_batches(table)) == 40
-    wide_table(tmp_path / "many", 2_000, 300, 1)
-    table = open_table(tmp_path / "many")
-    with pytest.raises(
-        LimitExceeded, match=r"\d\.parquet: work for columns that data files lack .* in all metadata files"
-    ):
-        list(live_batches(table))
-    assert len(list(live_batches(table, columns=[f"c{i}" for i in range(100)]))) == 300
-
-
-def test_columns_that_data_files_have_draw_nothing(tmp_path: Path) -> None:
-    """Nor do a hundred that they lack, in a table that has grown."""
-    wide_table(tmp_path, 2_000, 6, 1_900)
-    table = open_table(tmp_path)
-    table.folder.storage.metadata_work.most = 0
-    assert sum(batch.num_rows for batch in live_batches(table)) == 6
-
-
-def test_values_that_data_files_lack_are_charged(tmp_path: Path) -> None:
-    """A default of 20 kB in every row; short ones, of any number of rows, are not."""
-    for default, rows in (("x" * 20_000, 10_000), ("x" * 20_000, 40_000), ("x" * 200, 100_000)):
-        ids = field_ids(pa.schema([pa.field("id", pa.int64())]), (1,))
-        late = {"id": 2, "name": "late", "required": False, "type": "string", "initial-default": default}
-        fields = [{"id": 1, "name": "id", "required": False, "type": "long"}, late]
-        folder = tmp_path / f"{len(default)}-{rows}"
-        build_iceberg(folder, Commit(data={"a": pa.table([pa.array([7] * rows, pa.int64())], ids)}), fields=fields)
-        table, seen = open_table(folder), 0
-        with pytest.raises(LimitExceeded, match="columns that data files lack") if rows == 40_000 else nullcontext():
-            for batch in live_batches(table):
-                seen += batch.num_rows
-                assert batch.nbytes < 20_000_000
-                assert batch["late"][0].as_py() == default
-        assert seen == rows or 15_000 < seen < rows == 40_000
-
-
-def vectors_of(count: int, *, offset: int | None = 4, path: str = "v", size: int = 100) -> list[DeletionVector]:
-    return [DeletionVector("iceberg", f"{i}", path, path, offset, size, 1) for i in range(count)]
-
-
-def test_vectors_that_are_recorded_more_than_once_are_charged() -> None:
-    charge_repeats(vectors_of(2000), SharedWork())
-    with pytest.raises(LimitExceeded, match=r"^vectors of v: work for vectors that are recorded more than once"):
-        charge_repeats(vectors_of(2100), SharedWork())
-    with pytest.raises(LimitExceeded):
-        charge_repeats(vectors_of(20, size=2**21), SharedWork())
-    with pytest.raises(LimitExceeded):
-        charge_repeats(vectors_of(2100, offset=None), SharedWork())
-    charge_repeats(vectors_of(4, size=2**16), SharedWork())  # it may have thousands of bitmaps
-    with pytest.raises(LimitExceeded):
-        charge_repeats(vectors_of(6, size=2**16), SharedWork())
-    shared = SharedWork()
-    for _ in range(3):  # the same snapshot again
-        charge_repeats(vectors_of(2000), shared)
-    with pytest.raises(LimitExceeded):
-        charge_repeats(vectors_of(200, path="w"), shared)
-
-
-def test_vectors_of_their_own_are_not_charged() -> None:
-    nothing = SharedWork(0)
-    charge_repeats([replace(vector, offset=i) for i, vector in enumerate(vectors_of(10_000))], nothing)
-    charge_repeats([one for i in range(10_000) for one in vectors_of(1, offset=None, path=f"{i}")], nothing)
-    charge_repeats(vectors_of(10_000, offset=None, path=""), nothing)  # inline
-
-
-def test_data_files_in_several_spellings_are_charged() -> None:
-    def files(count: int) -> list[DataFile]:
-        return [DataFile(f"{i}", f"/t/{'/' * (i // 2)}{'./' * (i % 2)}a", 1) for i in range(count)]
-
-    charge_same_files(files(250), SharedWork())
-    with pytest.raises(LimitExceeded, match=r"^data files at /t/a: work for data files in several spellings"):
-        charge_same_files(files(260), SharedWork())
-    charge_same_files([DataFile(f"{i}", f"/t/{i}", 1) for i in range(1000)], SharedWork(0))
-
-
-def test_equality_deletes_are_charged_by_what_they_compare() -> None:
-    """Eight columns of 2,000 data files; twice as many have the bytes of twice the metadata."""
-    charge_equality("v1", 8_000, SharedWork())
-    with pytest.raises(LimitExceeded, match=r"^equality deletes of v1: work for columns that equality deletes compare"):
-        charge_equality("v1", 16_000, SharedWork())
-    nothing = SharedWork(0)
-    nothing.note("manifest", 16_000 * 8)
-    charge_equality("v1", 16_000, nothing)
-
-
-def test_equality_deletes_in_several_spellings_are_charged() -> None:
-    charge_same_deletes([f"/t/{'/' * i}a" for i in range(60)], SharedWork())
-    with pytest.raises(LimitExceeded, match=r"^equality deletes at /t/a: work for equality deletes of one file"):
-        charge_same_deletes([f"/t/{'/' * i}a" for i in range(70)], SharedWork())
-    charge_same_deletes([f"/t/{i}" for i in range(1000)], SharedWork(0))
-
-
-@pytest.mark.parametrize("kind", ["delta-vectors", "iceberg-vectors", "paimon-vectors"])
-def test_a_table_whose_vectors_are_one_is_refused(kind: str, tmp_path: Path) -> None:
-    few, many = (tmp_path / name for name in ("few", "many"))
-    tables.TABLES[kind](few, 500, step=0)
-    assert len(open_table(few).snapshot().vectors) == 500
-    tables.TABLES[kind](many, 2500, step=0)
-    assert sum(path.stat().st_size for path in many.rglob("*") if path.is_file()) < 64_000
-    with pytest.raises(LimitExceeded, match="vectors that are recorded more than once"):
-        open_table(many).snapshot()
 
 
 def test_inline_vectors_that_rows_repeat_are_charged_by_their_text(tmp_path: Path) -> None:

@@ -157,6 +157,21 @@ class SharedWork:
         if beyond > 0:
             self.draw(file, beyond, what, key="")
 
+    def draw_beyond(self, key: str, work: int, what: str) -> None:
+        """Draw what some work is beyond what the bytes of all noted files allow.
+
+        Args:
+            key: what the work is on, for errors.
+            work: all of it so far.
+            what: what it is for, see `Budget.charge`.
+
+        Raises:
+            LimitExceeded: see `draw`.
+        """
+        beyond = work - self._allowed
+        if beyond > 0:
+            self.draw(key, beyond, what)
+
     def draw(self, file: str, work: int, what: str, *, key: str | None = None) -> None:
         """Draw work for a file; reading it again draws nothing more.
 

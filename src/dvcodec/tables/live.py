@@ -14,13 +14,13 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
 from dvcodec.tables.arguments import check_progress, check_table
+from dvcodec.tables.column_work import charge_columns
 from dvcodec.tables.deletes import Deletes
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.naming import named_files
 from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.physical import checked_rows
 from dvcodec.tables.reading import Progress
-from dvcodec.tables.repeats import charge_columns
 from dvcodec.tables.schema_evolution import parts_of
 from dvcodec.tables.table import Snapshot, Table
 

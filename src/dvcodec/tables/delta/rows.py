@@ -9,12 +9,12 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import types
 from dvcodec.io import Storage
 from dvcodec.tables.bounds import RowGroupFilter
+from dvcodec.tables.column_work import AbsentColumns
 from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.partition import partition_scalar
 from dvcodec.tables.delta.schema import TableSchema
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows
 from dvcodec.tables.parquet import open_parquet, physical_batches
-from dvcodec.tables.repeats import AbsentColumns
 from dvcodec.tables.row_groups import skipped_groups
 from dvcodec.tables.schema_evolution import Evolution, check_related, file_columns
 

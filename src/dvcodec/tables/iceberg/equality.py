@@ -19,6 +19,7 @@ from dvcodec.core.extras import pa, pc
 from dvcodec.core.limits import Budget
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Storage
+from dvcodec.tables.column_work import charge_equality
 from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
@@ -29,7 +30,7 @@ from dvcodec.tables.iceberg.schema import read_column
 from dvcodec.tables.iceberg.vectors import refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, PhysicalRows
-from dvcodec.tables.repeats import charge_equality, charge_same_deletes
+from dvcodec.tables.repeats import charge_same_deletes
 
 __all__ = ["EqualityMatcher"]
 

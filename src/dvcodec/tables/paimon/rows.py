@@ -13,6 +13,7 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import pa, pc
 from dvcodec.io import Storage
 from dvcodec.tables.bounds import RowGroupFilter
+from dvcodec.tables.column_work import AbsentColumns
 from dvcodec.tables.columns import Column, unrelated
 from dvcodec.tables.data_file import open_data_file
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
@@ -22,7 +23,6 @@ from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.paimon.promotions import PaimonEvolution
 from dvcodec.tables.paimon.schema import read_column
 from dvcodec.tables.paimon.visible import Visible
-from dvcodec.tables.repeats import AbsentColumns
 
 __all__ = ["partition_scalar", "read_rows"]
 

@@ -1,0 +1,72 @@
+"""Data files, vectors and equality deletes that metadata lists more than once are charged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dvcodec.core.errors import LimitExceeded
+from dvcodec.core.limits import SharedWork
+from dvcodec.tables import open_table
+from dvcodec.tables.model import DataFile, DeletionVector
+from dvcodec.tables.repeats import charge_repeats, charge_same_deletes, charge_same_files
+from fuzz import many as tables
+
+
+def vectors_of(count: int, *, offset: int | None = 4, path: str = "v", size: int = 100) -> list[DeletionVector]:
+    return [DeletionVector("iceberg", f"{i}", path, path, offset, size, 1) for i in range(count)]
+
+
+def test_vectors_that_are_recorded_more_than_once_are_charged() -> None:
+    charge_repeats(vectors_of(2000), SharedWork())
+    with pytest.raises(LimitExceeded, match=r"^vectors of v: work for vectors that are recorded more than once"):
+        charge_repeats(vectors_of(2100), SharedWork())
+    with pytest.raises(LimitExceeded):
+        charge_repeats(vectors_of(20, size=2**21), SharedWork())
+    with pytest.raises(LimitExceeded):
+        charge_repeats(vectors_of(2100, offset=None), SharedWork())
+    charge_repeats(vectors_of(4, size=2**16), SharedWork())  # it may have thousands of bitmaps
+    with pytest.raises(LimitExceeded):
+        charge_repeats(vectors_of(6, size=2**16), SharedWork())
+    shared = SharedWork()
+    for _ in range(3):  # the same snapshot again
+        charge_repeats(vectors_of(2000), shared)
+    with pytest.raises(LimitExceeded):
+        charge_repeats(vectors_of(200, path="w"), shared)
+
+
+def test_vectors_of_their_own_are_not_charged() -> None:
+    nothing = SharedWork(0)
+    charge_repeats([replace(vector, offset=i) for i, vector in enumerate(vectors_of(10_000))], nothing)
+    charge_repeats([one for i in range(10_000) for one in vectors_of(1, offset=None, path=f"{i}")], nothing)
+    charge_repeats(vectors_of(10_000, offset=None, path=""), nothing)  # inline
+
+
+def test_data_files_in_several_spellings_are_charged() -> None:
+    def files(count: int) -> list[DataFile]:
+        return [DataFile(f"{i}", f"/t/{'/' * (i // 2)}{'./' * (i % 2)}a", 1) for i in range(count)]
+
+    charge_same_files(files(250), SharedWork())
+    with pytest.raises(LimitExceeded, match=r"^data files at /t/a: work for data files in several spellings"):
+        charge_same_files(files(260), SharedWork())
+    charge_same_files([DataFile(f"{i}", f"/t/{i}", 1) for i in range(1000)], SharedWork(0))
+
+
+def test_equality_deletes_in_several_spellings_are_charged() -> None:
+    charge_same_deletes([f"/t/{'/' * i}a" for i in range(60)], SharedWork())
+    with pytest.raises(LimitExceeded, match=r"^equality deletes at /t/a: work for equality deletes of one file"):
+        charge_same_deletes([f"/t/{'/' * i}a" for i in range(70)], SharedWork())
+    charge_same_deletes([f"/t/{i}" for i in range(1000)], SharedWork(0))
+
+
+@pytest.mark.parametrize("kind", ["delta-vectors", "iceberg-vectors", "paimon-vectors"])
+def test_a_table_whose_vectors_are_one_is_refused(kind: str, tmp_path: Path) -> None:
+    few, many = (tmp_path / name for name in ("few", "many"))
+    tables.TABLES[kind](few, 500, step=0)
+    assert len(open_table(few).snapshot().vectors) == 500
+    tables.TABLES[kind](many, 2500, step=0)
+    assert sum(path.stat().st_size for path in many.rglob("*") if path.is_file()) < 64_000
+    with pytest.raises(LimitExceeded, match="vectors that are recorded more than once"):
+        open_table(many).snapshot()
