@@ -8,6 +8,7 @@ import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
@@ -194,6 +195,16 @@ def test_rechunk(groups: list[list[Seg]], data: st.DataObject) -> None:
         assert chunk.to_numpy().tolist() == model[at : at + size]
         assert chunk == whole.slice(at, size)
         at += size
+
+
+def test_rechunk_cuts_each_segment_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of segments may be cut thousands of times."""
+    slices = create_autospec(RangeSegment.slice, side_effect=RangeSegment.slice)
+    monkeypatch.setattr(RangeSegment, "slice", slices)
+    whole = RowIdSequence(tuple(RangeSegment(10 * i, 10 * i + 4) for i in range(1000)))
+    found = rechunk([whole], [3] * 1333 + [1])
+    assert [one.count for one in found] == [3] * 1333 + [1]
+    assert slices.call_count < len(whole.segments) + len(found)
 
 
 @settings(max_examples=300)

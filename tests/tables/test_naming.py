@@ -51,6 +51,18 @@ def test_errors(tmp_path: Path) -> None:
             deleted_rows(table, name)
 
 
+@pytest.mark.parametrize("count", [naming._MOST_COMPARED, naming._MOST_COMPARED + 1])
+def test_similar_names_are_sought_among_few_files(count: int, tmp_path: Path) -> None:
+    """Each comparison takes up to half a millisecond."""
+    table = make_table(tmp_path)
+    file = table.snapshot().data_files[0]
+    files = [replace(file, path=f"s3://lake/t/part-{i}", location=f"s3://lake/t/part-{i}") for i in range(count)]
+    names = FileNames(replace(table.snapshot(), data_files=tuple(files), vectors=()))
+    hint = "; similar: s3://lake/t/part-" if count == naming._MOST_COMPARED else "$"
+    with pytest.raises(UsageError, match=rf"no data file part-00 in snapshot 2{hint}"):
+        names.find("part-00")
+
+
 def test_every_file_is_keyed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking up all files by other spellings is linear in their number."""
     table = make_table(tmp_path)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from itertools import chain
+from time import sleep
 from typing import Any
 
 import pytest
@@ -71,6 +73,24 @@ def test_sizes_are_claimed_once() -> None:
     assert claims.add_size("b", 2, 100, 100) is None
     assert claims.add_size("a", 3, 1, 100) == 101
     assert claims.add_size("a", 1, 52, 100) == 102
+
+
+class Slow(dict[Any, Any]):
+    """Another thread has time to look up the same key."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        found = super().get(key, default)
+        sleep(0.02)
+        return found
+
+
+def test_threads_claim_a_part_once() -> None:
+    claims = Claims()
+    claims._sizes = Slow()
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda _: claims.add_size("a", 1, 60, 100), range(2))) == [None, None]
+    assert claims.add_size("a", 2, 40, 100) is None
+    assert claims.add_size("a", 3, 1, 100) == 101
 
 
 @pytest.mark.parametrize("version", VERSIONS)
