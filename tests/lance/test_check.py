@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec import RowSet, UsageError, lance
+from dvcodec import LimitExceeded, RowSet, UsageError, lance
 from dvcodec.core.report import Status
 from dvcodec.lance import (
     ArraySegment,
@@ -109,19 +110,85 @@ def test_row_count() -> None:
 
 
 def test_hazard_huge_ranges_are_not_expanded() -> None:
-    holes = RangeWithHoles(2**34, 2**35, EncodedArray.from_values(as_array([2**34 + 7])))
-    first = FragmentIds(0, RowIdSequence((RangeSegment(0, 2**33),)), RowSet([5]), 2**33)
-    second = FragmentIds(1, RowIdSequence((RangeSegment(2**33, 2**33 + 2**30), holes)), RowSet([2**30]))
-    third = FragmentIds(2, ids(5, 2**34, 2**34 + 7))
+    holes = RangeWithHoles(2**33, 2**33 + 2**31, EncodedArray.from_values(as_array([2**33 + 7])))
+    first = FragmentIds(0, RowIdSequence((RangeSegment(0, 2**32),)), RowSet([5]), 2**32)
+    second = FragmentIds(1, RowIdSequence((RangeSegment(2**32, 2**32 + 2**30), holes)), RowSet([2**30]))
+    third = FragmentIds(2, ids(5, 2**33, 2**33 + 7))
     tracemalloc.start()
-    assert failures(first, second, third, next_row_id=2**35) == {}
+    assert failures(first, second, third, next_row_id=2**34) == {}
     assert failures(first, second, FragmentIds(2, ids(6))) == {
         "overlap fragment 2": "ids of no other fragment: 1 ids (6) also in fragment 0"
     }
-    assert failures(first, next_row_id=2**33 - 1) == {"next-row-id fragment 0": f"below {2**33 - 1}: {2**33 - 1}"}
+    assert failures(first, next_row_id=2**32 - 1) == {"next-row-id fragment 0": f"below {2**32 - 1}: {2**32 - 1}"}
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 1 << 27
+    assert peak < 1 << 26
+
+
+def test_ranges_that_are_apart_are_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = create_autospec(lance.live_row_ids, side_effect=lance.live_row_ids)
+    monkeypatch.setattr(check, "live_row_ids", live)
+    apart = [FragmentIds(i, RowIdSequence((RangeSegment(i << 32, (i + 1) << 32),))) for i in range(3_000)]
+    assert failures(*apart, FragmentIds(9_000, RowIdSequence()), next_row_id=3_000 << 32) == {}
+    assert not live.called
+    touching = RowIdSequence((RangeSegment(2**30, 2**30 + 9), RangeSegment(2**30 + 8, 2**30 + 20)))
+    assert failures(FragmentIds(9, touching)) == {
+        "duplicates fragment 9": "21 distinct ids: 1 ids (1073741832) more than once"
+    }
+    assert failures(FragmentIds(3, ids(2, 3)), FragmentIds(4, RowIdSequence((RangeSegment(3, 4),)))) == {
+        "overlap fragment 4": "ids of no other fragment: 1 ids (3) also in fragment 3"
+    }
+    assert live.call_count == 3
+    assert failures(apart[1], next_row_id=2**33 - 1) == {"next-row-id fragment 1": f"below {2**33 - 1}: {2**33 - 1}"}
+    last = apart[1]._replace(deleted=RowSet([2**32 - 1]))
+    assert failures(last, next_row_id=2**33 - 1) == {}
+    with pytest.raises(UsageError, match="row offset 9 of a sequence of 9"):
+        lance.check_row_ids([FragmentIds(0, RowIdSequence((RangeSegment(0, 9),)), RowSet([9]))])
+
+
+def test_hazard_ranges_that_overlap_are_bounded() -> None:
+    same = RowIdSequence((RangeSegment(0, 2**32),))
+    found = failures(*(FragmentIds(i, same) for i in range(4)))
+    assert [text.rpartition(": ")[2] for text in found.values()] == [
+        f"4294967296 ids (0, 1, 2, ...) also in fragment {', '.join(map(str, range(i)))}" for i in range(1, 4)
+    ]
+    with pytest.raises(LimitExceeded, match=r"^it: ranges of row ids that overlap: expected at most 262464 blocks"):
+        failures(*(FragmentIds(i, same) for i in range(5)))
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 2**32 + 1), (0, 2**41), (2**62, TOP)])
+def test_no_fragment_has_more_rows_than_a_row_address(start: int, stop: int) -> None:
+    found = failures(FragmentIds(0, RowIdSequence((RangeSegment(start, stop),))), next_row_id=TOP)
+    assert found.pop("row-count fragment 0") == f"at most {2**32}: {stop - start}"
+    assert list(found) == (["next-row-id fragment 0"] if stop == TOP else [])
+    with pytest.raises(LimitExceeded, match="row ids of a fragment: expected at most 4294967296"):
+        lance.live_row_ids(RowIdSequence((RangeSegment(start, stop),)))
+
+
+@pytest.mark.parametrize("next_row_id", [None, TOP])
+@pytest.mark.parametrize("stop", [2**63, TOP])
+def test_ranges_end_below_2_to_the_63(stop: int, next_row_id: int | None) -> None:
+    one = RowIdSequence((RangeSegment(5, 6), RangeSegment(stop - 3, stop)))
+    found = failures(FragmentIds(0, one), FragmentIds(1, one), next_row_id=next_row_id)
+    assert found == {f"next-row-id fragment {i}": f"below {2**63 - 1}: {stop - 1}" for i in range(2)}
+    fits = RowIdSequence((RangeSegment(2**63 - 3, 2**63 - 1),))
+    assert failures(FragmentIds(0, fits), FragmentIds(1, fits)).keys() == {"overlap fragment 1"}
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12), st.sets(st.integers(0, 11)))), st.integers(0, 55))
+def test_ranges_against_a_model(spans: list[tuple[int, int, set[int]]], next_row_id: int) -> None:
+    """Live ids of fragments of one range each, some of whose rows are deleted."""
+    parts = [
+        FragmentIds(i, RowIdSequence((RangeSegment(start, start + count),)), RowSet(row for row in gone if row < count))
+        for i, (start, count, gone) in enumerate(spans)
+    ]
+    expected, seen = [], set[int]()
+    for i, (start, count, gone) in enumerate(spans):
+        live = set(range(start, start + count)) - {start + row for row in gone}
+        expected += [f"overlap fragment {i}"] if live & seen else []
+        expected += [f"next-row-id fragment {i}"] if max(live, default=-1) >= next_row_id else []
+        seen |= live
+    assert list(failures(*parts, next_row_id=next_row_id)) == expected
 
 
 def test_hazard_many_deleted_rows_are_not_expanded() -> None:
@@ -187,8 +254,8 @@ def test_real_datasets_are_valid(vectors: Path) -> None:
 @pytest.mark.parametrize(
     ("parts", "name"),
     [
-        ([RowIdSequence((RangeSegment(0, 2**35), RangeSegment(0, 5)))], "duplicates"),
-        ([RowIdSequence((RangeSegment(0, 2**34),)), RowIdSequence((RangeSegment(5, 2**34),))], "overlap"),
+        ([RowIdSequence((RangeSegment(0, 2**31), RangeSegment(0, 5)))], "duplicates"),
+        ([RowIdSequence((RangeSegment(0, 2**32),)), RowIdSequence((RangeSegment(5, 2**32),))], "overlap"),
     ],
 )
 def test_many_repeats_are_not_listed(parts: list[RowIdSequence], name: str) -> None:

@@ -6,14 +6,14 @@ reused: an update deletes the row and writes a new one with the same id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import UsageError
+from dvcodec.core.errors import LimitExceeded, UsageError
 from dvcodec.core.limits import enough_memory
 from dvcodec.core.ragged import Values
 from dvcodec.core.report import Check, Report, check_that
@@ -21,12 +21,18 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_integer, check_type
 from dvcodec.core.vector_arguments import check_rows
 from dvcodec.lance.row_ids import RowIdSequence
-from dvcodec.lance.segments import RangeSegment, RangeWithHoles, Segment
+from dvcodec.lance.segments import RangeSegment, RangeWithBitmap, RangeWithHoles, Segment
 
 __all__ = ["FragmentIds", "check_row_ids", "live_row_ids"]
 
 Ranges: TypeAlias = NDArray[np.int64]
 """Half-open ranges, ascending: int64[n, 2]."""
+_MOST_ROWS = 1 << 32
+"""Rows of a fragment: in a row address, 32 bits are for the offset."""
+_TOP = 2**63 - 1
+"""Ids in ranges are below it."""
+_MOST_BLOCKS, _BLOCKS = 1 << 18, 64
+"""Blocks of 65,536 ids in ranges that overlap, and further ones for each fragment, which may have a million rows."""
 _MOST_LISTED = 1 << 20
 """Repeated ids are listed for fragments of at most this many ids."""
 _MOST_NAMED = 100
@@ -52,14 +58,12 @@ def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet: 
         deleted: the deleted rows, 0-based physical offsets in the fragment.
 
     Raises:
-        UsageError: arguments of a wrong type, a deleted row is beyond the end, or a range is beyond 2**63 - 1 or has
-            more than 2**40 ids.
-        LimitExceeded: rows or ids do not fit in memory.
+        UsageError: arguments of a wrong type, a deleted row is beyond the end, or a range reaches beyond 2**63 - 1.
+        LimitExceeded: more than 2**32 rows, which no fragment has, or rows or ids do not fit in memory.
     """
-    check_type(row_ids, RowIdSequence, "row_ids", "a RowIdSequence")
-    check_rows(deleted, "deleted")
-    if deleted and (deleted.max or 0) >= row_ids.count:
-        raise UsageError(f"row offset {deleted.max} of a sequence of {row_ids.count}")
+    _check_arguments(row_ids, deleted)
+    if row_ids.count > _MOST_ROWS:
+        raise LimitExceeded("row ids of a fragment", expected=f"at most {_MOST_ROWS}", actual=row_ids.count)
     ranges = deleted.ranges()
     parts: list[RowSet] = []
     start = 0
@@ -68,6 +72,13 @@ def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet: 
             parts.append(_live(segment, _shifted(ranges, start, start + segment.count)))
         start += segment.count
     return RowSet().union(*parts)
+
+
+def _check_arguments(row_ids: RowIdSequence, deleted: RowSet) -> None:
+    check_type(row_ids, RowIdSequence, "row_ids", "a RowIdSequence")
+    check_rows(deleted, "deleted")
+    if deleted and (deleted.max or 0) >= row_ids.count:
+        raise UsageError(f"row offset {deleted.max} of a sequence of {row_ids.count}")
 
 
 def _shifted(ranges: Ranges, start: int, stop: int) -> Ranges:
@@ -102,8 +113,10 @@ def check_row_ids(
 ) -> Report:
     """Check that live rows have distinct ids, within a fragment and across fragments.
 
-    Checks, for each fragment: ``row-count`` (one id per physical row), ``duplicates`` (no id twice in the
-    fragment), ``overlap`` (no id of an earlier fragment), ``next-row-id`` (all ids below it).
+    Checks, for each fragment: ``row-count`` (one id per physical row, and at most 2**32), ``duplicates`` (no id twice
+    in the fragment), ``overlap`` (no id of an earlier fragment), ``next-row-id`` (all ids below it, and those in ranges
+    below 2**63 - 1).
+    Ranges that are apart from all other ids are not expanded, however long they are.
 
     Args:
         fragments: of one dataset version, in any order.
@@ -111,36 +124,83 @@ def check_row_ids(
         source: name of the dataset in the report.
 
     Raises:
-        UsageError, LimitExceeded: see `live_row_ids`.
+        UsageError: see `live_row_ids`.
+        LimitExceeded: see `live_row_ids`; or ranges that overlap have more than 2**34 ids, and 2**22 for each fragment.
     """
     check_type(fragments, Iterable, "fragments", "an iterable of FragmentIds")
     if next_row_id is not None:
         check_integer(next_row_id, "next_row_id")
+    parts = list(fragments)
+    for part in parts:
+        check_type(part, FragmentIds, "an item of fragments", "a FragmentIds")
+        _check_arguments(part.row_ids, part.deleted)
+    spans = [[_span(segment) for segment in part.row_ids.segments if segment.count] for part in parts]
+    most, blocks = _MOST_BLOCKS + _BLOCKS * len(parts), 0
     checks: list[Check] = []
     seen = _Seen()
-    for part in fragments:
-        check_type(part, FragmentIds, "an item of fragments", "a FragmentIds")
+    for part, own, apart in zip(parts, spans, _are_apart(parts, spans), strict=True):
         subject = f"fragment {part.fragment}"
         checks.append(_row_count(part, subject))
-        live = live_row_ids(part.row_ids, part.deleted)
-        rows = part.row_ids.count - part.deleted.cardinality
-        repeats = rows - live.cardinality
-        checks.append(
-            Check.failed("duplicates", subject, None, "row ids", f"{rows} distinct ids", _repeated(part, live))
-            if repeats
-            else Check.passed("duplicates", subject)
-        )
-        common = seen.common(live)
-        checks.append(_overlap(common, seen, subject) if common else Check.passed("overlap", subject))
-        checks.append(_below(live, next_row_id, subject))
-        seen.add(part.fragment, live)
+        highest = max((high for _, high in own), default=None)
+        ranges = _ranges(part.row_ids)
+        beyond = max((high for _, high in ranges), default=0) >= _TOP
+        if part.row_ids.count > _MOST_ROWS or beyond:
+            checks += [Check.not_applicable(name, subject) for name in ("duplicates", "overlap")]
+            checks.append(_below(highest, min(next_row_id or _TOP, _TOP) if beyond else next_row_id, subject))
+        elif apart and (highest is None or next_row_id is None or highest < next_row_id):
+            checks += [Check.passed(name, subject) for name in ("duplicates", "overlap")]
+            checks.append(_below(highest, next_row_id, subject))
+        else:
+            blocks += sum((high >> 16) - (low >> 16) + 1 for low, high in ranges)
+            if blocks > most:
+                expected = f"at most {most} blocks of 65,536 ids for {len(parts)} fragments"
+                raise LimitExceeded("ranges of row ids that overlap", source=source, expected=expected, actual=blocks)
+            live = live_row_ids(part.row_ids, part.deleted)
+            rows = part.row_ids.count - part.deleted.cardinality
+            distinct = rows == live.cardinality
+            checks.append(
+                Check.passed("duplicates", subject)
+                if distinct
+                else Check.failed("duplicates", subject, None, "row ids", f"{rows} distinct ids", _repeated(part, live))
+            )
+            common = seen.common(live)
+            checks.append(_overlap(common, seen, subject) if common else Check.passed("overlap", subject))
+            checks.append(_below(live.max, next_row_id, subject))
+            seen.add(part.fragment, live)
     return Report(source, "lance", tuple(checks))
 
 
+def _span(segment: Segment) -> tuple[int, int]:
+    """Return bounds of the ids of a segment, both inclusive; those of ranges with holes are not always ids."""
+    if isinstance(segment, RangeSegment | RangeWithHoles | RangeWithBitmap):
+        return segment.start, segment.end - 1
+    values = segment.values()
+    return int(values.min()), int(values.max())
+
+
+def _ranges(row_ids: RowIdSequence) -> list[tuple[int, int]]:
+    """Return the bounds of the segments that list no ids."""
+    return [_span(one) for one in row_ids.segments if one.count and isinstance(one, RangeSegment | RangeWithHoles)]
+
+
+def _are_apart(parts: Sequence[FragmentIds], spans: Sequence[Sequence[tuple[int, int]]]) -> list[bool]:
+    """Whether each fragment has ranges only, and none reaches into another segment: all of its ids are distinct."""
+    bounds = np.array([span for own in spans for span in own], np.uint64).reshape(-1, 2)
+    owners = np.repeat(np.arange(len(spans)), [len(own) for own in spans])
+    order = np.argsort(bounds[:, 0], kind="stable")
+    low, reach = bounds[order, 0], np.maximum.accumulate(bounds[order, 1])
+    group = np.cumsum(np.append(True, low[1:] > reach[:-1])) if len(order) else order
+    shared = np.bincount(owners[order], np.bincount(group)[group] > 1, len(spans))
+    return [len(_ranges(part.row_ids)) == len(own) and not count
+            for part, own, count in zip(parts, spans, shared.tolist(), strict=True)]  # fmt: skip
+
+
 def _row_count(part: FragmentIds, subject: str) -> Check:
-    if not part.physical_rows:
-        return Check.not_applicable("row-count", subject)
     stated, count = part.physical_rows, part.row_ids.count
+    if count > _MOST_ROWS:
+        return Check.failed("row-count", subject, None, "row ids", f"at most {_MOST_ROWS}", count)
+    if not stated:
+        return Check.not_applicable("row-count", subject)
     return check_that(count == stated, "row-count", subject, None, "row ids", stated, count)
 
 
@@ -187,11 +247,11 @@ def _overlap(common: RowSet, seen: _Seen, subject: str) -> Check:
     return Check.failed("overlap", subject, None, "row ids", "ids of no other fragment", text)
 
 
-def _below(live: RowSet, next_row_id: int | None, subject: str) -> Check:
+def _below(highest: int | None, next_row_id: int | None, subject: str) -> Check:
     if next_row_id is None:
         return Check.not_applicable("next-row-id", subject)
-    valid = live.max is None or live.max < next_row_id
-    return check_that(valid, "next-row-id", subject, None, "highest row id", f"below {next_row_id}", live.max)
+    valid = highest is None or highest < next_row_id
+    return check_that(valid, "next-row-id", subject, None, "highest row id", f"below {next_row_id}", highest)
 
 
 def _some(count: int, first: list[int]) -> str:
