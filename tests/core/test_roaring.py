@@ -6,6 +6,7 @@ import random
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from pyroaring import AbstractBitMap, BitMap
 
 from battery import check_buffers, check_truncations, outcome
+from dvcodec.core import roaring
 from dvcodec.core.bitmap import ARRAY_MAX, BitmapView, ContainerKind, ContainerMix
+from dvcodec.core.build import from_sorted
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated
 from dvcodec.core.roaring import EMPTY_BITMAP, serialize, walk
@@ -600,6 +603,21 @@ def test_serializing_leaves_the_bitmap_as_it_is() -> None:
     serialize(rows)
     serialize(rows, run_optimize=False)
     assert rows.serialize() == form
+
+
+@pytest.mark.parametrize("some", [1 << 16, 100_000, 1 << 17])
+@pytest.mark.parametrize("first", [0, 65_535, 2**32 - 400_000])
+def test_runs_are_expanded_a_few_at_a_time(first: int, some: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = BitMap([*range(first, first + 300_000), *range(first + 300_001, first + 400_000, 3)])
+    rows.run_optimize()
+    whole = serialize(rows, run_optimize=False)
+    assert ContainerKind.RUN not in walk(Cursor(whole)).kinds
+    monkeypatch.setattr(roaring, "_SOME_VALUES", some)
+    expand = Mock(wraps=from_sorted)
+    monkeypatch.setattr(roaring, "from_sorted", expand)
+    assert serialize(rows, run_optimize=False) == whole
+    assert len(expand.call_args_list) > 1
+    assert all(len(call.args[0]) <= some + 65_536 for call in expand.call_args_list)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4 * FULL), st.integers(1, 300)), max_size=40), st.randoms())

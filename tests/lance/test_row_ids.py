@@ -197,14 +197,20 @@ def test_rechunk(groups: list[list[Seg]], data: st.DataObject) -> None:
         at += size
 
 
-def test_rechunk_cuts_each_segment_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "ids",
+    [range(4), [0, 1, 3, 4, 5, 6, 7, 8], [0, 1, 3, 5, 8], [0, 100, 7000], [5, 3, 9]],
+    ids=["range", "holes", "bitmap", "sorted", "array"],
+)
+def test_rechunk_cuts_each_segment_once(ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Thousands of segments may be cut thousands of times."""
-    slices = create_autospec(RangeSegment.slice, side_effect=RangeSegment.slice)
-    monkeypatch.setattr(RangeSegment, "slice", slices)
-    whole = RowIdSequence(tuple(RangeSegment(10 * i, 10 * i + 4) for i in range(1000)))
-    found = rechunk([whole], [3] * 1333 + [1])
-    assert [one.count for one in found] == [3] * 1333 + [1]
-    assert slices.call_count < len(whole.segments) + len(found)
+    whole = RowIdSequence(RowIdSequence.from_values(ids).segments * 500)
+    kind = type(whole.segments[0])
+    cut = create_autospec(kind.cut, side_effect=kind.cut)
+    monkeypatch.setattr(kind, "cut", cut)
+    found = rechunk([whole], [2] * (whole.count // 2) + [whole.count % 2])
+    assert np.concatenate([one.to_numpy() for one in found]).tolist() == list(ids) * 500
+    assert cut.call_count == 500
 
 
 @settings(max_examples=300)

@@ -15,6 +15,8 @@ Libraries differ in what they check; `walk` and `BitmapView.check` together chec
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 from pyroaring import AbstractBitMap, BitMap
@@ -28,6 +30,8 @@ __all__ = ["EMPTY_BITMAP", "serialize", "walk"]
 
 EMPTY_BITMAP = COOKIE_NO_RUNS.to_bytes(4, "little") + bytes(4)
 """The only valid encoding of the empty bitmap, 8 bytes."""
+_SOME_VALUES = 1 << 22
+"""Values that are expanded at a time."""
 
 
 def walk(cursor: Cursor) -> BitmapView:
@@ -158,7 +162,7 @@ def serialize(bitmap: AbstractBitMap, *, run_optimize: bool = True) -> bytes:
             without ``optimize()`` and CRoaring without ``run_optimize``.
     """
     if not run_optimize:
-        return from_sorted(np.frombuffer(bitmap.to_array(), np.uint32)).serialize()
+        return _without_runs(bitmap).serialize()
     copy = BitMap(bitmap, optimize=False)
     copy.run_optimize()
     data = copy.serialize()
@@ -172,6 +176,16 @@ def serialize(bitmap: AbstractBitMap, *, run_optimize: bool = True) -> bytes:
     copy -= span
     copy |= from_sorted(np.frombuffer(tied.to_array(), np.uint32))
     return copy.serialize()
+
+
+def _without_runs(bitmap: AbstractBitMap) -> AbstractBitMap:
+    """Return the values in array and bitset containers, expanded a few at a time: a run of four bytes has 65,536."""
+    cuts = [bitmap[i] >> 16 << 16 for i in range(_SOME_VALUES, len(bitmap), _SOME_VALUES)]  # between containers
+    if not cuts:
+        return from_sorted(np.frombuffer(bitmap.to_array(), np.uint32))
+    ranges = itertools.pairwise([0, *cuts, bitmap.max() + 1])
+    parts = (bitmap & BitMap(range(start, stop)) for start, stop in ranges)
+    return BitMap().union(*(from_sorted(np.frombuffer(part.to_array(), np.uint32)) for part in parts))
 
 
 def _tied_runs(data: BytesLike) -> NDArray[np.uint16]:

@@ -9,6 +9,7 @@ reader of pylance 14; non-canonical bytes are kept, so that decoding and encodin
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -226,21 +227,28 @@ def rechunk(sequences: Iterable[RowIdSequence], sizes: Iterable[int]) -> list[Ro
 
 
 def _cut(segments: Sequence[Segment], cuts: Sequence[int]) -> Iterator[list[Segment]]:
-    """Yield the parts of segments between offsets, each segment gone through once."""
-    left = iter(segments)
-    segment: Segment = RangeSegment(0, 0)
-    start = end = 0
+    """Yield the parts of segments between offsets, each segment cut once."""
+    parts = _parts(segments, cuts)
     for at, stop in itertools.pairwise(cuts):
         pieces: list[Segment] = []
-        here = at
-        while here < stop:
-            while end <= here:
-                segment = next(left)
-                start, end = end, end + segment.count
-            taken = min(end, stop) - here
-            pieces.append(segment.slice(here - start, taken))
-            here += taken
+        while at < stop:
+            count, piece = next(parts)
+            pieces.append(piece)
+            at += count  # noqa: PLW2901
         yield pieces
+
+
+def _parts(segments: Sequence[Segment], cuts: Sequence[int]) -> Iterator[tuple[int, Segment]]:
+    """Yield the parts of segments, which are cut at all offsets within them, each with the number of its ids."""
+    start = 0
+    for segment in segments:
+        end = start + segment.count
+        inner = cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
+        bounds = [start, *sorted(set(inner)), end]
+        if start < end:
+            counts = [stop - at for at, stop in itertools.pairwise(bounds)]
+            yield from zip(counts, segment.cut([bound - start for bound in bounds]), strict=True)
+        start = end
 
 
 def _joined(pieces: Iterable[Segment]) -> Iterator[Segment]:

@@ -13,7 +13,9 @@ Specification: Lance's ``rowids.proto``, message ``U64Segment``; Rust module ``r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,7 +65,12 @@ class Segment(ABC):
 
     def slice(self, offset: int, length: int) -> Segment:
         """Return `length` values from index `offset`, as the segment that Lance's current writer chooses."""
-        return from_values(self.values()[offset : offset + length])
+        return next(self.cut([offset, offset + length]))
+
+    def cut(self, bounds: Sequence[int]) -> Iterator[Segment]:
+        """Yield the values between consecutive indices, as `slice` does; what is stored is decoded once for all."""
+        values = self.values()
+        return (from_values(values[start:stop]) for start, stop in pairwise(bounds))
 
     def mask(self, offsets: Values) -> Segment:
         """Drop the values at `offsets` (ascending, at least one) and choose the kind again; `ArraySegment` is kept."""
@@ -103,8 +110,8 @@ class RangeSegment(Segment):
     def get(self, i: int) -> int | None:
         return self.start + i if 0 <= i < self.count else None
 
-    def slice(self, offset: int, length: int) -> Segment:
-        return RangeSegment(self.start + offset, self.start + offset + length)
+    def cut(self, bounds: Sequence[int]) -> Iterator[Segment]:
+        return (RangeSegment(self.start + start, self.start + stop) for start, stop in pairwise(bounds))
 
     def mask(self, offsets: Values) -> Segment:
         return _from_interval(self.start, self.end, _shifted(offsets, self.start))
@@ -149,12 +156,16 @@ class RangeWithHoles(Segment):
         wanted = offsets.astype(np.uint64)
         return _shifted(wanted + np.searchsorted(rank, wanted, side="right").astype(np.uint64), self.start)
 
-    def slice(self, offset: int, length: int) -> Segment:
-        if not length:
-            return RangeSegment(0, 0)
-        first, last = (int(value) for value in self.at(np.array([offset, offset + length - 1], np.uint64)))
-        holes = self.holes.to_numpy()[self.holes.search(first) : self.holes.search(last)]
-        return _from_interval(first, last + 1, holes)
+    def cut(self, bounds: Sequence[int]) -> Iterator[Segment]:
+        holes = self.holes.to_numpy()
+        edges = np.array(bounds, np.uint64)
+        starts, stops = edges[:-1], edges[1:]
+        filled = starts < stops
+        firsts, lasts = self.at(starts), self.at(stops - filled.astype(np.uint64))
+        holes_from, holes_to = np.searchsorted(holes, firsts), np.searchsorted(holes, lasts)
+        for i, some in enumerate(filled.tolist()):
+            within = holes[holes_from[i] : holes_to[i]]
+            yield _from_interval(int(firsts[i]), int(lasts[i]) + 1, within) if some else RangeSegment(0, 0)
 
     def mask(self, offsets: Values) -> Segment:
         holes = np.concatenate([self.holes.to_numpy(), self.at(offsets)])
@@ -217,8 +228,8 @@ class _StoredArray(Segment):
     def get(self, i: int) -> int | None:
         return self.array.at(i) if 0 <= i < len(self.array) else None
 
-    def slice(self, offset: int, length: int) -> Segment:
-        return from_values(self.array.cut(offset, length).to_numpy())
+    def cut(self, bounds: Sequence[int]) -> Iterator[Segment]:
+        return (from_values(self.array.cut(start, stop - start).to_numpy()) for start, stop in pairwise(bounds))
 
     def content(self) -> list[bytes]:
         return self.array.pieces()
