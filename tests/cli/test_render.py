@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import time
+from typing import Any
 from contextlib import redirect_stdout
 
 import numpy as np
@@ -159,9 +160,10 @@ def test_density_strip_against_counting(positions: set[int], row_count: int, wid
 # ---------------------------------------------------------------------------------------------------- tables
 
 
-def shown(table: Table, width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def shown(table: Table, width: int, monkeypatch: pytest.MonkeyPatch, *, terminal: bool = False) -> list[str]:
     file = io.StringIO()
-    monkeypatch.setattr(render, "console", lambda: Console(file=file, width=width, emoji=False, highlight=False))
+    options: dict[str, Any] = {"force_terminal": terminal, "color_system": None, "emoji": False, "highlight": False}
+    monkeypatch.setattr(render, "console", lambda: Console(file=file, width=width, **options))
     table.show()
     return file.getvalue().splitlines()
 
@@ -215,13 +217,15 @@ def test_table_never_breaks_a_value(width: int, rows: list[tuple[str, int]]) -> 
 
 @given(st.lists(st.tuples(st.text(max_size=8), st.sampled_from(["", "–", "7", "größe", "表"])), min_size=1, max_size=5))  # noqa: RUF001
 def test_cells_with_and_without_a_style_are_printed_alike(rows: list[tuple[str, str]]) -> None:
-    """By two ways: what has no style is not given to rich."""
+    """By two ways: what has no style is not given to rich, and nothing is where the output is not a terminal."""
     plainly, styled = (Table("a", "b", "表", right=("b",)) for _ in range(2))
     for name, value in rows:
         plainly.add(name, value, name)
         styled.add(Text(plain(name)), value, Text(plain(name)))
     with pytest.MonkeyPatch.context() as patch:
-        assert shown(plainly, 10_000, patch) == shown(styled, 10_000, patch)
+        on_terminal = shown(styled, 10_000, patch, terminal=True)
+        assert shown(plainly, 10_000, patch, terminal=True) == on_terminal
+        assert shown(styled, 10_000, patch) == shown(plainly, 10_000, patch) == on_terminal
 
 
 # ---------------------------------------------------------------------------------------------------- parts

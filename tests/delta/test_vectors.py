@@ -7,8 +7,10 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 from urllib.parse import quote
 
 import pytest
@@ -32,7 +34,7 @@ from dvcodec import (
     iceberg,
 )
 from dvcodec.core.frame import StoredFrame
-from dvcodec.delta import EMPTY, Descriptor, z85
+from dvcodec.delta import EMPTY, Descriptor, vectors, z85
 from dvcodec.delta.inline import INLINE_ADVICE
 from dvcodec.delta.vectors import frame_at
 from dvcodec.io import open_source
@@ -312,6 +314,18 @@ def test_round_trip(positions: list[int], layout: str, run_optimize: bool) -> No
 def test_an_inline_vector_is_in_no_file() -> None:
     with pytest.raises(UsageError, match=r"a\.parquet: the vector is inline, not in"):
         delta.read_deletion_vectors(b"\1" + FRAME, {"a.parquet": delta.encode_inline(ROWS)})
+
+
+def test_a_vector_of_many_data_files_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame_of = create_autospec(vectors.frame_at, side_effect=vectors.frame_at)
+    monkeypatch.setattr(vectors, "frame_at", frame_of)
+    one = Descriptor("p", "file:///v.bin", len(FRAME) - 8, len(ROWS), offset=1)
+    assert delta.read_deletion_vectors(b"\1" + FRAME, dict.fromkeys("abc", one)) == dict.fromkeys("abc", ROWS)
+    places = [DvLocation("delta", "v.bin", 1, len(FRAME), len(ROWS), name) for name in "abc"]
+    assert delta.read_deletion_vectors(b"\1" + FRAME, places) == dict.fromkeys("abc", ROWS)
+    assert frame_of.call_count == 2
+    with pytest.raises(CardinalityMismatch):
+        delta.read_deletion_vectors(b"\1" + FRAME, [*places, replace(places[0], cardinality=9, data_file="d")])
 
 
 def test_inline_example_of_the_protocol_as_corrected() -> None:

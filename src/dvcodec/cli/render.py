@@ -154,6 +154,8 @@ class Table:
         if not self._cells[0] and not empty:
             return
         out = console()
+        if not out.is_terminal:  # rich takes a millisecond for a small table, and a folder may have thousands of files
+            self._cells = [list(map(str, cells)) for cells in self._cells]
         widths = [_width([title, *cells]) for title, cells in zip(self._columns, self._cells, strict=True)]
         if sum(widths) + 2 * (len(widths) - 1) <= out.width:
             self._side_by_side(out, widths)
@@ -164,8 +166,11 @@ class Table:
     def _side_by_side(self, out: Console, widths: list[int]) -> None:
         """Print a line for each row."""
         right = [title in self._right for title in self._columns]
-        titles = map(_pad, (Text(title, "bold") for title in self._columns), widths, right)
-        out.print(_styled([titles]), soft_wrap=True)
+        if not out.is_terminal:
+            out.file.write("  ".join(map(str, map(_pad, self._columns, widths, right))) + "\n")
+        else:
+            titles = map(_pad, (Text(title, "bold") for title in self._columns), widths, right)
+            out.print(_styled([titles]), soft_wrap=True)
         is_styled = any(Text in map(type, cells) for cells in self._cells)
         rows = zip(*map(_padded, self._cells, widths, right), strict=True)
         while some := list(islice(rows, _LINES)):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import BytesLike, Cursor
@@ -200,6 +201,7 @@ def read_deletion_vectors(
         else ((getattr(one, "data_file", None), one) for one in locations)
     )
     rows: dict[str, RowSet] = {}
+    read: dict[DvLocation | Descriptor, RowSet] = {}  # one vector may be for many data files
     with open_source(source, storage_options=storage_options) as opened:
         for data_file, location in named:
             _check_location(location)
@@ -208,7 +210,10 @@ def read_deletion_vectors(
             if data_file is None or data_file in rows:
                 problem = "no data file" if data_file is None else f"a second vector for the data file {data_file!r}"
                 raise UsageError(f"{opened.name}, vector at byte {location.offset}: {problem}")
-            rows[data_file] = _load_from(opened, location, limits, verify_checksum)
+            place = location if isinstance(location, Descriptor) else replace(location, data_file=None)
+            if place not in read:
+                read[place] = _load_from(opened, location, limits, verify_checksum)
+            rows[data_file] = read[place]
     return rows
 
 

@@ -189,35 +189,52 @@ def stored_in(manifest: str, container: str, stores: Storage) -> pa.Table:
     Raises:
         NotCanonical: the manifest is corrupt.
     """
-    if manifest.endswith(".jsonl"):
-        return _of_container(_all_lines(manifest, stores), container)
-    with _opened(manifest, stores) as file:
-        parquet, dictionaries, budget = parquet_metadata(file, Budget.ROW)
-        place = parquet.schema_arrow.get_field_index("path")
-        groups = []
-        for i, columns in enumerate(column_chunks(parquet, manifest, (place,))):  # one per container, as written
-            found = columns.get(place)
-            path = found.low if found is not None and found.low == found.high else None
-            if path is None or split(path.decode("utf-8", "replace"))[1] == container:
-                groups.append(i)
-        return _of_container(_read(parquet, dictionaries, budget, _STORED, groups), container)
-
-
-_lines: WeakKeyDictionary[Storage, tuple[str, pa.Table]] = WeakKeyDictionary()
-
-
-def _all_lines(manifest: str, stores: Storage) -> pa.Table:
-    """Read a manifest without index, once for all containers of a task."""
-    known = _lines.get(stores)
-    if known is None or known[0] != manifest:
+    known = _unindexed.get(stores)
+    if known is None or known.manifest != manifest:
         with _opened(manifest, stores) as file:
-            known = _lines[stores] = manifest, _table(manifest, file, _STORED)
-    return known[1]
+            if not manifest.endswith(".jsonl"):
+                parquet, dictionaries, budget = parquet_metadata(file, Budget.ROW)
+                owners = _containers_of_groups(parquet, manifest)
+                if None not in owners:
+                    groups = [i for i, owner in enumerate(owners) if owner == container]
+                    table = _read(parquet, dictionaries, budget, _STORED, groups)
+                    return _Unindexed.of(manifest, table).rows_of(container)
+            known = _unindexed[stores] = _Unindexed.of(manifest, _table(manifest, file, _STORED))
+    return known.rows_of(container)
 
 
-def _of_container(table: pa.Table, container: str) -> pa.Table:
-    paths = [path for path in table["path"].unique().to_pylist() if split(path)[1] == container]
-    return table.filter(pc.is_in(table["path"], pa.array(paths, pa.string()))).drop_columns(["path"])
+def _containers_of_groups(parquet: pq.ParquetFile, manifest: str) -> list[str | None]:
+    """Return the container of each row group, as writers write them; None for a group that may be of several."""
+    place = parquet.schema_arrow.get_field_index("path")
+    owners: list[str | None] = []
+    for columns in column_chunks(parquet, manifest, (place,)):
+        found = columns.get(place)
+        path = found.low if found is not None and found.low == found.high else None
+        owners.append(None if path is None else split(path.decode("utf-8", "replace"))[1])
+    return owners
+
+
+@dataclass(frozen=True, slots=True)
+class _Unindexed:
+    """A manifest without an index, read once for all containers of a task."""
+
+    manifest: str
+    table: pa.Table
+    paths: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, manifest: str, table: pa.Table) -> _Unindexed:
+        paths: dict[str, list[str]] = {}
+        for path in table["path"].unique().to_pylist():
+            paths.setdefault(split(path)[1], []).append(path)
+        return cls(manifest, table, paths)
+
+    def rows_of(self, container: str) -> pa.Table:
+        paths = pa.array(self.paths.get(container, []), pa.string())
+        return self.table.filter(pc.is_in(self.table["path"], paths)).drop_columns(["path"])
+
+
+_unindexed: WeakKeyDictionary[Storage, _Unindexed] = WeakKeyDictionary()
 
 
 def _read(
