@@ -36,6 +36,7 @@ OF_IO = (
     "parquet_pages", "thrift",
     "remote", "storage", "stores",
 )  # fmt: skip
+OF_LIMITS = ("column_work", "history", "history_rows", "repeats")
 OF_STORES = ("answers", "changed", "environment", "errors", "opening", "protocol", "store")
 ROOMS = {
     "core": ("core", "tests/core"),
@@ -48,12 +49,14 @@ ROOMS = {
     "zap": ("zap", "tests/zap"),
     "ops": ("ops", "tests/ops"),
     "tables": ("tables", "tests/tables", "--ignore-glob=*/test_races.py", "--ignore-glob=*/test_random_deletes.py"),
+    "limits": ("tables", "tests/limits", *(f"tests/tables/test_{x}.py" for x in OF_LIMITS)),
     "io": ("io", *(f"tests/test_{x}.py" for x in OF_IO), *(f"tests/lake/test_{x}.py" for x in OF_STORES)),
     "report": ("report", "tests/report", "--ignore-glob=*/test_browser.py"),
     "cli": ("cli", "tests/cli"),
     "arrow": ("arrow.py", "tests/test_arrow.py"),
 }
-"""Room -> its folder or module in ``src/dvcodec``, arguments for pytest. Spark has none: its tests want an engine."""
+"""Room -> its folder or module in ``src/dvcodec``, arguments for pytest. Spark has none: its tests want an engine.
+``limits`` is for what charges the work of tables."""
 PYTEST = ("pytest", "-q", "-n", "0", "-p", "no:cacheprovider")
 PHASE = re.compile(r" \((setup|call|teardown)\)$")
 TIMEOUT_S = 300

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import sys
 import time
-from typing import Any
 from contextlib import redirect_stdout
+from typing import Any
 
 import numpy as np
 import pytest
