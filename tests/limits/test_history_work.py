@@ -13,6 +13,7 @@ from dvcodec.tables import open_table
 from dvcodec.tables.changes import history
 from dvcodec.tables.repeats import HistoryWork
 from fuzz import many
+from samples.memory_table import make_table
 
 COUNTS = {"delta-sidecar": 1_000, "delta-sidecar-removed": 2_000, "iceberg-numbers": 3_000, "paimon-turns": 4_000}
 """Data files or vectors; 6,000 of the others."""
@@ -47,6 +48,16 @@ def test_what_the_bytes_allow() -> None:
         work.charge(1, 1)
     work.note("v", 1)
     work.charge(DEFAULT_LIMITS.max_work_per_byte, 1)
+
+
+def test_a_snapshot_that_is_opened_is_charged_by_what_it_lists(tmp_path: Path) -> None:
+    snapshot = make_table(tmp_path).snapshot()
+    files, vectors = len(snapshot.data_files), len(snapshot.vectors)
+    assert files
+    assert vectors
+    work = HistoryWork("/t", SharedWork(0))
+    with pytest.raises(LimitExceeded, match=f"found {(files + vectors) * 1024}$"):
+        work.opened(snapshot)
 
 
 ENGINES = ("_delta_log", "_versions", "metadata", "snapshot", "root.bolt")

@@ -37,6 +37,15 @@ def test_vectors_that_are_recorded_more_than_once_are_charged() -> None:
         charge_repeats(vectors_of(200, path="w"), shared)
 
 
+@pytest.mark.parametrize(("size", "units"), [(None, 8192), (0, 8192), (128, 8192), (129, 8256), (1128, 72_192)])
+def test_work_of_a_repeated_vector(size: int | None, units: int) -> None:
+    others = [replace(vector, offset=9, size=1) for vector in vectors_of(3)]
+    vectors = [*(replace(vector, size=size) for vector in vectors_of(3)), *others]
+    charge_repeats(vectors, SharedWork(2 * units + 2 * 8192))
+    with pytest.raises(LimitExceeded, match=f"found {2 * units + 2 * 8192}$"):
+        charge_repeats(vectors, SharedWork(2 * units + 2 * 8192 - 1))
+
+
 def test_vectors_of_their_own_are_not_charged() -> None:
     nothing = SharedWork(0)
     charge_repeats([replace(vector, offset=i) for i, vector in enumerate(vectors_of(10_000))], nothing)
@@ -52,6 +61,10 @@ def test_data_files_in_several_spellings_are_charged() -> None:
     with pytest.raises(LimitExceeded, match=r"^data files at /t/a: work for data files in several spellings"):
         charge_same_files(files(260), SharedWork())
     charge_same_files([DataFile(f"{i}", f"/t/{i}", 1) for i in range(1000)], SharedWork(0))
+    pairs = [DataFile(f"{i}", f"/t/{'./' * (i % 2)}{i // 2}", 1) for i in range(4)]
+    charge_same_files(pairs, SharedWork(2 * 65_536))
+    with pytest.raises(LimitExceeded, match=r"found 131072$"):
+        charge_same_files(pairs, SharedWork(2 * 65_536 - 1))
 
 
 def test_equality_deletes_in_several_spellings_are_charged() -> None:
@@ -59,6 +72,9 @@ def test_equality_deletes_in_several_spellings_are_charged() -> None:
     with pytest.raises(LimitExceeded, match=r"^equality deletes at /t/a: work for equality deletes of one file"):
         charge_same_deletes([f"/t/{'/' * i}a" for i in range(70)], SharedWork())
     charge_same_deletes([f"/t/{i}" for i in range(1000)], SharedWork(0))
+    charge_same_deletes(["/t/a", "/t/b", "/t/b", "/t/a", "/t/a"], SharedWork(3 * 2**18))
+    with pytest.raises(LimitExceeded, match=r"^equality deletes at /t/a: .* found 786432$"):
+        charge_same_deletes(["/t/a", "/t/b", "/t/b", "/t/a", "/t/a"], SharedWork(3 * 2**18 - 1))
 
 
 @pytest.mark.parametrize("kind", ["delta-vectors", "iceberg-vectors", "paimon-vectors"])
