@@ -193,7 +193,7 @@ class IcebergSnapshot(Snapshot):
 
     @cached_property
     def _equality(self) -> EqualityMatcher:
-        return EqualityMatcher(self.plan, self.metadata, self.table.folder.storage)
+        return EqualityMatcher(self.plan, self.metadata, self.table.folder.storage, lambda: self._names)
 
     def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:
         """Return data files that are not in the snapshot; see `Snapshot.unknown_files`."""
