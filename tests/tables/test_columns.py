@@ -18,6 +18,7 @@ from dvcodec.tables.live import export_live, live_batches
 from samples.delta_table import DeltaBuilder
 from samples.iceberg_table import Commit, build_iceberg
 from samples.paimon_table import PaimonFile, build_paimon
+from tables.unwalked import Unwalked
 
 
 def live(table: Table, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -29,6 +30,13 @@ def test_chosen() -> None:
     assert chosen(["a", "b"], ["b", "a"], "t") == ["b", "a"]
     with pytest.raises(UsageError, match=r"^t has no column 'c': it has c0, .*c9 and 2 more$"):
         chosen([f"c{i}" for i in range(12)], ["c"], "t")
+
+
+def test_chosen_does_not_walk_the_columns_of_a_table() -> None:
+    """There may be thousands of them, and it is called for each data file."""
+    columns = Unwalked(a=1, b=2)
+    assert chosen(columns, ["b"], "t") == ["b"]
+    assert chosen(columns.keys(), ["b", "a"], "t") == ["b", "a"]
 
 
 # ------------------------------------------------------------------------------------------------ Delta

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -106,14 +106,14 @@ def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -
     """Return the columns to read, in this order.
 
     Args:
-        names: names of all columns.
+        names: names of all columns; a mapping or its keys are not copied, as there may be thousands for each file.
         columns: requested; None = all.
         location: location of the table, for errors.
 
     Raises:
         UsageError: no such column.
     """
-    known = dict.fromkeys(names)
+    known = names if isinstance(names, (Mapping, KeysView)) else dict.fromkeys(names)
     if columns is not None and (isinstance(columns, str) or not isinstance(columns, Iterable)):
         raise UsageError(f"columns must be a sequence of names, not {type(columns).__name__}")
     for name in columns or ():

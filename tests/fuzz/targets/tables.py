@@ -25,7 +25,7 @@ from dvcodec.tables.iceberg.deletes import read_deletes
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES, Manifest, read_list
 from dvcodec.tables.iceberg.manifests import read_manifest
 from dvcodec.tables.iceberg.rows import read_name_mapping
-from dvcodec.tables.iceberg.schema import read_fields
+from dvcodec.tables.iceberg.schema import SchemaColumns
 from dvcodec.tables.paimon import manifests as paimon_manifests
 from dvcodec.tables.paimon.binary_row import decode_row
 from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
@@ -47,7 +47,7 @@ def _run_iceberg_metadata(data: bytes) -> None:
     failed: DecodeError | None = None
     for schema in found.schemas.values():
         try:
-            read_fields(schema)
+            SchemaColumns(schema).read()
         except DecodeError as error:
             failed = error
     if found.name_mapping is not None:

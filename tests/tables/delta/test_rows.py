@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,8 +12,10 @@ import pytest
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.columns import Column
+from dvcodec.tables.columns import Column, ColumnIndex
 from dvcodec.tables.delta.rows import read_rows
+from dvcodec.tables.delta.schema import TableSchema
+from dvcodec.tables.json_fields import JsonFields
 
 A, B = (Column(name, type=pa.int64()) for name in "ab")
 
@@ -100,3 +103,19 @@ def test_what_does_not_fit(tmp_path: Path) -> None:
         read(file, [A])
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "none", [A])
+
+
+@pytest.mark.parametrize(("dropped", "looked_for"), [(False, 1), (True, 0)])
+def test_columns_that_a_data_file_lacks_are_not_looked_for(tmp_path: Path, dropped: bool, looked_for: int) -> None:
+    """The schema may have thousands, and the file only the last of them, or only one that was dropped."""
+    field = pa.field("z", pa.int64(), metadata={"PARQUET:field_id": "99"})
+    pq.write_table(pa.table([[1]], schema=pa.schema([field])), tmp_path / "f")
+    fields = {}
+    for i in range(99 if dropped else 100):
+        mapping = {"delta.columnMapping.id": i, "delta.columnMapping.physicalName": f"c{i}"}
+        one = {"name": str(i), "type": "long", "nullable": True, "metadata": mapping}
+        fields[str(i)] = JsonFields(one, "0.json")
+    schema = TableSchema(fields, "id", 99)
+    with patch.object(ColumnIndex, "find", autospec=True, side_effect=ColumnIndex.find) as find:
+        (part,) = read_rows(str(tmp_path / "f"), Storage(), [], {}, frozenset(), 9, schema)
+    assert (part.batch.num_rows, find.call_count) == (1, looked_for)

@@ -9,8 +9,11 @@ import pyarrow as pa
 import pytest
 
 from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.tables.columns import Column, chosen
 from dvcodec.tables.delta.actions import Metadata
 from dvcodec.tables.delta.schema import MAX_DEPTH, TableSchema, parse_schema
+from dvcodec.tables.json_fields import JsonFields
+from tables.unwalked import Unwalked
 
 
 def parse(*fields: dict[str, Any], mode: str = "none", partitions: tuple[str, ...] = ()) -> TableSchema:
@@ -151,3 +154,28 @@ def test_depth_is_bounded() -> None:
     assert pa.types.is_list(parse(field(kind)).column("a").type)
     with pytest.raises(NotCanonical, match="at most 64 nested types"):
         parse(field({"type": "array", "elementType": kind, "containsNull": True})).column("a")
+
+
+def test_columns_that_are_not_asked_for_are_not_walked() -> None:
+    """There may be thousands of them, and they are asked for by each data file."""
+    fields = {name: JsonFields(field("long", name), "0.json, line 3") for name in "ab"}
+    schema = TableSchema(Unwalked(**fields), "none")
+    assert schema.select(chosen(schema.names, ["b"], "t")) == pa.schema([("b", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    ("mode", "columns", "found"),
+    [
+        ("none", [("A", 1), ("z", 2)], ["a"]),
+        ("name", [("COL-b", None), ("a", 1), ("col-A", 7)], ["a", "b"]),
+        ("id", [("x", 2), ("col-a", None), ("y", 1)], ["a", "b"]),
+        ("id", [("col-a", 9)], []),
+    ],
+)
+def test_columns_that_a_file_may_have(mode: str, columns: list[tuple[str, int | None]], found: list[str]) -> None:
+    fields = []
+    for number, name in enumerate("abv", 1):
+        mapping = {"delta.columnMapping.physicalName": f"col-{name}", "delta.columnMapping.id": number}
+        fields.append(field("void" if name == "v" else "long", name, **mapping))
+    stored = [Column(name, number, type=pa.int64()) for name, number in columns]
+    assert [key.name for key in parse(*fields, mode=mode).stored_among(stored)] == found

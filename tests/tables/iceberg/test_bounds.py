@@ -15,7 +15,7 @@ from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.bounds import ColumnStatistics, bounds_of
-from dvcodec.tables.iceberg.schema import read_fields
+from dvcodec.tables.iceberg.schema import SchemaColumns
 from dvcodec.tables.json_fields import JsonFields
 from samples.iceberg_table import FIELDS, Commit, altered, build_iceberg
 
@@ -26,7 +26,7 @@ NOTHING = ColumnBounds()
 
 def column(kind: Any) -> Column:
     fields = JsonFields({"fields": [{"id": 1, "name": "c", "type": kind, "required": False}]}, "test")
-    return read_fields(fields)[0]
+    return SchemaColumns(fields).read()[0]
 
 
 def lower(kind: Any, data: bytes, **more: Any) -> Any:

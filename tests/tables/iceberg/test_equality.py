@@ -7,20 +7,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from dvcodec import LimitExceeded, NotCanonical, RowSet, Unsupported
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
+from dvcodec.core.json_text import parse_json
 from dvcodec.tables import deleted_rows, live_batches, open_table, upgrade_deletes
 from dvcodec.tables.deleting import delete
-from dvcodec.tables.iceberg.rows import read_rows
+from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
 from dvcodec.tables.model import PhysicalRows
 from samples.iceberg_equality import by_id, craft_equality
-from samples.iceberg_table import STEP, IcebergFiles
+from samples.iceberg_table import STEP, Commit, IcebergFiles, build_iceberg
 
 KEYS = {4: by_id(0, STEP + 7, 2 * STEP, 3 * STEP + 1), 5: by_id(STEP + 8, 3 * STEP + 2, 4 * STEP)}
 GONE = {0: [0, 1, 2], 1: [3, 4, 5, 7, 8], 2: [0], 3: [2], 4: []}
@@ -156,6 +159,21 @@ def test_deletes_of_other_columns_read_a_data_file_once(tmp_path: Path, monkeypa
     found = deleted_rows(open_table(crafted.folder), crafted.paths["a"])
     assert found == RowSet([0, 3, 1, 7, 2])  # by id, by name, and by its vector
     assert opened.count("a") == 1
+
+
+def test_the_name_mapping_is_parsed_once(tmp_path: Path) -> None:
+    """It may have thousands of names, and equality deletes apply to all data files."""
+    properties = {"schema.name-mapping.default": '[{"field-id": 1, "names": ["id"]}]'}
+    commits = Commit(data={str(i): 1 for i in range(5)}), Commit(equality=True)
+    files = build_iceberg(tmp_path, *commits, properties=properties, parquet=False)
+    for name, value in {"equality-2.parquet": 3, **{str(i): i for i in range(5)}}.items():
+        pq.write_table(pa.table({"id": pa.array([value], pa.int64())}), Path(files.folder) / "data" / name)
+    with (
+        patch("dvcodec.tables.iceberg.snapshot.read_name_mapping", autospec=True, side_effect=read_name_mapping) as one,
+        patch("dvcodec.tables.iceberg.rows.parse_json", autospec=True, side_effect=parse_json) as parsed,
+    ):
+        assert ids(files, deleted=True) == [3]
+    assert (one.call_count, parsed.call_count) == (1, 1)
 
 
 def test_equality_deletes_of_one_file_are_charged(tmp_path: Path) -> None:

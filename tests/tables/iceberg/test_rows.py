@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,9 +19,10 @@ from pyarrow import orc
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
+from dvcodec.tables.columns import ColumnIndex, ColumnKey
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
-from dvcodec.tables.iceberg.schema import read_fields
+from dvcodec.tables.iceberg.schema import SchemaColumns
 from dvcodec.tables.json_fields import JsonFields
 from samples.iceberg_table import Commit, build_iceberg
 
@@ -34,7 +36,7 @@ def stored(name: str, kind: pa.DataType, number: int | None = None, **more: Any)
 
 
 def fields_of(*columns: Mapping[str, Any]) -> Any:
-    return read_fields(JsonFields({"fields": list(columns)}, "v1.metadata.json"))
+    return SchemaColumns(JsonFields({"fields": list(columns)}, "v1.metadata.json")).read()
 
 
 def read(
@@ -659,6 +661,40 @@ def test_the_current_state_has_the_columns_that_the_table_has_now(tmp_path: Path
         assert snapshot.schema().names == ["id", name]
         (part,) = snapshot.rows(snapshot.data_files[0])
         assert part.batch.to_pydict() == {"id": [0, 1], name: ["row 0", "row 1"]}
+
+
+def test_the_schema_is_not_walked_for_each_data_file(tmp_path: Path) -> None:
+    """It may have thousands of columns."""
+    files = {str(i): 1 for i in range(5)}
+    snapshot = open_iceberg(build_iceberg(tmp_path, Commit(data=files)).folder).snapshot()
+    first, *others = snapshot.data_files
+    snapshot.bounds(first, ["id"])
+    list(snapshot.rows(first, columns=["id"]))
+    with (
+        patch.object(JsonFields, "objects", autospec=True) as walked,
+        patch.object(JsonFields, "column_name", autospec=True) as named,
+    ):
+        for file in others:
+            assert set(snapshot.bounds(file, ["id"])) == {"id"}
+            assert [part.batch.num_rows for part in snapshot.rows(file, columns=["id"])] == [1]
+    assert (walked.call_count, named.call_count) == (0, 0)
+
+
+@pytest.mark.parametrize(("columns", "dropped", "looked_for"), [(range(100), (), 1), (range(99), {99}, 0)])
+def test_columns_that_a_data_file_lacks_are_not_looked_for(
+    tmp_path: Path, columns: range, dropped: Collection[int], looked_for: int
+) -> None:
+    """The schema may have thousands, and the file only the last of them, or only one that was dropped."""
+    pq.write_table(table_of((stored("z", pa.int64(), 99), [1])), tmp_path / "f")
+    options: dict[str, Any] = {"partition": {}, "names": None, "rows": 1, "batch_rows": 9, "dropped": dropped}
+    options["stored"] = {number: str(number) for number in columns}
+    with (
+        patch("dvcodec.tables.iceberg.rows.ColumnKey", autospec=True, side_effect=ColumnKey) as made,
+        patch.object(ColumnIndex, "find", autospec=True, side_effect=ColumnIndex.find) as find,
+    ):
+        (part,) = read_rows(str(tmp_path / "f"), Storage(), [], file_format="parquet", **options)
+    assert part.batch.num_rows == 1
+    assert (made.call_count, find.call_count) == (looked_for, looked_for)
 
 
 @given(data=st.data())

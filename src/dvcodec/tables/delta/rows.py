@@ -71,7 +71,9 @@ def read_rows(
         if read and read[0].id is not None and all(column.id is None for column in stored):
             raise NotCanonical("field ids of columns", source=location, expected="some", actual="none")
         if schema is not None and file.metadata.num_rows:
-            keys = [key for key in schema.stored if key.name not in partition_columns]
+            keys = [key for key in schema.stored_among(stored) if key.name not in partition_columns]
+            if not keys and not (stored and all(map(schema.was_dropped, stored))):
+                keys = [key for key in schema.stored if key.name not in partition_columns]  # for the error
             check_related(stored, keys, location, schema.was_dropped)
         evolution = DeltaEvolution(location, columns, stored, constants)
         skip = skipped_groups(file, location, evolution, wanted, part)

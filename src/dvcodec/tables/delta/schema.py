@@ -6,7 +6,7 @@ Specification: Delta's PROTOCOL.md, "Schema Serialization Format" and "Column Ma
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, KeysView, Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -44,9 +44,9 @@ class TableSchema:
         self._columns: dict[str, Column] = {}
 
     @property
-    def names(self) -> list[str]:
-        """Names of the columns."""
-        return list(self._fields)
+    def names(self) -> KeysView[str]:
+        """Names of the columns; not a copy, as there may be thousands and it is asked for by each data file."""
+        return self._fields.keys()
 
     def column(self, name: str) -> Column:
         """Return a column.
@@ -68,6 +68,23 @@ class TableSchema:
         """
         fields = (field for field in self._fields.values() if field.values.get("type") != "void")
         return [ColumnKey(field.column_name("name"), *_physical(field, self.mode)) for field in fields]
+
+    def stored_among(self, columns: Iterable[Column]) -> list[ColumnKey]:
+        """Return those of `stored` that may be found among the columns of a data file.
+
+        Raises:
+            NotCanonical: see `stored`.
+        """
+        keys = [key for column in columns for key in (column.id, column.name.lower())]
+        return [self.stored[place] for place in sorted({place for key in keys for place in self._places.get(key, ())})]
+
+    @cached_property
+    def _places(self) -> dict[int | str | None, list[int]]:
+        """Places in `stored` by field id, or by the name in small letters of columns that are found by name."""
+        found: dict[int | str | None, list[int]] = {}
+        for place, key in enumerate(self.stored):
+            found.setdefault(key.stored_name.lower() if key.id is None else key.id, []).append(place)
+        return found
 
     @cached_property
     def ids(self) -> frozenset[int]:
@@ -98,7 +115,7 @@ class TableSchema:
         """
         return _physical(self._fields[name], self.mode)[1]
 
-    def select(self, names: Sequence[str]) -> pa.Schema:
+    def select(self, names: Iterable[str]) -> pa.Schema:
         """Return columns as Arrow has them.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dvcodec.core import vector as stored
 from dvcodec.core.bitmap import ContainerMix
@@ -16,6 +16,7 @@ from dvcodec.delta.layout import MAGICS
 from dvcodec.delta.vectors import frame_at
 from dvcodec.ops.stats import VectorStats, measure
 from dvcodec.tables.bounds import ColumnBounds
+from dvcodec.tables.cache import Cache
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.delta.actions import AddFile, Metadata, Protocol
 from dvcodec.tables.delta.bounds import bounds_of, parse_statistics
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 
 __all__ = ["DeltaSnapshot"]
+
+_KEPT_STATISTICS = 16
+"""Of data files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +129,6 @@ class DeltaSnapshot(Snapshot):
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the bounds of columns by the log: partition values, and the statistics of the data file."""
         added, found = self._record(data_file, AddFile), {}
-        statistics = parse_statistics(added.action.get("stats"))
         for name in chosen(self._columns.names, columns, self.table.location):
             column = self._columns.column(name)
             if name in self.metadata.partition_columns:
@@ -133,8 +136,17 @@ class DeltaSnapshot(Snapshot):
                     partition_scalar(added.partition_values, column, data_file.location)
                 )
             else:
-                found[name] = bounds_of(column, statistics)
+                found[name] = bounds_of(column, self._statistics_of(added))
         return found
+
+    def _statistics_of(self, added: AddFile) -> Mapping[str, Any]:
+        text = added.action.get("stats")
+        return self._statistics.get(text, lambda: parse_statistics(text)) if isinstance(text, str) else {}
+
+    @cached_property
+    def _statistics(self) -> Cache[str, Mapping[str, Any]]:
+        """Parsed statistics by their text, which thousands of data files may share."""
+        return Cache(_KEPT_STATISTICS, lambda _: 1)
 
     def stored_rows(self, data_file: DataFile) -> int | None:
         """Return the row count in the footer of a Parquet data file; None for other formats."""

@@ -7,7 +7,7 @@ of an unpartitioned spec apply to all data files, others to those of their parti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,7 +25,7 @@ from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.partitions import identity_values
 from dvcodec.tables.iceberg.plan import Plan
-from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
+from dvcodec.tables.iceberg.rows import NameMapping, read_rows
 from dvcodec.tables.iceberg.schema import read_column
 from dvcodec.tables.iceberg.vectors import refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
@@ -63,15 +63,23 @@ class EqualityMatcher:
         plan: of the snapshot.
         metadata: of its table.
         storage: opens the files.
+        names: returns the name mapping of the table, as for the rows of the snapshot; called if a file is read.
 
     Raises:
         LimitExceeded: one file is listed many times, or there are more deletes for each data file than the bytes of the
             metadata and the shared work of the table allow.
     """
 
-    def __init__(self, plan: Plan, metadata: TableMetadata, storage: Storage) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        metadata: TableMetadata,
+        storage: Storage,
+        names: Callable[[], Mapping[str, NameMapping] | None],
+    ) -> None:
         self._metadata = metadata
         self._storage = storage
+        self._names = names
         self._groups = {partition: tuple(_grouped(deletes)) for partition, deletes in plan.equality.items()}
         self._keys: dict[_Group, _Keys] = {}
         self._columns: dict[int, Column] = {}
@@ -137,7 +145,7 @@ class EqualityMatcher:
                 fields,
                 file_format=entry.file_format,
                 partition=identity_values(entry.partition, metadata.specs),
-                names=read_name_mapping(metadata.name_mapping, metadata.source),
+                names=self._names(),
                 rows=rows,
                 batch_rows=max(min(_BATCH_ROWS, _BATCH_VALUES // max(len(fields), 1)), 1),
             )

@@ -109,10 +109,13 @@ def read_rows(
                 "record_count", source=location, expected=f"{rows} (manifest)", actual=f"{file.rows} rows"
             )
         columns = _columns(file.schema, names, location)
-        if file.rows and stored is not None:
-            keys = [ColumnKey(name, number) for number, name in stored.items() if partition.get(number) is None]
-            check_related(columns, keys, location, lambda column: column.id in dropped)
         ids = {column.id for column in columns}
+        if file.rows and stored is not None:
+            wanted_ids = [number for number in stored if number in ids and partition.get(number) is None]
+            if not wanted_ids and not (columns and all(number in dropped for number in ids)):
+                wanted_ids = [number for number in stored if partition.get(number) is None]  # for the error
+            keys = [ColumnKey(stored[number], number) for number in wanted_ids]
+            check_related(columns, keys, location, lambda column: column.id in dropped)
         constants = {
             field.name: constant_of_partition(field, partition[field.id], location)
             for field in fields

@@ -20,7 +20,7 @@ from dvcodec.tables.decimals import MAX_DIGITS, parse_decimal
 from dvcodec.tables.iceberg.partitions import scaled
 from dvcodec.tables.json_fields import JsonFields
 
-__all__ = ["constant_of_default", "constant_of_partition", "read_column", "read_fields", "stored_ids"]
+__all__ = ["SchemaColumns", "constant_of_default", "constant_of_partition", "read_column", "stored_ids"]
 
 T = TypeVar("T")
 _MAX_DEPTH = 64
@@ -33,32 +33,49 @@ _UNITS = {6: 1_000_000, 9: 1_000_000_000}  # in a second, by digits
 _UTC = re.compile(r"(?:Z|\+00:00)$")
 
 
-def read_fields(schema: JsonFields, names: Sequence[str] | None = None, location: str = "") -> tuple[Column, ...]:
-    """Read columns of a schema.
+class SchemaColumns:
+    """The columns of a schema; the type of each is parsed once, when it is asked for.
 
     Args:
         schema: schema of the table.
-        names: names of the columns to read, in this order; None = all. Only their types are parsed.
-        location: location of the table, for errors.
 
     Raises:
-        UsageError: no such column.
         NotCanonical: the JSON is not that of a schema, or two columns have one name.
-        Unsupported: a type without a counterpart in Arrow.
-        MissingExtra: pyarrow is not installed.
     """
-    fields = {field.column_name("name"): field for field in schema.objects("fields")}
-    if len(fields) < len(schema.array("fields")):
-        schema.fail("fields", "columns of distinct names", "two of one name")
-    require_extra("pyarrow", "tables")
-    return tuple(read_column(fields[name]) for name in chosen(fields, names, location))
+
+    def __init__(self, schema: JsonFields) -> None:
+        self._fields = {field.column_name("name"): field for field in schema.objects("fields")}
+        self._columns: dict[str, Column] = {}
+        if len(self._fields) < len(schema.array("fields")):
+            schema.fail("fields", "columns of distinct names", "two of one name")
+
+    def read(self, names: Sequence[str] | None = None, location: str = "") -> tuple[Column, ...]:
+        """Return columns.
+
+        Args:
+            names: names of the columns to read, in this order; None = all. Only their types are parsed.
+            location: location of the table, for errors.
+
+        Raises:
+            UsageError: no such column.
+            NotCanonical: the JSON is not that of a column.
+            Unsupported: a type without a counterpart in Arrow.
+            MissingExtra: pyarrow is not installed.
+        """
+        require_extra("pyarrow", "tables")
+        return tuple(map(self._column, chosen(self._fields, names, location)))
+
+    def _column(self, name: str) -> Column:
+        if name not in self._columns:
+            self._columns[name] = read_column(self._fields[name])
+        return self._columns[name]
 
 
 def read_column(field: JsonFields) -> Column:
     """Read one column of a schema.
 
     Raises:
-        DecodeError: see `read_fields`.
+        DecodeError: see `SchemaColumns.read`.
         MissingExtra: pyarrow is not installed.
     """
     require_extra("pyarrow", "tables")

@@ -23,7 +23,7 @@ from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.partitions import identity_values
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import ROW_FORMATS, NameMapping, read_name_mapping, read_rows
-from dvcodec.tables.iceberg.schema import constant_of_partition, read_fields, stored_ids
+from dvcodec.tables.iceberg.schema import SchemaColumns, constant_of_partition, stored_ids
 from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import (
@@ -98,8 +98,7 @@ class IcebergSnapshot(Snapshot):
             NotCanonical: the metadata does not have it, or it is corrupt.
             Unsupported: an unknown type.
         """
-        found = read_fields(self._fields(), columns, self.table.location)
-        return pa.schema([column.field for column in found])
+        return pa.schema([column.field for column in self._read(columns)])
 
     def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
         """Return what reads a data file in the columns of the snapshot; see `rows.read_rows`.
@@ -109,8 +108,7 @@ class IcebergSnapshot(Snapshot):
             Unsupported: a format other than Parquet, ORC and Avro, or an encrypted file.
         """
         entry = self._record(data_file, ManifestEntry)
-        schema = self._fields()
-        fields = self._columns if columns is None else read_fields(schema, columns, self.table.location)
+        fields = self._every_column if columns is None else self._read(columns)
         refuse_encrypted(entry, data_file.path)
         if entry.file_format not in ROW_FORMATS:
             expected, actual = " or ".join(ROW_FORMATS), entry.file_format
@@ -129,9 +127,16 @@ class IcebergSnapshot(Snapshot):
         )
         return RowReader(read)
 
+    def _read(self, columns: Sequence[str] | None) -> tuple[Column, ...]:
+        return self._columns.read(columns, self.table.location)
+
     @cached_property
-    def _columns(self) -> tuple[Column, ...]:
-        return read_fields(self._fields(), None, self.table.location)
+    def _columns(self) -> SchemaColumns:
+        return SchemaColumns(self._fields())
+
+    @cached_property
+    def _every_column(self) -> tuple[Column, ...]:
+        return self._read(None)
 
     @cached_property
     def _stored(self) -> dict[int, str]:
@@ -148,7 +153,7 @@ class IcebergSnapshot(Snapshot):
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the bounds of columns by the manifest, and by the values of identity partitions."""
         entry = self._record(data_file, ManifestEntry)
-        fields = {field.id or 0: field for field in read_fields(self._fields(), columns, self.table.location)}
+        fields = {field.id or 0: field for field in self._read(columns)}
         values = identity_values(entry.partition, self.metadata.specs)
         found = {
             field.name: ColumnBounds.of_partition(constant_of_partition(field, values[number], data_file.location))
@@ -188,7 +193,7 @@ class IcebergSnapshot(Snapshot):
 
     @cached_property
     def _equality(self) -> EqualityMatcher:
-        return EqualityMatcher(self.plan, self.metadata, self.table.folder.storage)
+        return EqualityMatcher(self.plan, self.metadata, self.table.folder.storage, lambda: self._names)
 
     def unknown_files(self, vector: DeletionVector) -> tuple[str, ...]:
         """Return data files that are not in the snapshot; see `Snapshot.unknown_files`."""

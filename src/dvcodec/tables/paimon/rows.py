@@ -19,9 +19,9 @@ from dvcodec.tables.data_file import open_data_file
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
 from dvcodec.tables.paimon.binary_row import Value
 from dvcodec.tables.paimon.manifests import DataFileMeta
-from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
+from dvcodec.tables.paimon.metadata import SchemaField
 from dvcodec.tables.paimon.promotions import PaimonEvolution
-from dvcodec.tables.paimon.schema import read_column
+from dvcodec.tables.paimon.schema import SchemaColumns
 from dvcodec.tables.paimon.visible import Visible
 
 __all__ = ["partition_scalar", "read_rows"]
@@ -36,8 +36,7 @@ def read_rows(
     storage: Storage,
     columns: Sequence[Column],
     constants: dict[str, Value],
-    written: TableSchema,
-    written_source: str,
+    written: SchemaColumns,
     visible: Visible,
     batch_rows: int,
     shown: Sequence[SchemaField] = (),
@@ -51,8 +50,7 @@ def read_rows(
         storage: opens it.
         columns: columns to read, in the schema of the snapshot.
         constants: values of the partition columns, by name.
-        written: the schema that the file was written with.
-        written_source: that schema's file, for errors.
+        written: the columns of the schema that the file was written with.
         visible: which records are rows.
         batch_rows: maximum rows in a batch.
         shown: all columns of the snapshot; those of `columns` may be some of them.
@@ -77,7 +75,7 @@ def read_rows(
         ids = {field.id for field in columns if field.name not in constants}
         own = _written_columns(data_file)
         stored = [
-            read_column(field, written_source)
+            written.column(field.name)
             for field in written.fields
             if field.id in ids and field.name in names and (own is None or field.name in own)
         ]
@@ -101,7 +99,7 @@ def _check_related(
     found: Collection[str],
     shown: Sequence[SchemaField],
     constants: Mapping[str, Value],
-    written: TableSchema,
+    written: SchemaColumns,
 ) -> None:
     """Refuse a file without any column of its own schema, or of those that the snapshot's schema shares with it.
 

@@ -7,6 +7,7 @@ type is text, ``DECIMAL(10, 2) NOT NULL``; a nested one is an object, ``{"type":
 from __future__ import annotations
 
 import re
+from collections.abc import KeysView, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,9 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa, require_extra
 from dvcodec.tables.columns import Column, column_errors
 from dvcodec.tables.json_fields import JsonFields
-from dvcodec.tables.paimon.metadata import SchemaField
+from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 
-__all__ = ["DataType", "Field", "arrow_type", "parse_type", "read_column", "to_column"]
+__all__ = ["DataType", "Field", "SchemaColumns", "arrow_type", "parse_type", "read_column", "to_column"]
 
 _ATOMIC = re.compile(
     r"(?P<root>[A-Z]+(?:_LTZ)?)(?: PRECISION)?"
@@ -159,6 +160,37 @@ def _atomic(text: str, source: str, what: str) -> DataType:
     return DataType(root, nullable)
 
 
+class SchemaColumns:
+    """The columns of a schema; the type of each is parsed once, when it is asked for.
+
+    Args:
+        schema: of the table.
+        source: its file, for errors.
+    """
+
+    def __init__(self, schema: TableSchema, source: str) -> None:
+        self.fields = schema.fields
+        self._source = source
+        self._named = {field.name: field for field in schema.fields}
+        self._columns: dict[str, Column] = {}
+
+    @property
+    def names(self) -> KeysView[str]:
+        """Names of the columns; not a copy, as there may be thousands and it is asked for by each data file."""
+        return self._named.keys()
+
+    def column(self, name: str) -> Column:
+        """Return a column that is known to exist.
+
+        Raises:
+            NotCanonical: its type is not one.
+            Unsupported: an unknown type.
+        """
+        if name not in self._columns:
+            self._columns[name] = read_column(self._named[name], self._source)
+        return self._columns[name]
+
+
 def read_column(field: SchemaField, source: str) -> Column:
     """Parse the type of a column of a schema.
 
@@ -177,15 +209,14 @@ def to_column(field: Field) -> Column:
     Raises:
         MissingExtra: pyarrow is not installed.
     """
+    require_extra("pyarrow", "tables")
     kind, children = field.type, field.type.children
     if kind.root == "MULTISET":
         children = (*children, Field(-1, "value", DataType("INT", nullable=False)))
-    parts = () if kind.root == "VECTOR" else tuple(map(to_column, children))
-    return Column(field.name, field.id, type=arrow_type(kind), nullable=kind.nullable, children=parts, kind=kind)
-
-
-def _arrow_field(field: Field) -> pa.Field:
-    return pa.field(field.name, arrow_type(field.type), nullable=field.type.nullable)
+    parts = tuple(map(to_column, children))
+    made = _arrow_type(kind, [part.field for part in parts])  # of those of its parts, which are made once
+    inner = () if kind.root == "VECTOR" else parts
+    return Column(field.name, field.id, type=made, nullable=kind.nullable, children=inner, kind=kind)
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
@@ -197,7 +228,11 @@ def arrow_type(kind: DataType) -> pa.DataType:
     Raises:
         MissingExtra: pyarrow is not installed.
     """
-    require_extra("pyarrow", "tables")
+    return to_column(Field(-1, "", kind)).type
+
+
+def _arrow_type(kind: DataType, parts: Sequence[pa.Field]) -> pa.DataType:
+    """Return the Arrow type of a type whose parts have these."""
     if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
         precision = kind.precision or 0
         unit = "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
@@ -205,18 +240,14 @@ def arrow_type(kind: DataType) -> pa.DataType:
     if kind.root == "DECIMAL":
         return pa.decimal128(kind.precision, kind.scale)
     if kind.root == "ROW":
-        return pa.struct([_arrow_field(child) for child in kind.children])
-    if kind.root == "MAP":
-        key, value = map(_arrow_field, kind.children)
+        return pa.struct(parts)
+    if kind.root in ("MAP", "MULTISET"):
+        key, value = parts
         return pa.map_(key.with_nullable(False), value)
-    if kind.root == "MULTISET":
-        return pa.map_(
-            _arrow_field(kind.children[0]).with_nullable(False), pa.field("value", pa.int32(), nullable=False)
-        )
     if kind.root == "ARRAY":
-        return pa.list_(_arrow_field(kind.children[0]))
+        return pa.list_(parts[0])
     if kind.root == "VECTOR":
-        return pa.list_(_arrow_field(kind.children[0]), kind.length)
+        return pa.list_(parts[0], kind.length)
     if kind.root == "VARIANT":
         return pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("value", "metadata")])
     return pa.type_for_alias(_PLAIN[kind.root])

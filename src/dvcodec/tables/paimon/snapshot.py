@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
@@ -19,7 +19,7 @@ from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
 from dvcodec.tables.paimon.rows import partition_scalar, read_rows
-from dvcodec.tables.paimon.schema import read_column
+from dvcodec.tables.paimon.schema import SchemaColumns
 from dvcodec.tables.paimon.vectors import IndexedVector, check_index_file
 from dvcodec.tables.paimon.visible import Visible
 from dvcodec.tables.parquet import count_rows
@@ -65,7 +65,7 @@ class PaimonSnapshot(Snapshot):
             Unsupported: an unknown type.
             MissingExtra: pyarrow is not installed.
         """
-        return pa.schema([column.field for column in self._columns(self._chosen(columns))])
+        return pa.schema([column.field for column in self._read(columns)])
 
     def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
         """Return what reads a data file; see `Snapshot.rows`, and `visible` for which of its records are rows.
@@ -78,16 +78,14 @@ class PaimonSnapshot(Snapshot):
         meta, visible = self._record(data_file, DataFileMeta), self.visible[data_file.path]
         if isinstance(visible, str):
             raise Unsupported(f"rows of the data file: {visible}", source=data_file.location)
-        folder, names = self.table.folder, self._chosen(columns)
-        constants, written = self._constants(data_file), self.schemas(meta.schema_id)
+        fields, constants = self._read(columns), self._constants(data_file)
         read = partial(
             read_rows,
             data_file,
-            folder.storage,
-            self._columns(names),
+            self.table.folder.storage,
+            fields,
             constants,
-            written,
-            folder.join(written.name),
+            self._columns_of(self.schemas(meta.schema_id)),
             visible,
             shown=self._shown.fields,
         )
@@ -96,7 +94,8 @@ class PaimonSnapshot(Snapshot):
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the partition values of a data file; the statistics of its other columns are not read."""
         values = self._constants(data_file)
-        known = self._columns([name for name in self._chosen(columns) if name in values])
+        every = self._columns_of(self._shown)
+        known = [every.column(name) for name in self._chosen(columns) if name in values]
         return {
             column.name: ColumnBounds.of_partition(partition_scalar(values[column.name], column)) for column in known
         }
@@ -140,11 +139,20 @@ class PaimonSnapshot(Snapshot):
         return dict(zip(self.partitions.names, values, strict=True))
 
     def _chosen(self, columns: Sequence[str] | None) -> list[str]:
-        return chosen([field.name for field in self._shown.fields], columns, self.table.location)
+        return chosen(self._columns_of(self._shown).names, columns, self.table.location)
 
-    def _columns(self, names: Iterable[str]) -> list[Column]:
-        schema = self._shown
-        return [read_column(schema.field(name), self.table.folder.join(schema.name)) for name in names]
+    def _read(self, columns: Sequence[str] | None) -> list[Column]:
+        return list(map(self._columns_of(self._shown).column, self._chosen(columns)))
+
+    def _columns_of(self, schema: TableSchema) -> SchemaColumns:
+        if schema.id not in self._known:
+            self._known[schema.id] = SchemaColumns(schema, self.table.folder.join(schema.name))
+        return self._known[schema.id]
+
+    @cached_property
+    def _known(self) -> dict[int, SchemaColumns]:
+        """By schema id."""
+        return {}
 
     @property
     def _shown(self) -> TableSchema:
