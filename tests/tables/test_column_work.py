@@ -25,6 +25,7 @@ from dvcodec.tables.delta.rows import DeltaEvolution
 from dvcodec.tables.schema_evolution import file_columns
 from samples.delta_log import empty_table
 from samples.iceberg_table import Commit, build_iceberg, field_ids
+from samples.paimon_table import PaimonFile, build_paimon
 
 
 def wide_table(folder: Path, columns: int, files: int, stored: int) -> None:
@@ -289,3 +290,35 @@ def test_fields_of_an_export_are_counted(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("dvcodec.tables.live._MOST_COLUMNS", 49)
     with pytest.raises(LimitExceeded, match=r"columns to write: expected at most 49 in one .*, found 50"):
         export_live(table, str(tmp_path / "out.parquet"))
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+@pytest.mark.parametrize("kind", ["fixed", "VECTOR"])
+def test_widths_that_a_schema_declares_are_bounded(
+    kind: str, deleting: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Widths of real tables only make batches smaller."""
+    monkeypatch.setattr("dvcodec.tables.column_work._ROWS_BYTES", 1 << 20)
+    for width in (4_096, 50_000_000):
+        folder = tmp_path / str(width)
+        rows = pa.table({"id": list(range(500))})
+        if kind == "fixed":
+            late = {"id": 2, "name": "late", "required": False, "type": f"fixed[{4 * width}]"}
+            fields = [{"id": 1, "name": "id", "required": False, "type": "long"}, late]
+            build_iceberg(folder, Commit(data={"a": rows.cast(field_ids(rows.schema, (1,)))}), fields=fields)
+        else:
+            build_paimon(folder, [(0, "id", "BIGINT")], [[PaimonFile("a.parquet", rows, deleted=[0])]])
+            schema = json.loads((folder / "schema/schema-0").read_text())
+            vector = {"type": "VECTOR", "element": "FLOAT", "length": width}
+            schema["fields"].append({"id": 1, "name": "late", "type": vector})
+            (folder / "schema/schema-0").write_text(json.dumps(schema | {"highestFieldId": 1}))
+        table = open_table(folder)
+        wide = r"bytes of a row, most of them of column late: expected at most 1048576 .*, found 2000000"
+        with pytest.raises(LimitExceeded, match=wide) if width > 4_096 else nullcontext():
+            if deleting:
+                assert delete(table, ~pc.field("late").is_null(), dry_run=True).rows == 0
+            else:
+                batches = list(live_batches(table))
+                assert sum(batch.num_rows for batch in batches) in (499, 500)
+                assert max(batch.num_rows for batch in batches) == (1 << 20) // (4 * width + 8)
+                assert max(batch.nbytes for batch in batches) < 1_100_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dvcodec.core.errors import LimitExceeded
 from dvcodec.core.limits import SharedWork
 from dvcodec.io import Storage
 from dvcodec.tables.column_size import Size
@@ -72,6 +73,9 @@ class AbsentColumns:
         location: of the data file.
         storage: opens it.
         evolution: of its columns.
+
+    Raises:
+        LimitExceeded: one row is larger than a batch.
     """
 
     def __init__(self, location: str, storage: Storage, evolution: Evolution) -> None:
@@ -79,6 +83,11 @@ class AbsentColumns:
         self._work = storage.metadata_work
         sizes = evolution.sizes
         row = sum(size.bytes for size in sizes.values())
+        if row > _ROWS_BYTES:
+            widest = max(sizes, key=lambda name: sizes[name].bytes)
+            expected = f"at most {_ROWS_BYTES} with those of nulls; name other columns (--column, columns=)"
+            what = f"bytes of a row, most of them of column {widest:.80}"
+            raise LimitExceeded(what, source=location, expected=expected, actual=row)
         repeated = evolution.repeated
         self._values = max(repeated - _FEW_BYTES, 0)
         self._most = min(_BATCH_BYTES // max(repeated, 1), _ROWS_BYTES // max(row, 1))
