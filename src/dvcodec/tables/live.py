@@ -14,6 +14,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
 from dvcodec.tables.arguments import check_progress, check_table
+from dvcodec.tables.column_size import Size, size_of_type, total
 from dvcodec.tables.column_work import charge_columns
 from dvcodec.tables.deletes import Deletes
 from dvcodec.tables.model import DataFile
@@ -45,8 +46,8 @@ def live_batches(
         snapshot_id: the snapshot to read; None = the current one.
         columns: names to read, in this order; None = all.
         deleted: True yields the deleted rows instead.
-        batch_rows: maximum rows in a batch, fewer if there are more than 64 columns. Batches end with row groups; none
-            is empty.
+        batch_rows: maximum rows in a batch, fewer if there are more than 64 columns or fields. Batches end with row
+            groups; none is empty.
 
     Raises:
         UsageError: no such snapshot, data file or column, or an argument of a wrong type.
@@ -60,7 +61,7 @@ def live_batches(
     files = named_files(snapshot, data_file)
     rows_of = Deletes(snapshot)
     if files:
-        batch_rows = _rows_at_a_time(batch_rows, len(snapshot.schema(columns)))
+        batch_rows = _rows_at_a_time(batch_rows, _size(snapshot.schema(columns)).leaves)
     for file in files:
         yield from _batches(snapshot, file, rows_of(file), columns, deleted=deleted, batch_rows=batch_rows)
 
@@ -117,7 +118,7 @@ def export_live(
         MissingExtra: pyarrow is not installed.
         UsageError: the sink is in the table; see also `live_batches`.
         Unsupported: a column that Parquet cannot hold: a struct without fields.
-        LimitExceeded: more than 16,384 columns, or than the bytes of the metadata allow.
+        LimitExceeded: more than 16,384 columns, or fields of structs, or than the bytes of the metadata allow.
         DecodeError, OSError: see `live_batches`; the sink cannot be written.
     """
     check_table(table)
@@ -131,12 +132,13 @@ def export_live(
     files = named_files(snapshot, data_file)
     rows_of = Deletes(snapshot)
     schema = snapshot.schema(columns)
-    if len(schema) > _MOST_COLUMNS:
+    count = _size(schema).leaves
+    if count > _MOST_COLUMNS:
         expected = f"at most {_MOST_COLUMNS} in one Parquet file; name those to write (--column, columns=)"
-        raise LimitExceeded("columns to write", source=table.location, expected=expected, actual=len(schema))
+        raise LimitExceeded("columns to write", source=table.location, expected=expected, actual=count)
     _check_parquet(schema, table.location)
-    charge_columns(table.location, len(schema), table.folder.storage.metadata_work)
-    batch_rows = _rows_at_a_time(batch_rows, len(schema))
+    charge_columns(table.location, count, table.folder.storage.metadata_work)
+    batch_rows = _rows_at_a_time(batch_rows, count)
     written = 0
     with (
         open_sink(sink, storage_options=storage_options) as out,
@@ -172,6 +174,10 @@ _BATCH_VALUES = 1 << 22
 _MOST_COLUMNS = 1 << 14
 """Columns of a file that is written: each takes 0.2 ms and 10 kB of memory, however few bytes of a schema."""
 _COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+
+
+def _size(schema: pa.Schema) -> Size:
+    return total(size_of_type(field.type) for field in schema)
 
 
 def _rows_at_a_time(batch_rows: int, columns: int) -> int:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, types
+from dvcodec.tables.column_size import NO_COLUMNS, Size, size_of_type, total
 from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey, unrelated
 
 __all__ = ["Evolution", "check_related", "file_columns", "parts_of", "plain_array"]
@@ -69,14 +70,23 @@ def check_related(
         raise unrelated(source, names, [column.name for column in stored])
 
 
+class _Fields(NamedTuple):
+    """Where a struct of the file has the fields of a column, None for those that it lacks, and the size of these."""
+
+    places: list[int | None]
+    absent: Size
+
+
 class Evolution(ABC):
     """Converts the columns of one data file to columns of the table.
 
     Attributes:
         misfit: error for a value that the promoted type does not hold.
+        on_elements: called before nulls are made for elements of lists beyond one in each row, with their bytes.
     """
 
     misfit: ClassVar[type[DecodeError]] = NotCanonical
+    on_elements: Callable[[int], None] | None = None
 
     def __init__(
         self,
@@ -101,7 +111,12 @@ class Evolution(ABC):
         self._schema = pa.schema([column.field for column in columns])
         self._constants = constants or {}
         self._stored: dict[str, Column] = {}
-        self._parts_of: dict[int, ColumnIndex] = {}
+        self._rows = 0
+        # Columns of the table and the file live as long as this, so their ids are theirs.
+        self._sizes: dict[int, Size] = {}
+        self._fields_of: dict[tuple[int, int], _Fields] = {}
+        self._types: dict[pa.DataType, int] = {}
+        self._type_of: dict[int, int] = {}
         self._nulls: dict[int, pa.Array] = {}
         index = ColumnIndex(stored)
         for column in columns:
@@ -119,9 +134,49 @@ class Evolution(ABC):
         return list(dict.fromkeys(stored.name for stored in self._stored.values()))
 
     @property
-    def absent(self) -> int:
-        """Number of columns of the table that are not read from the file."""
-        return len(self._columns) - len(self._stored)
+    def sizes(self) -> dict[str, Size]:
+        """Size of each column of the table, whether the file has it or not."""
+        return {column.name: self._size(column) for column in self._columns}
+
+    @property
+    def absent(self) -> Size:
+        """Size of what is not read from the file: columns, and fields of structs.
+
+        Raises:
+            NotCanonical: a field matches several of the file.
+        """
+        return total(self._absent(column, self._stored.get(column.name)) for column in self._columns)
+
+    def _size(self, column: Column) -> Size:
+        if not column.children:
+            return size_of_type(column.type)
+        if id(column) not in self._sizes:
+            self._sizes[id(column)] = total(map(self._size, column.children))
+        return self._sizes[id(column)]
+
+    def _absent(self, column: Column, stored: Column | None) -> Size:
+        found = None if stored is None else getattr(stored.type, "storage_type", stored.type)
+        if stored is None or types.is_null(found):
+            return self._size(column)
+        if not column.children:
+            return NO_COLUMNS
+        if types.is_struct(column.type) and types.is_struct(found):
+            places, absent = self._fields(column, stored)
+            pairs = [(new, at) for new, at in zip(column.children, places, strict=True) if at is not None]
+            return total([absent, *(self._absent(new, stored.children[at]) for new, at in pairs)])
+        return total(map(self._absent, column.children, stored.children))
+
+    def _fields(self, column: Column, stored: Column) -> _Fields:
+        key = id(column), id(stored)
+        if key not in self._fields_of:
+            index = ColumnIndex(stored.children)
+            places = [index.find(child, self.source) for child in column.children]
+            present = (child for child, at in zip(column.children, places, strict=True) if at is not None)
+            size, found = self._size(column), total(map(self._size, present))
+            # Not those that are absent: if they are thousands, the file has few.
+            absent = Size(size.leaves - found.leaves, size.bytes - found.bytes) if column.children else NO_COLUMNS
+            self._fields_of[key] = _Fields(places, absent)
+        return self._fields_of[key]
 
     @property
     def repeated(self) -> int:
@@ -145,9 +200,18 @@ class Evolution(ABC):
 
     def missing(self, column: Column, rows: int) -> pa.Array:
         """Return the values of a column that the file, or a struct in it, does not have."""
-        made = self._nulls.get(id(column.type))  # thousands of columns share an array
+        return self._null_array(column.type, rows)
+
+    def _null_array(self, kind: pa.DataType, rows: int) -> pa.Array:
+        """Return nulls. Thousands of columns of one type share an array, although each may have an object for it."""
+        key = self._type_of.get(id(kind))
+        if key is None:  # types are compared as text: too long for structs, and once for each object
+            key = self._type_of[id(kind)] = (
+                id(kind) if types.is_nested(kind) else self._types.setdefault(kind, id(kind))
+            )
+        made = self._nulls.get(key)
         if made is None or len(made) != rows:
-            made = self._nulls[id(column.type)] = pa.nulls(rows, column.type)
+            made = self._nulls[key] = pa.nulls(rows, kind)
         return made
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -159,6 +223,7 @@ class Evolution(ABC):
         """
         if not self._columns:
             return batch.select([])
+        self._rows = batch.num_rows
         arrays = [self._column(column, batch) for column in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
@@ -188,7 +253,7 @@ class Evolution(ABC):
         if found == wanted and not column.children:
             return array
         if types.is_null(found):
-            return pa.nulls(len(array), wanted)
+            return self._null_array(wanted, len(array))
         if types.is_struct(wanted) and types.is_struct(found):
             return self._struct(array, stored, column, what)
         if types.is_list(wanted) and is_list(found):
@@ -209,11 +274,10 @@ class Evolution(ABC):
 
     def _struct(self, array: pa.StructArray, stored: Column, column: Column, what: str) -> pa.Array:
         parts = []
-        index = self._parts_of.get(id(stored))  # the columns of the file live as long as this
-        if index is None:
-            index = self._parts_of[id(stored)] = ColumnIndex(stored.children)
-        for child in column.children:
-            place = index.find(child, self.source)
+        places, absent = self._fields(column, stored)
+        if absent.leaves and len(array) > self._rows and self.on_elements is not None:
+            self.on_elements((len(array) - self._rows) * absent.bytes)
+        for child, place in zip(column.children, places, strict=True):
             if place is None:
                 parts.append(self.missing(child, len(array)))
             else:

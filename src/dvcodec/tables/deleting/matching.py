@@ -25,6 +25,8 @@ BATCH_ROWS = 1 << 18
 """Rows evaluated together: each query costs an engine milliseconds."""
 _JOINED_ROWS = 1 << 14
 """Maximum rows of batches that are joined."""
+_JOINED_BYTES = 1 << 25
+"""Maximum bytes of these: one row may have thousands of fields."""
 _POSITIONS = 1 << 20
 """Positions collected before they become a row set."""
 
@@ -193,13 +195,16 @@ def _numbered(
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Join small batches, those of small row groups: a query takes a millisecond, however few rows it is of."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
-        if waiting and (rows + batch.num_rows > _JOINED_ROWS or batch.schema != waiting[0].schema):
+        more = batch.nbytes
+        full = rows + batch.num_rows > _JOINED_ROWS or size + more > _JOINED_BYTES
+        if waiting and (full or batch.schema != waiting[0].schema):
             yield from _join(waiting)
-            waiting, rows = [], 0
+            waiting, rows, size = [], 0, 0
         waiting.append(batch)
         rows += batch.num_rows
+        size += more
     yield from _join(waiting)
 
 

@@ -77,7 +77,7 @@ def read_rows(
             check_related(stored, keys, location, schema.was_dropped)
         evolution = DeltaEvolution(location, columns, stored, constants)
         skip = skipped_groups(file, location, evolution, wanted, part)
-        absent = AbsentColumns(location, storage, evolution.absent, evolution.repeated)
+        absent = AbsentColumns(location, storage, evolution)
         rows = absent.rows(batch_rows)
         for start, batch in physical_batches(file, evolution.names, batch_rows=rows, skip=skip):
             absent.charge(batch.num_rows)

@@ -123,7 +123,7 @@ def read_rows(
         }
         evolution = _Evolution(location, fields, columns, constants)
         evolution.has_int96, evolution.is_orc = file.has_int96, file_format == "orc"
-        absent = AbsentColumns(location, storage, evolution.absent, evolution.repeated)
+        absent = AbsentColumns(location, storage, evolution)
         for start, batch in file.read(evolution.names, absent.rows(batch_rows), file.skipped(evolution, wanted, part)):
             absent.charge(batch.num_rows)
             yield PhysicalRows(start, evolution.apply(batch))

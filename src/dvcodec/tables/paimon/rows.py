@@ -88,7 +88,7 @@ def read_rows(
             if VALUE_KIND not in names:
                 raise NotCanonical("column", source=location, expected=VALUE_KIND, actual="no such column")
             read.append(VALUE_KIND)
-        absent = AbsentColumns(location, storage, evolution.absent, evolution.repeated)
+        absent = AbsentColumns(location, storage, evolution)
         for start, batch in file.read(read, absent.rows(batch_rows), file.skipped(evolution, wanted, part)):
             absent.charge(batch.num_rows)
             yield PhysicalRows(start, evolution.apply(batch), _keep(visible, batch, location))
