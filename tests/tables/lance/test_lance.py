@@ -221,9 +221,9 @@ def test_files_of_base_paths(tmp_path: Path) -> None:
             "base path of the deletion file of fragment 0",
         ),
         (
-            [fragment(0, data_file("a.lance", base=1)), base(1, "/" + "a" * 2048, root=True)],
+            [fragment(0, data_file("a.lance", base=1)), base(1, "/" + "\U0001f600" * 256, root=True)],
             LimitExceeded,
-            "base path: expected at most 2048 characters, found 2049",
+            "base path: expected at most 1024 bytes, found 1025",
         ),
         ([fragment(0)], NotCanonical, "fragment 0: expected a data file, found none"),
         ([fragment(0, data_file("../a.lance"))], NotCanonical, "path of a data file"),

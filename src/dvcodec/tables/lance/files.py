@@ -23,8 +23,8 @@ _LISTED = frozenset({DATA, DELETIONS, TRANSACTIONS})
 """Folders whose files manifests name individually."""
 _DETACHED = re.compile(r"d[0-9]{1,20}\.manifest")
 _DATA_SUFFIX = ".lance"
-_MOST_CHARACTERS = 2048
-"""Of a base path, which the location of every file there repeats."""
+_MOST_BYTES = 1024
+"""Of a base path, which the location of every file there repeats: names in object stores are no longer."""
 
 
 class Place(NamedTuple):
@@ -76,9 +76,9 @@ def _base(folder: Folder, base_id: int | None, manifest: Manifest, source: str) 
         raise NotCanonical("base path", source=source, expected=f"one of the manifest's: {known}", actual=base_id)
     if not is_url(base.path) and not base.path.startswith("/"):
         raise Unsupported("base path", source=source, expected="an absolute path or a URL", actual=repr(base.path))
-    if len(base.path) > _MOST_CHARACTERS:
-        expected = f"at most {_MOST_CHARACTERS} characters"
-        raise LimitExceeded("base path", source=source, expected=expected, actual=len(base.path))
+    size = len(base.path.encode())
+    if size > _MOST_BYTES:
+        raise LimitExceeded("base path", source=source, expected=f"at most {_MOST_BYTES} bytes", actual=size)
     check_reach(base.path, folder.location, folder.allow)
     return base
 
