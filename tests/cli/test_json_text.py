@@ -45,6 +45,7 @@ def test_the_same_text_as_json(
     at_once: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json_text, "_AT_ONCE", at_once)
+    monkeypatch.setattr(json_text, "_MOST_INNER", 2 * at_once)
 
     @given(VALUES)
     def check(value: Any) -> None:

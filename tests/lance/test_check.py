@@ -156,6 +156,17 @@ def test_hazard_ranges_that_overlap_are_bounded() -> None:
         failures(*(FragmentIds(i, same) for i in range(5)))
 
 
+def test_blocks_of_ranges_that_overlap_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "_BLOCKS", 1)
+    apart = FragmentIds(7, RowIdSequence((RangeSegment(2**20, 2**30),)))
+    parts = [apart, *(FragmentIds(i, RowIdSequence((RangeSegment(65_535, 65_537),))) for i in range(2))]
+    monkeypatch.setattr(check, "_MOST_BLOCKS", 1)
+    assert failures(*parts).keys() == {"overlap fragment 1"}
+    monkeypatch.setattr(check, "_MOST_BLOCKS", 0)
+    with pytest.raises(LimitExceeded, match=r"expected at most 3 blocks of 65,536 ids for 3 fragments, found 4$"):
+        failures(*parts)
+
+
 @pytest.mark.parametrize(("start", "stop"), [(0, 2**32 + 1), (0, 2**41), (2**62, TOP)])
 def test_no_fragment_has_more_rows_than_a_row_address(start: int, stop: int) -> None:
     found = failures(FragmentIds(0, RowIdSequence((RangeSegment(start, stop),))), next_row_id=TOP)

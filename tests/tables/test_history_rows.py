@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from dvcodec.core.errors import LimitExceeded
 from dvcodec.core.limits import DEFAULT_LIMITS, SharedWork
 from dvcodec.tables import DeletedRows, DeletionVector, history_rows
 from dvcodec.tables.changes import history
-from dvcodec.tables.history_rows import RowsReader, identified
+from dvcodec.tables.history_rows import RowsReader, SnapshotRows, identified
 from dvcodec.tables.repeats import HistoryWork
 from samples.memory_table import FakeSnapshot, FakeTable, flip, make_table
 
@@ -98,3 +99,28 @@ def test_no_more_is_kept_than_there_is_memory_for(tmp_path: Path, monkeypatch: p
     table = by_turns(tmp_path)
     list(history(table))
     assert len(table.reads) == 5 * len(table.states[1].vectors)
+
+
+@pytest.mark.parametrize(
+    ("read", "recorded", "doubt", "bounds"),
+    [
+        (None, {}, False, (0, 0)),
+        ([1, 2], {}, False, (2, 2)),
+        ([1, 2], {"b": [7]}, False, (2, 2)),
+        (None, {"a": [7]}, True, (7, 7)),
+        ([1, 2], {"a": [7]}, True, (7, 9)),
+        ([1, 2, 3], {"a": [1, 2]}, True, (3, 6)),
+        ([1, 2], {"a": [7, None]}, True, (7, math.inf)),
+        ([1, 2], {"a": [None]}, True, (2, math.inf)),
+        (None, {"a": [None]}, True, (0, math.inf)),
+        ([1, 2], {None: [None]}, True, (2, math.inf)),
+        ([1, 2], {"a": [7], None: [9]}, True, (7, math.inf)),
+    ],
+)
+def test_bounds_of_what_could_not_be_read(
+    read: list[int] | None, recorded: dict[str | None, list[int | None]], doubt: bool, bounds: tuple[int, float]
+) -> None:
+    found = SnapshotRows({} if read is None else {"a": RowSet(read)}, recorded)
+    assert found.in_doubt("a") is doubt
+    assert found.bounds("a") == bounds
+    assert bool(found) is bool(read or recorded)

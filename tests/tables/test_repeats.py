@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from dvcodec.core.errors import LimitExceeded
 from dvcodec.core.limits import SharedWork
 from dvcodec.tables import open_table
 from dvcodec.tables.model import DataFile, DeletionVector
-from dvcodec.tables.repeats import charge_repeats, charge_same_deletes, charge_same_files
+from dvcodec.tables.repeats import charge_repeats, charge_same_deletes, charge_same_files, charge_text
 from fuzz import many as tables
 
 
@@ -86,3 +87,34 @@ def test_a_table_whose_vectors_are_one_is_refused(kind: str, tmp_path: Path) -> 
     assert sum(path.stat().st_size for path in many.rglob("*") if path.is_file()) < 64_000
     with pytest.raises(LimitExceeded, match="vectors that are recorded more than once"):
         open_table(many).snapshot()
+
+
+def test_long_paths_and_partitions_are_charged_beyond_what_the_metadata_allows() -> None:
+    long, other = "a" * 129, "\U0001f600" * 11  # 132 bytes of JSON, 44 in UTF-8
+    files = [DataFile(long, "/x", 1, partition=long), DataFile("a" * 128, "/x" * 500, 1), DataFile(other, "/x", 1)]
+    vectors = [DeletionVector("delta", long, "", ""), DeletionVector("delta", None, "a" * 130, "/x" * 500)]
+    units = 8 * (1 + 1 + 4 + 1 + 2)
+    charge_text("/t", files, vectors, SharedWork(units))
+    with pytest.raises(LimitExceeded, match=rf"^paths of /t: work for long paths and partitions .* found {units}$"):
+        charge_text("/t", files, vectors, SharedWork(units - 1))
+    shared = SharedWork(0)
+    shared.note("metadata", 1)
+    charge_text("/t", files, vectors, shared)
+    charge_text("/t", files * 9, [], SharedWork(8 * 9 * 6))
+    charge_text("/t", [DataFile("größe" * 4, "/x", 1)] * 1000, [], SharedWork(0))
+
+
+@pytest.mark.parametrize("text", ["a" * 1023, "\U0001f600" * 255])
+def test_a_table_whose_paths_repeat_a_long_text_is_refused(text: str, tmp_path: Path) -> None:
+    for count in (20, 15_000):
+        folder = tmp_path / f"{count}"
+        tables.TABLES["paimon"](folder, count)
+        path = folder / "schema/schema-0"
+        schema = json.loads(path.read_text())
+        schema["options"]["data-file.path-directory"] = text
+        path.write_text(json.dumps(schema, ensure_ascii=False))
+        if count == 20:
+            assert len(open_table(folder).snapshot().data_files) == count
+        else:
+            with pytest.raises(LimitExceeded, match="long paths and partitions"):
+                open_table(folder).snapshot()

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from json.encoder import encode_basestring_ascii
-from math import isfinite
 from typing import Any
 
 __all__ = ["print_json"]
 
 _AT_ONCE = 1000
 """Values of an array that are encoded at once."""
+_MOST_INNER = 1 << 14
+"""Values of arrays within these."""
 
 
-def _float(value: float) -> str:
-    return float.__repr__(value) if isfinite(value) else json.dumps(value)
-
-
-_SCALARS: Mapping[type, Callable[[Any], str]] = {
-    str: encode_basestring_ascii,
-    int: int.__repr__,
-    float: _float,
-    bool: json.dumps,
-    bytes: lambda value: f'"{value.hex()}"',
-    type(None): json.dumps,
-}
-"""What encodes a value of each type: json takes most of its time to choose between them."""
+_SCALARS = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 def print_json(value: Any) -> None:
@@ -49,49 +38,26 @@ def _write(value: Any, margin: str, write: Callable[[str], object]) -> None:
         margin: a line break and the indentation of the value.
         write: called with each piece.
     """
-    encode = _SCALARS.get(type(value))
-    if encode is not None:
-        write(encode(value))
-    elif isinstance(value, dict):
-        _write_object(value, margin, write)
-    elif isinstance(value, list | tuple):
-        if not value:
-            write("[]")
-        elif _are_scalars(value):
-            text = _encoder("," + (inner := margin + "  ")).encode(value)
-            write(f"[{inner}{text[1:-1]}{margin}]")
-        else:
-            _write_array(iter(value), margin, write)
-    elif isinstance(value, Iterator):
-        _write_array(value, margin, write)
-    else:
-        write(_encoder(", ").encode(value))
-
-
-def _write_object(value: dict[Any, Any], margin: str, write: Callable[[str], object]) -> None:
-    before = "{" + (inner := margin + "  ")
-    for name, member in value.items():
-        key = encode_basestring_ascii(name if isinstance(name, str) else json.dumps(name))
-        encode = _SCALARS.get(type(member))
-        if encode is not None:
-            write(f"{before}{key}: {encode(member)}")
-        else:
-            write(f"{before}{key}: ")
+    if isinstance(value, dict) and value:
+        before = "{" + (inner := margin + "  ")
+        for name, member in value.items():
+            write(f"{before}{_key(name)}: ")
             _write(member, inner, write)
-        before = "," + inner
-    write(margin + "}" if value else "{}")
+            before = "," + inner
+        write(margin + "}")
+    elif isinstance(value, list | tuple | Iterator):
+        _write_array(iter(value), margin, write)
+    else:
+        write(_texts([value], margin)[0])
 
 
 def _write_array(values: Iterator[Any], margin: str, write: Callable[[str], object]) -> None:
     before = "[" + (inner := margin + "  ")
     while some := list(islice(values, _AT_ONCE)):
-        if _are_records(some):
-            write(before + _records(some, inner))
+        try:
+            write(before + ("," + inner).join(_texts(some, inner)))
             before = "," + inner
-        elif _are_scalars(some):
-            write(before + _encoder("," + inner).encode(some)[1:-1])
-            before = "," + inner
-        else:
+        except _LargeError:
             for value in some:
                 write(before)
                 _write(value, inner, write)
@@ -99,28 +65,44 @@ def _write_array(values: Iterator[Any], margin: str, write: Callable[[str], obje
     write("[]" if before[0] == "[" else margin + "]")
 
 
-def _are_scalars(values: Iterable[Any]) -> bool:
-    return _SCALARS.keys() >= set(map(type, values))
+class _LargeError(Exception):
+    """There are iterators or long arrays: they are written in pieces."""
 
 
-def _are_records(values: Sequence[Any]) -> bool:
-    """Whether values are objects of scalars and of empty arrays and objects, and none is empty itself."""
-    if set(map(type, values)) != {dict} or not all(values):
-        return False
-    members = [member for value in values for member in value.values() if type(member) not in _SCALARS]
-    return not any(members) and set(map(type, members)) <= {dict, list, tuple}
+def _texts(values: Sequence[Any], margin: str) -> list[str]:
+    """Encode values, column by column: json encodes scalars in C, but indents in Python.
 
-
-def _records(values: Sequence[dict[str, Any]], margin: str) -> str:
-    """Return records as members of an array, encoded in C.
-
-    json indents in Python, four times as slowly. The separator has a line break, which no text in JSON has.
+    Raises:
+        _LargeError: see there.
     """
+    kinds = set(map(type, values))
+    if kinds <= _SCALARS:
+        return _ENCODER.encode(values)[1:-1].split(_BREAK)
     inner = margin + "  "
-    text = _encoder("," + inner).encode(values)[2:-2]
-    return "{" + inner + text.replace("}," + inner + "{", f"{margin}}},{margin}{{{inner}") + margin + "}"
+    if kinds == {dict} and len(names := set(map(tuple, values))) == 1:
+        (keys,) = names
+        columns = [_texts(column, inner) for column in zip(*(value.values() for value in values), strict=True)]
+        members = ",".join(f"{inner}{_key(name).replace('%', '%%')}: %s" for name in keys)
+        form = "{" + members + margin + "}" if keys else "{}"
+        return list(map(form.__mod__, zip(*columns, strict=True))) if keys else [form] * len(values)
+    if kinds <= {list, tuple}:
+        if sum(map(len, values)) > _MOST_INNER:
+            raise _LargeError
+        parts = iter(_texts(flat, inner) if (flat := list(chain.from_iterable(values))) else ())
+        between = "," + inner
+        return [f"[{inner}{between.join(islice(parts, len(one)))}{margin}]" if one else "[]" for one in values]
+    if len(values) > 1:
+        return [_texts([value], margin)[0] for value in values]
+    if isinstance(values[0], Iterator):
+        raise _LargeError
+    return [_ENCODER.encode(values)[1:-1]]
 
 
 @lru_cache
-def _encoder(separator: str) -> json.JSONEncoder:
-    return json.JSONEncoder(separators=(separator, ": "), default=bytes.hex)
+def _key(name: Any) -> str:
+    return encode_basestring_ascii(name if isinstance(name, str) else json.dumps(name))
+
+
+_BREAK = ",\n"
+"""Between values: no text in JSON has a line break."""
+_ENCODER = json.JSONEncoder(separators=(_BREAK, ": "), default=bytes.hex)

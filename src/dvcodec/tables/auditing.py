@@ -105,8 +105,8 @@ class Audit:
         """Whether no finding is an error: every engine can read the right rows. There may be warnings."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, without the scan."""
+    def summary(self) -> dict[str, Any]:
+        """Return plain values for JSON, without the scan, the findings and the notes."""
         severities = Counter(finding.severity for finding in self.findings)
         return {
             "table": self.table,
@@ -114,6 +114,11 @@ class Audit:
             "snapshot": asdict(self.info),
             "ok": self.ok,
             "counts": asdict(self.counts) | {f"{kind.value}s": severities[kind] for kind in Severity},
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, without the scan."""
+        return self.summary() | {
             "findings": [finding.to_dict() for finding in self.findings],
             "notes": [note.to_dict() for note in self.notes],
         }

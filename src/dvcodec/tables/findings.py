@@ -151,15 +151,17 @@ class Finding:
     @property
     def message(self) -> str:
         """One line: file, place, what failed, expected and actual."""
-        place = self.path or self.data_file or self.vector or ""
-        if len(self.vectors) == 1 and self.data_file is not None:
-            place = self.vectors[0].where
-        if self.data_file is not None and self.data_file not in place:
-            place += f", for {self.data_file}"
-        pairs = ("expected", self.expected), ("found", self.actual)
-        values = ", ".join(f"{name} {value}" for name, value in pairs if value)
-        what = f"{place}: {self.what}" if place else self.what
-        return f"{what}: {values}" if values else what
+        vectors, file, expected, actual = self.vectors, self.data_file, self.expected, self.actual
+        is_of_one = len(vectors) == 1 and file is not None
+        place = vectors[0].where if is_of_one else self.path or file or self.vector or ""
+        if file is not None and file not in place:
+            place += f", for {file}"
+        message = f"{place}: {self.what}" if place else self.what
+        if expected:
+            message += f": expected {expected}"
+        if actual:
+            message += f"{',' if expected else ':'} found {actual}"
+        return message
 
     @property
     def vector(self) -> str | None:

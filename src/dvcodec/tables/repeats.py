@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sized
+from itertools import chain
 from typing import Protocol, TypeVar
 
 from dvcodec.core.limits import SharedWork
@@ -17,6 +18,7 @@ __all__ = [
     "charge_repeats",
     "charge_same_deletes",
     "charge_same_files",
+    "charge_text",
 ]
 
 
@@ -36,6 +38,8 @@ S = TypeVar("S", bound=Listing)
 _VECTOR_WORK, _SMALL, _BYTE_WORK = 8192, 128, 64
 """Work of a small vector, as `Budget` counts it: an audit takes 0.3 ms for it. And the bytes of such a vector, and the
 work of each further byte: a bitmap of 19 bytes takes 50 µs."""
+_FEW_CHARACTERS, _TEXT_WORK = 128, 8
+"""Characters that are not charged, and the work of each further one: an audit takes 0.4 µs for it."""
 _FILE_WORK = 65_536
 """Work of a small data file: a delete takes 5 ms for it."""
 _DELETES_WORK = 1 << 18
@@ -99,6 +103,34 @@ def charge_same_deletes(locations: Iterable[str], work: SharedWork) -> None:
     if repeats:
         ((location, _),) = Counter(keys).most_common(1)
         work.draw(f"equality deletes at {location}", repeats * _DELETES_WORK, "equality deletes of one file")
+
+
+def charge_text(location: str, files: Iterable[DataFile], vectors: Iterable[DeletionVector], work: SharedWork) -> None:
+    """Charge long paths and partitions, as far as the bytes of the metadata do not allow them.
+
+    An option, a base path or the names of partition columns come in the path or partition of every data file, and
+    findings and JSON repeat these a dozen times. Those of real tables, up to 128 characters, are not charged.
+
+    Args:
+        location: the table's, for errors.
+        files: data files of a snapshot.
+        vectors: those of the snapshot.
+        work: of the table.
+
+    Raises:
+        LimitExceeded: there is more text than the metadata and the shared work of the table allow.
+    """
+    of_files = chain.from_iterable((file.path, file.partition) for file in files)
+    of_vectors = chain.from_iterable((vector.path, vector.data_file) for vector in vectors)
+    texts = [text for text in chain(of_files, of_vectors) if text]
+    sizes = map(len if all(map(str.isascii, texts)) else _json_size, texts)
+    beyond = sum(size - _FEW_CHARACTERS for size in sizes if size > _FEW_CHARACTERS)
+    work.draw_beyond(f"paths of {location}", beyond * _TEXT_WORK, "long paths and partitions")
+
+
+def _json_size(text: str) -> int:
+    """Return the bytes of a text as JSON, where all but ASCII takes six or twelve."""
+    return len(text) if text.isascii() else 3 * len(text.encode("utf-16-le", "surrogatepass"))
 
 
 class HistoryWork:

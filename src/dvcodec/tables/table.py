@@ -28,7 +28,7 @@ from dvcodec.tables.model import (
     TableKind,
 )
 from dvcodec.tables.path_matching import PathMatcher
-from dvcodec.tables.repeats import HistoryWork, charge_repeats, charge_same_files
+from dvcodec.tables.repeats import HistoryWork, charge_repeats, charge_same_files, charge_text
 
 if TYPE_CHECKING:
     from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
@@ -66,6 +66,7 @@ class Snapshot(ABC):
         work = self.table.folder.storage.metadata_work
         charge_repeats(self.vectors, work)
         charge_same_files(self.data_files, work)
+        charge_text(self.table.location, self.data_files, self.vectors, work)
 
     @cached_property
     def files(self) -> Mapping[str, DataFile]:

@@ -27,7 +27,7 @@ from dvcodec.cli.tables.shared import (
 from dvcodec.core.errors import UsageError
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
-from dvcodec.tables.findings import Severity
+from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.repair import commit_repair, repair_plan, write
 from dvcodec.tables.stats import totals
@@ -104,7 +104,8 @@ def audit(
                 found = check(None)
         print_json(summary)
     elif as_json:
-        print_json(found.to_dict() | {"totals": totals(found.scan).to_dict()})
+        findings = {"findings": map(Finding.to_dict, found.findings), "notes": map(Finding.to_dict, found.notes)}
+        print_json(found.summary() | findings | {"totals": totals(found.scan).to_dict()})
     else:
         _show(found, every)
     raise typer.Exit(0 if found.ok else 1)
