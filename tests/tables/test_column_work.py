@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from dvcodec.core.errors import LimitExceeded
 from dvcodec.core.limits import SharedWork
 from dvcodec.io import Storage
 from dvcodec.tables import delete, export_live, live_batches, open_table
+from dvcodec.tables.column_size import Size, size_of_type
 from dvcodec.tables.column_work import AbsentColumns, charge_columns, charge_equality
 from dvcodec.tables.columns import Column
 from dvcodec.tables.deleting import predicate
@@ -177,11 +179,11 @@ def test_fields_of_a_struct_are_counted(present: bool, tmp_path: Path) -> None:
     stored = file_columns([pa.field("s", some)], "f") if present else ()
     evolution = DeltaEvolution("f", [column], stored)
     lacking = 1_000 - present
-    assert evolution.absent == (lacking, 16 * lacking)
-    assert evolution.sizes == {"s": (1_000, 16_000)}
+    assert evolution.absent == Size(lacking, 16 * lacking, lacking)
+    assert evolution.sizes == {"s": Size(1_000, 16_000, 1_000)}
     data, storage = tmp_path / "data", Storage()
     data.touch()
-    storage.metadata_work.most = lacking * 256 - 1
+    storage.metadata_work.most = lacking * (256 + 32) - 1
     absent = AbsentColumns(str(data), storage, evolution)
     assert absent.rows(1 << 16) == (1 << 25) // 16_000
     with pytest.raises(LimitExceeded, match=r"work for columns that data files lack"):
@@ -200,10 +202,31 @@ def test_a_column_of_nulls_is_absent(tmp_path: Path) -> None:
         Column("b", type=pa.list_(element.field), children=(element,)),
     ]
     evolution = DeltaEvolution("f", columns, stored)
-    assert evolution.absent == (2, 120)
+    assert evolution.absent == Size(2, 120, 0)
     data = tmp_path / "data"
     data.touch()
     assert AbsentColumns(str(data), Storage(), evolution).rows(1 << 30) == (1 << 25) // 120
+
+
+@pytest.mark.parametrize("depth", [0, 1, 60])
+def test_types_around_a_column_are_counted(depth: int, tmp_path: Path) -> None:
+    """The data file has none of them; with them in each other, rows are chosen at each level."""
+    kind, column = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.int64()))]), Column("c", type=pa.int64())
+    for _ in range(depth):
+        kind = pa.struct([("s", kind)])
+    assert size_of_type(kind) == Size(2, 16, 2 * depth + 3)
+    for _ in range(depth):
+        column = Column("s", type=pa.struct([column.field]), children=(column,))
+    columns = [replace(column, name=f"c{i}") for i in range(101)]
+    evolution = DeltaEvolution("f", columns, file_columns(pa.schema([("other", pa.int64())]), "f"))
+    assert evolution.absent == Size(101, 808, 101 * depth)
+    units, data, storage = 101 * (256 + 32 * depth), tmp_path / "data", Storage()
+    data.touch()
+    storage.metadata_work.most = units
+    AbsentColumns(str(data), storage, evolution).charge(1)
+    storage.metadata_work = SharedWork(units - 1)
+    with pytest.raises(LimitExceeded, match=f"found {units}$"):
+        AbsentColumns(str(data), storage, evolution).charge(1)
 
 
 def test_elements_of_lists_are_charged_by_their_number(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NO_COLUMNS", "Size", "size_of_type", "total"]
+__all__ = ["NO_COLUMNS", "Size", "nested", "size_of_type", "total"]
 
 _LEAST_BYTES = 8
 """Of a value: offsets of a text, and as much time as a number takes, also for a boolean."""
@@ -20,10 +20,12 @@ class Size(NamedTuple):
     Attributes:
         leaves: how many columns they are without nesting: fields of structs, elements of lists.
         bytes: of a row in memory. A null has the width of its type; lists and maps count as one element.
+        levels: types around the leaves, counted for each leaf: each time rows are chosen, all of them are gone through.
     """
 
     leaves: int
     bytes: int
+    levels: int = 0
 
 
 NO_COLUMNS = Size(0, 0)
@@ -32,17 +34,23 @@ NO_COLUMNS = Size(0, 0)
 def total(sizes: Iterable[Size]) -> Size:
     """Return the size of several columns together."""
     every = list(sizes)
-    return Size(sum(one[0] for one in every), sum(one[1] for one in every))
+    return Size(sum(one[0] for one in every), sum(one[1] for one in every), sum(one[2] for one in every))
+
+
+def nested(sizes: Iterable[Size]) -> Size:
+    """Return the size of a column that has other ones in it."""
+    size = total(sizes)
+    return size._replace(levels=size.levels + size.leaves)
 
 
 def size_of_type(kind: pa.DataType) -> Size:
     """Return the size of a column of an Arrow type."""
     if hasattr(kind, "list_size"):
-        leaves, width = size_of_type(kind.value_type)
-        width = width if kind.value_type.num_fields else _width(kind.value_type)
-        return Size(leaves, max(width * kind.list_size, _LEAST_BYTES))
+        size = nested([size_of_type(kind.value_type)])
+        width = size.bytes if kind.value_type.num_fields else _width(kind.value_type)
+        return size._replace(bytes=max(width * kind.list_size, _LEAST_BYTES))
     if kind.num_fields:
-        return total(size_of_type(kind.field(i).type) for i in range(kind.num_fields))
+        return nested(size_of_type(kind.field(i).type) for i in range(kind.num_fields))
     storage = getattr(kind, "storage_type", None)
     return Size(1, max(_width(kind), _LEAST_BYTES)) if storage is None else size_of_type(storage)
 

@@ -14,8 +14,9 @@ _COMPARED_WORK = 2048
 """Work of comparing a column of a data file with the keys of equality deletes: 0.1 ms, however few rows there are."""
 _WRITTEN_WORK = 2048
 """Work of a column that is written: 0.1 to 0.2 ms, also if all of it is null."""
-_ABSENT_WORK = 256
-"""Work of a column that a data file lacks, in each batch: 10 to 20 µs until it is written elsewhere."""
+_ABSENT_WORK, _LEVEL_WORK = 256, 32
+"""Work of a column that a data file lacks, in each batch: 10 to 20 µs until it is written elsewhere, and 1 µs for each
+type that is around it."""
 _FEW_COLUMNS = 100
 _FEW_BYTES = 256
 """Bytes of constants and defaults in a row that are not charged."""
@@ -108,9 +109,9 @@ class AbsentColumns:
         """
         if self._absent is None:
             self._absent = self._evolution.absent
-        columns, width = self._absent
+        columns, width, levels = self._absent
         if columns > _FEW_COLUMNS:
-            self._done += columns * _ABSENT_WORK
+            self._done += columns * _ABSENT_WORK + levels * _LEVEL_WORK
         self._done += max(width - _FEW_NULL_BYTES, 0) * rows // _NULL_BYTES_PER_UNIT
         self._done += self._values * rows // _REPEATED_BYTES_PER_UNIT
         self._charge()

@@ -217,9 +217,9 @@ def _batches(
         wanted = rows.arrow_mask(part.start, stop, keep=not deleted)
         if part.keep is not None:
             wanted = pc.and_(wanted, part.keep)
-        batch = part.batch.filter(wanted)
-        if batch.num_rows:
-            yield batch
+        kept = wanted.true_count
+        if kept:
+            yield part.batch if kept == len(wanted) else part.batch.filter(wanted)
     if rows.max is not None and rows.max >= stop:
         expected = f"below {stop} (rows of the data file)"
         raise NotCanonical("highest deleted position", source=file.path, expected=expected, actual=rows.max)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, types
-from dvcodec.tables.column_size import NO_COLUMNS, Size, size_of_type, total
+from dvcodec.tables.column_size import NO_COLUMNS, Size, nested, size_of_type, total
 from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey, unrelated
 
 __all__ = ["Evolution", "check_related", "file_columns", "parts_of", "plain_array"]
@@ -151,7 +151,7 @@ class Evolution(ABC):
         if not column.children:
             return size_of_type(column.type)
         if id(column) not in self._sizes:
-            self._sizes[id(column)] = total(map(self._size, column.children))
+            self._sizes[id(column)] = nested(map(self._size, column.children))
         return self._sizes[id(column)]
 
     def _absent(self, column: Column, stored: Column | None) -> Size:
@@ -172,9 +172,9 @@ class Evolution(ABC):
             index = ColumnIndex(stored.children)
             places = [index.find(child, self.source) for child in column.children]
             present = (child for child, at in zip(column.children, places, strict=True) if at is not None)
-            size, found = self._size(column), total(map(self._size, present))
+            size, found = self._size(column), nested(map(self._size, present))
             # Not those that are absent: if they are thousands, the file has few.
-            absent = Size(size.leaves - found.leaves, size.bytes - found.bytes) if column.children else NO_COLUMNS
+            absent = Size(*(of_all - of_some for of_all, of_some in zip(size, found, strict=True)))
             self._fields_of[key] = _Fields(places, absent)
         return self._fields_of[key]
 
