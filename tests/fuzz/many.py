@@ -299,6 +299,7 @@ TABLE_COMMANDS = {
 NAMES = (
     *(f"many-{kind}-{reader}" for kind in TABLES for reader in READERS),
     *(f"many-{'iceberg' if 'upgrade' in command else 'paimon'}-{command}" for command in TABLE_COMMANDS),
+    *(f"many-{kind}-vectors-audit --json" for kind in ("iceberg", "paimon")),
     *(f"many-snapshots-{kind}" for kind in HISTORIES),
     *(f"command-{name}" for name in COMMANDS),
 )
