@@ -19,10 +19,12 @@ import dvcodec
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import LimitExceeded, MissingExtra, NotCanonical, Unsupported
 from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
-from dvcodec.tables import DeletionVector, Folder, StoredFile, open_table, rules
+from dvcodec.tables import DeletionVector, Folder, StoredFile, auditing, open_table, rules
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.findings import Severity
+from dvcodec.tables.repair import repair_plan
 from dvcodec.tables.storage import find_orphans, list_files
+from fuzz import many as tables
 from samples.delta_log import restored_table
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
@@ -459,6 +461,35 @@ def test_data_files_behind_a_linked_folder(tmp_path: Path) -> None:
     with (elsewhere / "d.parquet").open("ab") as file:
         file.write(b"x")
     assert checks(audit(table)) == ["missing-data-file", "data-file-size"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "checks"),
+    [
+        ("delta-vectors", {"overlap"}),
+        ("iceberg-vectors", {"overlap", "blob-at-range"}),
+        ("paimon-vectors", {"overlap", "record"}),
+    ],
+)
+def test_findings_of_a_file_that_are_alike_are_counted(
+    kind: str, checks: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No vector is where the metadata says; what a repair needs is listed for each of them."""
+    tables.TABLES[kind](tmp_path, 50)
+    whole = audit(open_table(tmp_path))
+    assert {check for check in checks if sum(one.check == check for one in whole.findings) > 40} == checks
+    monkeypatch.setattr(auditing, "_MOST_ALIKE", 5)
+    found = audit(open_table(tmp_path))
+    for check in {one.check for one in whole.findings}:
+        every, some = ([one for one in each.findings if one.check == check] for each in (whole, found))
+        if check not in checks:
+            assert some == every
+            continue
+        assert some[:5] == every[:5]
+        (last,) = some[5:]
+        assert (last.what, last.path) == (f"{len(every) - 5} more vectors of the file", every[0].vectors[0].location)
+        assert last.message == f"{last.path}: {len(every) - 5} more vectors of the file"
+    assert repair_plan(found, open_table(tmp_path)).actions == repair_plan(whole, open_table(tmp_path)).actions
 
 
 def test_findings_do_not_repeat_long_names() -> None:

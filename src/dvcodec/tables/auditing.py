@@ -21,7 +21,8 @@ Checks, each the `check` of its findings:
   of one data file with another partition or partition spec, or a lower sequence number, than the file;
 - ``metadata-name``: metadata files of an Iceberg table that were not read, because their names have no version;
 - ``paimon-vectors-disabled``: vectors in a Paimon table whose options disable them;
-- ``overlap``: two vectors share bytes of a file;
+- ``overlap``: two vectors share bytes of a file. Of this check, ``record`` (Paimon) and ``blob-at-range`` (Iceberg),
+  the first 1,000 findings of a file are listed, and one says how many more there are;
 - ``missing-file``, ``unreadable-file``, ``file-size``: the file of a vector;
 - ``one-vector-per-file``: a Puffin file with two blobs for one data file, however it is spelled;
 - ``container``, and names that depend on the format: the file's own metadata;
@@ -39,7 +40,9 @@ can find in a table: ``no-checksum`` (Lance), ``rows-not-counted``.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 from dvcodec.core.errors import DvcodecError, MissingExtra
@@ -55,6 +58,9 @@ from dvcodec.tables.storage import check_data_files, find_orphans, list_files
 from dvcodec.tables.table import Table
 
 __all__ = ["Audit", "AuditCounts", "audit"]
+
+_MOST_ALIKE = 1000
+_ALIKE = frozenset({"blob-at-range", "overlap", "record"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +130,22 @@ class Audit:
         }
 
 
+def _first_of_each(findings: Iterable[Finding], location: str) -> Iterator[Finding]:
+    """Yield the findings of a file of vectors; of some checks the first thousand, and how many more there are.
+
+    Where the metadata is of another file, no vector is where it should be, and each has three findings or four. No
+    repair needs those that are counted here.
+    """
+    counts: Counter[str] = Counter()
+    for finding in findings:
+        counts[finding.check] += 1
+        if finding.check not in _ALIKE or counts[finding.check] <= _MOST_ALIKE:
+            yield finding
+    for check in sorted(_ALIKE & counts.keys()):
+        if (more := counts[check] - _MOST_ALIKE) > 0:
+            yield Finding.failed(check, f"{more:,} more vectors of the file", None, None, path=location)
+
+
 def audit(
     table: Table,
     snapshot_id: int | None = None,
@@ -173,9 +195,10 @@ def audit(
 
     def check(item: tuple[str, list[DeletionVector]]) -> list[Finding]:
         location, group = item
-        found = list(rules.overlaps(group))
+        found = rules.overlaps(group)
         # A file that could not be opened is a finding of each of its vectors already.
-        return found if location in scan.unopened else [*found, *rules.container(snapshot, location, group)]
+        more = () if location in scan.unopened else rules.container(snapshot, location, group)
+        return list(_first_of_each(chain(found, more), location))
 
     for done, found in enumerate(run_bounded(check, containers.items(), readers), len(snapshot.vectors) + 1):
         findings += (finding.in_snapshot(number) for finding in found)
