@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import chain, islice
 from json.encoder import encode_basestring_ascii
@@ -26,8 +28,21 @@ def print_json(value: Any) -> None:
 
     Bytes are printed as hex, iterators as arrays: their values need not be in memory together.
     """
-    _write(value, "\n", sys.stdout.write)
-    sys.stdout.write("\n")
+    with _no_collections():
+        _write(value, "\n", sys.stdout.write)
+        sys.stdout.write("\n")
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Text has no cycles, and the collector would go through a million objects of a value again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _write(value: Any, margin: str, write: Callable[[str], object]) -> None:

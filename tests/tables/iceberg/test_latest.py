@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.io import Storage
+from dvcodec.io.store import ObjectChanged, Reason
 from dvcodec.tables import Folder
+from dvcodec.tables.iceberg import latest as latest_metadata
 from dvcodec.tables.iceberg.latest import check_newest, find_metadata
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
@@ -34,6 +38,18 @@ UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 def test_the_latest_file(tmp_path: Path, names: list[str], hint: str | None, latest: str) -> None:
     fill(tmp_path, names, hint)
     assert find_metadata(Folder(str(tmp_path))) == str(tmp_path / "metadata" / latest)
+
+
+@pytest.mark.parametrize("times", [9, 10])
+def test_a_hint_that_is_replaced_while_it_is_read(times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By commits of other writers, between two requests to a store."""
+    fill(tmp_path, ["v1.metadata.json", "v2.metadata.json"], "1")
+    answers: list[BaseException | None] = [ObjectChanged("s3://b/t", "read", Reason.CHANGED, "")] * times
+    read = Mock(wraps=latest_metadata.read_up_to, side_effect=[*answers, DEFAULT])
+    monkeypatch.setattr(latest_metadata, "read_up_to", read)
+    with pytest.raises(ObjectChanged) if times == 10 else nullcontext():
+        assert find_metadata(Folder(str(tmp_path))) == str(tmp_path / "metadata/v2.metadata.json")
+    assert read.call_count == 10
 
 
 @pytest.mark.parametrize("hint", ["7", "x", "-1", "9" * 5000, "\u0663"])

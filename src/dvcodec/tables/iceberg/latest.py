@@ -16,6 +16,7 @@ from dvcodec.io import Storage, read_up_to
 from dvcodec.io.file_key import file_key
 from dvcodec.io.outside import is_outside
 from dvcodec.io.paths import split
+from dvcodec.io.store import ObjectChanged
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import METADATA_SUFFIXES
 
@@ -38,7 +39,7 @@ HADOOP_NAME = re.compile(r"v(\d{1,18})(?:\.gz)?\.metadata\.json(?:\.gz)?")
 """Names of metadata files in tables without a catalog."""
 
 _CATALOG_NAME = re.compile(r"(\d{1,18})-.*?(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DOTALL)
-_HINT_BYTES = 4096
+_HINT_BYTES, _HINT_ATTEMPTS = 4096, 10
 _SHOWN_DIGITS = 18
 
 
@@ -160,9 +161,19 @@ def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
 
 
 def _read_hint(folder: Folder) -> str:
-    with folder.storage.open(folder.join(f"{METADATA}/{VERSION_HINT}")) as source:
-        # Writers replace it, so its listed size may be outdated.
-        return bytes(read_up_to(source, 0, _HINT_BYTES).view).decode("utf-8", "replace").strip()
+    """Return the hint. Each commit replaces it, so its listed size may be outdated, and it may change between requests.
+
+    Raises:
+        ObjectChanged: it did so again and again.
+    """
+    for attempt in range(1, _HINT_ATTEMPTS + 1):
+        with folder.storage.open(folder.join(f"{METADATA}/{VERSION_HINT}")) as source:
+            try:
+                return bytes(read_up_to(source, 0, _HINT_BYTES).view).decode("utf-8", "replace").strip()
+            except ObjectChanged:
+                if attempt == _HINT_ATTEMPTS:
+                    raise
+    raise AssertionError("unreachable")
 
 
 def _bad_hint(folder: Folder, hint: str) -> NotCanonical:
