@@ -16,7 +16,7 @@ __all__ = ["print_json"]
 
 _AT_ONCE = 1000
 """Values of an array that are encoded at once."""
-_MOST_INNER = 1 << 14
+_MOST_INNER = 1 << 17
 """Values of arrays within these."""
 
 
