@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
-from typing import Any
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -24,6 +27,11 @@ VALUES = st.recursive(
     ),
     max_leaves=20,
 )
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
 
 
 def printed(value: Any, capsys: pytest.CaptureFixture[str]) -> str:
@@ -52,6 +60,22 @@ def test_the_same_text_as_json(
         assert printed(value, capsys) == json.dumps(value, indent=2) + "\n"
 
     check()
+
+
+def test_subclasses_are_printed_like_their_plain_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    for value in ([Pair(1, [2])], [Counter("aab")], [{"a": Pair(1, Counter("a"))}, {"b": OrderedDict(a=1)}]):
+        assert printed(value, capsys) == json.dumps(value, indent=2) + "\n"
+
+
+def test_collections_stop_for_encoding_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    enabled = [gc.isenabled()]
+
+    def values() -> Iterator[int]:
+        enabled.append(gc.isenabled())
+        yield 1
+
+    printed({"all": values()}, capsys)
+    assert [*enabled, gc.isenabled()] == [True, True, True]
 
 
 def test_bytes_are_printed_as_hex(capsys: pytest.CaptureFixture[str]) -> None:

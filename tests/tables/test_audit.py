@@ -492,6 +492,13 @@ def test_findings_of_a_file_that_are_alike_are_counted(
     assert repair_plan(found, open_table(tmp_path)).actions == repair_plan(whole, open_table(tmp_path)).actions
 
 
+def test_vectors_of_one_wrong_size_are_one_finding() -> None:
+    recorded = [70, None, 60, 70, 99, 70]
+    group = [DeletionVector("iceberg", f"{i}", "v", "v", i, 50, file_size=size) for i, size in enumerate(recorded)]
+    found = [(finding.expected, [v.data_file for v in finding.vectors]) for finding in rules.file_sizes("v", group, 99)]
+    assert found == [("60 (metadata)", ["2"]), ("70 (metadata)", ["0", "3", "5"])]
+
+
 def test_findings_do_not_repeat_long_names() -> None:
     group = [DeletionVector("iceberg", f"{i}" * 5000, "v", "v", i, 50) for i in range(3)]
     found = [finding.what for finding in rules.overlaps(group)]

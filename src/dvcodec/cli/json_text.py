@@ -28,14 +28,16 @@ def print_json(value: Any) -> None:
 
     Bytes are printed as hex, iterators as arrays: their values need not be in memory together.
     """
-    with _no_collections():
-        _write(value, "\n", sys.stdout.write)
-        sys.stdout.write("\n")
+    _write(value, "\n", sys.stdout.write)
+    sys.stdout.write("\n")
 
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Text has no cycles, and the collector would go through a million objects of a value again and again."""
+    """Text has no cycles, and the collector would go through a million objects of a value again and again.
+
+    It is only for encoding: iterators, which are read between, may make cycles.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -63,14 +65,18 @@ def _write(value: Any, margin: str, write: Callable[[str], object]) -> None:
     elif isinstance(value, list | tuple | Iterator):
         _write_array(iter(value), margin, write)
     else:
-        write(_texts([value], margin)[0])
+        with _no_collections():
+            text = _texts([value], margin)[0]
+        write(text)
 
 
 def _write_array(values: Iterator[Any], margin: str, write: Callable[[str], object]) -> None:
     before = "[" + (inner := margin + "  ")
     while some := list(islice(values, _AT_ONCE)):
         try:
-            write(before + ("," + inner).join(_texts(some, inner)))
+            with _no_collections():
+                text = ("," + inner).join(_texts(some, inner))
+            write(before + text)
             before = "," + inner
         except _LargeError:
             for value in some:
@@ -108,8 +114,12 @@ def _texts(values: Sequence[Any], margin: str) -> list[str]:
         return [f"[{inner}{between.join(islice(parts, len(one)))}{margin}]" if one else "[]" for one in values]
     if len(values) > 1:
         return [_texts([value], margin)[0] for value in values]
-    if isinstance(values[0], Iterator):
+    (value,) = values
+    if isinstance(value, Iterator):
         raise _LargeError
+    for plain in (dict, list, tuple):
+        if isinstance(value, plain):
+            return _texts([plain(value)], margin)
     return [_ENCODER.encode(values)[1:-1]]
 
 

@@ -166,14 +166,15 @@ def _read_hint(folder: Folder) -> str:
     Raises:
         ObjectChanged: it did so again and again.
     """
-    for attempt in range(1, _HINT_ATTEMPTS + 1):
-        with folder.storage.open(folder.join(f"{METADATA}/{VERSION_HINT}")) as source:
-            try:
-                return bytes(read_up_to(source, 0, _HINT_BYTES).view).decode("utf-8", "replace").strip()
-            except ObjectChanged:
-                if attempt == _HINT_ATTEMPTS:
-                    raise
-    raise AssertionError("unreachable")
+    for _ in range(_HINT_ATTEMPTS - 1):
+        with suppress(ObjectChanged):
+            return _hint(folder)
+    return _hint(folder)
+
+
+def _hint(folder: Folder) -> str:
+    with folder.storage.open(folder.join(f"{METADATA}/{VERSION_HINT}")) as source:
+        return bytes(read_up_to(source, 0, _HINT_BYTES).view).decode("utf-8", "replace").strip()
 
 
 def _bad_hint(folder: Folder, hint: str) -> NotCanonical:
