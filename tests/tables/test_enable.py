@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli_runner import run
-from dvcodec import CommitConflict, RowSet, Unsupported, UsageError
+from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.io import Storage
 from dvcodec.tables import enable, live_batches, open_table
 from dvcodec.tables.auditing import audit
@@ -325,6 +325,21 @@ def test_a_paimon_append_table_gets_a_new_schema(tmp_path: Path) -> None:
     assert enable(table).changes == enable(open_table(folder)).changes == ()
     assert open_table(folder).snapshot().schema_id == 1
     assert audit(open_table(folder)).findings == ()
+
+
+def test_a_schema_of_paimon_stays_what_it_was(tmp_path: Path) -> None:
+    folder = paimon(tmp_path / "t")
+    path = folder / "schema/schema-0"
+    deep = [[[[["\ud800", 1.5]]]]] * 100
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"comment": "\udfff gr\xf6\xdfe", "x": deep}))
+    enable(open_table(folder))
+    before, after = (json.loads((folder / f"schema/schema-{number}").read_text()) for number in range(2))
+    assert {name for name in after if before[name] != after[name]} == {"id", "options", "timeMillis"}
+    path.write_text(path.read_text()[:-1] + ', "y": 1e999}')
+    (folder / "schema/schema-1").unlink()
+    with pytest.raises(NotCanonical, match="schema-0: metadata: expected what JSON can represent"):
+        enable(open_table(folder))
+    assert [path.name for path in (folder / "schema").iterdir()] == ["schema-0"]
 
 
 def test_a_new_schema_of_paimon_that_is_there_already_is_built_upon(

@@ -1,15 +1,18 @@
-"""JSON of untrusted files: its values are counted before it is parsed, because each takes more memory than text."""
+"""JSON of untrusted files: its values are counted before it is parsed, because each takes more memory than text.
+
+And what metadata that was read becomes with changes: as long as it was, and JSON in every reader.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.core.limits import enough_memory
 
-__all__ = ["check_structure", "parse_json"]
+__all__ = ["check_structure", "encode_json", "parse_json"]
 
 _FREE_STRUCTURE = 1 << 16
 """Values allowed in addition to one per `_BYTES_OF_VALUE`."""
@@ -67,3 +70,39 @@ def check_structure(data: bytes | str, source: str | None, what: str, offset: in
         expected = f"at most {most}"
         raise LimitExceeded(f"values in the {what}", source=source, offset=offset, expected=expected, actual=found)
     return found
+
+
+def encode_json(members: Mapping[str, Any], source: str, what: str, *, lines: bool = False) -> bytes:
+    """Encode an object as JSON in UTF-8, in which lone surrogates remain escapes.
+
+    Args:
+        members: the object.
+        source: the file that its members are from, for errors.
+        what: what the JSON is, for errors.
+        lines: with a line for each member, and for each object in an array of them; deeper levels are not indented,
+            because an indentation for each value may be a thousand times as long as the value.
+
+    Raises:
+        NotCanonical: a number that JSON has not, such as the infinity that 1e999 is read as; or too many levels.
+    """
+    try:
+        text = _in_lines(members) if lines else _compact(members)
+    except (ValueError, RecursionError) as err:
+        actual = f"{type(err).__name__}: {err}"[:120]
+        raise NotCanonical(what, source=source, expected="what JSON can represent", actual=actual) from None
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _in_lines(members: Mapping[str, Any]) -> str:
+    """Return an object with a line for each member."""
+    texts = []
+    for name, value in members.items():
+        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            text = "[\n    " + ",\n    ".join(map(_compact, value)) + "\n  ]"
+        else:
+            text = _compact(value)
+        texts.append(f"  {_compact(name)}: {text}")
+    return "{\n" + ",\n".join(texts) + "\n}"
+
+
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode

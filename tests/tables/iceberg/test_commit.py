@@ -353,6 +353,53 @@ def test_refused(crafted: IcebergFiles, tweak: dict[str, Any], error: type[Excep
         writer.check(writer.current())
 
 
+def files_of(crafted: IcebergFiles) -> set[Path]:
+    return {path for path in Path(crafted.folder).rglob("*") if path.is_file()}
+
+
+def test_lone_surrogates_and_null_stay_valid(crafted: IcebergFiles) -> None:
+    tweaked(crafted, lambda metadata: metadata["properties"].update(x="\ud800"))
+    tweaked(crafted, lambda metadata: metadata.update(refs=None))
+    delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
+    found = metadata_of(crafted)
+    assert found["properties"]["x"] == "\ud800"
+    assert found["refs"] == {"main": {"type": "branch", "snapshot-id": found["current-snapshot-id"]}}
+    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
+
+
+@pytest.mark.parametrize(
+    ("tweak", "match"),
+    [
+        ({"x": [1e999]}, "v[0-9]+.metadata.json: table metadata: expected what JSON can represent"),
+        ({"next-row-id": 2**63 - 1}, "next-row-id: expected a 64-bit number, found 92233"),
+    ],
+)
+def test_what_cannot_be_written_leaves_nothing(crafted: IcebergFiles, tweak: dict[str, Any], match: str) -> None:
+    tweaked(crafted, lambda metadata: metadata.update(tweak))
+    before = files_of(crafted)
+    with pytest.raises(NotCanonical, match=match):
+        delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
+    assert files_of(crafted) == before
+
+
+@pytest.mark.parametrize("name", ["manifest_path", "manifest_length", "partition_spec_id"])
+def test_manifests_without_what_all_have_are_refused(crafted: IcebergFiles, name: str) -> None:
+    def optional(schema: dict[str, Any]) -> None:
+        (field,) = (field for field in schema["fields"] if field["name"] == name)
+        field["type"] = ["null", field["type"]]
+
+    base = writer_of(crafted).current()
+    rewrite(
+        Path(metadata_of(crafted)["snapshots"][-1]["manifest-list"]),
+        schema=optional,
+        record=lambda manifest: manifest.update({name: None}),
+    )
+    before = files_of(crafted)
+    with pytest.raises(NotCanonical, match=f"{name} of a manifest: expected a value, found null"):
+        delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])}, base=base)
+    assert files_of(crafted) == before
+
+
 def test_tables_of_other_formats_are_refused(crafted: IcebergFiles) -> None:
     (crafted.folder / "_delta_log").mkdir()
     writer = writer_of(crafted)

@@ -49,6 +49,7 @@ def partition(value: Any, logical: str | None = None, *, transform: str = "ident
         (partition(20454, transform="day"), "p=2026-01-01"),
         (partition(490_901, transform="hour"), "p=2026-01-01-05"),
         (partition(3, transform="bucket[16]"), "p=3"),
+        (partition((10**30).to_bytes(13, "big"), "decimal", transform="year"), f"p={10**30}"),
     ],
 )
 def test_texts(made: Partition, text: str) -> None:

@@ -301,6 +301,26 @@ def test_a_newer_schema_is_that_of_the_commit(tmp_path: Path) -> None:
     assert [vector.format for vector in PaimonTable(str(root)).snapshot().vectors] == ["paimon64"]
 
 
+def test_members_of_many_levels_make_no_long_snapshot(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(1)])
+    path, deep = root / "snapshot/snapshot-1", "[" * 500 + "1," * 5000 + "1" + "]" * 500
+    path.write_text(path.read_text().rstrip().removesuffix("}") + f', "x": {deep}, "y": "\\ud800"}}')
+    delete(root, {"f1.parquet": [5]})
+    after = (root / "snapshot/snapshot-2").read_bytes()
+    assert len(after) < path.stat().st_size + 1000
+    assert [snapshot_of(root, 2)[name] for name in "xy"] == [json.loads(deep), "\ud800"]
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(1)])
+    path = root / "snapshot/snapshot-1"
+    path.write_text(path.read_text().rstrip().removesuffix("}") + ', "x": 1e999}')
+    before = files_of(root)
+    with pytest.raises(NotCanonical, match="snapshot-1: metadata: expected what JSON can represent"):
+        delete(root, {"f1.parquet": [5]})
+    assert files_of(root) == before
+
+
 # ---------------------------------------------------------------------- conflicts
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from dvcodec._version import __version__
 from dvcodec.core.errors import CommitConflict, NotCanonical, UsageError
+from dvcodec.core.json_text import encode_json
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
 from dvcodec.tables.deleting.committer import Committer, FileDelete, StreamBatch, Written
@@ -96,7 +97,7 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         """
         folder, version = base.table.folder, base.info.id + 1
         with removed_on_error(files, folder.storage):
-            data = commit_bytes(_actions(base, deletes, written, self.batch))
+            data = commit_bytes(_actions(base, deletes, written, self.batch), folder.location)
             table = self._open()
         if table.log.latest != base.info.id or not _has(table, base.info):
             raise CommitConflict(f"{folder.location}: version {base.info.id} is not the newest one any more")
@@ -109,9 +110,17 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         return open_delta(self._folder)
 
 
-def commit_bytes(actions: Iterable[Mapping[str, Any]]) -> bytes:
-    """Return the file of a commit: a line of JSON for each action."""
-    return "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions).encode()
+def commit_bytes(actions: Iterable[Mapping[str, Any]], source: str) -> bytes:
+    """Return the file of a commit: a line of JSON for each action.
+
+    Args:
+        actions: in order.
+        source: the table, for errors.
+
+    Raises:
+        NotCanonical: JSON cannot represent an action, see `encode_json`.
+    """
+    return b"".join(encode_json(action, source, "action") + b"\n" for action in actions)
 
 
 def commit_info(

@@ -67,7 +67,7 @@ def enable(table: DeltaTable, *, dry_run: bool = False) -> Enabled:
     info = commit_info(base, now, "SET TBLPROPERTIES", parameters=parameters, is_blind=True, metrics={})
     location = folder.join(f"{LOG}/{base.info.id + 1:020}.json")
     with uninterrupted():
-        put_once(folder.storage, location, commit_bytes([info, *actions]))
+        put_once(folder.storage, location, commit_bytes([info, *actions], folder.location))
     return Enabled(tuple(changes), location)
 
 

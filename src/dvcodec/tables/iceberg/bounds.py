@@ -85,9 +85,9 @@ def _pairs(items: Any, ids: Collection[int], kind: type[Any]) -> dict[int, Any]:
     """Return the values of a map by field id, which Avro stores as pairs; None for an id that occurs twice."""
     found: dict[int, Any] = {}
     for item in items or ():
-        if isinstance(item, dict) and item.get("key") in ids and isinstance(item.get("value"), kind):
-            number = item["key"]
-            found[number] = None if number in found else item["value"]
+        number, value = (item.get("key"), item.get("value")) if isinstance(item, dict) else (None, None)
+        if isinstance(number, int) and number in ids and isinstance(value, kind):
+            found[number] = None if number in found else value
     return found
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import Unsupported
+from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage, read_within
 from dvcodec.tables.iceberg.avro_fields import AvroColumn, Found, fields_of, not_null, open_avro, select
 from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, LIST_COLUMNS, OBSOLETE, PARTITION
@@ -60,6 +60,9 @@ def read_all_manifests(location: str, storage: Storage) -> list[dict[str, Any]]:
         names = _fields(file.schema, LIST_COLUMNS, "manifest list", cursor)
         found = [_by_name(record, names, LIST_COLUMNS) for record in file.records()]
     for manifest in found:
+        for name in (column.name for column in LIST_COLUMNS if column.required):
+            if manifest[name] is None:
+                raise NotCanonical(f"{name} of a manifest", source=location, expected="a value", actual="null")
         for name in ("content", "sequence_number", "min_sequence_number"):
             manifest[name] = manifest[name] or 0
         if manifest["key_metadata"] is not None:

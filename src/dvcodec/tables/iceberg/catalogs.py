@@ -233,7 +233,7 @@ class CatalogPlace(Place):
                 location = folder.locate(metadata_path)
                 written.append(location)
                 with open_sink(location, storage_options=self._storage) as sink:
-                    sink.write(metadata_bytes(changed(members, change, previous), metadata_path))
+                    sink.write(metadata_bytes(changed(members, change, previous), metadata_path, previous))
             except (DvcodecError, OSError) as error:
                 raise _NotWritten(error) from error
 

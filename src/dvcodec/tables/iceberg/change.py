@@ -7,12 +7,13 @@ Iceberg Java's ``TableMetadata.Builder``. All other members are kept, including 
 from __future__ import annotations
 
 import gzip
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dvcodec.core.errors import NotCanonical
+from dvcodec.core.json_text import encode_json
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT
 
@@ -78,18 +79,19 @@ def changed(members: JsonFields, change: Change, source: str) -> dict[str, Any]:
     new = dict(members.values)
     if change.upgrade is not None:
         new["format-version"] = change.upgrade
-        new.setdefault("next-row-id", 0)
+        new["next-row-id"] = members.integer("next-row-id") if "next-row-id" in members else 0
     snapshot = change.snapshot
     if snapshot is not None:
         number = snapshot["snapshot-id"]
         entry = {"timestamp-ms": snapshot["timestamp-ms"], "snapshot-id": number}
-        branch = members.object_if_any("refs").object_if_any(MAIN).values
+        refs = members.object_if_any("refs")
+        branch = refs.object_if_any(MAIN).values
         new["snapshots"] = [*_array(members, "snapshots"), dict(snapshot)]
         new["snapshot-log"] = [*_array(members, "snapshot-log"), entry]
-        new["refs"] = {**new.get("refs", {}), MAIN: {"type": "branch", **branch, "snapshot-id": number}}
+        new["refs"] = {**refs.values, MAIN: {"type": "branch", **branch, "snapshot-id": number}}
         new["current-snapshot-id"] = number
         new["last-sequence-number"] = snapshot["sequence-number"]
-        new["next-row-id"] = snapshot["first-row-id"] + snapshot["added-rows"]
+        new["next-row-id"] = _next_row_id(members, snapshot)
     log = _array(members, "metadata-log")
     most = max(1, number_of(properties_of(members).get(_PREVIOUS_MAX), 100))
     kept = log[len(log) - most + 1 :] if len(log) >= most else log
@@ -107,10 +109,26 @@ def forgotten(members: JsonFields, new: Mapping[str, Any]) -> list[str]:
     return [path for path in before if path not in kept]
 
 
-def metadata_bytes(new: Mapping[str, Any], name: str) -> bytes:
-    """Return the content of a metadata file, compressed if its name says so."""
-    data = json.dumps(new, separators=(",", ":"), ensure_ascii=False).encode()
+def metadata_bytes(new: Mapping[str, Any], name: str, base: str) -> bytes:
+    """Return the content of a metadata file.
+
+    Args:
+        new: the metadata.
+        name: of the file; it says whether it is compressed.
+        base: the metadata file before, for errors.
+
+    Raises:
+        NotCanonical: JSON cannot represent the metadata, see `encode_json`.
+    """
+    data = encode_json(new, base, "table metadata")
     return gzip.compress(data) if name.endswith((".gz.metadata.json", ".gz")) else data
+
+
+def _next_row_id(members: JsonFields, snapshot: Mapping[str, Any]) -> int:
+    number = int(snapshot["first-row-id"]) + int(snapshot["added-rows"])
+    if number >= 1 << 63:
+        raise NotCanonical("next-row-id", source=members.source, expected="a 64-bit number", actual=number)
+    return number
 
 
 def _array(members: JsonFields, name: str) -> list[Any]:

@@ -98,7 +98,7 @@ class FolderPlace(Place):
             )
         new = changed(members, change, f"{table.metadata.location}/{METADATA}/{last}")
         old = forgotten(members, new)
-        put_once(storage, join(folder, name), metadata_bytes(new, name))
+        put_once(storage, join(folder, name), metadata_bytes(new, name, source))
         storage.reopen(table.folder.location)
         if HADOOP_NAME.fullmatch(name):
             self._write_hint(folder, version, is_last=not old)

@@ -145,7 +145,7 @@ def _number(transform: str, logical: Logical, value: int) -> str:
 
 
 def _moment(value: int, unit: Any) -> str:
-    return str(np.datetime64(value, unit))
+    return str(np.datetime64(value, unit)) if abs(value) < 1 << 63 else str(value)
 
 
 def _typed(field: PartitionField, logical: Logical, value: Any) -> PartitionValue:

@@ -15,7 +15,6 @@ replace it; they are protected by the lock of their catalog, which this package 
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from dvcodec.core.errors import CommitConflict, UsageError
-from dvcodec.core.json_text import parse_json
+from dvcodec.core.json_text import encode_json, parse_json
 from dvcodec.io import open_sink
 from dvcodec.paimon import read_index_manifest, write_index_manifest
 from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
@@ -92,12 +91,13 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
         try:
             with removed_on_error(files, self._folder.storage):
                 snapshot, unused = self._prepare(base, state, deletes, written, files)
+                data = encode_json(snapshot, self._folder.join(state.name), "metadata", lines=True)
         except FileNotFoundError:
             self._check_current(base, state)  # the snapshot may have been replaced, and then expired
             raise
         self._check_current(base, state)
         location = self._folder.join(f"snapshot/snapshot-{state.id + 1}")
-        put_once(self._folder.storage, location, json.dumps(snapshot, indent=2).encode())
+        put_once(self._folder.storage, location, data)
         self._hint(state.id + 1)
         for path in unused:
             with suppress(OSError):

@@ -6,12 +6,11 @@ primary key, whose readers find rows twice until they are compacted; the data fi
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 
 from dvcodec.core.interrupts import uninterrupted
-from dvcodec.core.json_text import parse_json
+from dvcodec.core.json_text import encode_json, parse_json
 from dvcodec.tables.enabling import Enabled
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.paimon.metadata import TableSchema
@@ -52,7 +51,8 @@ def enable(table: PaimonTable, *, dry_run: bool = False) -> Enabled:
         "options": {**(members.get("options") or {}), ENABLED: "true"},
         "timeMillis": int(time.time() * 1000),
     }
+    data = encode_json(new, source, "metadata", lines=True)
     location = folder.join(f"schema/schema-{schema.id + 1}")
     with uninterrupted():
-        put_once(folder.storage, location, json.dumps(new, indent=2, ensure_ascii=False).encode())
+        put_once(folder.storage, location, data)
     return Enabled(changes, location)
