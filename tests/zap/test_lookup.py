@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from dvcodec import RowSet, UsageError
-from dvcodec.zap import Document, Segment
+from dvcodec.core.cursor import Cursor
+from dvcodec.zap import Document, Field, FieldOptions, Segment, Term
+from dvcodec.zap.data import SegmentData
+from dvcodec.zap.lookup import find_stored
 from samples.zap.documents import written
 from samples.zap.segments import VERSIONS, minimal
 
@@ -77,3 +80,53 @@ def test_one_hits_are_lists_like_others() -> None:
         found = segment.postings("f", "c")
         assert found is not None
         assert (found.docs.tolist(), found.freqs.tolist(), found.norms.tolist()) == ([1], [1], [0.5])
+
+
+def many(version: int, count: int = 300) -> bytes:
+    """Documents with a doc value each; in version 11 each in a chunk of its own."""
+    options = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.DOC_VALUES
+    fields = [Field("f", b"v" * (i % 3), options=options, terms=(Term(b"t%d" % i),)) for i in range(count)]
+    found = [Document(b"%d" % i, (field,)) for i, field in enumerate(fields)]
+    return written(version, found, chunk_mode=1 if version == 11 else None)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_documents_are_read_together(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pass of NumPy for each of thousands of small documents would take seconds."""
+    with Segment.open(many(version)) as segment:
+        single = [segment.stored(doc) for doc in range(segment.num_docs)]
+        windows = counted(monkeypatch)
+        assert list(find_stored(segment.contents, 0, 300)) == single
+        assert len(windows) < 10
+        assert list(find_stored(segment.contents, 7, 19)) == single[7:19]
+        assert list(find_stored(segment.contents, 7, 7)) == []
+        with pytest.raises(UsageError, match="300"):
+            list(find_stored(segment.contents, 7, 301))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_chunks_of_doc_values_are_read_together(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Segment.open(many(version)) as segment:
+        every = list(segment.doc_values("f"))
+        assert [doc for doc, _ in every] == list(range(300))
+        windows = counted(monkeypatch)
+        assert list(segment.doc_values("f", range(300))) == every
+        assert list(segment.doc_values("f", range(0, 300, 2))) == every[::2]
+        assert len(windows) < 20
+        assert list(segment.doc_values("f", [7, 299, 7])) == [every[7], every[299]]
+        monkeypatch.setattr("dvcodec.zap.doc_values._BATCH_BYTES", 1)
+        monkeypatch.setattr("dvcodec.zap.doc_values._BATCH_CHUNKS", 1)
+        assert list(segment.doc_values("f", range(50, 250, 3))) == every[50:250:3]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the windows that are read from now on."""
+    found: list[int] = []
+    window = SegmentData.window
+
+    def noted(self: SegmentData, start: int, stop: int, what: str) -> Cursor:
+        found.append(stop - start)
+        return window(self, start, stop, what)
+
+    monkeypatch.setattr(SegmentData, "window", noted)
+    return found

@@ -42,7 +42,7 @@ _LONG = 256
 def offsets_of(lengths: NDArray[Any]) -> Index:
     """Return the offsets of adjacent pieces with these lengths, and their end: int64[n + 1]."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    np.add.accumulate(lengths, out=offsets[1:])  # np.cumsum takes twice as long for a few
     return offsets
 
 
@@ -66,17 +66,19 @@ def sums(values: NDArray[Any], counts: Index) -> Index:
 def spread(starts: NDArray[Any], lengths: NDArray[Any]) -> Index:
     """Return the indexes of all pieces: ``starts[0], starts[0] + 1, ..`` (`lengths[0]` of them), ``starts[1], ..``."""
     starts, lengths = np.asarray(starts, np.int64), np.asarray(lengths, np.int64)
+    if len(lengths) == 1:
+        return np.arange(starts[0], starts[0] + lengths[0])
     some = lengths > 0
     if not some.all():
         starts, lengths = starts[some], lengths[some]
     if not len(lengths):
         return np.zeros(0, np.int64)
     # A cumulative sum of steps is several times faster than repeating each start.
-    firsts = np.cumsum(lengths)
+    firsts = np.add.accumulate(lengths)
     steps = np.ones(int(firsts[-1]), np.int64)
     steps[0] = starts[0]
     steps[firsts[:-1]] = starts[1:] - starts[:-1] - lengths[:-1] + 1
-    return np.cumsum(steps, out=steps)
+    return np.add.accumulate(steps, out=steps)
 
 
 def gather(values: NDArray[T], starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[T]:

@@ -185,6 +185,9 @@ def encode_blocks(num_chunks: Index, chunk_bytes: Index, contents: NDArray[np.ui
 
 def interleave(columns: list[ByteStrings]) -> ByteStrings:
     """Concatenate the strings of several columns row by row."""
+    if len(columns[0]) == 1:  # a segment may have hundreds of fields of one term
+        data = np.concatenate([column.data for column in columns])
+        return ByteStrings(np.array([0, len(data)], np.int64), data)
     sizes = np.stack([column.lengths for column in columns], axis=1)
     places = offsets_of(sizes.ravel())[:-1].reshape(sizes.shape)
     out = np.empty(int(sizes.sum()), np.uint8)

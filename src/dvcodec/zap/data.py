@@ -19,6 +19,9 @@ from dvcodec.zap.footer import NOT
 
 __all__ = ["Pieces", "SegmentData"]
 
+_KEY_BYTE_WORK = 4
+"""Work of a byte of a key: NumPy passes over all keys for each."""
+
 E = TypeVar("E", bound=DecodeError)
 
 
@@ -110,7 +113,7 @@ class SegmentData:
             keys.work += Budget.ROW * count
         if (more := size - keys.sizes[address]) > 0:
             keys.sizes[address] = size
-            keys.work += more
+            keys.work += _KEY_BYTE_WORK * more
         Budget(self.end, self.source.name, limits).charge(keys.work, "keys of dictionaries", address)
 
     def charge_thesaurus(self, section: int, rows: int, members: int, limits: Limits) -> None:

@@ -104,39 +104,37 @@ class DocValueBlock:
         bounds[1:] = ends
         return cls(data, start, bounds, layout, limits)
 
-    def chunk(self, number: int) -> DocValues:
-        """Read one chunk, 0-based.
-
-        Raises:
-            DecodeError: see `decode_chunks`.
-        """
-        return self._read(number, number + 1)
-
     def __iter__(self) -> Iterator[DocValues]:
-        """Read all non-empty chunks, in batches.
+        """Read all chunks; see `chunks`."""
+        return self.chunks(np.arange(len(self.bounds) - 1))
+
+    def chunks(self, numbers: Index) -> Iterator[DocValues]:
+        """Read some chunks in batches, without empty ones; those of a batch are near each other, and read at once.
 
         Not checked: that the terms of a document ascend and are distinct.
+
+        Args:
+            numbers: int64[n], ascending.
 
         Raises:
             DecodeError: with each batch; see `decode_chunks`.
         """
+        numbers = numbers[self.bounds[numbers] < self.bounds[numbers + 1]]
+        starts, ends = self.bounds[numbers], self.bounds[numbers + 1]
         room = min(_BATCH_BYTES, self.limits.max_blob_bytes // snappy.EXPANSION)
-        first, chunks = 0, len(self.bounds) - 1
-        while first < chunks:
-            stop = int(np.searchsorted(self.bounds, self.bounds[first] + room, side="right")) - 1
-            stop = max(min(stop, first + _BATCH_CHUNKS, chunks), first + 1)
-            found = self._read(first, stop)
+        first = 0
+        while first < len(numbers):
+            stop = int(np.searchsorted(ends, starts[first] + room, side="right"))
+            stop = max(min(stop, first + _BATCH_CHUNKS), first + 1)
+            base = int(starts[first])
+            cursor = self.data.window(self.start + base, self.start + int(ends[stop - 1]), "doc values")
+            some = slice(first, stop)
+            found = decode_chunks(
+                cursor, self.layout, numbers[some], starts[some] - base, ends[some] - base, self.limits
+            )
             if len(found):
                 yield found
             first = stop
-
-    def _read(self, first: int, stop: int) -> DocValues:
-        """Read some chunks."""
-        bounds = self.bounds[first : stop + 1]
-        cursor = self.data.window(self.start + int(bounds[0]), self.start + int(bounds[-1]), "doc values")
-        bounds = bounds - bounds[0]
-        some = np.flatnonzero(np.diff(bounds))
-        return decode_chunks(cursor, self.layout, first + some, bounds[some], bounds[some + 1], self.limits)
 
 
 def encode_doc_values(

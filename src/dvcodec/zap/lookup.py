@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from dvcodec.zap.doc_value_chunks import split_terms
 from dvcodec.zap.doc_values import DocValueBlock
 from dvcodec.zap.locations import Locations
 from dvcodec.zap.norms import norm_values
-from dvcodec.zap.stored import decode_stored
+from dvcodec.zap.stored_records import StoredColumns
 from dvcodec.zap.vellum import Fst
 
 __all__ = ["StoredValue", "TermPostings", "choose_terms", "find_doc_values", "find_postings", "find_stored"]
@@ -103,19 +103,27 @@ def find_postings(contents: Contents, dictionary: Fst, term: bytes, *, locations
     return TermPostings(found.docs, found.freqs, norms, found.location_counts, found.locations)
 
 
-def find_stored(contents: Contents, doc: int) -> tuple[StoredValue, ...]:
-    """Return the stored values of a document.
+def find_stored(contents: Contents, first: int, stop: int) -> Iterator[tuple[StoredValue, ...]]:
+    """Yield the stored values of each document of a range.
 
     Raises:
-        UsageError: the segment does not have that document.
-        DecodeError: as `decode_stored`.
+        UsageError: the segment does not have these documents.
+        DecodeError: as `iter_stored`.
     """
+    for columns in contents.stored(first, stop):
+        values = _stored_values(contents, columns)
+        counts = np.bincount(columns.docs - first)
+        for size, end in zip(counts.tolist(), np.cumsum(counts).tolist(), strict=True):
+            yield tuple(values[end - size : end])
+        first += len(counts)
+    yield from repeat((), stop - first)
+
+
+def _stored_values(contents: Contents, columns: StoredColumns) -> list[StoredValue]:
     fields = contents.fields
-    first = contents.check_document(doc)
-    columns = decode_stored(contents.data, contents.footer, len(fields), first, doc + 1, limits=contents.limits)
     stops = np.cumsum(columns.array_counts).tolist()
     positions = columns.array_positions.tolist()
-    return tuple(
+    return [
         StoredValue(fields[number].name, chr(kind), value, tuple(positions[stop - count : stop]))
         for number, kind, value, count, stop in zip(
             columns.fields.tolist(),
@@ -125,7 +133,7 @@ def find_stored(contents: Contents, doc: int) -> tuple[StoredValue, ...]:
             stops,
             strict=True,
         )
-    )
+    ]
 
 
 def find_doc_values(
@@ -142,12 +150,17 @@ def find_doc_values(
         return
     block = DocValueBlock.open(contents.data, contents.footer, info.doc_values, info.options, limits=contents.limits)
     wanted = None if docs is None else np.unique(np.array([contents.check_document(doc) for doc in docs], np.int64))
-    chunks = iter(block) if wanted is None else map(block.chunk, np.unique(wanted // block.layout.chunk_docs).tolist())
-    for chunk in chunks:
+    for chunk in block if wanted is None else block.chunks(np.unique(wanted // block.layout.chunk_docs)):
         owners, terms = split_terms(chunk)
         bounds = np.searchsorted(owners, np.append(chunk.docs, contents.footer.num_docs)).tolist()
         flat = terms.to_list()
-        chosen = range(len(chunk)) if wanted is None else np.flatnonzero(np.isin(chunk.docs, wanted)).tolist()
+        chosen = range(len(chunk)) if wanted is None else _found(chunk.docs, wanted).tolist()
         numbers = chunk.docs.tolist()
         for i in chosen:
             yield numbers[i], tuple(flat[bounds[i] : bounds[i + 1]])
+
+
+def _found(docs: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the places of wanted documents; both ascend, and the documents wanted may be many more."""
+    first, stop = np.searchsorted(wanted, [docs[0], docs[-1] + 1])
+    return np.flatnonzero(np.isin(docs, wanted[first:stop]))

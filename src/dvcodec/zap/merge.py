@@ -39,8 +39,11 @@ __all__ = ["merge_segments"]
 
 _OPTIONS_FROM = 17
 _MAX_DOCS = 1 << 32
-_KEY_WORK = 160
-"""Work of a key of the new dictionary, as `Budget` counts it: with shared states, few bytes have any number of them."""
+_KEY_WORK, _BYTE_WORK = 160, 12
+"""Work of a key of the new dictionary and of each of its bytes, as `Budget` counts it: with shared states, few bytes
+have any number of them."""
+_MEMBER_WORK = 20
+"""Work of a document of a list of synonyms."""
 
 
 def merge_segments(
@@ -73,7 +76,7 @@ def merge_segments(
         UsageError: no segment, a dropped document that does not exist, or contents that the version does not support
             (nested documents before 17, synonyms before 16, more locations than the frequency before 15).
         Unsupported: a segment has vectors (in faiss' format) or a geo shape section.
-        LimitExceeded: a segment has more keys than its size allows to merge.
+        LimitExceeded: the segments together have more or longer keys, or more synonyms, than their sizes allow.
         DecodeError: a segment is corrupt.
         OSError: the target cannot be written.
     """
@@ -111,12 +114,11 @@ def merge_segments(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Input:
-    """A segment, the new numbers of its documents, and what its keys may cost."""
+    """A segment, and the new numbers of its documents."""
 
     segment: Segment
     numbers: Index
     kept: int
-    budget: Budget
 
     @property
     def whole(self) -> bool:
@@ -136,11 +138,16 @@ def _number(segments: Sequence[Segment], drops: Sequence[RowSet | None]) -> list
             kept = ~dropped.mask(0, segment.num_docs)
         running = np.cumsum(kept)
         count = int(running[-1]) if len(running) else 0
-        contents = segment.contents
-        budget = Budget(contents.data.end, contents.name, contents.limits)
-        inputs.append(_Input(segment, np.where(kept, base + running - 1, DROPPED), count, budget))
+        inputs.append(_Input(segment, np.where(kept, base + running - 1, DROPPED), count))
         base += count
     return inputs
+
+
+def _budget(segments: Sequence[Segment]) -> Budget:
+    """Return what the keys of all segments may cost together: many small ones have one base, see `Budget`."""
+    first = segments[0].contents
+    name = first.name if len(segments) == 1 else f"{first.name} and {len(segments) - 1} more"
+    return Budget(sum(one.contents.data.end for one in segments), name, first.limits)
 
 
 def _check_sections(segments: Sequence[Segment], version: int) -> None:
@@ -172,6 +179,7 @@ class _Merge:
     def __init__(self, inputs: list[_Input], version: int, names: list[str]) -> None:
         self.inputs = inputs
         self.version = version
+        self.budget = _budget([one.segment for one in inputs])
         ids = {name: i for i, name in enumerate(names)}
         # For each segment: old field id -> new one.
         self.field_ids = [np.array([ids[info.name] for info in one.segment.fields], np.int64) for one in inputs]
@@ -251,7 +259,8 @@ class _Merge:
                 continue
             terms, parts = [], []
             for keys, found in one.segment.lists(name, locations=True):
-                one.budget.charge(_KEY_WORK * len(keys), "keys to merge", info.dictionary)
+                work = _KEY_WORK * len(keys) + _BYTE_WORK * int(keys.lengths.sum())
+                self.budget.charge(work, "keys to merge", info.dictionary)
                 terms.append(keys)
                 parts.append(_renumber(found, one, self.field_ids[place], self.version))
             yield SegmentLists(place, ByteStrings.concat(terms), Postings.concat(parts))
@@ -283,7 +292,9 @@ class _Merge:
         for place, one in enumerate(self.inputs):
             thesaurus = one.segment.thesaurus(name) if name in self.infos[place] else None
             if thesaurus is not None:
-                one.budget.charge(_KEY_WORK * len(thesaurus), "keys to merge", self.infos[place][name].synonyms)
+                work = _KEY_WORK * len(thesaurus) + _MEMBER_WORK * len(thesaurus.docs)
+                work += _BYTE_WORK * int(thesaurus.terms.lengths.sum())
+                self.budget.charge(work, "keys to merge", self.infos[place][name].synonyms)
                 parts.append((thesaurus, one.numbers))
         return merge_thesauri(parts) if parts else None
 

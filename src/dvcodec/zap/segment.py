@@ -210,7 +210,9 @@ class Segment:
             UsageError: the segment does not have that document.
             DecodeError: its record is corrupt.
         """
-        return lookup.find_stored(self.contents, doc)
+        first = self.contents.check_document(doc)
+        (found,) = lookup.find_stored(self.contents, first, first + 1)
+        return found
 
     @cached_property
     def edges(self) -> nested.Edges:

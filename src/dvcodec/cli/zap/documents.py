@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from dvcodec.cli.json_text import print_json
@@ -32,7 +34,8 @@ from dvcodec.cli.zap.shared import (
 )
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.zap import Segment, number_value
+from dvcodec.zap import Segment, StoredValue, number_value
+from dvcodec.zap.lookup import find_stored
 
 
 @zap.command()
@@ -55,7 +58,8 @@ def stored(
             chosen += [doc for text in ids or [] for doc in _docs_of(this, bytes_of(text, in_hex))]
         if as_json:
             check_json(this, len(chosen), limit, "document")
-        found = [(doc, this.stored(doc)) for doc in chosen[: most(limit, as_json)]]
+        shown_docs = chosen[: most(limit, as_json)]
+        found = list(zip(shown_docs, _stored(this, shown_docs), strict=True))
         if as_json:
             sizes = {info.name: json_size(info.name) for info in this.fields}
             check_json_bytes(this, sum(sizes[one.field] for _, values in found for one in values), "names of fields")
@@ -73,6 +77,15 @@ def stored(
                 shown.add(number(doc), field_text(one.field), one.type, number(len(one.value)), value, arrays)
         shown.show()
         report_more(len(chosen), len(found), "document")
+
+
+def _stored(segment: Segment, docs: Sequence[int]) -> Iterator[tuple[StoredValue, ...]]:
+    """Yield the stored values of documents; those that follow each other are read together."""
+    numbers = np.array(docs, np.int64)
+    cuts = (np.flatnonzero(np.diff(numbers) != 1) + 1).tolist()
+    for first, stop in zip([0, *cuts], [*cuts, len(docs)], strict=True):
+        if first < stop:
+            yield from find_stored(segment.contents, docs[first], docs[stop - 1] + 1)
 
 
 def _number_text(value: bytes) -> str:
