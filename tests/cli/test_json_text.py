@@ -29,6 +29,10 @@ VALUES = st.recursive(
 )
 
 
+class Name(str):
+    __slots__ = ()
+
+
 class Pair(NamedTuple):
     a: Any
     b: Any
@@ -63,7 +67,13 @@ def test_the_same_text_as_json(
 
 
 def test_subclasses_are_printed_like_their_plain_kinds(capsys: pytest.CaptureFixture[str]) -> None:
-    for value in ([Pair(1, [2])], [Counter("aab")], [{"a": Pair(1, Counter("a"))}, {"b": OrderedDict(a=1)}]):
+    for value in (
+        [Pair(1, [2])],
+        [Counter("aab")],
+        [Name("a"), 1],
+        {"a": Name("b")},
+        [{"a": Pair(1, Counter("a"))}, {"b": OrderedDict(a=1)}],
+    ):
         assert printed(value, capsys) == json.dumps(value, indent=2) + "\n"
 
 
