@@ -270,6 +270,11 @@ def test_density_is_the_share_of_each_part(rows: int, data: st.DataObject) -> No
     assert found.tolist() == np.array(expected or [0] * DENSITY_PARTS, np.float32).tolist()
 
 
+def test_density_of_many_rows_beyond_a_small_file() -> None:
+    """Positions are not expanded."""
+    assert density(RowSet.from_ranges([(2, 2**40)]), 4).tolist() == [0.0] * 32 + [1.0] * 32
+
+
 def test_density_of_large_files() -> None:
     half = density(RowSet.from_ranges([(0, 2**33)]), 2**34)
     assert half.tolist() == [1.0] * 32 + [0.0] * 32

@@ -15,6 +15,7 @@ __all__ = [
     "BYTES_PER_UNIT",
     "OPENED_WORK",
     "HistoryWork",
+    "charge_listed",
     "charge_repeats",
     "charge_same_deletes",
     "charge_same_files",
@@ -42,12 +43,30 @@ _FEW_CHARACTERS, _TEXT_WORK = 128, 8
 """Characters that are not charged, and the work of each further one: an audit takes 0.4 µs for it."""
 _FILE_WORK = 65_536
 """Work of a small data file: a delete takes 5 ms for it."""
+_LISTED_WORK = 1536
+"""Work of a data file that is listed: beside its record, commands take 40 µs for it."""
 _DELETES_WORK = 1 << 18
 """Work of a small file of equality deletes: reading its keys takes 5 ms."""
 BYTES_PER_UNIT = 2
 """Bytes of a vector that was read before for a unit of work: a container of ten bytes takes 0.2 µs."""
 OPENED_WORK = 1024
 """Work of a data file or a vector of a snapshot that is opened whole."""
+
+
+def charge_listed(location: str, count: int, work: SharedWork) -> None:
+    """Charge the data files of a snapshot, as far as the bytes of the metadata do not allow them.
+
+    Those of real tables have names, sizes and statistics that do not compress to six bytes each.
+
+    Args:
+        location: the table's, for errors.
+        count: of the data files.
+        work: of the table.
+
+    Raises:
+        LimitExceeded: there are more than the metadata and the shared work of the table allow.
+    """
+    work.draw_beyond(f"data files of {location}", count * _LISTED_WORK, "data files")
 
 
 def charge_same_files(files: Iterable[DataFile], work: SharedWork) -> None:

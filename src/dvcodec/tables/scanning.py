@@ -25,6 +25,8 @@ __all__ = ["DENSITY_PARTS", "FileDeletes", "Scan", "density", "scan", "scan_snap
 DENSITY_PARTS = 64
 """Equal parts of a data file, each with its deleted share."""
 _NO_ROWS = RowSet()
+_FEW = 4096
+"""Deleted rows whose positions are looked at one by one: a bitmap's own way to count takes longer for them."""
 _MOST_ERRORS = 10
 """Errors of position deletes of a partition that each of its data files has: there may be thousands of both."""
 
@@ -271,5 +273,11 @@ def density(rows: RowSet, physical_rows: int | None) -> NDArray[np.float32]:
         return np.zeros(DENSITY_PARTS, np.float32)
     edges = [physical_rows * part // DENSITY_PARTS for part in range(DENSITY_PARTS + 1)]
     if physical_rows < DENSITY_PARTS:
-        return rows.mask(0, physical_rows)[edges[:-1]].astype(np.float32)
+        deleted = np.zeros(physical_rows, np.float32)
+        if rows.cardinality <= _FEW:  # thousands of small files may have a deleted row each
+            positions = rows.to_numpy(np.uint64)
+            deleted[positions[positions < physical_rows]] = 1
+        else:
+            deleted[rows.mask(0, physical_rows)] = 1
+        return deleted[edges[:-1]]
     return (rows.histogram(physical_rows, DENSITY_PARTS) / np.diff(edges)).astype(np.float32)

@@ -28,7 +28,7 @@ from dvcodec.tables.model import (
     TableKind,
 )
 from dvcodec.tables.path_matching import PathMatcher
-from dvcodec.tables.repeats import HistoryWork, charge_repeats, charge_same_files, charge_text
+from dvcodec.tables.repeats import HistoryWork, charge_listed, charge_repeats, charge_same_files, charge_text
 
 if TYPE_CHECKING:
     from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
@@ -50,8 +50,7 @@ class Snapshot(ABC):
         table: its table.
         info: its id, time and operation.
         data_files: in the metadata's order; each path occurs once.
-        vectors: in the metadata's order, as recorded, valid or not: two may be for one data file, and their data files
-            may be gone.
+        vectors: in the metadata's order, valid or not: two may be for one data file, and their data files may be gone.
         schema_id: the schema in which its rows are read, if the metadata numbers schemas. A snapshot opened by its
             id has the one that it was committed with; the current one has the newest, as in engines.
     """
@@ -65,6 +64,7 @@ class Snapshot(ABC):
     def __post_init__(self) -> None:
         work = self.table.folder.storage.metadata_work
         charge_repeats(self.vectors, work)
+        charge_listed(self.table.location, len(self.data_files), work)
         charge_same_files(self.data_files, work)
         charge_text(self.table.location, self.data_files, self.vectors, work)
 

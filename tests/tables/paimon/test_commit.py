@@ -241,6 +241,20 @@ def test_lists_of_manifests_by_writers_of_several_versions(tmp_path: Path, more:
     assert sorted(record[f"_OF_{more[0]}"] or 0 for record in listed) == [0, 7]
 
 
+@pytest.mark.parametrize("kind", [None, ["null", "long"], "long"])
+def test_lists_without_statistics_of_partitions(tmp_path: Path, kind: Any) -> None:
+    root = craft(tmp_path, [file(0), file(1)])
+    value = 7 if kind == "long" else None
+    for name in ("baseManifestList", "deltaManifestList"):
+        path = root / "manifest" / snapshot_of(root, 1)[name]
+        schema: dict[str, Any] = dict(avro.decode(Cursor(path.read_bytes())).schema)
+        others = [field for field in schema["fields"] if field["name"] != "_PARTITION_STATS"]
+        schema["fields"] = others + [{"name": "_PARTITION_STATS", "type": kind}] * (kind is not None)
+        rewrite_avro(path, lambda record: record.update(_PARTITION_STATS=value), schema)
+    assert delete(root, {"f0.parquet": range(ROWS)}) == 2
+    assert [one.path for one in PaimonTable(str(root)).snapshot().data_files] == ["bucket-0/f1.parquet"]
+
+
 # ---------------------------------------------------------------------- the snapshot
 
 

@@ -14,7 +14,8 @@ import pytest
 from dvcodec import NotCanonical, Unsupported, UsageError
 from dvcodec.tables import PhysicalRows, Snapshot
 from dvcodec.tables.paimon import PaimonTable
-from dvcodec.tables.paimon.rows import _keep
+from dvcodec.tables.paimon.metadata import SchemaField
+from dvcodec.tables.paimon.rows import _keep, partition_scalar
 from dvcodec.tables.paimon.schema import SchemaColumns, read_column
 from dvcodec.tables.paimon.visible import Visible
 from samples.paimon_table import PaimonFile, build_paimon
@@ -242,3 +243,17 @@ def test_type_that_is_not_known_hides_no_other_column(tmp_path: Path) -> None:
     assert len(snapshot.vectors) == 1
     with pytest.raises(Unsupported, match="schema/schema-0: type of column name"):
         snapshot.schema()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("DECIMAL(5, 2)", Decimal(2**62).scaleb(-2)),
+        ("DECIMAL(38, 0)", Decimal(2**127 - 1)),
+        ("TIMESTAMP(9)", 250_000_000_000_000 * 1_000_000),
+    ],
+)
+def test_partition_values_that_their_type_has_not(kind: str, value: Any) -> None:
+    column = read_column(SchemaField(0, "p", kind), "/t/schema/schema-0")
+    with pytest.raises(NotCanonical, match=r"^partition value of column 'p': expected "):
+        partition_scalar(value, column)

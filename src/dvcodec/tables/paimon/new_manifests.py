@@ -138,13 +138,14 @@ def _listed(
     """
     partitions = [layout.spec.decode(one.entry.file.partition, source=one.entry.manifest).values for one in members]
     nulls = [sum(value is None for value in column) for column in zip(*partitions, strict=True)]
-    stats = record["_PARTITION_STATS"]
+    stats = record.get("_PARTITION_STATS")
+    if isinstance(stats, dict) and stats.get("_NULL_COUNTS") is not None:
+        record = record | {"_PARTITION_STATS": stats | {"_NULL_COUNTS": nulls}}
     return record | {
         "_FILE_NAME": name,
         "_FILE_SIZE": size,
         "_NUM_ADDED_FILES": 0,
         "_NUM_DELETED_FILES": len(members),
-        "_PARTITION_STATS": stats if stats.get("_NULL_COUNTS") is None else stats | {"_NULL_COUNTS": nulls},
     }
 
 

@@ -120,10 +120,18 @@ def _written_columns(data_file: DataFile) -> frozenset[str] | None:
 
 
 def partition_scalar(value: Value, column: Column) -> pa.Scalar[Any]:
-    """Return the value of a partition column as one of the column's type."""
+    """Return the value of a partition column as one of the column's type.
+
+    Raises:
+        NotCanonical: the type does not have it: a decimal of more digits, or nanoseconds beyond 64 bits.
+    """
     if column.kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ") and value is not None:
         value = int(value) // {"ms": 1_000_000, "us": 1000, "ns": 1}[column.type.unit]
-    return pa.scalar(value, column.type)
+    try:
+        return pa.scalar(value, column.type)
+    except (pa.ArrowException, ValueError, OverflowError):
+        what, actual = f"partition value of column {column.name!r}", f"{value!r:.40}"
+        raise NotCanonical(what, expected=str(column.type), actual=actual) from None
 
 
 def _keep(visible: Visible, batch: pa.RecordBatch, source: str) -> pa.BooleanArray | None:
