@@ -1,6 +1,6 @@
 """JSON of untrusted files: its values are counted before it is parsed, because each takes more memory than text.
 
-And what metadata that was read becomes with changes: as long as it was, and JSON in every reader.
+Metadata that is written again with changes remains valid JSON for every reader, and hardly grows.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def encode_json(members: Mapping[str, Any], source: str, what: str, *, lines: bo
             because an indentation for each value may be a thousand times as long as the value.
 
     Raises:
-        NotCanonical: a number that JSON has not, such as the infinity that 1e999 is read as; or too many levels.
+        NotCanonical: a number that JSON does not have, such as the infinity that 1e999 is read as; or too many levels.
     """
     try:
         text = _in_lines(members) if lines else _compact(members)

@@ -255,5 +255,5 @@ def test_type_that_is_not_known_hides_no_other_column(tmp_path: Path) -> None:
 )
 def test_partition_values_that_their_type_has_not(kind: str, value: Any) -> None:
     column = read_column(SchemaField(0, "p", kind), "/t/schema/schema-0")
-    with pytest.raises(NotCanonical, match=r"^partition value of column 'p': expected "):
-        partition_scalar(value, column)
+    with pytest.raises(NotCanonical, match=r"^/t/f: partition value of column 'p': expected "):
+        partition_scalar(value, column, "/t/f")

@@ -30,8 +30,8 @@ POS_ID = 2147483545
 _BATCH_ROWS = 1 << 20
 _BATCH_RECORDS = 1 << 16
 _NAMED_WORK = 6144
-"""Work of a data file that position deletes name: audits take 0.25 ms for it. Real ones have 24 bytes for it, in the
-metadata and here."""
+"""Work of a data file that position deletes name: audits take 0.25 ms for it. Real tables have 24 bytes for it
+or more, here and in the metadata."""
 _RECORD_WORK = 64
 """Work of an Avro row, which is first decoded to a dict; see `Budget`."""
 _AVRO = (

@@ -80,7 +80,9 @@ def read_rows(
             if field.id in ids and field.name in names and (own is None or field.name in own)
         ]
         values = {
-            field.name: partition_scalar(constants[field.name], field) for field in columns if field.name in constants
+            field.name: partition_scalar(constants[field.name], field, location)
+            for field in columns
+            if field.name in constants
         }
         evolution = PaimonEvolution(location, columns, stored, values)
         read = evolution.names
@@ -119,8 +121,13 @@ def _written_columns(data_file: DataFile) -> frozenset[str] | None:
     return None if names is None else frozenset(names)
 
 
-def partition_scalar(value: Value, column: Column) -> pa.Scalar[Any]:
+def partition_scalar(value: Value, column: Column, source: str) -> pa.Scalar[Any]:
     """Return the value of a partition column as one of the column's type.
+
+    Args:
+        value: as decoded from the manifest.
+        column: of the table.
+        source: the data file, for errors.
 
     Raises:
         NotCanonical: the type does not have it: a decimal of more digits, or nanoseconds beyond 64 bits.
@@ -131,7 +138,7 @@ def partition_scalar(value: Value, column: Column) -> pa.Scalar[Any]:
         return pa.scalar(value, column.type)
     except (pa.ArrowException, ValueError, OverflowError):
         what, actual = f"partition value of column {column.name!r}", f"{value!r:.40}"
-        raise NotCanonical(what, expected=str(column.type), actual=actual) from None
+        raise NotCanonical(what, source=source, expected=str(column.type), actual=actual) from None
 
 
 def _keep(visible: Visible, batch: pa.RecordBatch, source: str) -> pa.BooleanArray | None:

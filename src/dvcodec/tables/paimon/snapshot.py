@@ -96,9 +96,8 @@ class PaimonSnapshot(Snapshot):
         values = self._constants(data_file)
         every = self._columns_of(self._shown)
         known = [every.column(name) for name in self._chosen(columns) if name in values]
-        return {
-            column.name: ColumnBounds.of_partition(partition_scalar(values[column.name], column)) for column in known
-        }
+        scalars = {column.name: partition_scalar(values[column.name], column, data_file.location) for column in known}
+        return {name: ColumnBounds.of_partition(value) for name, value in scalars.items()}
 
     def stored_rows(self, data_file: DataFile) -> int | None:
         """Return the row count in the footer of a Parquet data file; None for other formats."""
