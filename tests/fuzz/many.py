@@ -43,6 +43,15 @@ def _iceberg(folder: Path, count: int) -> Path:
     return manifest
 
 
+def _iceberg_padded(folder: Path, count: int) -> Path:
+    """The bytes of the header allow data files, too."""
+    manifest = _iceberg(folder, count)
+    schema, records = _records(manifest)
+    room = 63_000 - len(avro.encode(schema, records, validate=False))
+    manifest.write_bytes(avro.encode(schema, records, validate=False, metadata={"x": "a" * max(room, 0)}))
+    return manifest
+
+
 def _iceberg_vectors(folder: Path, count: int, *, step: int = 1) -> Path:
     from samples.iceberg_table import Commit, build_iceberg
 
@@ -242,6 +251,7 @@ TABLES: dict[str, Make] = {
     "delta": _delta,
     "delta-vectors": _delta_vectors,
     "iceberg": _iceberg,
+    "iceberg-padded": _iceberg_padded,
     "iceberg-vectors": _iceberg_vectors,
     "paimon": _paimon,
     "paimon-vectors": _paimon_vectors,
@@ -300,6 +310,7 @@ NAMES = (
     *(f"many-{kind}-{reader}" for kind in TABLES for reader in READERS),
     *(f"many-{'iceberg' if 'upgrade' in command else 'paimon'}-{command}" for command in TABLE_COMMANDS),
     *(f"many-{kind}-vectors-audit --json" for kind in ("iceberg", "paimon")),
+    *(f"many-iceberg-padded-{command}" for command in ("table --json", "report", "delete --dry-run")),
     *(f"many-snapshots-{kind}" for kind in HISTORIES),
     *(f"command-{name}" for name in COMMANDS),
 )
