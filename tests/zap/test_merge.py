@@ -518,8 +518,20 @@ def test_keys_of_all_segments_are_charged_together() -> None:
         segments = [Segment.open(raw, limits=Limits(max_base_work=allowed, max_work_per_byte=per_byte))] * 3
         merge_segments(io.BytesIO(), segments)
         segments = [Segment.open(raw, limits=Limits(max_base_work=allowed - 1, max_work_per_byte=per_byte))] * 3
-        with pytest.raises(LimitExceeded, match=f"^<bytes> and 2 more at byte .*, found {work}"):
+        with pytest.raises(LimitExceeded, match=f"^<bytes> and 2 more at .* up to those of <bytes> .*, found {work}"):
             merge_segments(io.BytesIO(), segments)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("lower", [{"max_base_work": 199_000}, {"max_work_per_byte": 3}])
+def test_the_lowest_limits_of_the_segments_apply(which: int, lower: dict[str, int]) -> None:
+    raw = written(15, [document(b"a", *(b"%04d" % i for i in range(1000)))])
+    limits = Limits(max_base_work=210_000, max_work_per_byte=4)
+    segments = [Segment.open(raw, limits=limits) for _ in range(2)]
+    merge_segments(io.BytesIO(), segments)
+    segments[which] = Segment.open(raw, limits=replace(limits, **lower))
+    with pytest.raises(LimitExceeded, match="keys to merge"):
+        merge_segments(io.BytesIO(), segments)
 
 
 def test_terms_of_a_thesaurus_are_charged_when_they_are_merged() -> None:

@@ -76,7 +76,8 @@ def merge_segments(
         UsageError: no segment, a dropped document that does not exist, or contents that the version does not support
             (nested documents before 17, synonyms before 16, more locations than the frequency before 15).
         Unsupported: a segment has vectors (in faiss' format) or a geo shape section.
-        LimitExceeded: the segments together have more or longer keys, or more synonyms, than their sizes allow.
+        LimitExceeded: the segments together have more or longer keys, or more synonyms, than their sizes and the lowest
+            of their limits allow.
         DecodeError: a segment is corrupt.
         OSError: the target cannot be written.
     """
@@ -144,10 +145,16 @@ def _number(segments: Sequence[Segment], drops: Sequence[RowSet | None]) -> list
 
 
 def _budget(segments: Sequence[Segment]) -> Budget:
-    """Return what the keys of all segments may cost together: many small ones have one base, see `Budget`."""
-    first = segments[0].contents
-    name = first.name if len(segments) == 1 else f"{first.name} and {len(segments) - 1} more"
-    return Budget(sum(one.contents.data.end for one in segments), name, first.limits)
+    """Return what the keys of all segments may cost together: many small ones have one base, see `Budget`.
+
+    Of their limits, the lowest apply.
+    """
+    every = [segment.contents for segment in segments]
+    base = min(one.limits.max_base_work for one in every)
+    per_byte = min(one.limits.max_work_per_byte for one in every)
+    limits = replace(every[0].limits, max_base_work=base, max_work_per_byte=per_byte)
+    name = every[0].name if len(every) == 1 else f"{every[0].name} and {len(every) - 1} more"
+    return Budget(sum(one.data.end for one in every), name, limits)
 
 
 def _check_sections(segments: Sequence[Segment], version: int) -> None:
@@ -251,6 +258,15 @@ class _Merge:
             options &= ~FieldOptions.DOC_VALUES
         return FieldContent(name, options, terms, postings, one_hits, doc_values, self._thesaurus(name))
 
+    def _charge(self, work: int, one: _Input, offset: int | None) -> None:
+        """Charge keys of a segment before they are merged.
+
+        Raises:
+            LimitExceeded: those of all segments so far are more than their sizes allow; it names the place of these.
+        """
+        what = "keys to merge" if len(self.inputs) == 1 else f"keys to merge, up to those of {one.segment.name}"
+        self.budget.charge(work, what, offset)
+
     def _read(self, name: str) -> Iterator[SegmentLists]:
         """Read the lists of a field from every segment that has a dictionary for it."""
         for place, one in enumerate(self.inputs):
@@ -260,7 +276,7 @@ class _Merge:
             terms, parts = [], []
             for keys, found in one.segment.lists(name, locations=True):
                 work = _KEY_WORK * len(keys) + _BYTE_WORK * int(keys.lengths.sum())
-                self.budget.charge(work, "keys to merge", info.dictionary)
+                self._charge(work, one, info.dictionary)
                 terms.append(keys)
                 parts.append(_renumber(found, one, self.field_ids[place], self.version))
             yield SegmentLists(place, ByteStrings.concat(terms), Postings.concat(parts))
@@ -294,7 +310,7 @@ class _Merge:
             if thesaurus is not None:
                 work = _KEY_WORK * len(thesaurus) + _MEMBER_WORK * len(thesaurus.docs)
                 work += _BYTE_WORK * int(thesaurus.terms.lengths.sum())
-                self.budget.charge(work, "keys to merge", self.infos[place][name].synonyms)
+                self._charge(work, one, self.infos[place][name].synonyms)
                 parts.append((thesaurus, one.numbers))
         return merge_thesauri(parts) if parts else None
 
