@@ -201,6 +201,8 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
             write_deletion_file(str(tmp_path), rows, fragment=0, read_version=1)
     with pytest.raises(UsageError, match="kind must be arrow or bin, not 'csv'"):
         write_deletion_file(str(tmp_path), RowSet([1]), fragment=0, read_version=1, kind=cast("Kind", "csv"))
+    with pytest.raises(LimitExceeded, match="expected at most 8388608: use the kind bin, found 8388609"):
+        write_deletion_file(str(tmp_path), RowSet(range(2**23 + 1)), fragment=0, read_version=1, kind="arrow")
     assert not list(tmp_path.iterdir())
     with pytest.raises(UsageError, match="folder"):
         write_deletion_file("", RowSet([1]), fragment=0, read_version=1)

@@ -19,7 +19,7 @@ import numpy as np
 
 from dvcodec.core import roaring
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import CardinalityMismatch, NotCanonical, UsageError
+from dvcodec.core.errors import CardinalityMismatch, LimitExceeded, NotCanonical, UsageError
 from dvcodec.core.extras import pa, require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits, SharedWork, enough_memory
 from dvcodec.core.rowset import RowSet
@@ -44,6 +44,9 @@ KINDS: tuple[Kind, Kind] = ("arrow", "bin")
 """In the order of the `file_type` enum."""
 BITMAP_FROM = 5000
 """The first deletion file is a bitmap if it has at least this many rows."""
+MAX_ARROW_ROWS = 1 << 23
+"""Maximum rows that are written to the Arrow kind, which takes bytes for each: a bitmap of kilobytes may have billions.
+Lance writes at most `BITMAP_FROM`."""
 COLUMN = "row_id"
 _U32 = 2**32
 _PADDING = 64
@@ -152,6 +155,7 @@ def encode_deletion_file(rows: RowSet, kind: Kind) -> bytes:
 
     Raises:
         UsageError: not a `RowSet`, no rows, an offset beyond 32 bits, or an unknown kind.
+        LimitExceeded: more than 2**23 rows for the Arrow kind.
         MissingExtra: the Arrow kind, without pyarrow.
     """
     check_rows(rows)
@@ -188,6 +192,7 @@ def write_deletion_file(
     Raises:
         UsageError: not a `RowSet`, no rows, an offset beyond 32 bits, an unknown kind, or a fragment or version that is
             not a count.
+        LimitExceeded: more than 2**23 rows for the Arrow kind.
         OSError: the file cannot be written.
     """
     check_type(folder, (str, os.PathLike), "folder", "a path or URL")
@@ -256,6 +261,9 @@ def _read_batch(cursor: Cursor) -> pa.RecordBatch:
 
 def _encode_arrow(rows: RowSet) -> bytes:
     require_extra("pyarrow.ipc", "arrow")
+    if rows.cardinality > MAX_ARROW_ROWS:
+        expected = f"at most {MAX_ARROW_ROWS}: use the kind bin"
+        raise LimitExceeded("rows of a deletion file of the kind arrow", expected=expected, actual=rows.cardinality)
     schema = pa.schema([pa.field(COLUMN, pa.uint32(), nullable=False)])
     values = pa.array(rows.to_numpy().astype(np.uint32))
     sink = pa.BufferOutputStream()
