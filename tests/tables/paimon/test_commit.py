@@ -255,6 +255,22 @@ def test_lists_without_statistics_of_partitions(tmp_path: Path, kind: Any) -> No
     assert [one.path for one in PaimonTable(str(root)).snapshot().data_files] == ["bucket-0/f1.parquet"]
 
 
+def test_counts_that_a_list_has_as_text_are_refused_by_its_name(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0), file(1)])
+    for name in ("baseManifestList", "deltaManifestList"):
+        path = root / "manifest" / snapshot_of(root, 1)[name]
+        schema: dict[str, Any] = dict(avro.decode(Cursor(path.read_bytes())).schema)
+        text = {"name": "_NUM_DELETED_FILES", "type": "string"}
+        schema["fields"] = [text if field["name"] == text["name"] else field for field in schema["fields"]]
+        rewrite_avro(path, lambda record: record.update(_NUM_DELETED_FILES="0"), schema)
+    before = files_of(root)
+    with pytest.raises(
+        Unsupported, match=r"manifest-list\S*: Avro schema: expected one for new records, found one that"
+    ):
+        delete(root, {"f0.parquet": range(ROWS)})
+    assert files_of(root) == before
+
+
 # ---------------------------------------------------------------------- the snapshot
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dvcodec.core import avro
-from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.io import open_sink
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile
@@ -84,7 +84,8 @@ def write_lists(
     """
     before = [read_stored(folder, name, LIST) for name in (state.base_manifest_list, state.delta_manifest_list)]
     records = [record for one in before for record in one.records]
-    schema, codec = _wider(before[0].schema, before[1].schema, before[1].source), before[1].codec
+    source, codec = before[1].source, before[1].codec
+    schema = _wider(before[0].schema, before[1].schema, source)
     delta: list[dict[str, Any]] = []
     listed = {record["_FILE_NAME"]: record for record in records}
     groups: dict[str, list[_Deleted]] = {}
@@ -92,19 +93,31 @@ def write_lists(
         groups.setdefault(one.manifest, []).append(one)
     for manifest, members in groups.items():
         name = new_file("manifest")
-        size = write_metadata(folder, name, members[0].schema, [one.record for one in members], codec)
+        size = write_metadata(folder, name, members[0].schema, [one.record for one in members], codec, source)
         delta.append(_listed(listed[manifest], name, size, members, layout))
     names = new_file("manifest-list"), new_file("manifest-list")
     sizes = [
-        write_metadata(folder, name, schema, some, codec) for name, some in zip(names, (records, delta), strict=True)
+        write_metadata(folder, name, schema, some, codec, source)
+        for name, some in zip(names, (records, delta), strict=True)
     ]
     rows = sum(one.record["_FILE"]["_ROW_COUNT"] for members in groups.values() for one in members)
     return Lists(names[0], sizes[0], names[1], sizes[1], rows, codec)
 
 
-def write_metadata(folder: Folder, name: str, schema: Any, records: Sequence[dict[str, Any]], codec: str) -> int:
-    """Write an Avro file into the folder of manifests; return its size in bytes."""
-    data = avro.encode(schema, records, codec=codec)
+def write_metadata(
+    folder: Folder, name: str, schema: Any, records: Sequence[dict[str, Any]], codec: str, source: str
+) -> int:
+    """Write an Avro file into the folder of manifests; return its size in bytes.
+
+    Raises:
+        Unsupported: the new records do not fit the schema, which is that of the file `source`.
+        OSError: the file cannot be written.
+    """
+    try:
+        data = avro.encode(schema, records, codec=codec)
+    except UsageError as err:
+        actual = f"one that they do not fit: {err}"
+        raise Unsupported("Avro schema", source=source, expected="one for new records", actual=actual) from None
     with open_sink(folder.join(f"manifest/{name}"), storage_options=folder.storage) as out:
         out.write(data)
     return len(data)
