@@ -115,6 +115,11 @@ def test_invalid_manifests_are_refused(name: str, said: str, tmp_path: Path) -> 
     assert said in result.complaint
 
 
+def test_an_empty_name_is_refused() -> None:
+    result = run("manifest", "")
+    assert (result.code, result.complaint) == (2, "expected a target, found an empty name")
+
+
 def test_version_that_is_not_there(vectors: Path) -> None:
     result = run("manifest", vectors / "lance" / "array", "--version", "9")
     assert result.code == 2

@@ -14,6 +14,7 @@ from dvcodec.cli.json_text import print_json
 from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, say
 from dvcodec.cli.shared import Json, check_text
 from dvcodec.cli.storage import storage
+from dvcodec.cli.targets import check_name
 from dvcodec.core.avro import MAGIC as AVRO_MAGIC
 from dvcodec.core.errors import DecodeError, Unsupported, UsageError
 from dvcodec.core.limits import SharedWork
@@ -45,6 +46,7 @@ def manifest(
 
     With --check, exit code 1 if a referenced file is corrupt.
     """
+    check_name(target)
     if version is not None or _is_dataset(target):
         target = lance.find_manifest(target, version, storage_options=storage())
     show = _paimon if _is_avro(target) else _lance

@@ -25,7 +25,7 @@ from dvcodec.io.target import is_local
 from dvcodec.ops.read import ahead, read_vector
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
-__all__ = ["Opened", "Part", "Target", "expand", "only", "open_source_of", "open_target"]
+__all__ = ["Opened", "Part", "Target", "check_name", "expand", "only", "open_source_of", "open_target"]
 
 _SLICE = re.compile(r"^(?P<path>.+)@(?P<offset>\d+)(?::(?P<size>\d+))?$", re.DOTALL)
 # File names of deletion vectors in Iceberg, Delta and Lance. Paimon's index files share their names with its hash
@@ -104,9 +104,18 @@ def only(name: str) -> Target:
     return targets[0]
 
 
-def _expand(name: str) -> list[Target]:
+def check_name(name: str) -> None:
+    """Refuse an empty name, which the operating system takes for the current folder.
+
+    Raises:
+        UsageError: it is empty.
+    """
     if not name:
         raise UsageError("expected a target, found an empty name")
+
+
+def _expand(name: str) -> list[Target]:
+    check_name(name)
     path = Path(name)
     if name == "-":
         return [Target(name)]
