@@ -28,6 +28,7 @@ from fuzz import structures
 from fuzz.target import Target
 
 Make = Callable[..., Path]
+_NAMED = 3500
 
 
 def _records(path: Path) -> tuple[Any, list[dict[str, Any]]]:
@@ -46,10 +47,35 @@ def _iceberg(folder: Path, count: int) -> Path:
 def _iceberg_padded(folder: Path, count: int) -> Path:
     """The bytes of the header allow data files, too."""
     manifest = _iceberg(folder, count)
-    schema, records = _records(manifest)
-    room = 63_000 - len(avro.encode(schema, records, validate=False))
+    return _pad(manifest, *_records(manifest), size=63_000)
+
+
+def _pad(manifest: Path, schema: Any, records: list[dict[str, Any]], *, size: int) -> Path:
+    room = size - len(avro.encode(schema, records, validate=False))
     manifest.write_bytes(avro.encode(schema, records, validate=False, metadata={"x": "a" * max(room, 0)}))
     return manifest
+
+
+def _iceberg_named(folder: Path, count: int) -> Path:
+    """One file of position deletes, of 8 kB, names thousands of data files, whatever their number."""
+    import pyarrow.parquet as pq
+
+    from samples.iceberg_table import Commit, build_iceberg
+
+    names = [f"{i:x}" for i in range(max(count, _NAMED))]
+    commit = Commit(data=dict.fromkeys(names, 20), deletes=[dict.fromkeys(names[:_NAMED], RowSet([1]))], scope=None)
+    build_iceberg(folder, commit, parquet=False, location="s3://lake/t")
+    (deletes,) = (folder / "data").iterdir()
+    pq.write_table(pq.read_table(deletes), deletes, compression="zstd", compression_level=19)
+    for path in (folder / "metadata").glob("manifest-*"):
+        schema, records = _records(path)
+        for record in records:
+            if record["data_file"]["content"]:
+                record["data_file"]["file_size_in_bytes"] = deletes.stat().st_size
+                path.write_bytes(avro.encode(schema, records, validate=False))
+            else:
+                manifest, named = path, records[:count]
+    return _pad(manifest, schema, named, size=50_000)
 
 
 def _iceberg_vectors(folder: Path, count: int, *, step: int = 1) -> Path:
@@ -251,6 +277,7 @@ TABLES: dict[str, Make] = {
     "delta": _delta,
     "delta-vectors": _delta_vectors,
     "iceberg": _iceberg,
+    "iceberg-named": _iceberg_named,
     "iceberg-padded": _iceberg_padded,
     "iceberg-vectors": _iceberg_vectors,
     "paimon": _paimon,
@@ -311,6 +338,7 @@ NAMES = (
     *(f"many-{'iceberg' if 'upgrade' in command else 'paimon'}-{command}" for command in TABLE_COMMANDS),
     *(f"many-{kind}-vectors-audit --json" for kind in ("iceberg", "paimon")),
     *(f"many-iceberg-padded-{command}" for command in ("table --json", "report", "delete --dry-run")),
+    *(f"many-iceberg-named-{command}" for command in ("report", "upgrade-deletes --dry-run")),
     *(f"many-snapshots-{kind}" for kind in HISTORIES),
     *(f"command-{name}" for name in COMMANDS),
 )
