@@ -165,9 +165,9 @@ def _failed(name: str, subject: str, err: DecodeError | OSError) -> Check:
 
 def _lance(path: str, check: bool, as_json: bool) -> list[Check]:
     found = lance.read_manifest(path, storage_options=storage())
-    root = _root(path, "_versions") if check else ""
-    findings = _check_lance(found, root) if check else []
-    fragments = [_fragment(fragment) for fragment in found.fragments]
+    row_ids = [_row_ids(fragment) for fragment in found.fragments]
+    findings = _check_lance(found, row_ids, _root(path, "_versions")) if check else []
+    fragments = [_fragment(fragment, ids) for fragment, ids in zip(found.fragments, row_ids, strict=True)]
     if as_json:
         about = {
             "version": found.version,
@@ -202,23 +202,28 @@ def _lance(path: str, check: bool, as_json: bool) -> list[Check]:
     return findings
 
 
-def _fragment(fragment: lance.Fragment) -> dict[str, Any]:
+def _row_ids(fragment: lance.Fragment) -> lance.RowIdSequence | DecodeError | None:
+    """Return the row ids of a fragment, or why they cannot be read; they are decoded once."""
+    try:
+        return None if fragment.row_ids is None else fragment.row_id_sequence()
+    except DecodeError as err:
+        return err
+
+
+def _fragment(fragment: lance.Fragment, row_ids: lance.RowIdSequence | DecodeError | None) -> dict[str, Any]:
     file = fragment.deletion_file
     ids: dict[str, Any] | None = None
-    if fragment.row_ids is not None:
-        try:
-            sequence = fragment.row_id_sequence()
-        except DecodeError as err:
-            ids = {"error": str(err)}
-        else:
-            count = sequence.count
-            ids = {
-                "count": count,
-                "first": sequence.get(0),
-                "last": sequence.get(count - 1),
-                "segments": [type(segment).__name__.removesuffix("Segment") for segment in sequence.segments],
-                "size": len(lance.encode_row_ids(sequence)),
-            }
+    if isinstance(row_ids, DecodeError):
+        ids = {"error": str(row_ids)}
+    elif row_ids is not None:
+        count = row_ids.count
+        ids = {
+            "count": count,
+            "first": row_ids.get(0),
+            "last": row_ids.get(count - 1),
+            "segments": [type(segment).__name__.removesuffix("Segment") for segment in row_ids.segments],
+            "size": len(lance.encode_row_ids(row_ids)),
+        }
     return {
         "id": fragment.id,
         "physical_rows": fragment.physical_rows,
@@ -227,11 +232,13 @@ def _fragment(fragment: lance.Fragment) -> dict[str, Any]:
     }
 
 
-def _check_lance(found: lance.Manifest, root: str) -> list[Check]:
+def _check_lance(
+    found: lance.Manifest, row_ids: list[lance.RowIdSequence | DecodeError | None], root: str
+) -> list[Check]:
     findings: list[Check] = []
     parts = []
     named: set[tuple[int | None, str]] = set()
-    for fragment in found.fragments:
+    for fragment, ids in zip(found.fragments, row_ids, strict=True):
         deleted = RowSet()
         subject = f"fragment {fragment.id}"
         file = fragment.deletion_file
@@ -245,10 +252,11 @@ def _check_lance(found: lance.Manifest, root: str) -> list[Check]:
                 deleted = fragment.deleted_rows(root, storage_options=storage().of_table(root))
             except (DecodeError, OSError) as err:
                 findings.append(_failed("deletion-file", subject, err))
+        if isinstance(ids, DecodeError):
+            findings.append(Check.from_error("sequence", subject, ids))
+        elif ids is not None:
+            parts.append(lance.FragmentIds(fragment.id, ids, deleted, fragment.physical_rows or None))
         try:
-            if fragment.row_ids is not None:
-                sequence = fragment.row_id_sequence()
-                parts.append(lance.FragmentIds(fragment.id, sequence, deleted, fragment.physical_rows or None))
             if fragment.created_at is not None:
                 fragment.created_at_versions()
             if fragment.last_updated_at is not None:
@@ -267,4 +275,4 @@ def _show_findings(findings: list[Check], check: bool, what: str) -> None:
 
 
 def _findings_json(findings: list[Check], check: bool) -> dict[str, Any]:
-    return {"findings": [asdict(found) | {"status": found.status.value} for found in findings]} if check else {}
+    return {"findings": [found.to_dict() for found in findings]} if check else {}

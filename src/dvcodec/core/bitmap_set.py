@@ -164,11 +164,13 @@ class BitmapSet:
         Raises:
             UsageError: see `union`.
         """
+        sets = [self._load(), *(self._as_set(other).bitmaps for other in others)]
+        keys = min(sets, key=len)  # the others may have any number of keys
         return self._of(
             {
-                key: FrozenBitMap.intersection(*maps)
-                for key, maps in self._by_key(others)
-                if len(maps) == len(others) + 1
+                key: FrozenBitMap.intersection(*(bitmaps[key] for bitmaps in sets))
+                for key in keys
+                if all(key in bitmaps for bitmaps in sets)
             }
         )
 
@@ -178,8 +180,13 @@ class BitmapSet:
         Raises:
             UsageError: see `union`.
         """
-        mine = self._load()
-        return self._of({key: FrozenBitMap.difference(*maps) for key, maps in self._by_key(others) if key in mine})
+        removed = [self._as_set(other).bitmaps for other in others]
+        return self._of(
+            {
+                key: FrozenBitMap.difference(bitmap, *(bitmaps[key] for bitmaps in removed if key in bitmaps))
+                for key, bitmap in self._load().items()
+            }
+        )
 
     def symmetric_difference(self, *others: Positions) -> Self:
         """Return the positions that are in an odd number of the sets; with one other set, in exactly one of the two.

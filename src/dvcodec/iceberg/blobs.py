@@ -6,6 +6,7 @@ Specification: Apache Iceberg, "Puffin file format", blob type deletion-vector-v
 from __future__ import annotations
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.frame import FRAME_OVERHEAD
 from dvcodec.puffin import BlobMetadata, Footer
 
 __all__ = [
@@ -36,17 +37,18 @@ def vector_blobs(footer: Footer, source: str | None = None) -> list[BlobMetadata
     """Return the deletion vectors among the blobs of a footer.
 
     Raises:
-        NotCanonical: together the vectors are larger than the file; many entries for the same bytes would take very
-            long to read. (A single wrong length is reported when that blob is read.)
+        NotCanonical: together the vectors are larger than the file, with 12 bytes or more each; many entries for the
+            same bytes, or for none, would take very long to read. (A single wrong length is reported when that blob is
+            read.)
     """
     blobs = [blob for blob in footer.blobs if blob.type == BLOB_TYPE]
-    lengths = sorted(max(blob.length, 0) for blob in blobs)
+    lengths = sorted(max(blob.length, FRAME_OVERHEAD) for blob in blobs)
     if sum(lengths[:-1]) > footer.offset:
         raise NotCanonical(
             "lengths of all vectors",
             source=source,
             offset=footer.offset,
-            expected=f"at most the {footer.offset} bytes before the footer",
+            expected=f"at most the {footer.offset} bytes before the footer, at least {FRAME_OVERHEAD} for each",
             actual=sum(lengths),
         )
     return blobs

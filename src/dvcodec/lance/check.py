@@ -12,10 +12,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pyroaring import BitMap
 
+from dvcodec.core.build import merge_touching
 from dvcodec.core.errors import LimitExceeded, UsageError
 from dvcodec.core.limits import enough_memory
-from dvcodec.core.ragged import Values
+from dvcodec.core.ragged import Flags, Index, Values, offsets_of
 from dvcodec.core.report import Check, Report, check_that
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_integer, check_type
@@ -64,14 +66,19 @@ def live_row_ids(row_ids: RowIdSequence, deleted: RowSet = RowSet()) -> RowSet: 
     _check_arguments(row_ids, deleted)
     if row_ids.count > _MOST_ROWS:
         raise LimitExceeded("row ids of a fragment", expected=f"at most {_MOST_ROWS}", actual=row_ids.count)
-    ranges = deleted.ranges()
+    segments = [segment for segment in row_ids.segments if segment.count]
+    starts = offsets_of(np.array([segment.count for segment in segments], np.int64))
+    removed = deleted.ranges()
+    listed: list[tuple[RangeSegment, int]] = []
     parts: list[RowSet] = []
-    start = 0
-    for segment in row_ids.segments:
-        if segment.count:
-            parts.append(_live(segment, _shifted(ranges, start, start + segment.count)))
-        start += segment.count
-    return RowSet().union(*parts)
+    for segment, start, stop in zip(segments, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        if isinstance(segment, RangeSegment):
+            listed.append((segment, start))
+        else:
+            parts.append(_live(segment, _shifted(removed, start, stop)))
+    if listed:
+        parts.append(_live_ranges(listed, removed))
+    return parts[0] if len(parts) == 1 else RowSet().union(*parts)
 
 
 def _check_arguments(row_ids: RowIdSequence, deleted: RowSet) -> None:
@@ -87,18 +94,55 @@ def _shifted(ranges: Ranges, start: int, stop: int) -> Ranges:
     return np.clip(ranges[first:last], start, stop) - start
 
 
+def _live_ranges(segments: list[tuple[RangeSegment, int]], deleted: Ranges) -> RowSet:
+    """Return the ids of ranges but for deleted offsets, all at once: there may be thousands of ranges, of a row each.
+
+    Args:
+        segments: each with the offset of its first row, ascending.
+        deleted: ascending ranges of offsets.
+    """
+    bounds = _bounds([segment for segment, _ in segments])
+    if not len(deleted):
+        return RowSet.from_ranges(bounds)
+    first = np.array([start for _, start in segments], np.int64)
+    last = first + bounds[:, 1] - bounds[:, 0]
+    edges = np.unique(np.concatenate([first, last, deleted.ravel()]))
+    pieces = np.stack([edges[:-1], edges[1:]], axis=1)[_within(edges[:-1], first, last)]
+    pieces = pieces[~_within(pieces[:, 0], *deleted.T)]
+    owner = np.searchsorted(first, pieces[:, 0], "right") - 1
+    return RowSet.from_ranges(pieces + (bounds[:, 0] - first)[owner, None])
+
+
+def _within(values: Index, first: Index, last: Index) -> Flags:
+    """Return whether each value is in one of the ascending ranges ``[first, last)``."""
+    place = np.searchsorted(first, values, "right") - 1
+    return (place >= 0) & (values < np.append(last, 0)[place])
+
+
+def _bounds(segments: Sequence[RangeSegment | RangeWithHoles]) -> Ranges:
+    """Return start and end of ranges.
+
+    Raises:
+        UsageError: one reaches beyond 2**63 - 1.
+    """
+    bounds = np.array([(segment.start, segment.end) for segment in segments], np.uint64).reshape(-1, 2)
+    if (bounds > _TOP).any():
+        raise UsageError(f"a range of row ids reaches to {bounds.max()}, beyond 2**63 - 1")
+    return bounds.view(np.int64)
+
+
 def _live(segment: Segment, deleted: Ranges) -> RowSet:
     """Return the ids of a segment but for deleted offsets: ascending ranges, which are expanded for stored ids only."""
-    if isinstance(segment, RangeSegment):
-        whole = RowSet.from_ranges([(segment.start, segment.end)])
-        return whole - RowSet.from_ranges(deleted + segment.start) if len(deleted) else whole
     if isinstance(segment, RangeWithHoles):
-        holes = RowSet(segment.holes.to_numpy())
-        whole = RowSet.from_ranges([(segment.start, segment.end)]) - holes
+        ((start, end),) = _bounds([segment]).tolist()
+        holes = segment.holes.to_numpy().view(np.int64)
+        removed = np.stack([holes, holes + 1], axis=1)
         if len(deleted):  # a range of offsets becomes one of ids, with the holes in it
             ends = segment.at(np.stack([deleted[:, 0], deleted[:, 1] - 1], axis=1).view(np.uint64)).view(np.int64)
-            whole -= RowSet.from_ranges(ends + np.array([0, 1]))
-        return whole
+            removed = np.concatenate([removed, ends + np.array([0, 1])])
+        removed = merge_touching(removed[np.argsort(removed[:, 0], kind="stable")])
+        edges = np.concatenate([[start], removed.ravel(), [end]])
+        return RowSet.from_ranges(edges.reshape(-1, 2))
     with enough_memory(f"{segment.count} row ids", None):
         values = segment.values()
         if len(deleted):
@@ -213,24 +257,22 @@ def _repeated(part: FragmentIds, live: RowSet) -> str:
 
 
 class _Seen:
-    """The ids of the fragments so far; also joined, in sets of twice as many fragments each: few to look through."""
+    """The ids of the fragments so far; also joined, to look through once for each fragment."""
 
     def __init__(self) -> None:
         self._fragments: dict[int, RowSet] = {}
-        self._joined: list[tuple[int, RowSet]] = []
+        self._joined: dict[int, BitMap] = {}
         self._names = 0
 
     def add(self, fragment: int, ids: RowSet) -> None:
         self._fragments[fragment] = ids
-        count = 1
-        while self._joined and self._joined[-1][0] <= count:
-            fewer, others = self._joined.pop()
-            count, ids = count + fewer, ids | others
-        self._joined.append((count, ids))
+        for key, bitmap in ids.bitmaps.items():
+            self._joined.setdefault(key, BitMap()).update(bitmap)
 
     def common(self, ids: RowSet) -> RowSet:
         """Return the ids that a fragment so far has too."""
-        return RowSet().union(*(ids & others for _, others in self._joined))
+        shared = ((key, bitmap) for key, bitmap in ids.bitmaps.items() if key in self._joined)
+        return RowSet.from_bitmaps({key: bitmap & self._joined[key] for key, bitmap in shared})
 
     def having(self, ids: RowSet) -> str:
         """Name the fragments that have some of these ids."""

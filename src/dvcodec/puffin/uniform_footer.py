@@ -23,6 +23,8 @@ __all__ = ["UniformBlobs", "read_uniform"]
 _QUOTE = ord('"')
 _PIECE = 1 << 16
 """Bytes per step: they fit the CPU caches."""
+_MAX_NAMES = 16
+"""Properties of a blob; each is compared by itself, which pays if there are more blobs than names."""
 _MAX_DIGITS = 18
 """Decimal digits that always fit a signed 64-bit integer."""
 
@@ -106,6 +108,8 @@ def read_uniform(text: bytes, start: int, first: BlobMetadata) -> tuple[UniformB
     if b"\\" in text or int(data.min()) < ord(" "):  # then every quotation mark begins or ends a string
         return None
     names = list(first.properties)
+    if len(names) > _MAX_NAMES:
+        return None
     marks = 16 + 4 * len(names)
     head = text[start : text.index(b'"offset":', start) + len(b'"offset":')]
     count = text.count(head, start, len(text))
