@@ -21,7 +21,9 @@ from dvcodec.tables.deleting.committer import Written
 from dvcodec.tables.deleting.retries import Retries
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
+from dvcodec.tables.iceberg.latest import version_of
 from dvcodec.tables.iceberg.snapshot_writer import SnapshotWriter
+from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
 from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg
 from tables.iceberg.deleting import delete, file_deletes
 
@@ -412,6 +414,40 @@ def test_metadata_beside_that_may_be_newer_is_refused(crafted: IcebergFiles) -> 
     writer = writer_of(crafted)
     with pytest.raises(UsageError, match=r"vfinal\.metadata\.json beside it may be newer: its name has no version"):
         writer.check(writer.current())
+
+
+@pytest.mark.parametrize("form", ["v{}.metadata.json", "{}-aa.metadata.json"])
+@pytest.mark.parametrize("version", [2**31 - 1, 10**18 - 1])
+def test_versions_that_no_engine_reads_are_not_written(tmp_path: Path, form: str, version: int) -> None:
+    only_writer = not form.startswith("v")
+    crafted = build_iceberg(tmp_path / "t", FIRST)
+    hint = crafted.metadata.with_name("version-hint.text")
+    hint.unlink()
+    last = crafted.metadata.rename(crafted.metadata.with_name(form.format(version)))
+    if not only_writer:
+        hint.write_text(str(version))
+    before = files_of(crafted)
+    table = open_table(crafted.folder, only_writer=only_writer)
+    for act in (lambda: delete(committer(table), {crafted.paths["a"]: RowSet([5])}), lambda: upgrade_deletes(table)):
+        with pytest.raises(UsageError, match=f"{last.name}: the next metadata file needs a version above 2147483647"):
+            act()
+    assert files_of(crafted) == before
+    tweak = json.loads(last.read_text()) | {"format-version": 2}
+    last.write_text(json.dumps(tweak))
+    with pytest.raises(UsageError, match="needs a version above 2147483647"):
+        enable(open_table(crafted.folder, only_writer=only_writer))
+    assert files_of(crafted) == before
+
+
+@pytest.mark.parametrize("form", ["v{}.metadata.json", "{}-aa.metadata.json"])
+def test_the_highest_version_is_written(tmp_path: Path, form: str) -> None:
+    only_writer = not form.startswith("v")
+    crafted = build_iceberg(tmp_path / "t", FIRST)
+    crafted.metadata.with_name("version-hint.text").unlink()
+    crafted.metadata.rename(crafted.metadata.with_name(form.format(2**31 - 2)))
+    delete(committer(open_table(crafted.folder, only_writer=only_writer)), {crafted.paths["a"]: RowSet([5])})
+    assert version_of(Path(open_iceberg(crafted.folder).metadata.source).name) == 2**31 - 1
+    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
 
 
 def test_metadata_that_is_removed_before_it_is_read(crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
