@@ -228,6 +228,47 @@ def test_partitions_are_carried_over_as_stored(tmp_path: Path, kind: Any, values
     assert all(summary is None or len(summary) == 1 for summary in summaries)
 
 
+@pytest.mark.parametrize(
+    ("kind", "values", "bounds"),
+    [
+        ({"type": "int", "logicalType": "decimal"}, [2, -1], (b"\xff\xff\xff\xff", b"\x02\x00\x00\x00")),
+        ({"type": "string", "logicalType": "decimal"}, ["10", "9"], (b"10", b"9")),
+        ({"type": "bytes", "logicalType": "decimal"}, [b"\x00\x05", b"\xff\xfb"], (b"\xfb", b"\x05")),
+    ],
+)
+def test_a_decimal_is_bytes(tmp_path: Path, kind: Any, values: list[Any], bounds: tuple[bytes, bytes]) -> None:
+    kind = kind | {"precision": 9, "scale": 2}
+    by_name = dict(zip("abc", [*values, values[0]], strict=True))
+    spec = [{"field-id": 1000, "source-id": 2, "name": "p", "transform": "identity"}]
+    crafted = build_iceberg(
+        tmp_path / "t", FIRST, spec=spec, partition_types={"p": kind}, partition=lambda name: {"p": by_name[name]}
+    )
+    delete(writer_of(crafted), {crafted.paths[name]: RowSet([4]) for name in "ab"})
+    (summary,) = (one["partitions"][0] for one in manifests_of(crafted) if one["content"] == 1)
+    assert (summary["lower_bound"], summary["upper_bound"]) == bounds
+
+
+@pytest.mark.parametrize("namespace", [None, "org.example"])
+def test_types_that_are_named_again_have_bounds_of_their_meaning(tmp_path: Path, namespace: str | None) -> None:
+    """As Java writes a fixed type that several partition fields have."""
+    kind = {"type": "fixed", "name": "decimal_9_2", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
+    again = "decimal_9_2" if namespace is None else f"{namespace}.decimal_9_2"
+    kind |= {} if namespace is None else {"namespace": namespace}
+    values = {name: number.to_bytes(4, "big", signed=True) for name, number in {"a": 5, "b": -5, "c": 0}.items()}
+    crafted = build_iceberg(
+        tmp_path / "t",
+        FIRST,
+        spec=[
+            {"field-id": 1000 + i, "source-id": 2, "name": name, "transform": "identity"} for i, name in enumerate("pq")
+        ],
+        partition_types={"p": kind, "q": again},
+        partition=lambda name: {"p": values[name], "q": values[name]},
+    )
+    delete(writer_of(crafted), {crafted.paths[name]: RowSet([4]) for name in "ab"})
+    (summaries,) = (one["partitions"] for one in manifests_of(crafted) if one["content"] == 1)
+    assert [(one["lower_bound"], one["upper_bound"]) for one in summaries] == [(b"\xfb", b"\x05")] * 2
+
+
 def test_a_stale_commit_is_a_conflict_and_leaves_nothing(crafted: IcebergFiles) -> None:
     writer = writer_of(crafted)
     base = writer.current()
@@ -678,6 +719,17 @@ def test_numbers_of_thousands_of_digits_are_no_numbers(crafted: IcebergFiles) ->
     assert writer.retries(writer.current()) == Retries()
     delete(writer, {crafted.paths["a"]: RowSet([5])})
     assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
+
+
+@pytest.mark.parametrize("value", [5, None, ["x"], {"a": 1}, 1.5, True])
+def test_totals_that_are_not_text_are_ignored(crafted: IcebergFiles, value: object) -> None:
+    def tweak(metadata: dict[str, Any]) -> None:
+        metadata["snapshots"][-1]["summary"] = {"operation": "append", "total-records": value, "total-data-files": "3"}
+
+    delete(writer_of(tweaked(crafted, tweak)), {crafted.paths["a"]: RowSet([5])})
+    summary = metadata_of(crafted)["snapshots"][-1]["summary"]
+    assert "total-records" not in summary
+    assert summary["total-data-files"] == "3"
 
 
 def test_equality_deletes_stay(tmp_path: Path) -> None:
