@@ -449,6 +449,12 @@ def test_record_that_does_not_fit_is_a_usage_error(row: dict[str, Any]) -> None:
         avro.encode(SCHEMA, [ROWS[0], row])
 
 
+def test_schema_that_cannot_be_written_is_a_usage_error() -> None:
+    field = {"name": "x", "type": {"type": {"type": "int", "logicalType": "date"}}}
+    with pytest.raises(UsageError, match="an Avro schema that fastavro does not write: TypeError"):
+        avro.encode({"type": "record", "name": "r", "fields": [field]}, [])
+
+
 def test_error_of_whoever_gives_the_records_is_left_alone() -> None:
     def rows() -> Any:
         yield ROWS[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from dvcodec import DecodeError, RowSet, delta, paimon
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
 from samples.delta_table import DeltaBuilder, rows_from
+from samples.iceberg_table import Commit, build_iceberg
 from samples.locations import delta_data_file
 
 NAMES = {
@@ -75,6 +77,21 @@ def test_json_holds_any_name_and_no_control_character(table: str) -> None:
         result = run(*command, table, "--json")
         assert json.loads(result.out)
         assert not CONTROL.search(result.out.replace("\n", ""))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names that Windows does not have")
+@pytest.mark.parametrize("options", [[], ["-v"], ["-vv"]])
+def test_no_name_in_the_log_reaches_the_terminal_as_control_characters(tmp_path: Path, options: list[str]) -> None:
+    """Names of metadata files that are ignored, of which the first are shown."""
+    crafted = build_iceberg(tmp_path / "t", Commit(data={"a": 20}))
+    for name in (text.replace("/", "\N{DIVISION SLASH}") for text in (*NAMES.values(), *"abcdefgh")):
+        shutil.copy(crafted.metadata, crafted.metadata.with_name(f"\x07{name}.metadata.json"))
+    result = run("table", crafted.folder, *options)
+    assert result.code == 0
+    warning = result.err.splitlines()[0]
+    assert re.search(r"dvcodec: .*: ignored \\x07.* and 15 more: names without a version", warning)
+    assert not CONTROL.search(result.out + result.err)
+    assert not re.search(r"^ok  b", result.err, re.MULTILINE)
 
 
 class Elements(HTMLParser):

@@ -307,3 +307,38 @@ def test_a_column_that_is_not_read_stops_no_other(tmp_path: Path, craft: Callabl
     assert not (tmp_path / "none.parquet").exists()
     with pytest.raises(UsageError, match="no column 'w': it has id, v"):
         snapshot.schema(["w"])
+
+
+# ------------------------------------------------------------------------------------------------ errors
+
+
+LONG = "x" * 30_000
+
+
+@pytest.mark.parametrize("kind", ["y" * 30_000, "int", {"type": "struct", "fields": []}])
+def test_errors_cut_long_names_of_columns(tmp_path: Path, kind: Any) -> None:
+    fields = [{"id": 1, "name": LONG, "required": True, "type": kind}]
+    crafted = build_iceberg(tmp_path / "t", Commit(data={"a": 20}), fields=fields)
+    with pytest.raises(Unsupported, match=r"column x{80}\b") as caught:
+        live(open_table(crafted.folder))
+    assert len(str(caught.value)) < 1000
+
+
+def test_errors_cut_long_names_of_fields(tmp_path: Path) -> None:
+    """In a struct that is one in the file too, and in the types of a struct that is none there."""
+    for name, stored in {"struct": pa.array([{LONG: "b"}]), "other": pa.array(["b"])}.items():
+        inner = {"type": "struct", "fields": [plain(LONG)]}
+        made = DeltaBuilder(tmp_path / name, fields=[plain("a") | {"type": inner}])
+        made.create()
+        made.commit({"add": made.write_file("a.parquet", pa.table({"a": stored}))})
+        with pytest.raises(Unsupported, match="column a") as caught:
+            live(open_table(made.root))
+        assert len(str(caught.value)) < 1000
+
+
+def test_errors_cut_long_names_in_types_of_paimon(tmp_path: Path) -> None:
+    kind = {"type": "ROW", "fields": [{"id": 1, "name": LONG, "type": "INT" + " " * 30_000 + "EGER"}]}
+    build_paimon(tmp_path / "t", [(0, LONG, kind)], [[PaimonFile("a.parquet", pa.table({LONG: [1]}))]])
+    with pytest.raises(Unsupported, match=r"type of column x{80}\.x{80}:") as caught:
+        live(open_table(tmp_path / "t"))
+    assert len(str(caught.value)) < 1000

@@ -6,13 +6,14 @@ import inspect
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.text import LogFormatter
 
 if TYPE_CHECKING:
     from dvcodec.io import Storage
@@ -95,22 +96,28 @@ def _parse(given: list[str]) -> dict[str, str]:
 
 @contextmanager
 def _logged(verbose: int) -> Iterator[None]:
-    """Write the library's log to standard error: from INFO on, or all of it."""
-    if not verbose:
-        yield
-        return
-    from dvcodec.io.store import request_counts
-
+    """Write the library's log to standard error: warnings, from INFO on, or all of it."""
     logger = logging.getLogger("dvcodec")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("dvcodec: %(message)s"))
-    level = logger.level
+    handler.setFormatter(LogFormatter())
     logger.addHandler(handler)
+    try:
+        with _detailed(logger, verbose) if verbose else nullcontext():
+            yield
+    finally:
+        logger.removeHandler(handler)
+
+
+@contextmanager
+def _detailed(logger: logging.Logger, verbose: int) -> Iterator[None]:
+    """Lower the level of the log, and log the requests to object stores at the end."""
+    from dvcodec.io.store import request_counts
+
+    level = logger.level
     logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
     before = request_counts()
     try:
         yield
     finally:
         logger.info("object stores: %s", request_counts() - before)
-        logger.removeHandler(handler)
         logger.setLevel(level)

@@ -242,13 +242,16 @@ def encode(
         validate: False skips checking the records against the schema, which takes milliseconds for a large one.
 
     Raises:
-        UsageError: a codec that is not one of `CODECS`, or a record that does not fit the schema.
+        UsageError: a codec that is not one of `CODECS`, an invalid schema, or a record that does not fit it.
         MissingExtra: fastavro is not installed.
     """
     if codec not in CODECS:
         raise UsageError(f"Avro blocks are written with {', '.join(CODECS)}, not {codec!r}")
     fastavro = require_extra("fastavro", "tables")
-    parsed = fastavro.parse_schema(dict(schema))
+    try:
+        parsed = fastavro.parse_schema(dict(schema))
+    except Exception as err:  # noqa: BLE001  (fastavro raises any exception here)
+        raise UsageError(f"an Avro schema that fastavro does not write: {_text(err)}") from None
     stream = io.BytesIO()
     count = 0
     for record in records:

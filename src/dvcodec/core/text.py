@@ -1,11 +1,12 @@
-"""Formats numbers and names for display on the command line and in reports."""
+"""Formats numbers, names and the log for display on the command line and in reports."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from os.path import commonprefix
 
-__all__ = ["NOTHING", "bytes_text", "counted", "folder_of", "number", "plain", "share_text"]
+__all__ = ["NOTHING", "LogFormatter", "bytes_text", "counted", "folder_of", "number", "plain", "share_text"]
 
 NOTHING = "–"  # noqa: RUF001
 
@@ -18,6 +19,17 @@ def plain(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+class LogFormatter(logging.Formatter):
+    """Formats each record of the log as `plain` text."""
+
+    def __init__(self) -> None:
+        super().__init__("dvcodec: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line, whatever names the record has."""
+        return plain(super().format(record))
 
 
 def number(value: int | None) -> str:

@@ -94,7 +94,7 @@ class ColumnIndex:
             return None
         if len(found) > 1:
             expected = "one column with this name or id"
-            raise NotCanonical(f"column {key.name}", source=source, expected=expected, actual=len(found))
+            raise NotCanonical(f"column {key.name:.80}", source=source, expected=expected, actual=len(found))
         return found[0]
 
     def is_alone(self, place: int) -> bool:
@@ -143,7 +143,8 @@ def column_errors(name: str) -> Iterator[None]:
     try:
         yield
     except Unsupported as err:
-        what = err.what if f"column {name}" in err.what else f"column {name} ({err.what})"
+        column = f"column {name:.80}"
+        what = err.what if column in err.what else f"{column} ({err.what})"
         expected = f"{err.expected}; name the other columns (--column, columns=) to leave this one out"
         raise Unsupported(what, source=err.source, offset=err.offset, expected=expected, actual=err.actual) from None
 

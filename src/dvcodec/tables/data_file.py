@@ -110,7 +110,7 @@ def _check_times(microseconds: pa.Array, nanoseconds: pa.DataType, location: str
     except pa.ArrowInvalid as err:
         message = str(err).partition("\n")[0]
         expected = "times of the years 1678 to 2261"
-        raise Unsupported(f"column {name}", source=location, expected=expected, actual=message) from None
+        raise Unsupported(f"column {name:.80}", source=location, expected=expected, actual=message) from None
 
 
 def _orc_batches(file: OrcFile, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:

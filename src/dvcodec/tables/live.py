@@ -198,7 +198,9 @@ def _check_parquet(schema: pa.Schema, location: str) -> None:
             if types.is_struct(waiting.pop().type) and not parts:
                 expected = "structs with fields, as Parquet has them; name the other columns (--column, columns=)"
                 actual = f"one without in {field.type}"
-                raise Unsupported(f"column {field.name}", source=location, expected=expected, actual=f"{actual:.200}")
+                raise Unsupported(
+                    f"column {field.name:.80}", source=location, expected=expected, actual=f"{actual:.200}"
+                )
             waiting += parts
 
 

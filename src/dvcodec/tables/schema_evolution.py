@@ -39,7 +39,7 @@ def _field_id(field: pa.Field, source: str) -> int | None:
     metadata = field.metadata or {}
     number = metadata.get(FIELD_ID, metadata.get(ORC_FIELD_ID))
     if number is not None and not _DIGITS.fullmatch(number):
-        what, actual = f"field id of column {field.name}", f"{number!r:.60}"
+        what, actual = f"field id of column {field.name:.80}", f"{number!r:.60}"
         raise NotCanonical(what, source=source, expected="decimal digits", actual=actual)
     return None if number is None else int(number)
 
@@ -124,8 +124,10 @@ class Evolution(ABC):
             if place is None:
                 continue
             if not index.is_alone(place):
-                what, expected = f"column {column.name}", "one column with this name or id"
-                raise NotCanonical(what, source=source, expected=expected, actual=f"several named {stored[place].name}")
+                what, expected = f"column {column.name:.80}", "one column with this name or id"
+                raise NotCanonical(
+                    what, source=source, expected=expected, actual=f"several named {stored[place].name:.80}"
+                )
             self._stored[column.name] = stored[place]
 
     @property
@@ -233,7 +235,7 @@ class Evolution(ABC):
         stored = self._stored.get(column.name)
         if stored is None:
             return self.missing(column, batch.num_rows)
-        return self.convert(batch.column(stored.name), stored, column, f"column {column.name}")
+        return self.convert(batch.column(stored.name), stored, column, f"column {column.name:.80}")
 
     def convert(self, array: pa.Array, stored: Column, column: Column, what: str) -> pa.Array:
         """Return an array of the file, or a part of one, in the type of a column; nulls stay where they are.
@@ -268,7 +270,7 @@ class Evolution(ABC):
 
     def _parts(self, arrays: Sequence[pa.Array], stored: Column, column: Column, what: str) -> list[pa.Array]:
         return [
-            self.convert(array, old, new, f"{what}.{new.name}")
+            self.convert(array, old, new, f"{what}.{new.name:.80}")
             for array, old, new in zip(arrays, stored.children, column.children, strict=True)
         ]
 
@@ -281,7 +283,7 @@ class Evolution(ABC):
             if place is None:
                 parts.append(self.missing(child, len(array)))
             else:
-                path = f"{what}.{child.name}"
+                path = f"{what}.{child.name:.80}"
                 parts.append(self.convert(array.field(place), stored.children[place], child, path))
         if not parts:
             buffers = array.buffers()[:1]
@@ -292,7 +294,7 @@ class Evolution(ABC):
     def _cast(self, array: pa.Array, column: Column, what: str) -> pa.Array:
         wanted = column.type
         if not self.promotes(array.type, column):
-            raise Unsupported(what, source=self.source, expected=wanted, actual=array.type)
+            raise Unsupported(what, source=self.source, expected=f"{wanted!s:.200}", actual=f"{array.type!s:.200}")
         if pa.types.is_null(wanted):
             return pa.nulls(len(array))
         try:

@@ -21,7 +21,9 @@ from dvcodec.tables.deleting.committer import Written
 from dvcodec.tables.deleting.retries import Retries
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
+from dvcodec.tables.iceberg.latest import version_of
 from dvcodec.tables.iceberg.snapshot_writer import SnapshotWriter
+from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
 from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg
 from tables.iceberg.deleting import delete, file_deletes
 
@@ -226,6 +228,47 @@ def test_partitions_are_carried_over_as_stored(tmp_path: Path, kind: Any, values
     assert all(summary is None or len(summary) == 1 for summary in summaries)
 
 
+@pytest.mark.parametrize(
+    ("kind", "values", "bounds"),
+    [
+        ({"type": "int", "logicalType": "decimal"}, [2, -1], (b"\xff\xff\xff\xff", b"\x02\x00\x00\x00")),
+        ({"type": "string", "logicalType": "decimal"}, ["10", "9"], (b"10", b"9")),
+        ({"type": "bytes", "logicalType": "decimal"}, [b"\x00\x05", b"\xff\xfb"], (b"\xfb", b"\x05")),
+    ],
+)
+def test_a_decimal_is_bytes(tmp_path: Path, kind: Any, values: list[Any], bounds: tuple[bytes, bytes]) -> None:
+    kind = kind | {"precision": 9, "scale": 2}
+    by_name = dict(zip("abc", [*values, values[0]], strict=True))
+    spec = [{"field-id": 1000, "source-id": 2, "name": "p", "transform": "identity"}]
+    crafted = build_iceberg(
+        tmp_path / "t", FIRST, spec=spec, partition_types={"p": kind}, partition=lambda name: {"p": by_name[name]}
+    )
+    delete(writer_of(crafted), {crafted.paths[name]: RowSet([4]) for name in "ab"})
+    (summary,) = (one["partitions"][0] for one in manifests_of(crafted) if one["content"] == 1)
+    assert (summary["lower_bound"], summary["upper_bound"]) == bounds
+
+
+@pytest.mark.parametrize("namespace", [None, "org.example"])
+def test_types_that_are_named_again_have_bounds_of_their_meaning(tmp_path: Path, namespace: str | None) -> None:
+    """As Java writes a fixed type that several partition fields have."""
+    kind = {"type": "fixed", "name": "decimal_9_2", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
+    again = "decimal_9_2" if namespace is None else f"{namespace}.decimal_9_2"
+    kind |= {} if namespace is None else {"namespace": namespace}
+    values = {name: number.to_bytes(4, "big", signed=True) for name, number in {"a": 5, "b": -5, "c": 0}.items()}
+    crafted = build_iceberg(
+        tmp_path / "t",
+        FIRST,
+        spec=[
+            {"field-id": 1000 + i, "source-id": 2, "name": name, "transform": "identity"} for i, name in enumerate("pq")
+        ],
+        partition_types={"p": kind, "q": again},
+        partition=lambda name: {"p": values[name], "q": values[name]},
+    )
+    delete(writer_of(crafted), {crafted.paths[name]: RowSet([4]) for name in "ab"})
+    (summaries,) = (one["partitions"] for one in manifests_of(crafted) if one["content"] == 1)
+    assert [(one["lower_bound"], one["upper_bound"]) for one in summaries] == [(b"\xfb", b"\x05")] * 2
+
+
 def test_a_stale_commit_is_a_conflict_and_leaves_nothing(crafted: IcebergFiles) -> None:
     writer = writer_of(crafted)
     base = writer.current()
@@ -412,6 +455,40 @@ def test_metadata_beside_that_may_be_newer_is_refused(crafted: IcebergFiles) -> 
     writer = writer_of(crafted)
     with pytest.raises(UsageError, match=r"vfinal\.metadata\.json beside it may be newer: its name has no version"):
         writer.check(writer.current())
+
+
+@pytest.mark.parametrize("form", ["v{}.metadata.json", "{}-aa.metadata.json"])
+@pytest.mark.parametrize("version", [2**31 - 1, 10**18 - 1])
+def test_versions_that_no_engine_reads_are_not_written(tmp_path: Path, form: str, version: int) -> None:
+    only_writer = not form.startswith("v")
+    crafted = build_iceberg(tmp_path / "t", FIRST)
+    hint = crafted.metadata.with_name("version-hint.text")
+    hint.unlink()
+    last = crafted.metadata.rename(crafted.metadata.with_name(form.format(version)))
+    if not only_writer:
+        hint.write_text(str(version))
+    before = files_of(crafted)
+    table = open_table(crafted.folder, only_writer=only_writer)
+    for act in (lambda: delete(committer(table), {crafted.paths["a"]: RowSet([5])}), lambda: upgrade_deletes(table)):
+        with pytest.raises(UsageError, match=f"{last.name}: the next metadata file needs a version above 2147483647"):
+            act()
+    assert files_of(crafted) == before
+    tweak = json.loads(last.read_text()) | {"format-version": 2}
+    last.write_text(json.dumps(tweak))
+    with pytest.raises(UsageError, match="needs a version above 2147483647"):
+        enable(open_table(crafted.folder, only_writer=only_writer))
+    assert files_of(crafted) == before
+
+
+@pytest.mark.parametrize("form", ["v{}.metadata.json", "{}-aa.metadata.json"])
+def test_the_highest_version_is_written(tmp_path: Path, form: str) -> None:
+    only_writer = not form.startswith("v")
+    crafted = build_iceberg(tmp_path / "t", FIRST)
+    crafted.metadata.with_name("version-hint.text").unlink()
+    crafted.metadata.rename(crafted.metadata.with_name(form.format(2**31 - 2)))
+    delete(committer(open_table(crafted.folder, only_writer=only_writer)), {crafted.paths["a"]: RowSet([5])})
+    assert version_of(Path(open_iceberg(crafted.folder).metadata.source).name) == 2**31 - 1
+    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
 
 
 def test_metadata_that_is_removed_before_it_is_read(crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -642,6 +719,17 @@ def test_numbers_of_thousands_of_digits_are_no_numbers(crafted: IcebergFiles) ->
     assert writer.retries(writer.current()) == Retries()
     delete(writer, {crafted.paths["a"]: RowSet([5])})
     assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
+
+
+@pytest.mark.parametrize("value", [5, None, ["x"], {"a": 1}, 1.5, True])
+def test_totals_that_are_not_text_are_ignored(crafted: IcebergFiles, value: object) -> None:
+    def tweak(metadata: dict[str, Any]) -> None:
+        metadata["snapshots"][-1]["summary"] = {"operation": "append", "total-records": value, "total-data-files": "3"}
+
+    delete(writer_of(tweaked(crafted, tweak)), {crafted.paths["a"]: RowSet([5])})
+    summary = metadata_of(crafted)["snapshots"][-1]["summary"]
+    assert "total-records" not in summary
+    assert summary["total-data-files"] == "3"
 
 
 def test_equality_deletes_stay(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import DEFAULT, Mock
@@ -11,9 +12,10 @@ import pytest
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.io import Storage, read_up_to
 from dvcodec.io.store import ObjectChanged, Reason
-from dvcodec.tables import Folder
+from dvcodec.tables import Folder, open_table
 from dvcodec.tables.iceberg import latest as latest_metadata
 from dvcodec.tables.iceberg.latest import check_newest, find_metadata
+from samples.iceberg_table import Commit, build_iceberg
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 
@@ -33,6 +35,7 @@ UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
         ([f"00011-{UUID}.gz.metadata.json", "snap-1.avro", "x.json"], None, f"00011-{UUID}.gz.metadata.json"),
         ([f"00000-{UUID}.metadata.json", "00001-b.metadata.json"], f"00000-{UUID}", f"00000-{UUID}.metadata.json"),
         (["00000-a.metadata.json", "00001-b.metadata.json"], "00000-a.metadata.json", "00000-a.metadata.json"),
+        (["v1.metadata.json", "v\uff12.metadata.json", "0000\uff12-b.metadata.json"], None, "v1.metadata.json"),
     ],
 )
 def test_the_latest_file(tmp_path: Path, names: list[str], hint: str | None, latest: str) -> None:
@@ -52,7 +55,7 @@ def test_a_hint_that_is_replaced_while_it_is_read(times: int, tmp_path: Path, mo
     assert read.call_count == 10
 
 
-@pytest.mark.parametrize("hint", ["7", "x", "-1", "9" * 5000, "\u0663"])
+@pytest.mark.parametrize("hint", ["7", "x", "-1", "9" * 5000, "\u0663", "\uff11"])
 def test_a_hint_at_nothing(tmp_path: Path, hint: str) -> None:
     fill(tmp_path, ["v1.metadata.json"], hint)
     with pytest.raises(NotCanonical, match=r"version-hint.text: version hint: expected an existing version"):
@@ -79,8 +82,22 @@ def test_of_a_hint_that_is_a_link_nothing_is_shown(tmp_path: Path) -> None:
 
 def test_two_files_of_one_version(tmp_path: Path) -> None:
     fill(tmp_path, ["00002-a.metadata.json", "00002-b.metadata.json"], None)
-    with pytest.raises(UsageError, match=r"00002-a.metadata.json and 00002-b.metadata.json are both version 2"):
+    with pytest.raises(UsageError, match=r"00002-a.metadata.json and 00002-b.metadata.json share version 2"):
         find_metadata(Folder(str(tmp_path)))
+
+
+def test_of_many_names_the_first_are_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fill(tmp_path / "t", [f"{letter}.metadata.json" for letter in "abcdefgh"], None)
+    shown = "a.metadata.json, b.metadata.json, c.metadata.json, d.metadata.json, e.metadata.json and 3 more"
+    with pytest.raises(UsageError, match=re.escape(f"({shown}): open a file by its path")):
+        find_metadata(Folder(str(tmp_path / "t")))
+    fill(tmp_path / "u", [f"00002-{letter}.metadata.json" for letter in "abcdefgh"], None)
+    with pytest.raises(UsageError, match=r"00002-e.metadata.json and 3 more share version 2"):
+        find_metadata(Folder(str(tmp_path / "u")))
+    crafted = build_iceberg(tmp_path / "v", Commit(data={"a": 20}))
+    fill(crafted.folder, [f"{letter}.metadata.json" for letter in "abcdefgh"], None)
+    open_table(crafted.folder)
+    assert f"ignored {shown}: names without a version" in caplog.text
 
 
 def test_no_metadata(tmp_path: Path) -> None:
@@ -89,7 +106,7 @@ def test_no_metadata(tmp_path: Path) -> None:
 
 
 def fill(folder: Path, names: list[str], hint: str | None) -> None:
-    (folder / "metadata").mkdir(parents=True)
+    (folder / "metadata").mkdir(parents=True, exist_ok=True)
     for name in names:
         (folder / "metadata" / name).touch()
     if hint is not None:

@@ -671,6 +671,20 @@ def test_a_count_of_records_that_is_no_integer_is_refused_before_anything_is_wri
     assert files_of(root) == before
 
 
+def test_the_last_id_has_no_next(tmp_path: Path) -> None:
+    root = craft(tmp_path, [file(0)])
+    last = 2**63 - 1
+    rewrite_json(root / "snapshot/snapshot-1", id=last - 1)
+    (root / "snapshot/snapshot-1").rename(root / f"snapshot/snapshot-{last - 1}")
+    (root / "snapshot/LATEST").write_text(str(last - 1))
+    assert delete(root, {"f0.parquet": [1]}) == last
+    assert live(root) == left(1, files=1)
+    before = files_of(root)
+    with pytest.raises(Unsupported, match=f"snapshot-{last}: id: expected at most {last - 1}.*, found {last}"):
+        delete(root, {"f0.parquet": [2]})
+    assert files_of(root) == before
+
+
 def test_a_snapshot_of_an_old_writer_has_no_count_of_records(tmp_path: Path) -> None:
     root = craft(tmp_path, [file(0)])
     rewrite_json(root / "snapshot/snapshot-1", totalRecordCount=None)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 from pyspark import TaskContext
 
+from dvcodec.core.text import LogFormatter
 from dvcodec.io.store import request_counts
 from dvcodec.io.store.requests import LOGGER
 from dvcodec.io.target import is_local, is_url
@@ -55,7 +56,7 @@ def _shown() -> Iterator[None]:
     old, handler = LOGGER.level, None if LOGGER.hasHandlers() else logging.StreamHandler(sys.stderr)
     LOGGER.setLevel(level)
     if handler is not None:
-        handler.setFormatter(logging.Formatter("dvcodec: %(message)s"))
+        handler.setFormatter(LogFormatter())
         LOGGER.addHandler(handler)
     try:
         yield

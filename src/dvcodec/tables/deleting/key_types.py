@@ -25,7 +25,7 @@ def joinable(kind: pa.DataType, name: str) -> pa.DataType:
     if kind in plain:
         return plain[kind]
     if _family(kind) is None:
-        raise UsageError(f"column {name} of type {kind} cannot be a key")
+        raise UsageError(f"column {name:.80} of type {kind!s:.80} cannot be a key")
     return kind
 
 

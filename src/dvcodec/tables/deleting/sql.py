@@ -182,7 +182,9 @@ class SqlCondition(Condition):
             try:
                 self._engine.query(every, _BATCH, _comparable(_empty(self._schema, [field.name])))
             except self._engine.error as err:
-                message = f"column {field.name} of type {field.type} cannot be used in SQL text: {_reason(err)}"
+                message = (
+                    f"column {field.name:.80} of type {field.type!s:.80} cannot be used in SQL text: {_reason(err)}"
+                )
                 raise self._error(message) from None
         empty = _comparable(_empty(self._schema, self.columns, self.position))
         try:

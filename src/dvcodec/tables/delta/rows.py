@@ -84,7 +84,7 @@ def read_rows(
             result = evolution.apply(batch)
             for column, array in zip(columns, result.columns, strict=True):
                 if array.null_count and not column.nullable:
-                    what, actual = f"column {column.name}", f"{array.null_count} from row {start} on"
+                    what, actual = f"column {column.name:.80}", f"{array.null_count} from row {start} on"
                     raise NotCanonical(what, source=location, expected="no nulls", actual=actual)
             yield PhysicalRows(start, result)
 

@@ -70,7 +70,7 @@ def _batches(
                 column = _with_meaning(pa.array([row[field.name] for row in chunk], field.type), _meant(field).type)
             except (pa.ArrowException, OverflowError, ValueError) as err:
                 message = str(err).partition("\n")[0][:200]
-                what, expected = f"column {field.name}", f"values of {_meant(field).type}"
+                what, expected = f"column {field.name:.80}", f"values of {_meant(field).type!s:.80}"
                 raise cursor.error(NotCanonical, what, at=0, expected=expected, actual=message) from None
             columns.append(column)
         yield start, pa.record_batch(columns, list(names)) if names else _without_columns(len(chunk))

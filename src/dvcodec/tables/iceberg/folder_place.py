@@ -37,6 +37,8 @@ _LOGGER = logging.getLogger("dvcodec.tables")
 _COMPRESSION = "write.metadata.compression-codec"
 _NAMES = uuid.UUID("5b0f4e0e-7d0a-4f2e-9d7e-0d3a3b0c6f11")
 """Namespace of the names of next metadata files."""
+_MOST = 2**31 - 1
+"""Highest version in the name of a metadata file: Java parses it as an ``int``."""
 
 
 def place_of(table: Table) -> Place:
@@ -62,7 +64,7 @@ class FolderPlace(Place):
         return open_newest(self._folder)
 
     def check(self, table: IcebergTable, members: JsonFields) -> None:
-        """Refuse a table that a catalog may have, that another format makes, or whose files are elsewhere."""
+        """Refuse a table of a catalog or another format, one whose files are elsewhere, and one without a next name."""
         source, name = table.metadata.source, split(table.metadata.source)[1]
         if table.skipped_metadata:
             raise UsageError(f"{source}: {table.skipped_metadata[0]} beside it may be newer: its name has no version")
@@ -78,6 +80,8 @@ class FolderPlace(Place):
                 "open the table through its catalog; or pass only_writer=True to open_table (--only-writer) if no "
                 "catalog has the table and nothing but dvcodec commits to it"
             )
+        if version_of(name) >= _MOST:
+            raise UsageError(f"{source}: the next metadata file needs a version above {_MOST}, which no engine reads")
 
     def put(self, table: IcebergTable, members: JsonFields, change: Change) -> None:
         """Write the next metadata file if it is absent, then the version hint."""

@@ -8,7 +8,7 @@ Names and version hint are those that Java's ``HadoopTableOperations`` and ``Bas
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from dvcodec.core.errors import DvcodecError, NotCanonical, UsageError
@@ -27,6 +27,7 @@ __all__ = [
     "check_newest",
     "find_metadata",
     "old_metadata",
+    "some_of",
     "version_of",
     "without_version",
 ]
@@ -35,12 +36,13 @@ METADATA = "metadata"
 """Folder of metadata files in a table's folder."""
 VERSION_HINT = "version-hint.text"
 """Names the current version in tables without a catalog."""
-HADOOP_NAME = re.compile(r"v(\d{1,18})(?:\.gz)?\.metadata\.json(?:\.gz)?")
+HADOOP_NAME = re.compile(r"v([0-9]{1,18})(?:\.gz)?\.metadata\.json(?:\.gz)?")
 """Names of metadata files in tables without a catalog."""
 
-_CATALOG_NAME = re.compile(r"(\d{1,18})-.*?(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DOTALL)
+_CATALOG_NAME = re.compile(r"([0-9]{1,18})-.*?(?:\.gz)?\.metadata\.json(?:\.gz)?", re.DOTALL)
 _HINT_BYTES, _HINT_ATTEMPTS = 4096, 10
-_SHOWN_DIGITS = 18
+_NUMBER = re.compile("[0-9]+")
+_SHOWN_DIGITS, _SHOWN_NAMES = 18, 5
 
 
 def version_of(name: str) -> int:
@@ -60,6 +62,17 @@ def without_version(names: Iterable[str]) -> tuple[str, ...]:
     ('vfinal.metadata.json',)
     """
     return tuple(sorted(name for name in names if name.endswith(METADATA_SUFFIXES) and version_of(name) < 0))
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return the first names for a message, and how many more there are.
+
+    >>> some_of(["a", "b"]), some_of(["a", "b", "c", "d", "e", "f", "g"])
+    ('a and b', 'a, b, c, d, e and 2 more')
+    """
+    more = len(names) - _SHOWN_NAMES
+    shown = [*names[:_SHOWN_NAMES], *([f"{more} more"] if more > 0 else [])]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def old_metadata(folder: Folder, newest: str, paths: Iterable[str]) -> Iterator[str]:
@@ -134,7 +147,7 @@ def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
     version = max(numbered, default=-1)
     hint = _read_hint(folder) if VERSION_HINT in names else ""
     if hint:
-        if not hint.isdecimal():
+        if not _NUMBER.fullmatch(hint):
             found = [name for name in names if name in (hint, f"{hint}.metadata.json")]
             if not found:
                 raise _bad_hint(folder, hint)
@@ -148,14 +161,14 @@ def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:
         while version + 1 in numbered:
             version += 1
     if not numbered:
-        message = " and ".join(nameless)
+        message = some_of(nameless)
         raise UsageError(
             f"{folder.location}: no version in the names below {METADATA} ({message}): open a file by its path"
         )
     if len(numbered[version]) > 1:
-        message = " and ".join(sorted(numbered[version]))
+        message = some_of(sorted(numbered[version]))
         raise UsageError(
-            f"{folder.location}: {message} are both version {version}: open the one that is meant by its path"
+            f"{folder.location}: {message} share version {version}: open the one that is meant by its path"
         )
     return folder.join(f"{METADATA}/{numbered[version][0]}")
 
@@ -180,6 +193,6 @@ def _hint(folder: Folder) -> str:
 def _bad_hint(folder: Folder, hint: str) -> NotCanonical:
     """Return the error for a hint; only a number is shown: the file may have any contents, or be a link to any file."""
     source = folder.join(f"{METADATA}/{VERSION_HINT}")
-    is_shown = hint.isdecimal() and len(hint) <= _SHOWN_DIGITS and not is_outside(source, folder.location)
+    is_shown = _NUMBER.fullmatch(hint) and len(hint) <= _SHOWN_DIGITS and not is_outside(source, folder.location)
     shown = hint if is_shown else "something else"
     return NotCanonical("version hint", source=source, expected="an existing version", actual=shown)

@@ -152,7 +152,7 @@ def _summaries(
 
     None where values have no agreed order (UUIDs): readers then look into the manifest.
     """
-    types = {field.get("field-id"): (field["name"], not_null(field["type"])) for field in partition["fields"]}
+    types = _types(partition)
     found = []
     for field in spec.objects("fields"):
         name, kind = types.get(field.integer("field-id"), (None, "null"))
@@ -161,6 +161,17 @@ def _summaries(
         if summary is None:
             return None
         found.append(summary)
+    return found
+
+
+def _types(partition: Mapping[str, Any]) -> dict[Any, tuple[str, Any]]:
+    """Return the fields of a partition struct: field id -> name, type; a fixed type may be named again."""
+    found, fixed = {}, {}
+    for field in partition["fields"]:
+        kind = not_null(field["type"])
+        if isinstance(kind, dict) and kind["type"] == "fixed":
+            fixed[kind["name"]] = fixed[f"{kind.get('namespace')}.{kind['name']}"] = kind
+        found[field.get("field-id")] = (field["name"], fixed.get(kind, kind) if isinstance(kind, str) else kind)
     return found
 
 
@@ -184,8 +195,11 @@ def _summary(values: Sequence[Any], kind: Any) -> dict[str, Any] | None:
 
 
 def _encoding(primitive: str, logical: str | None) -> tuple[Callable[[Any], bytes], Callable[[Any], Any]]:
-    """Return the serializer of bounds of a type, and the key that orders its values."""
-    if logical == "decimal":
+    """Return the serializer of bounds of a type, and the key that orders its values.
+
+    A decimal is stored as bytes; of other types Avro ignores that they are one.
+    """
+    if logical == "decimal" and primitive in ("bytes", "fixed"):
         return lambda value: _shortest(_unscaled(value)), _unscaled
     if primitive in ("float", "double"):
         pack = struct.Struct("<f" if primitive == "float" else "<d").pack

@@ -164,7 +164,7 @@ class _Evolution(Evolution):
             return pa.repeat(constant_of_default(column, self.source), rows)
         if not column.nullable:
             raise NotCanonical(
-                "schema of the data file", source=self.source, expected=f"column {column.name}", actual="none"
+                "schema of the data file", source=self.source, expected=f"column {column.name:.80}", actual="none"
             )
         return super().missing(column, rows)
 

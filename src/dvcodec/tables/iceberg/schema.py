@@ -194,7 +194,7 @@ def _scalar(field: Column, make: Any, what: str, source: str) -> pa.Scalar:
         return pa.array([make()], field.type)[0]
     except (ValueError, TypeError, KeyError, ArithmeticError, AttributeError, pa.ArrowException) as err:
         raise NotCanonical(
-            f"{what} of column {field.name}", source=source, expected=str(field.type), actual=str(err)[:120]
+            f"{what} of column {field.name:.80}", source=source, expected=f"{field.type!s:.80}", actual=str(err)[:120]
         ) from None
 
 

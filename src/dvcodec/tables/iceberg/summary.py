@@ -31,7 +31,7 @@ def summarize(
     operation: str,
     added: Iterable[Mapping[str, Any]],
     removed: Iterable[Mapping[str, Any]],
-    previous: Mapping[str, str],
+    previous: Mapping[str, Any],
     *,
     manifests: Mapping[str, int],
 ) -> dict[str, str]:
@@ -41,7 +41,7 @@ def summarize(
         operation: ``delete``, ``replace``.
         added: entries of new files, with ``spec_id``.
         removed: entries of files that are gone.
-        previous: summary of the snapshot before; totals that it lacks are left out, as in Java.
+        previous: summary of the snapshot before; totals that it lacks, or that are not text, are left out.
         manifests: how many were ``created``, ``kept`` and ``replaced``.
     """
     counts: Counter[str] = Counter()
@@ -54,7 +54,8 @@ def summarize(
     summary["changed-partition-count"] = str(len(partitions))
     summary |= {f"manifests-{what}": str(count) for what, count in manifests.items()}
     for total, (plus, minus) in _TOTALS.items():
-        before = number_of(previous.get(total), -1)
+        text = previous.get(total)
+        before = number_of(text, -1) if isinstance(text, str) else -1
         after = before + counts[plus] - counts[minus] if before >= 0 else -1
         if after >= 0:
             summary[total] = str(after)

@@ -20,7 +20,7 @@ from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import Change
 from dvcodec.tables.iceberg.deletes import PositionDeletes
-from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, check_newest, find_metadata, without_version
+from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, check_newest, find_metadata, some_of, without_version
 from dvcodec.tables.iceberg.manifest_list import Manifest, read_list
 from dvcodec.tables.iceberg.manifests import ListedFile, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
@@ -77,7 +77,7 @@ def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A0
     skipped_metadata = tuple(other for other in nameless if other not in known)
     if skipped_metadata:
         message = "%s: ignored %s: names without a version; the table is read from %s. Open another file by its path"
-        _LOGGER.warning(message, above, ", ".join(skipped_metadata), split(spelled)[1])
+        _LOGGER.warning(message, above, some_of(skipped_metadata), split(spelled)[1])
     return IcebergTable(replace(folder, location=above, recorded=metadata.location), metadata, skipped_metadata)
 
 

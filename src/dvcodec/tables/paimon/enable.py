@@ -16,7 +16,7 @@ from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.snapshot import ENABLED
 from dvcodec.tables.paimon.table import PaimonTable
-from dvcodec.tables.paimon.writable import check_writable
+from dvcodec.tables.paimon.writable import check_next, check_writable
 from dvcodec.tables.put import put_once
 
 __all__ = ["enable"]
@@ -26,7 +26,8 @@ def enable(table: PaimonTable, *, dry_run: bool = False) -> Enabled:
     """Enable deletion vectors in the newest schema; see `dvcodec.tables.enable`.
 
     Raises:
-        Unsupported: a table that deletes could not be committed to afterwards either, see `check_writable`.
+        Unsupported: a table that deletes could not be committed to afterwards either, see `check_writable`; or no id is
+            left for another schema.
     """
     folder = table.folder
     folder.storage.reopen(folder.location)
@@ -40,10 +41,11 @@ def enable(table: PaimonTable, *, dry_run: bool = False) -> Enabled:
     check_writable(replace(base, schemas=enabled))
     if schema.is_true(ENABLED):
         return Enabled(())
+    source = folder.join(schema.name)
+    check_next(schema.id, source)
     changes = (f"{ENABLED}: {schema.options.get(ENABLED, 'not set')} -> true",)
     if dry_run:
         return Enabled(changes)
-    source = folder.join(schema.name)
     members = JsonFields.of(parse_json(folder.read(schema.name), source, "metadata"), source).values
     new = {
         **members,

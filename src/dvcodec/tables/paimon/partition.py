@@ -82,7 +82,7 @@ class PartitionSpec:
         self._source = source
         self.names = schema.partition_keys
         self.types = tuple(
-            parse_type(schema.field(name).type, source=source, what=f"column {name}") for name in self.names
+            parse_type(schema.field(name).type, source=source, what=f"column {name:.80}") for name in self.names
         )
         self._legacy = schema.is_true("partition.legacy-name", default=True)
         self._default = schema.options.get("partition.default-name", "__DEFAULT_PARTITION__")
@@ -133,7 +133,7 @@ class PartitionSpec:
         if unknown:  # the address of an array in the writer's memory; the time in the writer's time zone
             how = "partition.legacy-name" if self._legacy else "partition.legacy-name off"
             raise Unsupported(
-                f"folder of partition column {name}",
+                f"folder of partition column {name:.80}",
                 source=self._source,
                 expected=f"a type whose values name a folder with {how}",
                 actual=kind.text,

@@ -137,7 +137,7 @@ def partition_scalar(value: Value, column: Column, source: str) -> pa.Scalar[Any
     try:
         return pa.scalar(value, column.type)
     except (pa.ArrowException, ValueError, OverflowError):
-        what, actual = f"partition value of column {column.name!r}", f"{value!r:.40}"
+        what, actual = f"partition value of column {column.name!r:.80}", f"{value!r:.40}"
         raise NotCanonical(what, source=source, expected=str(column.type), actual=actual) from None
 
 

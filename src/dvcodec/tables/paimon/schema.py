@@ -130,7 +130,7 @@ def _row_field(raw: Any, source: str, what: str, depth: int) -> Field:
     if not isinstance(raw, dict) or not isinstance(raw.get("id"), int) or not isinstance(raw.get("name"), str):
         raise NotCanonical(f"type of {what}", source=source, expected="fields with id and name", actual=f"{raw!r:.80}")
     name = JsonFields(raw, source, f"type of {what}").column_name("name")
-    kind = parse_type(raw.get("type"), source=source, what=f"{what}.{name}", depth=depth + 1)
+    kind = parse_type(raw.get("type"), source=source, what=f"{what}.{name:.80}", depth=depth + 1)
     return Field(raw["id"], name, kind)
 
 
@@ -147,16 +147,22 @@ def _atomic(text: str, source: str, what: str) -> DataType:
     numbers = [int(match[part]) for part in ("first", "second") if match[part] is not None]
     nullable = match["null"] != " NOT NULL"
     if len(numbers) > 1 and root != "DECIMAL":
-        raise NotCanonical(f"type of {what}", source=source, expected=f"{root} with one parameter", actual=text)
+        raise NotCanonical(
+            f"type of {what}", source=source, expected=f"{root} with one parameter", actual=f"{text:.80}"
+        )
     if root in _DEFAULTS:
         precision, scale = [*numbers, *_DEFAULTS[root][len(numbers) :]]
         if precision > (38 if root == "DECIMAL" else 9) or (root == "DECIMAL" and not 0 <= scale <= precision > 0):
-            raise NotCanonical(f"type of {what}", source=source, expected="a precision it can have", actual=text)
+            raise NotCanonical(
+                f"type of {what}", source=source, expected="a precision it can have", actual=f"{text:.80}"
+            )
         return DataType(root, nullable, precision, scale if root == "DECIMAL" else None)
     if spelled in _LENGTHS:
         return DataType(root, nullable, length=numbers[0] if numbers else _LENGTHS[spelled])
     if numbers:
-        raise NotCanonical(f"type of {what}", source=source, expected=f"{root} without parameters", actual=text)
+        raise NotCanonical(
+            f"type of {what}", source=source, expected=f"{root} without parameters", actual=f"{text:.80}"
+        )
     return DataType(root, nullable)
 
 
@@ -199,7 +205,7 @@ def read_column(field: SchemaField, source: str) -> Column:
         Unsupported: an unknown type.
     """
     with column_errors(field.name):
-        kind = parse_type(field.type, source=source, what=f"column {field.name}")
+        kind = parse_type(field.type, source=source, what=f"column {field.name:.80}")
         return to_column(Field(field.id, field.name, kind))
 
 

@@ -14,7 +14,7 @@ from dvcodec.paimon import DELETION_VECTORS, TARGET_SIZE, read_index_manifest
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema
 from dvcodec.tables.paimon.snapshot import ENABLED, PaimonSnapshot
 
-__all__ = ["check_writable", "has_buckets", "index_target_size", "layout_of"]
+__all__ = ["check_next", "check_writable", "has_buckets", "index_target_size", "layout_of"]
 
 _USUAL = {
     "type": "table",
@@ -41,6 +41,7 @@ _LAYOUT = (
 """Options that say where files are."""
 _UNITS = {"b": 0, "bytes": 0, "k": 10, "kb": 10, "kibibytes": 10, "m": 20, "mb": 20, "mebibytes": 20, "g": 30, "gb": 30}
 """Units of sizes, as powers of two."""
+_MAX_ID = 2**63 - 1
 _TARGET_SIZE = "deletion-vector.index-file.target-size"
 
 
@@ -75,7 +76,20 @@ def check_writable(base: PaimonSnapshot) -> None:
         if isinstance(visible, str):
             raise Unsupported("rows of a data file", source=path, expected="rows of the file alone", actual=visible)
     if base.state is not None:
+        check_next(base.state.id, folder.join(base.state.name))
         _check_state(base, base.state, schema, source)
+
+
+def check_next(number: int, source: str) -> None:
+    """Check that the snapshot or schema after this one has an id.
+
+    Raises:
+        Unsupported: it would not be a 64-bit number, which nobody reads.
+    """
+    if number >= _MAX_ID:
+        raise Unsupported(
+            "id", source=source, expected=f"at most {_MAX_ID - 1}, so that another follows", actual=number
+        )
 
 
 def _check_state(base: PaimonSnapshot, state: SnapshotRecord, schema: TableSchema, source: str) -> None:
