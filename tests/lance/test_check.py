@@ -232,6 +232,24 @@ def test_live_ids_are_those_of_rows_not_deleted(specs: list, data: st.DataObject
     assert found["duplicates", "fragment 0"] is (Status.FAIL if repeated else Status.PASS)
 
 
+def test_thousands_of_ranges_of_one_row_make_one_set() -> None:
+    """Each made a set of its own, and another one of its deleted rows: 63 kB took 3 seconds."""
+    sequence = RowIdSequence(tuple(RangeSegment(3 * i, 3 * i + 1) for i in range(3000)) * 2)
+    made = create_autospec(RowSet.from_ranges, side_effect=RowSet.from_ranges)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(check.RowSet, "from_ranges", made)
+        live = lance.live_row_ids(sequence, RowSet([*range(0, 3000, 2), *range(3000, 6000, 3)]))
+    assert live == RowSet({3 * i for i in range(3000) if i % 2 or i % 3})
+    assert made.call_count == 1
+
+
+def test_a_range_beyond_signed_numbers_is_named() -> None:
+    holes = EncodedArray.from_values(as_array([2**63 + 1]))
+    for segment in (RangeSegment(2**63, 2**63 + 9), RangeWithHoles(2**63, 2**63 + 9, holes)):
+        with pytest.raises(UsageError, match="a range of row ids reaches to 9223372036854775817, beyond"):
+            lance.live_row_ids(RowIdSequence((segment,)))
+
+
 def test_the_highest_id_is_among_them() -> None:
     sequence = RowIdSequence((SortedArray(EncodedArray.from_values(as_array([5, TOP]))),))
     assert lance.live_row_ids(sequence) == RowSet([5, TOP])

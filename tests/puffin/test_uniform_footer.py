@@ -128,6 +128,15 @@ def test_blobs_that_differ_are_left_to_the_parser(
     assert decode(payload) == by_json(payload)
 
 
+def test_blobs_of_many_properties_are_left_to_the_parser() -> None:
+    """Each property is compared by itself: 20,000 of one blob took 1.5 seconds."""
+    for count in (16, 17):
+        one = blob(0, properties={f"name-{i}": str(i) for i in range(count)})
+        footer = decode(payload_of([one, one]))
+        assert list(footer.blobs) == [one, one]
+        assert isinstance(footer.blobs, UniformBlobs) is (count == 16)
+
+
 def test_spaces_are_left_to_the_parser(by_json: Callable[[bytes], Footer | str]) -> None:
     payload = json.dumps(json.loads(payload_of([blob(i) for i in range(5)]))).encode()
     assert isinstance(decode(payload).blobs, tuple)
