@@ -237,7 +237,7 @@ def test_thousands_of_ranges_of_one_row_make_one_set() -> None:
     sequence = RowIdSequence(tuple(RangeSegment(3 * i, 3 * i + 1) for i in range(3000)) * 2)
     made = create_autospec(RowSet.from_ranges, side_effect=RowSet.from_ranges)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(check.RowSet, "from_ranges", made)
+        patch.setattr(RowSet, "from_ranges", made)
         live = lance.live_row_ids(sequence, RowSet([*range(0, 3000, 2), *range(3000, 6000, 3)]))
     assert live == RowSet({3 * i for i in range(3000) if i % 2 or i % 3})
     assert made.call_count == 1
