@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +25,7 @@ from dvcodec.core.errors import (
 )
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.live import deleted_rows, export_live, live_batches
+from dvcodec.tables.model import RowReader
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
 
 
@@ -302,6 +304,50 @@ def test_a_struct_without_fields_is_not_exported(tmp_path: Path, kind: pa.DataTy
     with pytest.raises(Unsupported, match=r"column z: expected structs with fields.*--column.*found one without in"):
         export_live(table, sink)
     assert not sink.exists()
+    assert export_live(table, sink, columns=["id"]) == len(LIVE)
+
+
+TOO_FAR = pa.array([2**60] * ROWS, pa.timestamp("s"))
+INTERVALS = pa.nulls(ROWS, pa.month_day_nano_interval())
+NULLS = pa.nulls(ROWS, pa.int64())
+
+
+@pytest.mark.parametrize(
+    ("values", "nullable", "message"),
+    [
+        (TOO_FAR, True, "Integer overflow when casting timestamp value"),
+        (INTERVALS, True, "Unhandled type"),
+        (NULLS, False, "Column 'z' is declared non-nullable but contains nulls"),
+    ],
+)
+def test_what_the_parquet_writer_refuses_is_one_line(
+    tmp_path: Path, values: pa.Array, nullable: bool, message: str
+) -> None:
+    class Refused(FakeSnapshot):
+        def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+            whole = super().schema().append(pa.field("z", values.type, nullable))
+            return whole if columns is None else pa.schema([whole.field(name) for name in columns])
+
+        def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
+            schema = self.schema(columns)
+
+            def read(*, batch_rows: int, **_: Any) -> Iterator[PhysicalRows]:
+                for part in self.table.rows(data_file, ["id", "name"], batch_rows):
+                    whole = part.batch.append_column("z", values[: part.batch.num_rows])
+                    arrays = whole.select(schema.names).columns
+                    yield replace(part, batch=pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+            return RowReader(read)
+
+    table = make_table(tmp_path)
+    last = table.states[-1]
+    table.states[-1] = Refused(table, last.info, last.data_files, last.vectors)
+    sink = beside(tmp_path) / "out.parquet"
+    for columns in (None, ["z"]):
+        with pytest.raises(Unsupported, match=f"column z: expected what a Parquet file can hold.*{message}") as caught:
+            export_live(table, sink, columns=columns)
+        assert "\n" not in str(caught.value)
+        assert not list(sink.parent.iterdir())
     assert export_live(table, sink, columns=["id"]) == len(LIVE)
 
 

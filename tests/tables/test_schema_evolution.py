@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -87,3 +88,28 @@ def test_fields_of_a_struct_are_found_in_every_batch() -> None:
         array = pa.array([{"a": start, "b": start + 1}, None], struct)
         found = evolution.apply(pa.record_batch([array], ["s"]))
         assert found["s"].to_pylist() == [{"a": start, "c": None, "b": start + 1}, None]
+
+
+def test_null_keys_of_a_map_are_refused() -> None:
+    """A dictionary may hide them; pyarrow ends the process if an array has them."""
+    keys = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), pa.array(["a", None]))
+    array = pa.MapArray.from_arrays(pa.array([0, 2], pa.int32()), keys, pa.array([1, 2]))
+    parts = Column("key", type=pa.string(), nullable=False), Column("value", type=pa.int64())
+    column = Column("m", type=pa.map_(pa.string(), pa.int64()), children=parts)
+    batch = pa.record_batch([array], names=["m"])
+    with pytest.raises(NotCanonical, match=r"f: column m\.key: expected no nulls, found 1"):
+        DeltaEvolution("f", [column], file_columns(batch.schema, "f")).apply(batch)
+
+
+def test_nulls_of_required_columns_are_refused() -> None:
+    x = Column("x", type=pa.int64(), nullable=False)
+    columns = [Column("s", type=pa.struct([x.field]), children=(x,)), x]
+    batch = pa.record_batch({"s": pa.array([None, {"x": 1}], pa.struct({"x": pa.int64()})), "x": [1, None]})
+    evolution = DeltaEvolution("f", columns, file_columns(batch.schema, "f"))
+    with pytest.raises(NotCanonical, match="f: column x: expected no nulls, found 1 from row 9 on"):
+        evolution.apply(batch, 9)
+    found = evolution.apply(batch, rows=pa.array([True, False]))
+    assert found["s"].to_pylist() == [None, {"x": 1}]
+    assert found["s"].field(0).null_count == 0
+    with patch.object(DeltaEvolution, "checks_nulls", new=False):
+        assert evolution.apply(batch).to_pylist() == batch.to_pylist()

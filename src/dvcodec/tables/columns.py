@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
-from dvcodec.core.extras import pa
+from dvcodec.core.extras import pa, types
 
-__all__ = ["Column", "ColumnIndex", "ColumnKey", "chosen", "column_errors", "select", "unrelated"]
+__all__ = ["Column", "ColumnIndex", "ColumnKey", "chosen", "column_errors", "parts_of", "select", "unrelated"]
 
 _SHOWN = 10
 
@@ -100,6 +100,16 @@ class ColumnIndex:
     def is_alone(self, place: int) -> bool:
         """Whether no other column has the same name."""
         return len(self._names[self.stored[place].name]) == 1
+
+
+def parts_of(kind: Any) -> list[pa.Field]:
+    """Return the fields of a nested type; those of lists and maps have Iceberg's names, whatever those in the file."""
+    kind = getattr(kind, "storage_type", kind)
+    if types.is_map(kind):
+        return [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
+    if types.is_struct(kind):
+        return [kind.field(i) for i in range(kind.num_fields)]
+    return [kind.value_field.with_name("element")] if hasattr(kind, "value_field") else []
 
 
 def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -> list[str]:

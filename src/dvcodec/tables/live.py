@@ -16,13 +16,13 @@ from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
 from dvcodec.tables.arguments import check_progress, check_table
 from dvcodec.tables.column_size import Size, size_of_type, total
 from dvcodec.tables.column_work import charge_columns
+from dvcodec.tables.columns import parts_of
 from dvcodec.tables.deletes import Deletes
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.naming import named_files
 from dvcodec.tables.new_files import check_outside
 from dvcodec.tables.physical import checked_rows
 from dvcodec.tables.reading import Progress
-from dvcodec.tables.schema_evolution import parts_of
 from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["deleted_rows", "export_live", "live_batches"]
@@ -117,7 +117,7 @@ def export_live(
     Raises:
         MissingExtra: pyarrow is not installed.
         UsageError: the sink is in the table; see also `live_batches`.
-        Unsupported: a column that Parquet cannot hold: a struct without fields.
+        Unsupported: a column that Parquet cannot hold: a struct without fields, or times out of its range.
         LimitExceeded: more than 16,384 columns, or fields of structs, or than the bytes of the metadata allow.
         DecodeError, OSError: see `live_batches`; the sink cannot be written.
     """
@@ -143,7 +143,7 @@ def export_live(
     with (
         open_sink(sink, storage_options=storage_options) as out,
         pa.BufferedOutputStream(pa.PythonFile(SinkFile(out), mode="w"), _SINK_BYTES) as file,
-        pq.ParquetWriter(file, schema, compression=compression) as writer,
+        _open_parquet(file, schema, compression, table.location) as writer,
     ):
         waiting: list[Any] = []
         size = 0
@@ -154,12 +154,12 @@ def export_live(
                 written += batch.num_rows
                 size += batch.nbytes
                 if sum(some.num_rows for some in waiting) >= _GROUP_ROWS or size >= _GROUP_BYTES:
-                    writer.write_table(pa.Table.from_batches(waiting, schema))
+                    _write(writer, pa.Table.from_batches(waiting, schema), table.location)
                     waiting, size = [], 0
             if progress is not None:
                 progress(done, len(files))
         if waiting:
-            writer.write_table(pa.Table.from_batches(waiting, schema))
+            _write(writer, pa.Table.from_batches(waiting, schema), table.location)
     return written
 
 
@@ -202,6 +202,55 @@ def _check_parquet(schema: pa.Schema, location: str) -> None:
                     f"column {field.name:.80}", source=location, expected=expected, actual=f"{actual:.200}"
                 )
             waiting += parts
+
+
+def _open_parquet(file: pa.NativeFile, schema: pa.Schema, compression: str, location: str) -> pq.ParquetWriter:
+    """Start a Parquet file.
+
+    Raises:
+        Unsupported: a column has a type that Parquet does not have.
+    """
+    try:
+        return pq.ParquetWriter(file, schema, compression=compression)
+    except (pa.ArrowMemoryError, pa.ArrowCancelled):
+        raise
+    except pa.ArrowException as err:
+        raise _unwritable(err, schema.empty_table(), location) from None
+
+
+def _write(writer: pq.ParquetWriter, rows: pa.Table, location: str) -> None:
+    """Write a row group.
+
+    Raises:
+        Unsupported: pyarrow's writer refuses it.
+    """
+    try:
+        writer.write_table(rows)
+    except (pa.ArrowMemoryError, pa.ArrowCancelled):
+        raise
+    except pa.ArrowException as err:
+        raise _unwritable(err, rows, location) from None
+
+
+def _unwritable(error: pa.ArrowException, rows: pa.Table, location: str) -> Unsupported:
+    """Return the error for rows that pyarrow's writer refuses, with the column if it refuses that alone, too."""
+    while rows.num_columns > 1:
+        half = rows.num_columns // 2
+        first = rows.select(range(half))
+        rows = rows.select(range(half, rows.num_columns)) if _refusal(first) is None else first
+    own = _refusal(rows)
+    what = "rows" if own is None else f"column {rows.column_names[0]}"
+    expected = "what a Parquet file can hold; name the other columns (--column, columns=)"
+    actual = str(own or error).partition("\n")[0]
+    return Unsupported(what, source=location, expected=expected, actual=f"{actual:.200}")
+
+
+def _refusal(rows: pa.Table) -> pa.ArrowException | None:
+    try:
+        pq.write_table(rows, pa.MockOutputStream())
+    except pa.ArrowException as err:
+        return err
+    return None
 
 
 def _batches(

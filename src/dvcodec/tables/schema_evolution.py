@@ -13,9 +13,10 @@ from typing import Any, ClassVar, NamedTuple
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, types
 from dvcodec.tables.column_size import NO_COLUMNS, Size, nested, size_of_type, total
-from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey, unrelated
+from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey, parts_of, unrelated
+from dvcodec.tables.required import Required
 
-__all__ = ["Evolution", "check_related", "file_columns", "parts_of", "plain_array"]
+__all__ = ["Evolution", "check_related", "file_columns", "plain_array"]
 
 FIELD_ID, ORC_FIELD_ID = b"PARQUET:field_id", b"iceberg.id"
 _DIGITS = re.compile(rb"[0-9]{1,18}")
@@ -42,16 +43,6 @@ def _field_id(field: pa.Field, source: str) -> int | None:
         what, actual = f"field id of column {field.name:.80}", f"{number!r:.60}"
         raise NotCanonical(what, source=source, expected="decimal digits", actual=actual)
     return None if number is None else int(number)
-
-
-def parts_of(kind: Any) -> list[pa.Field]:
-    """Return the fields of a nested type; those of lists and maps have Iceberg's names, whatever those in the file."""
-    kind = getattr(kind, "storage_type", kind)
-    if types.is_map(kind):
-        return [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
-    if types.is_struct(kind):
-        return [kind.field(i) for i in range(kind.num_fields)]
-    return [kind.value_field.with_name("element")] if hasattr(kind, "value_field") else []
 
 
 def check_related(
@@ -82,10 +73,12 @@ class Evolution(ABC):
 
     Attributes:
         misfit: error for a value that the promoted type does not hold.
+        checks_nulls: whether nulls in columns and fields that have none are refused.
         on_elements: called before nulls are made for elements of lists beyond one in each row, with their bytes.
     """
 
     misfit: ClassVar[type[DecodeError]] = NotCanonical
+    checks_nulls: ClassVar[bool] = True
     on_elements: Callable[[int], None] | None = None
 
     def __init__(
@@ -112,6 +105,7 @@ class Evolution(ABC):
         self._constants = constants or {}
         self._stored: dict[str, Column] = {}
         self._rows = 0
+        self._required: Required | None = None
         # Columns of the table and the file live as long as this, so their ids are theirs.
         self._sizes: dict[int, Size] = {}
         self._fields_of: dict[tuple[int, int], _Fields] = {}
@@ -216,17 +210,26 @@ class Evolution(ABC):
             made = self._nulls[key] = pa.nulls(rows, kind)
         return made
 
-    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def apply(self, batch: pa.RecordBatch, start: int = 0, rows: pa.BooleanArray | None = None) -> pa.RecordBatch:
         """Return a batch of the file in the columns of the table.
+
+        Args:
+            batch: as read.
+            start: its first row in the file, for errors.
+            rows: which of its records are rows; None = all. The others may have nulls anywhere.
 
         Raises:
             Unsupported: a type is not promoted to that of its column.
-            NotCanonical: a value is not one of its column's type.
+            NotCanonical: a value is not one of its column's type, or null where that has no nulls.
         """
         if not self._columns:
             return batch.select([])
         self._rows = batch.num_rows
         arrays = [self._column(column, batch) for column in self._columns]
+        if self.checks_nulls:
+            if self._required is None:
+                self._required = Required(self._schema, self.source)
+            arrays = self._required.checked(arrays, start, rows)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _column(self, column: Column, batch: pa.RecordBatch) -> pa.Array:
@@ -264,6 +267,9 @@ class Evolution(ABC):
             return _rebuild(array, wanted, self._parts((array.values,), stored, column, what)[0])
         if types.is_map(wanted) and types.is_map(found):
             parts = self._parts((array.keys, array.items), stored, column, what)
+            if parts[0].null_count:  # pyarrow ends the process
+                actual = f"{parts[0].null_count}"
+                raise NotCanonical(f"{what}.key", source=self.source, expected="no nulls", actual=actual)
             entries = pa.StructArray.from_arrays(parts, fields=[wanted.key_field, wanted.item_field])
             return _rebuild(array, wanted, entries)
         return self._cast(array, column, what)

@@ -62,6 +62,23 @@ def test_columns_that_a_file_lacks_are_null(tmp_path: Path) -> None:
         read(file, [required])
 
 
+def test_fields_that_are_never_null(tmp_path: Path) -> None:
+    """Also if the file lacks them: then all structs have to be null."""
+    x = Column("x", type=pa.int64(), nullable=False)
+    s = Column("s", type=pa.struct([x.field, A.field]), children=(x, A))
+    stored = pa.struct([("x", pa.int64()), ("a", pa.int64())])
+    file = write(tmp_path / "f", s=pa.array([{"x": 1, "a": None}, None], stored), b=[1, 2])
+    assert read(file, [s]) == [(0, [{"s": {"x": 1, "a": None}}, {"s": None}])]
+    file = write(tmp_path / "f", s=pa.array([None, {"x": 1}, None, None, {"x": None}], stored))
+    with pytest.raises(NotCanonical, match=r"f: column s\.x: expected no nulls, found 1 from row 3 on"):
+        read(file, [s])
+    lacking = pa.struct([("a", pa.int64())])
+    assert read(write(tmp_path / "f", s=pa.nulls(1, lacking)), [s]) == [(0, [{"s": None}])]
+    with pytest.raises(NotCanonical, match=r"column s\.x: expected no nulls, found 1 from row 0 on"):
+        read(write(tmp_path / "f", s=pa.array([{"a": 1}, None], lacking)), [s])
+    assert read(write(tmp_path / "f", b=[1]), [s]) == [(0, [{"s": None}])]
+
+
 def test_no_columns(tmp_path: Path) -> None:
     file = write(tmp_path / "f", a=[1, 2, 3, 4])
     assert [(rows.start, rows.batch.num_rows) for rows in read_rows(str(file), Storage(), [], {}, frozenset(), 2)] == [

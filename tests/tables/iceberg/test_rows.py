@@ -275,6 +275,23 @@ def test_required_columns(tmp_path: Path) -> None:
     found = read(tmp_path, table, column(2, "b", "long", required=True, **{"initial-default": 4}))
     assert found.schema.field("b").nullable is False
     assert found.column("b").to_pylist() == [4]
+    for values in (pa.array([1, None, 3]), pa.nulls(3)):
+        table = pa.table([values], schema=pa.schema([stored("a", values.type, 1)]))
+        with pytest.raises(NotCanonical, match=r"f.parquet: column a: expected no nulls, found \d from row 0 on"):
+            read(tmp_path, table, column(1, "a", "long", required=True))
+
+
+def test_required_fields(tmp_path: Path) -> None:
+    """Structs that are null may lack them, and a column that is null throughout may be stored without a type."""
+    kind = {"type": "struct", "fields": [{"id": 2, "name": "x", "type": "int", "required": True}]}
+    for old in (pa.null(), pa.struct([stored("x", pa.int32(), 2)])):
+        found = read(tmp_path, table_of((stored("a", old, 1), [None, None])), column(1, "a", kind))
+        assert found.column("a").to_pylist() == [None, None]
+        pq.write_table(found, tmp_path / "copy.parquet")
+        assert pq.read_table(tmp_path / "copy.parquet").schema == found.schema
+    table = table_of((stored("a", pa.struct([stored("x", pa.int32(), 2)]), 1), [None, {"x": None}]))
+    with pytest.raises(NotCanonical, match=r"f.parquet: column a\.x: expected no nulls, found 1 from row 0 on"):
+        read(tmp_path, table, column(1, "a", kind))
 
 
 @pytest.mark.parametrize("number", ["abc", "-1", "1e3", " 1", "9" * 5000])

@@ -168,6 +168,29 @@ def test_records_that_are_rows_are_kept(tmp_path: Path) -> None:
     assert [part.keep.to_pylist() for part in parts if part.keep is not None] == [[False] * 4]
 
 
+def test_columns_and_fields_that_are_never_null(tmp_path: Path) -> None:
+    """Records of deleted rows may have nulls in them, and so may structs that are null."""
+    row = {"type": "ROW", "fields": [{"id": 5, "name": "x", "type": "INT NOT NULL"}]}
+    columns = [(0, "id", "BIGINT NOT NULL"), (1, "name", "STRING NOT NULL"), (2, "r", row), (3, "v", "VARIANT")]
+    for names, kinds in ((["a", None, "c", None], [0, 1, 2, 3]), (["a", "b", "c", None], [0, 0, 0, 0])):
+        rows = keyed(kinds=kinds).set_column(4, "name", pa.array(names))
+        files = [PaimonFile("f.parquet", rows, level=5)]
+        path = build_paimon(tmp_path / f"{kinds}", columns, [files], primary_keys=["id"])
+        if kinds[-1]:
+            (part,) = read(path)[2]
+            assert part.keep is not None
+            found = part.batch.filter(part.keep).to_pylist()
+            assert found == [{"id": i, "name": name, "r": None, "v": None} for i, name in ((0, "a"), (2, "c"))]
+        else:
+            with pytest.raises(
+                NotCanonical, match=r"f\.parquet: column name: expected no nulls, found 1 from row 0 on"
+            ):
+                read(path)
+    bad = pa.table({"id": [1], "name": ["a"], "r": pa.array([{"x": None}], pa.struct([("x", pa.int32())]))})
+    with pytest.raises(NotCanonical, match=r"column r\.x: expected no nulls, found 1 from row 0 on"):
+        read(build_paimon(tmp_path / "bad", columns, [[PaimonFile("f.parquet", bad)]]))
+
+
 def test_records_that_have_to_be_merged_are_not_rows_yet(tmp_path: Path) -> None:
     files = [PaimonFile("new.parquet", keyed()), PaimonFile("f.parquet", keyed(), level=5)]
     path = build_paimon(

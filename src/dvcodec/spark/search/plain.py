@@ -105,6 +105,7 @@ class _PlainEvolution(Evolution):
     """Reads columns as they are in the first file: Spark infers its columns from one file, too."""
 
     misfit = Unsupported
+    checks_nulls = False  # what the first file requires, others need not
 
     def promotes(self, found: pa.DataType, column: Column) -> bool:
         """Whether times without a zone are read as moments; no other type is changed."""

@@ -98,7 +98,7 @@ def read_rows(
 
     Raises:
         CardinalityMismatch: the file's row count differs from the recorded one.
-        NotCanonical: it is not a valid file, or lacks a required column.
+        NotCanonical: it is not a valid file, or lacks a required column or has nulls in it.
         Unsupported: another format, no field ids and no name mapping, or a type that is not promoted to the column's.
         OSError: it cannot be read.
     """
@@ -126,7 +126,7 @@ def read_rows(
         absent = AbsentColumns(location, storage, evolution)
         for start, batch in file.read(evolution.names, absent.rows(batch_rows), file.skipped(evolution, wanted, part)):
             absent.charge(batch.num_rows)
-            yield PhysicalRows(start, evolution.apply(batch))
+            yield PhysicalRows(start, evolution.apply(batch, start))
 
 
 class _Evolution(Evolution):

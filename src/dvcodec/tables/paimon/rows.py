@@ -93,7 +93,8 @@ def read_rows(
         absent = AbsentColumns(location, storage, evolution)
         for start, batch in file.read(read, absent.rows(batch_rows), file.skipped(evolution, wanted, part)):
             absent.charge(batch.num_rows)
-            yield PhysicalRows(start, evolution.apply(batch), _keep(visible, batch, location))
+            keep = _keep(visible, batch, location)
+            yield PhysicalRows(start, evolution.apply(batch, start, keep), keep)
 
 
 def _check_related(
