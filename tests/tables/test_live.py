@@ -315,7 +315,7 @@ NULLS = pa.nulls(ROWS, pa.int64())
 @pytest.mark.parametrize(
     ("values", "nullable", "message"),
     [
-        (TOO_FAR, True, "Integer overflow when casting timestamp value"),
+        (TOO_FAR, True, "Casting from timestamp.s. to timestamp.ms. would result in out of bounds timestamp"),
         (INTERVALS, True, "Unhandled type"),
         (NULLS, False, "Column 'z' is declared non-nullable but contains nulls"),
     ],

@@ -18,6 +18,19 @@ STRUCT, LIST = pa.struct([X, pa.field("y", pa.string())]), pa.list_(X.with_name(
 PAIRS = pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False))
 
 
+def _fits_parquet(array: pa.Array) -> bool:
+    sink = pa.BufferOutputStream()
+    try:
+        pq.write_table(pa.table({"c": array}), sink)
+        return pq.read_table(pa.BufferReader(sink.getvalue())).column("c").to_pylist() == array.to_pylist()
+    except pa.ArrowException:
+        return False
+
+
+FIXED = _fits_parquet(pa.nulls(2, pa.list_(pa.int64(), 2)))
+"""Whether this version of pyarrow stores nulls among lists of a fixed size in Parquet."""
+
+
 def checked(array: pa.Array, *, nullable: bool = True, **given: Any) -> pa.Array:
     (found,) = Required(pa.schema([pa.field("c", array.type, nullable)]), "f").checked([array], **given)
     return found
@@ -59,6 +72,8 @@ def test_what_is_below_nulls_is_written(kind: pa.DataType, around: str) -> None:
     array = checked(pa.nulls(3, types[around]))
     assert array.equals(pa.nulls(3, types[around]))
     array.validate(full=True)
+    if around == "fixed" and not FIXED:
+        return
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"c": array}), sink)
     found = pq.read_table(pa.BufferReader(sink.getvalue()))
@@ -140,4 +155,5 @@ def test_nulls_are_found_as_one_by_one(data: st.DataObject) -> None:
     found.validate(full=True)
     found, array = (found, array) if rows is None else (found.filter(rows), array.filter(rows))
     assert found.to_pylist() == array.to_pylist()
-    pq.write_table(pa.Table.from_arrays([found], schema=pa.schema([field])), pa.MockOutputStream())
+    if FIXED or "fixed_size_list" not in str(kind):
+        pq.write_table(pa.Table.from_arrays([found], schema=pa.schema([field])), pa.MockOutputStream())

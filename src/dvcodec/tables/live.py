@@ -225,11 +225,23 @@ def _write(writer: pq.ParquetWriter, rows: pa.Table, location: str) -> None:
         Unsupported: pyarrow's writer refuses it.
     """
     try:
+        _check_seconds(rows)
         writer.write_table(rows)
     except (pa.ArrowMemoryError, pa.ArrowCancelled):
         raise
     except pa.ArrowException as err:
         raise _unwritable(err, rows, location) from None
+
+
+def _check_seconds(rows: pa.Table) -> None:
+    """Refuse seconds that are too many for milliseconds, which Parquet has: older versions of pyarrow write others.
+
+    Raises:
+        pa.ArrowInvalid: there are some.
+    """
+    for column in rows.columns:
+        if types.is_timestamp(column.type) and column.type.unit == "s":
+            column.cast(pa.timestamp("ms", column.type.tz))
 
 
 def _unwritable(error: pa.ArrowException, rows: pa.Table, location: str) -> Unsupported:
@@ -239,7 +251,7 @@ def _unwritable(error: pa.ArrowException, rows: pa.Table, location: str) -> Unsu
         first = rows.select(range(half))
         rows = rows.select(range(half, rows.num_columns)) if _refusal(first) is None else first
     own = _refusal(rows)
-    what = "rows" if own is None else f"column {rows.column_names[0]}"
+    what = "rows" if own is None else f"column {rows.column_names[0]:.80}"
     expected = "what a Parquet file can hold; name the other columns (--column, columns=)"
     actual = str(own or error).partition("\n")[0]
     return Unsupported(what, source=location, expected=expected, actual=f"{actual:.200}")
@@ -247,6 +259,7 @@ def _unwritable(error: pa.ArrowException, rows: pa.Table, location: str) -> Unsu
 
 def _refusal(rows: pa.Table) -> pa.ArrowException | None:
     try:
+        _check_seconds(rows)
         pq.write_table(rows, pa.MockOutputStream())
     except pa.ArrowException as err:
         return err
