@@ -22,7 +22,8 @@ def _fits_parquet(array: pa.Array) -> bool:
     sink = pa.BufferOutputStream()
     try:
         pq.write_table(pa.table({"c": array}), sink)
-        return pq.read_table(pa.BufferReader(sink.getvalue())).column("c").to_pylist() == array.to_pylist()
+        found = pq.read_table(pa.BufferReader(sink.getvalue())).column("c").to_pylist()
+        return bool(found == array.to_pylist())
     except pa.ArrowException:
         return False
 
