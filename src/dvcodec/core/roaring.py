@@ -166,6 +166,8 @@ def serialize(bitmap: AbstractBitMap, *, run_optimize: bool = True) -> bytes:
     copy = BitMap(bitmap, optimize=False)
     copy.run_optimize()
     data = copy.serialize()
+    if data.startswith(EMPTY_BITMAP[:4]):  # no run container
+        return data
     ties = _tied_runs(data)
     if not len(ties):
         return data

@@ -150,8 +150,10 @@ def _deletes(base: IcebergSnapshot, progress: Progress | None) -> Iterator[FileD
             if vector.format != "iceberg":
                 replaced.add(found.data_file)
     for done, file in enumerate(base.data_files, 1):
-        before = RowSet().union(*stored.get(file.path, ()))
-        rows = before | base.deleted_by_value(file)
+        parts = stored.get(file.path, ())
+        before = parts[0] if len(parts) == 1 else RowSet().union(*parts)
+        gone = base.deleted_by_value(file)
+        rows = before | gone if gone else before
         if file.path in replaced or rows.cardinality > before.cardinality:
             yield FileDelete(file, (), before, rows, whole=rows.cardinality == file.physical_rows)
         if progress is not None:
