@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dvcodec import RowSet, delta
+from dvcodec import Limits, RowSet, delta, verify
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded
@@ -255,3 +255,12 @@ def test_vectors_are_charged_by_the_bytes_of_the_metadata(kind: str, count: int,
     tables.TABLES[kind](tmp_path, count, step=0)
     with pytest.raises(LimitExceeded, match=r"work for vectors \(Limits"):
         open_table(tmp_path).snapshot()
+
+
+def test_real_files_need_no_base_work(own_vectors: Path) -> None:
+    """So the files of a command may share it, and thousands of real ones are read as one is."""
+    none = Limits(max_base_work=0)
+    files = [path for path in own_vectors.rglob("*") if path.is_file()]
+    assert len(files) > 1000
+    for path in files:
+        assert verify(path, limits=none).ok == verify(path).ok, path

@@ -67,7 +67,7 @@ def _segment(opened: Opened, tour: Tour, as_json: bool) -> list[dict[str, Any]]:
             yield
 
     with opened.errors_of_file():
-        found = inspect_segment(opened.named, turn=turn, as_json=as_json)
+        found = inspect_segment(opened.named, turn=turn, as_json=as_json, limits=opened.limits)
     return [] if found is None else [found]
 
 

@@ -63,7 +63,9 @@ def verify(
 def _verify(target: Target, rows: int | None, cardinality: int | None, data_file: str | None) -> Report:
     try:
         with open_source_of(target) as source:
-            report = verify_source(source, cardinality=cardinality, row_count=rows, data_file=data_file)
+            report = verify_source(
+                source, cardinality=cardinality, row_count=rows, data_file=data_file, limits=target.limits
+            )
     except DecodeError as err:  # the part is not within the file
         return Report(err.source or target.path, None, (Check.from_error("container", "file", err),))
     return _moved(report, source.base) if isinstance(source, Part) else report

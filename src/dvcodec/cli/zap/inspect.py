@@ -13,6 +13,7 @@ from dvcodec.cli.zap.footer import chunk_text, footer_json
 from dvcodec.cli.zap.shared import count_json, count_terms, count_text
 from dvcodec.core.checksum import crc_hex
 from dvcodec.core.errors import DecodeError
+from dvcodec.core.limits import Limits
 from dvcodec.io import Source
 from dvcodec.ops.layout import Part, Span, layout
 from dvcodec.zap import Segment
@@ -42,7 +43,7 @@ _OF_FIELDS = {
 
 
 def inspect_segment(
-    source: Source, *, turn: Callable[[], AbstractContextManager[None]], as_json: bool
+    source: Source, *, turn: Callable[[], AbstractContextManager[None]], as_json: bool, limits: Limits
 ) -> dict[str, Any] | None:
     """Show version, documents, fields and their sizes, or return them for JSON.
 
@@ -50,6 +51,7 @@ def inspect_segment(
         source: the segment.
         turn: reports an error instead of raising it.
         as_json: return values instead of printing them.
+        limits: what the segment may cost.
 
     Raises:
         DecodeError: no footer, or a corrupt list of fields. Other errors go to `turn`.
@@ -59,7 +61,7 @@ def inspect_segment(
     with turn():
         verify_checksum(source, footer)
         crc_ok = True
-    with Segment.open(source, verify_checksum=False) as segment:
+    with Segment.open(source, verify_checksum=False, limits=limits) as segment:
         counts = count_terms(segment)
         for count in counts.values():
             with turn():
