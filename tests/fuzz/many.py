@@ -285,7 +285,7 @@ TABLES: dict[str, Make] = {
 }
 """Of data files that are not there; or of vectors that are not where the metadata says, in a file that is."""
 _VECTORS = ("file of vectors", "vector", "puffin footer", "lance deletions")
-_SEGMENTS = ("zap fields", "zap postings", "zap stored", "zap keys")
+_SEGMENTS = ("zap fields", "zap postings", "zap stored", "zap keys", "zap full fields")
 COMMANDS = {
     "manifest": ("paimon index manifest", "vectors of a paimon index manifest", "lance manifest"),
     "manifest --json": ("paimon index manifest", "vectors of a paimon index manifest", "lance manifest"),
@@ -297,13 +297,15 @@ COMMANDS = {
     "convert --to blob -o OUT": ("vector", "lance deletions"),
     "merge --data-file a -o OUT FILE": _VECTORS,
     "rewrite-paths --from a --to b -o OUT": ("puffin footer",),
+    "manifest --check": ("lance ranges", "lance holes", "lance far apart"),
     "verify": (*_VECTORS, *_SEGMENTS),
+    "verify --json": ("puffin vectors", "puffin properties"),
     "zap fields --no-checksum --json": _SEGMENTS,
     "zap terms --no-checksum --json FILE t": _SEGMENTS,
     "zap stored --no-checksum --json": _SEGMENTS,
     "zap merge --no-checksum -o OUT FILE FILE": _SEGMENTS,
 }
-"""Commands, and the files of `limits.test_work` that they are called with, as FILE or at the end.
+"""Commands, and the files of `limits.test_work` and `fuzz.costly` that they are called with, as FILE or at the end.
 
 OLD is a vector of one row, OUT a file or folder that is not there.
 """
@@ -342,17 +344,6 @@ NAMES = (
     *(f"many-snapshots-{kind}" for kind in HISTORIES),
     *(f"command-{name}" for name in COMMANDS),
 )
-
-
-def _keys(count: int) -> bytes:
-    """A segment whose dictionary has so many keys, all in a few states; its other bytes allow them."""
-    from samples.zap.segments import minimal
-
-    made = minimal(15, 1)
-    one_hit = 1 << 63  # of document 0
-    made.field("t", made.dictionary({i.to_bytes(3, "big"): one_hit for i in range(count)}))
-    made.put(bytes(60_000 - len(made.out)))
-    return made.finish()
 
 
 def largest(make: Callable[[int], bytes], accepts: Callable[[bytes], bool], most_bytes: int) -> bytes:
@@ -422,10 +413,12 @@ def _run_command(app: Any, words: list[str]) -> None:
 
 def _command(name: str, command: str, most_bytes: int) -> Target:
     """A command in this process, without the start of Python."""
-    from limits.test_work import BOMBS, STORED, zap_table
+    from fuzz.costly import COSTLY
+    from limits.test_work import BOMBS, STORED
 
-    made = BOMBS | {"zap keys": (_keys, zap_table("terms"))}
-    folder = Path(tempfile.mkdtemp(prefix="cost-"))
+    files = {what: (one.make, one.read) for what, one in STORED.items()} | BOMBS | COSTLY
+    folder = Path(tempfile.mkdtemp(prefix="cost-")) / "_versions"  # where Lance has its manifests
+    folder.mkdir()
     path = folder / "v1.metadata.json.gz"
     named = {"FILE": str(path), "OLD": str(folder / "old"), "OUT": str(folder / "out")}
     Path(named["OLD"]).write_bytes(iceberg.encode(RowSet([1])))
@@ -440,7 +433,7 @@ def _command(name: str, command: str, most_bytes: int) -> Target:
 
     def seeds() -> Iterator[bytes]:
         for what in COMMANDS[command]:
-            make, read = (STORED[what].make, STORED[what].read) if what in STORED else made[what]
+            make, read = files[what]
 
             def accepts(data: bytes, read: Callable[[Path], object] = read) -> bool:
                 path.write_bytes(data)
