@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from calls import calls_of
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, Truncated
 from dvcodec.core.report import Check, Report, Status
 
@@ -81,3 +82,9 @@ def test_a_report_is_plain_json() -> None:
         "actual": "0x00000002",
         "message": "CRC-32 of magic and bitmap",
     }
+
+
+def test_values_of_a_check_are_not_copied() -> None:
+    """An audit may have 80,000 of them."""
+    check = Check.failed("crc", "vector", 4, "CRC", 1, 2)
+    assert calls_of(check.to_dict) < 5 + 2 * len(check.to_dict())

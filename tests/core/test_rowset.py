@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
 from battery import run_limited
+from calls import calls_of
 from core.test_arguments import FORMS
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.cursor import Cursor
@@ -278,6 +279,18 @@ def test_methods_take_several_sets_as_those_of_python_do(first: frozenset[int], 
     for other in others:
         odd ^= other
     assert list(rows.symmetric_difference(*forms)) == sorted(odd)
+
+
+@pytest.mark.parametrize("name", ["intersection", "difference", "isdisjoint", "issubset"])
+def test_the_other_set_may_have_any_number_of_keys(name: str) -> None:
+    one = RowSet([1, 7 << 32])
+    getattr(one, name)(one)  # loads it
+    calls = []
+    for count in (100, 200):
+        many = RowSet(np.arange(count, dtype=np.uint64) << np.uint64(32))
+        many.bitmaps  # noqa: B018  (loaded)
+        calls.append(calls_of(lambda many=many: getattr(one, name)(many)))  # type: ignore[misc]
+    assert calls[0] == calls[1]
 
 
 def test_union_keeps_the_receiver() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calls import calls_of
 from dvcodec import LimitExceeded, RowSet, UsageError, lance
 from dvcodec.core.report import Status
 from dvcodec.lance import (
@@ -294,3 +295,13 @@ def test_many_repeats_are_not_listed(parts: list[RowIdSequence], name: str) -> N
 
 def test_empty_ranges_have_no_ids() -> None:
     assert not lance.live_row_ids(RowIdSequence((RangeSegment(2**63, 2**63),)))
+
+
+def test_ids_of_a_fragment_are_looked_for_once() -> None:
+    """Not in each fragment before it."""
+    calls = []
+    for count in (50, 100):
+        parts = [FragmentIds(i, ids(0, *range(10 * i + 1, 10 * i + 9))) for i in range(count)]
+        lance.check_row_ids(parts)
+        calls.append(calls_of(lambda parts=parts: lance.check_row_ids(parts)))  # type: ignore[misc]
+    assert calls[1] < 2.1 * calls[0]

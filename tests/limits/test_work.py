@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from battery import lowered
+from calls import calls_of
 from dvcodec import (
     CardinalityMismatch,
     LimitExceeded,
@@ -407,18 +408,7 @@ def cost(decoder: Decoder, count: int, path: Path) -> tuple[int, int, int]:
     decoder.read(path)
     memory = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    calls = 0
-
-    def count_call(_frame: object, event: str, _arg: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(count_call)
-    try:
-        decoder.read(path)
-    finally:
-        sys.setprofile(None)
-    return path.stat().st_size, memory, calls
+    return path.stat().st_size, memory, calls_of(lambda: decoder.read(path))
 
 
 @pytest.mark.parametrize("name", STORED)
