@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.rowset import RowSet
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows, RowReader
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["MayMatch", "RowsSeen", "checked_rows", "rows_in_order"]
+__all__ = ["MayMatch", "RowsSeen", "are_all_rows", "checked_rows", "rows_in_order"]
 
 MayMatch: TypeAlias = Callable[[Mapping[str, ColumnBounds]], bool]
 """Whether rows of a row group are wanted, by what its statistics say; its rows are not read if not."""
@@ -55,8 +56,37 @@ def checked_rows(
     seen = RowsSeen() if seen is None else seen
     yield from rows_in_order(snapshot.row_reader(file, columns), file.path, batch_rows, may_match, seen)
     if file.physical_rows not in (None, seen.rows):
-        expected = f"{file.physical_rows} rows (metadata)"
-        raise NotCanonical("rows of the data file", source=file.location, expected=expected, actual=seen.rows)
+        raise _other_count(file, seen.rows)
+
+
+def are_all_rows(snapshot: Snapshot, file: DataFile, rows: RowSet) -> bool:
+    """Whether rows are all of a data file, which may be removed then; its own footer counts them.
+
+    If metadata state too few rows, the others would be lost.
+
+    Args:
+        snapshot: that has the data file.
+        file: the data file.
+        rows: 0-based physical positions; not those of a search, which counts all rows itself.
+
+    Returns:
+        False also if its format has no count to compare (Avro, ORC): a vector of all rows is as good.
+
+    Raises:
+        NotCanonical: the data file has another number of rows than its metadata state.
+        DecodeError, OSError: it is corrupt or cannot be read.
+    """
+    if not rows or rows.cardinality != file.physical_rows:
+        return False
+    stored = snapshot.stored_rows(file)
+    if stored not in (None, file.physical_rows):
+        raise _other_count(file, stored)
+    return stored is not None
+
+
+def _other_count(file: DataFile, found: int) -> NotCanonical:
+    expected = f"{file.physical_rows} rows (metadata)"
+    return NotCanonical("rows of the data file", source=file.location, expected=expected, actual=found)
 
 
 def rows_in_order(

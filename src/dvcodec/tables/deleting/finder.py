@@ -30,9 +30,12 @@ class Finder(ABC):
 
     Attributes:
         can_search_again: whether the rows can be looked for in data files that replaced others: positions cannot.
+        counts_rows: whether a data file of which it finds all rows has no others: it reads them all, or knows that all
+            match. Positions that the caller knows may be all that the metadata state, but fewer than the file has.
     """
 
     can_search_again: bool = True
+    counts_rows: bool = True
 
     @abstractmethod
     def prepare(self, snapshot: Snapshot) -> None:

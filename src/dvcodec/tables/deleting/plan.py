@@ -13,6 +13,7 @@ from dvcodec.tables.deletes import Deletes
 from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.model import DataFile, vectors_of
+from dvcodec.tables.physical import are_all_rows
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Snapshot
 
@@ -60,7 +61,7 @@ def plan_deletes(
     """
     files = [file for file in base.data_files if finder.may_match(base, file)]
     finder.gather(base, files)
-    current = _Current(base)
+    current = _Current(base, finder)
     found = []
     if threads is None and is_local(base.table.location):
         threads = os.cpu_count() or 1
@@ -80,15 +81,20 @@ def plan_deletes(
     return Plan(base, tuple(found), len(files), len(base.data_files) - len(files), groups_skipped)
 
 
-def plan_again(plan: Plan, newest: Snapshot) -> Plan | None:
+def plan_again(plan: Plan, newest: Snapshot, finder: Finder) -> Plan | None:
     """Move a plan to a newer snapshot: the same rows, merged with the vectors of the newer one.
 
     Rows of data files that were added meanwhile are not searched.
 
+    Args:
+        plan: for an older snapshot.
+        newest: the newest snapshot.
+        finder: of the plan.
+
     Returns:
         None if a data file of the plan is gone, or its row positions are those of another file.
     """
-    current = _Current(newest)
+    current = _Current(newest, finder)
     found = []
     for old in plan.deletes:
         file = newest.files.get(old.data_file.path)
@@ -103,8 +109,9 @@ def plan_again(plan: Plan, newest: Snapshot) -> Plan | None:
 class _Current:
     """The deletes that a snapshot has."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, finder: Finder) -> None:
         self._snapshot = snapshot
+        self._counted = finder.counts_rows
         self._vectors = vectors_of(snapshot.vectors)
         self._deletes = Deletes(snapshot)
 
@@ -113,6 +120,7 @@ class _Current:
 
         Raises:
             UsageError: positions beyond the data file.
+            NotCanonical, OSError: see `are_all_rows`.
         """
         if not rows:
             return None
@@ -127,6 +135,7 @@ class _Current:
             raise UsageError(
                 f"{file.path}: row position {after.max}, expected below {count}, the rows of the data file"
             )
-        return FileDelete(
-            file, tuple(self._vectors.get(file.path, ())), before, after, whole=after.cardinality == count
-        )
+        whole = after.cardinality == count
+        if whole and file.physical_rows is not None and not self._counted:
+            whole = are_all_rows(self._snapshot, file, after)
+        return FileDelete(file, tuple(self._vectors.get(file.path, ())), before, after, whole)

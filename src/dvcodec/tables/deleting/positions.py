@@ -45,6 +45,7 @@ def positions_finder(positions: PositionsInput) -> Finder:
 
 class _PositionsFinder(Finder):
     can_search_again = False
+    counts_rows = False
 
     def __init__(self, positions: Mapping[str, RowSet]) -> None:
         self._positions = positions

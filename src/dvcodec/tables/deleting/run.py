@@ -155,7 +155,7 @@ def _resolve(finder: Finder, plan: Plan, newest: Snapshot, isolation: Isolation,
             raise CommitConflict(
                 f"{newest.table.location}: {found.path} was added meanwhile and may have rows to delete"
             )
-    moved = plan_again(plan, newest) if not finder.can_search_again or _is_alike(plan.base, newest) else None
+    moved = plan_again(plan, newest, finder) if not finder.can_search_again or _is_alike(plan.base, newest) else None
     if moved is not None:
         return moved
     if not finder.can_search_again:

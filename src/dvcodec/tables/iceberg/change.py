@@ -79,7 +79,7 @@ def changed(members: JsonFields, change: Change, source: str) -> dict[str, Any]:
     new = dict(members.values)
     if change.upgrade is not None:
         new["format-version"] = change.upgrade
-        new["next-row-id"] = members.integer("next-row-id") if "next-row-id" in members else 0
+        new["next-row-id"] = members.integer("next-row-id", least=0) if "next-row-id" in members else 0
     snapshot = change.snapshot
     if snapshot is not None:
         number = snapshot["snapshot-id"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.tables.iceberg.change import MAIN, properties_of
 from dvcodec.tables.iceberg.contradictions import VECTORS_VERSION
@@ -19,6 +21,7 @@ _REFUSED = {
     "delta-version": "a table that Iceberg writers commit to, not one that Delta makes",
 }
 """Table properties that dvcodec cannot obey, and what it supports instead."""
+_TOP = 2**63 - 1
 
 
 def refuse_unknown(table: IcebergTable, members: JsonFields) -> None:
@@ -50,6 +53,7 @@ def refuse_without_vectors(base: IcebergSnapshot, members: JsonFields) -> None:
 
     Raises:
         UsageError: the message says how they are enabled.
+        NotCanonical: numbers that the next snapshot would have are in use, or out of range.
     """
     source, version = base.metadata.source, base.metadata.format_version
     if version < VECTORS_VERSION:
@@ -58,11 +62,26 @@ def refuse_without_vectors(base: IcebergSnapshot, members: JsonFields) -> None:
             "(dvcodec enable, or ALTER TABLE ... SET TBLPROPERTIES ('format-version' = '3')); readers of version 2 "
             "cannot read it afterwards"
         )
-    if base.info.id != NO_SNAPSHOT and members.integer_or_none("next-row-id") is None:
+    if base.info.id != NO_SNAPSHOT and members.integer_or_none("next-row-id", least=0) is None:
         members.fail("next-row-id", "a number, in format version 3")
+    _refuse_numbers_in_use(base, members)
     mode = properties_of(members).get(_DELETE_MODE, "merge-on-read")
     if mode.lower() != "merge-on-read":
         raise UsageError(
             f"{source}: property {_DELETE_MODE} is {mode}: deletes are to rewrite data files, not to write deletion "
             "vectors; set it to merge-on-read, or remove it"
         )
+
+
+def _refuse_numbers_in_use(base: IcebergSnapshot, members: JsonFields) -> None:
+    """Refuse a table whose next sequence number is not above all others: its deletes would apply to no data file."""
+    numbers = chain(
+        (one.sequence_number for one in base.metadata.snapshots.values()),
+        (file.sequence_number or 0 for file in base.data_files),
+        (vector.sequence_number or 0 for vector in base.vectors),
+        (one.sequence_number for deletes in base.plan.equality.values() for one in deletes),
+    )
+    highest = max(numbers, default=0)
+    last = members.integer("last-sequence-number", least=0)
+    if not highest <= last < _TOP:
+        members.fail("last-sequence-number", f"{highest}, the highest in use, to {_TOP - 1}", str(last))

@@ -23,6 +23,7 @@ from dvcodec.tables.iceberg.snapshot_writer import Replacement
 from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.model import POSITION_DELETES
 from dvcodec.tables.new_files import new_files
+from dvcodec.tables.physical import are_all_rows
 from dvcodec.tables.put import committing, refreshed
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Table
@@ -155,6 +156,6 @@ def _deletes(base: IcebergSnapshot, progress: Progress | None) -> Iterator[FileD
         gone = base.deleted_by_value(file)
         rows = before | gone if gone else before
         if file.path in replaced or rows.cardinality > before.cardinality:
-            yield FileDelete(file, (), before, rows, whole=rows.cardinality == file.physical_rows)
+            yield FileDelete(file, (), before, rows, are_all_rows(base, file, rows))
         if progress is not None:
             progress(done, len(base.data_files))

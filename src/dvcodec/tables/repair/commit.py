@@ -20,6 +20,7 @@ from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.deleting.plan import Plan
 from dvcodec.tables.deleting.run import attempt
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, vectors_of
+from dvcodec.tables.physical import are_all_rows
 from dvcodec.tables.put import refreshed
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
 from dvcodec.tables.table import Snapshot, Table
@@ -154,8 +155,9 @@ class _NewVectors:
                 for found in self._base.read(counted):
                     rules.refuse(rules.positions(file, vector, found.rows.max))
                     rows = rows | found.rows
+            whole = are_all_rows(self._base, file, rows)
         except MissingExtra:
             raise
         except (DvcodecError, OSError) as error:
             return " ".join(str(error).split())
-        return FileDelete(file, tuple(vectors), rows, rows, whole=rows.cardinality == file.physical_rows)
+        return FileDelete(file, tuple(vectors), rows, rows, whole)
