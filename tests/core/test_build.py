@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from dvcodec.core import build
+from dvcodec.core import build, holders
 from dvcodec.core.bitmap import ContainerKind, ContainerMix
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import UsageError
-from dvcodec.core.holders import Canonical, Holder, canonical
+from dvcodec.core.holders import Canonical, Holder, Loaded, canonical
 from dvcodec.core.roaring import serialize, walk
 from samples.bitmaps import array, bitmap, bitset, runs
 
@@ -27,16 +27,20 @@ def joined(found: Holder) -> dict[int, bytes]:
 wide = st.lists(st.integers(0, 2**64 - 1) | st.integers(2**32 - 5, 2**32 + 5), min_size=1, max_size=50)
 
 
+@pytest.mark.parametrize("few", [0, 1024])
 @given(wide)
-def test_there_is_one_bitmap_per_high_half(values: list[int]) -> None:
-    found = canonical(np.array(values, np.uint64))
+def test_there_is_one_bitmap_per_high_half(few: int, values: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(holders, "_FEW_VALUES", few)
+        found = canonical(np.array(values, np.uint64))
     expected: dict[int, set[int]] = {}
     for value in values:
         expected.setdefault(value >> 32, set()).add(value & 0xFFFFFFFF)
-    assert isinstance(found, Canonical)
-    assert list(found.parts) == sorted(expected)
+    measured = found.measured()
+    assert isinstance(measured, Canonical if not few or len(expected) > 1 else Loaded)
+    assert list(measured.pieces()) == sorted(expected)
     assert {key: set(rows) for key, rows in found.load().items()} == expected
-    assert (found.cardinality, found.low, found.high) == (len(set(values)), min(values), max(values))
+    assert (measured.cardinality, measured.low, measured.high) == (len(set(values)), min(values), max(values))
 
 
 @pytest.mark.parametrize("values", [[5, 3, 2**40, 3], [5, 3, 3, 4]])

