@@ -94,8 +94,6 @@ def test_positions_use_all_64_bits(top: int) -> None:
         ([1.0], "positions must be integers"),
         ([1, "2"], "positions must be integers"),
         ([None], "positions must be integers"),
-        ([10**5000], "^position an integer of 16610 bits is above"),
-        ([-(10**5000)], "^position an integer of 16610 bits is negative"),
         ("12", "positions must be integers"),
         (None, "positions must be integers"),
         (5, "positions must be integers"),
@@ -136,6 +134,9 @@ def test_uint64_arrays_are_not_copied() -> None:
     assert as_positions(values) is values
 
 
-def test_bounds_of_any_size_are_refused_in_a_short_line() -> None:
+def test_numbers_of_any_size_are_refused_in_a_short_line() -> None:
+    for position, problem in ((10**5000, "above"), (-(10**5000), "negative")):
+        with pytest.raises(UsageError, match=f"^position an integer of 16610 bits is {problem}"):
+            as_positions([position])
     with pytest.raises(UsageError, match=r"got an integer of 16610 bits and 1$"):
         as_bounds(10**5000, 1)

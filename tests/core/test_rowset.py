@@ -199,7 +199,7 @@ def test_ranges_over_more_rows_than_fit_memory_are_refused(ranges: Any) -> None:
         [(False, True)],
         [("0", "1")],
         np.zeros((2, 2, 2), np.int64),
-        memoryview(np.arange(8, dtype=">i8")),  # Python reads none in this order of bytes
+        np.arange(8, dtype=">i8").data,  # Python reads none in this order of bytes
     ],
     ids=name_of,
 )
@@ -235,7 +235,7 @@ def test_a_mask_may_not_leave_the_positions(start: int) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        *([1, 0], [None], ["a"], [[True], [True, False]], memoryview(np.arange(8, dtype=">i8"))),
+        *([1, 0], [None], ["a"], [[True], [True, False]], np.arange(8, dtype=">i8").data),
         *(np.ones(3), np.ones((2, 2), np.bool_), np.array(5)),
     ],
     ids=name_of,
