@@ -214,4 +214,4 @@ def test_tombstones_are_split_like_others() -> None:
 def test_maps_of_other_things_are_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match=r"must be (a mapping|a RowSet or None|an integer)"):
         RowAddrMap(wrong)
-    assert [type(key) for key in RowAddrMap({np.uint64(3): RowSet([1])}).fragments] == [int]  # type: ignore[dict-item]
+    assert [type(key) for key in RowAddrMap({np.uint64(3): RowSet([1])}).fragments] == [int]

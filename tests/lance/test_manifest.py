@@ -434,7 +434,7 @@ def test_names(version: int, v1: str, v2: str) -> None:
     assert lance.manifest_version(v2) == version
     for kind in (np.int32, np.int64, np.uint64):
         if version <= np.iinfo(kind).max:
-            assert lance.manifest_name(kind(version)) == v2  # type: ignore[arg-type]
+            assert lance.manifest_name(kind(version)) == v2
     if version < 10**19:
         assert lance.manifest_version(v1) == version
 

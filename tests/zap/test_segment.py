@@ -141,10 +141,10 @@ def test_arguments_of_a_wrong_type(ask: Callable[[Any], object], message: str) -
 @pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint64])
 def test_integers_of_numpy_are_integers(kind: type[np.integer[Any]]) -> None:
     with Segment.open(written(15)) as segment:
-        assert segment.stored(kind(1)) == segment.stored(1)  # type: ignore[arg-type]
+        assert segment.stored(kind(1)) == segment.stored(1)
         assert list(segment.doc_values("text", np.array([1], kind))) == [(1, (b"two",))]
         for rows, sizes in ((kind(1), [1, 1, 1]), (2**63, [3])):
-            found = segment.to_arrow("doc_values", ["text"], batch_rows=rows)  # type: ignore[arg-type]
+            found = segment.to_arrow("doc_values", ["text"], batch_rows=rows)
             assert [batch.num_rows for batch in found] == sizes
 
 
