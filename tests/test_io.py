@@ -621,6 +621,15 @@ def test_sink_in_a_missing_folder(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+def test_sink_with_the_name_of_a_folder(tmp_path: Path) -> None:
+    for name in (f"{tmp_path}/zz/", (tmp_path / "zz").as_uri() + "/", f"{tmp_path}/no/zz/"):
+        with pytest.raises(UsageError, match=r"zz/: a name that ends with a slash is a folder's"), open_sink(name):
+            pass
+    with pytest.raises(IsADirectoryError), open_sink(f"{tmp_path}/"):
+        pass
+    assert names(tmp_path) == []
+
+
 def test_sink_onto_a_folder(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(IsADirectoryError) as caught, open_sink(tmp_path / "out"):

@@ -691,6 +691,15 @@ WRONG = {
         ["merge", "a.zap", "-o", "x", "--drop", "a.zap="],
         "--drop a.zap=: expected numbers and ranges",
     ),
+    "drop of thousands of digits": (
+        ["merge", "a.zap", "-o", "x", "--drop", f"a.zap={'1' * 5000}"],
+        "expected numbers and ranges, such as 1,2,5-9",
+    ),
+    "digits of another script": (["stored", "a.zap", "\u0661"], "expected numbers and ranges, such as 1,2,5-9"),
+    "the last of a range of thousands of digits": (
+        ["docvalues", "a.zap", "title", "--doc", f"1-{'1' * 5000}"],
+        "expected numbers and ranges, such as 1,2,5-9",
+    ),
     "drop of one of two": (
         ["merge", "a.zap", "a.zap", "-o", "x", "--drop", "a.zap=1"],
         "--drop a.zap=1: 2 segments have the name a.zap",

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from battery import name_of
-from dvcodec.core.arguments import as_positions
+from dvcodec.core.arguments import as_bounds, as_positions
 from dvcodec.core.errors import UsageError
 
 INT_DTYPES = ["i1", "u1", "<i2", ">i2", "<u2", ">u2", "<i4", ">i4", "<u4", ">u4", "<i8", ">i8", "<u8", ">u8"]
@@ -132,3 +132,11 @@ def test_a_masked_array_without_a_masked_value_is_an_array() -> None:
 def test_uint64_arrays_are_not_copied() -> None:
     values = np.arange(5, dtype=np.uint64)
     assert as_positions(values) is values
+
+
+def test_numbers_of_any_size_are_refused_in_a_short_line() -> None:
+    for position, problem in ((10**5000, "above"), (-(10**5000), "negative")):
+        with pytest.raises(UsageError, match=f"^position an integer of 16610 bits is {problem}"):
+            as_positions([position])
+    with pytest.raises(UsageError, match=r"got an integer of 16610 bits and 1$"):
+        as_bounds(10**5000, 1)

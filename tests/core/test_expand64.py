@@ -229,6 +229,29 @@ def test_a_histogram_counts_every_position_below_its_end_once(values: frozenset[
     assert found.tolist() == expected
 
 
+def test_a_histogram_of_many_bins_counts_as_one_of_few() -> None:
+    """A bitmap ranks more than a few edges at once, by the kinds of its containers."""
+    arrays = RowSet(range(5, 3_000_000, 17)) | RowSet(range(2**32 - 99, 2**32 + 700_000, 31))  # several steps
+    mixed = MASKED["run"] | (MASKED["bitset"] - RowSet(range(65_000, 70_000))) | RowSet([2**20, 2**32 - 1])
+    for rows in (*MASKED.values(), arrays, mixed, mixed | arrays, with_runs(mixed), with_runs(arrays)):
+        values = rows.to_numpy(np.uint64)
+        for stop, bins in ((200_001, 3_000), (3_000_000, 65_537), (2**32, 2**16), (2**33 + 5, 70_001), (2**64, 999)):
+            edges = np.array([min(stop * i // bins, 2**64 - 1) for i in range(bins + 1)], np.uint64)
+            below = np.searchsorted(values, edges)
+            below[-1] = len(values) if stop == 2**64 else below[-1]
+            assert np.array_equal(rows.histogram(stop, bins), np.diff(below))
+
+
+@pytest.mark.parametrize("size", [2**62, 2**63, 2**70])
+def test_what_no_memory_holds_exceeds_a_limit(size: int) -> None:
+    rows = RowSet([1])
+    for call in (rows.mask, rows.packed_mask, rows.arrow_mask):
+        with pytest.raises(LimitExceeded, match="memory: expected enough for the mask"):
+            call(1, size)
+    with pytest.raises(LimitExceeded, match="memory: expected enough for the bins"):
+        rows.histogram(5, size)
+
+
 def test_a_histogram_of_nothing() -> None:
     assert RowSet([1, 2]).histogram(0, 3).tolist() == [0, 0, 0]
     assert RowSet().histogram(100, 2).tolist() == [0, 0]

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
-from battery import run_limited
+from battery import name_of, run_limited
 from calls import calls_of
 from core.test_arguments import FORMS
 from dvcodec.core.bitmap import ContainerMix
@@ -199,8 +199,9 @@ def test_ranges_over_more_rows_than_fit_memory_are_refused(ranges: Any) -> None:
         [(False, True)],
         [("0", "1")],
         np.zeros((2, 2, 2), np.int64),
+        np.arange(8, dtype=">i8").data,  # Python reads none in this order of bytes
     ],
-    ids=repr,
+    ids=name_of,
 )
 def test_invalid_ranges_are_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="range"):
@@ -231,7 +232,14 @@ def test_a_mask_may_not_leave_the_positions(start: int) -> None:
         RowSet.from_mask([True, True], start)
 
 
-@pytest.mark.parametrize("wrong", [[1, 0], [None], ["a"], np.ones(3), np.ones((2, 2), np.bool_), np.array(5)], ids=repr)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *([1, 0], [None], ["a"], [[True], [True, False]], np.arange(8, dtype=">i8").data),
+        *(np.ones(3), np.ones((2, 2), np.bool_), np.array(5)),
+    ],
+    ids=name_of,
+)
 def test_invalid_masks_are_refused(wrong: Any) -> None:
     with pytest.raises(UsageError, match="flat array of booleans"):
         RowSet.from_mask(wrong)

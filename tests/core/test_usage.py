@@ -37,6 +37,11 @@ def test_counts_have_a_lowest_value() -> None:
         as_count(0, "threads", 1)
 
 
+def test_a_number_of_any_size_is_refused_in_a_short_line() -> None:
+    with pytest.raises(UsageError, match=r"^size must be 0 or more, not an integer of 16610 bits$"):
+        as_count(-(10**5000), "size")
+
+
 def test_types() -> None:
     check_type("a", str, "name", "a str")
     check_type(None, (str, type(None)), "name", "a str")

@@ -208,3 +208,10 @@ def test_tombstones_are_split_like_others() -> None:
     assert (high.tolist(), low.tolist()) == ([TOMBSTONE_FRAGMENT], [U32 - 1])
     with pytest.raises(UsageError):
         split_row_addresses([-1])
+
+
+@pytest.mark.parametrize("wrong", [None, [1], {1: 2}, {"1": RowSet([1])}, {1.0: RowSet([1])}], ids=repr)
+def test_maps_of_other_things_are_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"must be (a mapping|a RowSet or None|an integer)"):
+        RowAddrMap(wrong)
+    assert [type(key) for key in RowAddrMap({np.uint64(3): RowSet([1])}).fragments] == [int]

@@ -9,6 +9,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -431,6 +432,9 @@ def test_names(version: int, v1: str, v2: str) -> None:
     assert lance.manifest_name(version, "V1") == v1
     assert lance.manifest_name(version) == lance.manifest_name(version, "V2") == v2
     assert lance.manifest_version(v2) == version
+    for kind in (np.int32, np.int64, np.uint64):
+        if version <= np.iinfo(kind).max:
+            assert lance.manifest_name(kind(version)) == v2
     if version < 10**19:
         assert lance.manifest_version(v1) == version
 

@@ -389,3 +389,9 @@ def test_large_file_is_copied_in_pieces() -> None:
     out = io.BytesIO()
     assert rewrite_paths(data, out, {}) == 0
     assert out.getvalue() == data
+
+
+@pytest.mark.parametrize("wrong", [True, 0, "x", [("a", "b")]])
+def test_properties_that_are_no_mapping_are_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"^properties must be a mapping of str to str, not"):
+        PuffinWriter(io.BytesIO(), wrong)

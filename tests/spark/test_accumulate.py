@@ -138,6 +138,12 @@ def test_rows_that_are_none(files: list[str | None], positions: list[object], me
         gathered(pa.table({"f": files, "p": positions}))
 
 
+def test_names_that_are_no_text() -> None:
+    for names in (pa.array([["a"], ["b"]]), pa.array([{"a": 1}, {"a": 2}])):
+        with pytest.raises(UsageError, match=r"^names of data files must be strings, not (list|struct)"):
+            gathered(pa.table({"f": names, "p": [1, 2]}))
+
+
 def test_a_null_in_a_dictionary() -> None:
     column = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
     with pytest.raises(UsageError, match="null"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -87,6 +88,12 @@ def test_a_composite_field_names_where_its_terms_come_from() -> None:
 def test_text_that_utf_8_does_not_have_is_refused(make: Callable[[str, str], Field]) -> None:
     with pytest.raises(UsageError, match="udc80' cannot be encoded as UTF-8"):
         make("f", "a word and \udc80")
+
+
+@pytest.mark.parametrize("wrong", ["x", None, [b"x"], 5])
+def test_a_composite_field_of_other_things_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"^(fields must be an iterable|an item of fields must be a Field)"):
+        composite_field(wrong)
 
 
 def test_a_number_that_is_too_large_is_refused() -> None:

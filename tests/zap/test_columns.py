@@ -294,7 +294,7 @@ def test_tables_fields_and_sizes_that_are_none() -> None:
         with pytest.raises(UsageError, match="no field 'x'"):
             list(segment.to_arrow("terms", ["_id", "x"]))
         for wrong in (0, -1):
-            with pytest.raises(UsageError, match="batch_rows must be at least 1"):
+            with pytest.raises(UsageError, match="batch_rows must be 1 or more"):
                 list(segment.to_arrow("terms", batch_rows=wrong))
 
 

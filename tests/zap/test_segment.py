@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import mmap
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import numpy as np
@@ -108,6 +110,42 @@ def test_unknown_fields_and_documents(samples: list[Sample]) -> None:
             for doc in (-1, segment.num_docs, 2**40):
                 with pytest.raises(UsageError, match=f"0 to {segment.num_docs - 1}, not {doc}"):
                     segment.stored(doc)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda segment: list(segment.terms("text", prefix="x")), "^prefix must be bytes, not str$"),
+        (lambda segment: list(segment.terms("text", start=None)), "^start must be bytes, not None$"),
+        (lambda segment: list(segment.terms("text", stop="q")), "^stop must be bytes or None, not str$"),
+        (lambda segment: segment.postings("text", 5), "^term must be bytes or a str, not int$"),
+        (lambda segment: segment.stored(1.5), "^a document number must be an integer, not float$"),
+        (lambda segment: segment.stored(None), "^a document number must be an integer, not None$"),
+        (lambda segment: segment.stored(10**5000), "0 to 2, not an integer of 16610 bits$"),
+        (lambda segment: list(segment.doc_values("text", [1.5])), "^a document number must be an integer, not float$"),
+        (lambda segment: list(segment.doc_values("text", "a")), "^a document number must be an integer, not str$"),
+        (lambda segment: list(segment.doc_values("text", 5)), "^docs must be an iterable of integers, not int$"),
+        (lambda segment: segment.field(["text"]), "^the name of a field must be a str, not list$"),
+        (lambda segment: list(segment.to_arrow(["terms"])), "^the table must be a str, not list$"),
+        (lambda segment: list(segment.to_arrow("terms", 5)), "^fields must be a sequence of names, not int$"),
+        (lambda segment: list(segment.to_arrow("terms", columns=[[]])), "^an item of columns must be a str, not list$"),
+        (lambda segment: list(segment.to_arrow("stored", docs=[1])), "^docs must be a range, not list$"),
+        (lambda segment: list(segment.to_arrow("terms", batch_rows=1.5)), "^batch_rows must be an integer, not float$"),
+    ],
+)
+def test_arguments_of_a_wrong_type(ask: Callable[[Any], object], message: str) -> None:
+    with Segment.open(written(15)) as segment, pytest.raises(UsageError, match=message):
+        ask(segment)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint64])
+def test_integers_of_numpy_are_integers(kind: type[np.integer[Any]]) -> None:
+    with Segment.open(written(15)) as segment:
+        assert segment.stored(kind(1)) == segment.stored(1)
+        assert list(segment.doc_values("text", np.array([1], kind))) == [(1, (b"two",))]
+        for rows, sizes in ((kind(1), [1, 1, 1]), (2**63, [3])):
+            found = segment.to_arrow("doc_values", ["text"], batch_rows=rows)
+            assert [batch.num_rows for batch in found] == sizes
 
 
 def test_limits_are_kept() -> None:

@@ -267,6 +267,20 @@ def test_many_documents_in_many_chunks(version: int, monkeypatch: pytest.MonkeyP
 
 PLACE = Location(1, 0, 1)
 EARLY = [11, 14]
+WRONG: Any = 1.0
+WRONG_TYPES: list[tuple[str, list[Any], str]] = [
+    ("options", [(Field("f", options=WRONG),)], "^the options of field 'f' must be an integer, not float$"),
+    ("frequency", [(Field("f", terms=(Term(b"x", WRONG),)),)], "must be integers: .*float"),
+    ("length", [(Field("f", length=WRONG),)], "must be integers: .*float"),
+    ("type", [(Field("f", type=WRONG),)], "^Field.type must be one ASCII letter, not float$"),
+    ("term", [(Field("f", terms=(Term(WRONG),)),)], "^Term.term in field 'f' must be bytes, not float$"),
+    ("item of terms", [(Field("f", terms=(WRONG,)),)], "^a term of field 'f' must be a Term, not float$"),
+    ("terms", [(Field("f", terms=WRONG),)], "^the terms of field 'f' must be a tuple of Term, not float$"),
+    ("place", [(Field("f", terms=(Term(b"x", 1, (WRONG,)),)),)], "^a location must be a Location, not float$"),
+    ("places", [(Field("f", terms=(Term(b"x", 1, WRONG),)),)], "^the locations of a term of field 'f' must be a tuple"),
+    ("fields", [WRONG], "^Document.fields must be a tuple, not float$"),
+    ("children", [(), (), WRONG], "^Document.children must be a tuple, not float$"),
+]
 REFUSED: dict[str, tuple[Sequence[int], Document, str]] = {
     "_id as a field": (VERSIONS, Document(b"a", (Field("_id"),)), "remove it from the fields"),
     "_id as a composite field": (VERSIONS, Document(b"a", (), (Field("_id"),)), "remove it from the fields"),
@@ -305,6 +319,14 @@ REFUSED: dict[str, tuple[Sequence[int], Document, str]] = {
         [17],
         Document(b"a", (Field("f", options=OPTIONS.SKIP_DOC_VALUE_CHUNKING),)),
         "set both or neither",
+    ),
+    "options of nine bits": (VERSIONS, Document(b"a", (Field("f", options=OPTIONS(256)),)), "must be below 256"),
+    "options of any size": (VERSIONS, Document(b"a", (), (Field("f", options=OPTIONS(2**64)),)), "must be below 256"),
+    **{f"{what} of a wrong type": (VERSIONS, Document(b"a", *parts), message) for what, parts, message in WRONG_TYPES},
+    "negative options": (
+        VERSIONS,
+        Document(b"a", (Field("f", options=-3),)),  # type: ignore[arg-type]
+        "0 or more, not -3",
     ),
     "half a surrogate": (VERSIONS, Document(b"a", (Field("\ud800"),)), "is not a valid field name"),
     "a negative frequency": (VERSIONS, Document(b"a", (Field("f", terms=(Term(b"x", -1),)),)), "is negative or above"),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.usage import as_count, check_type
+from dvcodec.core.usage import as_count, check_type, integer_text
 
 __all__ = ["as_bounds", "as_positions", "as_ranges", "positions_of"]
 
@@ -63,7 +63,9 @@ def _out_of_range(positions: Iterable[int]) -> str:
     if not isinstance(positions, Collection):  # an iterator, which is now exhausted
         return "a position is negative or above 2**64 - 1"
     lowest = min(positions)
-    return f"position {lowest} is negative" if lowest < 0 else f"position {max(positions)} is above 2**64 - 1"
+    if lowest < 0:
+        return f"position {integer_text(lowest)} is negative"
+    return f"position {integer_text(max(positions))} is above 2**64 - 1"
 
 
 def as_ranges(ranges: Iterable[tuple[int, int]] | NDArray[Any]) -> NDArray[np.int64]:
@@ -77,7 +79,7 @@ def as_ranges(ranges: Iterable[tuple[int, int]] | NDArray[Any]) -> NDArray[np.in
     problem = "ranges must be pairs (start, stop) of integers below 2**63"
     try:
         table = np.asarray(ranges if isinstance(ranges, np.ndarray) else list(ranges))
-    except (TypeError, ValueError):  # no iterable; pairs and triples mixed
+    except (TypeError, ValueError, NotImplementedError):  # no iterable; pairs and triples mixed; an odd memoryview
         raise UsageError(problem) from None
     if table.size == 0:
         return np.zeros((0, 2), np.int64)
@@ -98,7 +100,14 @@ def positions_of(mask: NDArray[np.bool_] | Iterable[bool], start: int) -> NDArra
     """
     check_type(mask, (np.ndarray, Iterable), "mask", "a flat array of booleans")
     start = as_count(start, "start")
-    bools = np.asarray(mask if isinstance(mask, np.ndarray) else list(mask))
+    try:
+        bools = np.asarray(mask if isinstance(mask, np.ndarray) else list(mask))
+    except (
+        TypeError,
+        ValueError,
+        NotImplementedError,
+    ):  # ragged items; an odd memoryview
+        raise UsageError("mask must be a flat array of booleans") from None
     if bools.size and (bools.dtype != np.bool_ or bools.ndim != 1):
         raise UsageError("mask must be a flat array of booleans")
     if not 0 <= start <= 2**64 - max(bools.size, 1):
@@ -118,5 +127,7 @@ def as_bounds(start: int, stop: int) -> tuple[int, int]:
         kinds = f"{type(start).__name__} and {type(stop).__name__}"
         raise UsageError(f"start and stop must be integers, not {kinds}") from None
     if not 0 <= start <= stop:
-        raise UsageError(f"a range of rows needs 0 <= start <= stop, got {start} and {stop}")
+        raise UsageError(
+            f"a range of rows needs 0 <= start <= stop, got {integer_text(start)} and {integer_text(stop)}"
+        )
     return start, stop

@@ -1,10 +1,11 @@
-"""Expands serialized containers to ranges and packed masks, all containers of a kind at once.
+"""Expands serialized containers to ranges and packed masks, and ranks values, all containers of a kind at once.
 
 Runs are not expanded to positions: a run of a million rows becomes one range, or a span of 0xFF bytes.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from dvcodec.core.bitmap import BITSET_BYTES, BitmapView, ContainerKind
 from dvcodec.core.build import merge_touching
 from dvcodec.core.ragged import gather
 
-__all__ = ["pack_into", "ranges_of"]
+__all__ = ["pack_into", "ranges_of", "ranks_of"]
 
 _ALL = np.uint64(2**64 - 1)
 _PIECE = 1 << 17
@@ -58,6 +59,64 @@ def _bitset_ranges(view: BitmapView, container: int) -> NDArray[np.int64]:
     bits = np.unpackbits(np.frombuffer(view.data[start : start + BITSET_BYTES], np.uint8), bitorder="little")
     edges = np.flatnonzero(np.diff(bits.view(np.int8), prepend=np.int8(0), append=np.int8(0)))
     return edges.astype(np.int64).reshape(-1, 2)
+
+
+def ranks_of(view: BitmapView, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many values of a 32-bit bitmap are below each edge, int64[k]; edges ascend and are below 2**32."""
+    keys = view.keys.astype(np.int64)
+    owner = np.searchsorted(keys, edges >> 16)  # the container that an edge divides, or the next one
+    found = np.append(0, np.cumsum(view.cards))[owner]
+    divided = np.flatnonzero(keys[np.minimum(owner, len(keys) - 1)] == edges >> 16)
+    owner = owner[divided]
+    kinds = view.kinds[owner]
+    for kind, inside in (
+        (ContainerKind.ARRAY, _ranks_in_arrays),
+        (ContainerKind.BITSET, _ranks_in_bitsets),
+        (ContainerKind.RUN, _ranks_in_runs),
+    ):
+        at = divided[kinds == kind]
+        if len(at):
+            found[at] += inside(view, edges[at], owner[kinds == kind])
+    return np.asarray(found)
+
+
+def _ranks_in_arrays(view: BitmapView, edges: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many values of its array container `owner` are below each edge."""
+    found = np.empty(len(edges), np.int64)
+    high = view.keys.astype(np.int64) << 16
+    arrays, nth = np.unique(owner, return_inverse=True)
+    before = np.cumsum(view.cards[arrays]) - view.cards[arrays]
+    pieces = before // _PIECE
+    cuts = [0, *(np.flatnonzero(pieces[1:] != pieces[:-1]) + 1).tolist(), len(arrays)]
+    bounds = np.searchsorted(nth, cuts).tolist()
+    for (first, last), (a, b) in zip(pairwise(cuts), pairwise(bounds), strict=True):
+        values = _array_values(view, arrays[first:last], high)[0]
+        found[a:b] = np.searchsorted(values, edges[a:b]) - (before[nth[a:b]] - before[first])
+    return found
+
+
+def _ranks_in_bitsets(view: BitmapView, edges: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many values of its bitset container `owner` are below each edge."""
+    found = np.empty(len(edges), np.int64)
+    starts = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
+    low = edges & 0xFFFF
+    word, below = low >> 6, np.left_shift(np.uint64(1), (low & 63).astype(np.uint64)) - np.uint64(1)
+    for a, b in pairwise([*starts.tolist(), len(owner)]):
+        start = int(view.starts[owner[a]])
+        words = np.frombuffer(view.data[start : start + BITSET_BYTES], "<u8")
+        before = np.append(0, np.cumsum(np.bitwise_count(words), dtype=np.int64))
+        found[a:b] = before[word[a:b]] + np.bitwise_count(words[word[a:b]] & below[a:b])
+    return found
+
+
+def _ranks_in_runs(view: BitmapView, edges: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many values of its run container `owner` are below each edge."""
+    runs = view.runs()
+    starts = runs.starts + (view.keys.astype(np.int64) << 16)[runs.owner]
+    before = np.append(0, np.cumsum(runs.lengths))
+    last = np.searchsorted(starts, edges) - 1  # the last run that begins before the edge: maybe of an earlier container
+    reached = before[last] + np.minimum(edges - starts[last], runs.lengths[last])
+    return np.asarray(np.where(last < 0, 0, reached) - before[np.searchsorted(runs.owner, owner)])
 
 
 def pack_into(view: BitmapView, out: NDArray[np.uint8], first: int) -> None:

@@ -17,6 +17,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.core.holders import Loaded
+from dvcodec.core.limits import enough_memory
 from dvcodec.core.usage import as_count, check_integer
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class RowSet(BitmapSet):
 
         Raises:
             UsageError: fewer than one bin, a negative stop, or not integers.
+            LimitExceeded: there is too little memory for the bins.
         """
         return expand64.histogram(self._load(), as_count(stop, "stop"), as_count(bins, "bins", 1))
 
@@ -221,10 +223,12 @@ class RowSet(BitmapSet):
 
         Raises:
             UsageError: not 0 <= start <= stop.
+            LimitExceeded: there is too little memory for the mask.
         """
         start, stop = as_bounds(start, stop)
         packed = expand64.packed_mask(self._load(), start, stop)
-        bits = np.unpackbits(packed, count=(start & 7) + stop - start, bitorder="little")
+        with enough_memory("the mask", None):
+            bits = np.unpackbits(packed, count=(start & 7) + stop - start, bitorder="little")
         return bits[start & 7 :].view(np.bool_)
 
     def packed_mask(self, start: int, stop: int, *, keep: bool = False) -> NDArray[np.uint8]:
@@ -239,6 +243,7 @@ class RowSet(BitmapSet):
 
         Raises:
             UsageError: not 0 <= start <= stop.
+            LimitExceeded: there is too little memory for the mask.
         """
         start, stop = as_bounds(start, stop)
         packed = expand64.packed_mask(self._load(), start, stop)
@@ -254,6 +259,7 @@ class RowSet(BitmapSet):
 
         Raises:
             UsageError: not 0 <= start <= stop.
+            LimitExceeded: there is too little memory for the mask.
             MissingExtra: pyarrow is not installed.
         """
         pa = require_extra("pyarrow", "arrow")

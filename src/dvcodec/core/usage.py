@@ -8,7 +8,9 @@ from operator import index
 
 from dvcodec.core.errors import UsageError
 
-__all__ = ["as_count", "check_callable", "check_choice", "check_integer", "check_type"]
+__all__ = ["as_count", "check_callable", "check_choice", "check_integer", "check_type", "integer_text"]
+
+_SHOWN_BITS = 256
 
 
 def check_type(value: object, kinds: type | tuple[type, ...], name: str, wanted: str) -> None:
@@ -54,8 +56,14 @@ def as_count(value: object, name: str, low: int = 0) -> int:
     except TypeError:
         raise UsageError(f"{name} must be an integer, not {_kind(value)}") from None
     if number < low:
-        raise UsageError(f"{name} must be {low} or more, not {number}")
+        raise UsageError(f"{name} must be {low} or more, not {integer_text(number)}")
     return number
+
+
+def integer_text(number: int) -> str:
+    """Return an integer as text for an error: Python writes no more than 4,300 digits."""
+    bits = number.bit_length()
+    return str(number) if bits <= _SHOWN_BITS else f"an integer of {bits} bits"
 
 
 def check_integer(value: object, name: str) -> None:

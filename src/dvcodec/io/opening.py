@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from dvcodec.core.errors import DvcodecError
+from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.limits import enough_memory
 from dvcodec.io.blocks import BlockSource
 from dvcodec.io.outside import hide_values
@@ -15,7 +15,7 @@ from dvcodec.io.sink import Sink, SinkTarget, buffered, check_writable, open_loc
 from dvcodec.io.source import BUFFERS, Source, SourceTarget, check_regular, held_source, object_source, open_local
 from dvcodec.io.storage import Storage, StorageOptions, open_remote, storage_of
 from dvcodec.io.store import open_store
-from dvcodec.io.target import local_path
+from dvcodec.io.target import local_path, with_slashes
 
 __all__ = ["can_exclude", "list_names", "open_mapped", "open_sink", "open_source", "remove"]
 
@@ -100,8 +100,8 @@ def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: S
     Raises:
         FileExistsError: it exists, and `exclusive` is set.
         OSError: the target cannot be written; the error names the target.
-        UsageError: not a target, a ``file:`` URL with a host, an unknown protocol or option, or a store without
-            exclusive writes.
+        UsageError: not a target, a local name that ends with a slash, a ``file:`` URL with a host, an unknown protocol
+            or option, or a store without exclusive writes.
         MissingExtra: the package for the URL's protocol is not installed.
     """
     if not isinstance(target, (str, os.PathLike)):
@@ -109,6 +109,8 @@ def open_sink(target: SinkTarget, *, exclusive: bool = False, storage_options: S
         with buffered(target_name(target), target.write) as sink:
             yield sink
     elif (local := local_path(target)) is not None:
+        if with_slashes(target).endswith("/") and not local.is_dir():  # a folder is refused when it is opened
+            raise UsageError(f"{target}: a name that ends with a slash is a folder's: name a file")
         with open_local_sink(local, exclusive=exclusive) as sink:
             yield sink
     else:

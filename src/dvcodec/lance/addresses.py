@@ -26,7 +26,7 @@ from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.usage import as_count, check_type
+from dvcodec.core.usage import as_count, check_integer, check_type
 from dvcodec.core.vector_arguments import check_rows
 
 __all__ = [
@@ -55,20 +55,23 @@ class RowAddrMap:
         fragments: fragment (0 .. 2**32 - 1), ascending -> physical row offsets in it; None is the whole fragment.
 
     Raises:
-        UsageError: a fragment or an offset beyond 32 bits, or a fragment without rows.
+        UsageError: a fragment or an offset beyond 32 bits, a fragment without rows, or a wrong type.
     """
 
     fragments: Mapping[int, RowSet | None]
 
     def __post_init__(self) -> None:
+        check_type(self.fragments, Mapping, "fragments", "a mapping of fragments to RowSet")
         for fragment, rows in self.fragments.items():
+            check_integer(fragment, "a fragment")
+            check_type(rows, (RowSet, type(None)), f"the rows of fragment {fragment}", "a RowSet or None")
             if not 0 <= fragment < _U32:
                 raise UsageError(f"fragment {fragment} is not between 0 and {_U32 - 1}")
             if rows is not None and not rows:
                 raise UsageError(f"fragment {fragment} has no rows: omit it")
             if rows is not None and (rows.max or 0) >= _U32:
                 raise UsageError(f"row offset {rows.max} of fragment {fragment} is beyond 32 bits")
-        ordered = {fragment: self.fragments[fragment] for fragment in sorted(self.fragments)}
+        ordered = {int(fragment): self.fragments[fragment] for fragment in sorted(self.fragments)}
         object.__setattr__(self, "fragments", MappingProxyType(ordered))
 
     def __hash__(self) -> int:

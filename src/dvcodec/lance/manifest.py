@@ -111,6 +111,7 @@ def manifest_name(version: int, scheme: Literal["V1", "V2"] = "V2") -> str:
     ('18446744073709551613.manifest', '2.manifest')
     """
     check_integer(version, "version")
+    version = int(version)  # NumPy's integers overflow
     check_choice(scheme, ("V1", "V2"), "scheme")
     if not 0 < version <= _TOP:
         raise UsageError(f"version {version} is not between 1 and {_TOP}")

@@ -272,6 +272,7 @@ def rewrite_paths(
 
 def _properties(given: Mapping[str, str] | None) -> dict[str, str]:
     """Return a copy of properties, which must be text."""
+    check_type(given, (Mapping, type(None)), "properties", "a mapping of str to str")
     found = dict(given or {})
     for name, value in found.items():
         check_type(name, str, "the name of a property", "a str")

@@ -76,7 +76,7 @@ class RowAccumulator:
             positions: integers, one per file; 0-based physical row positions, in any order, duplicates fine.
 
         Raises:
-            UsageError: a null, a name that is not UTF-8, or a number that is not a position.
+            UsageError: a null, a name that is not text, or a number that is not a position.
         """
         if len(files):
             rows = pa.record_batch([files, positions], ["file", "pos"])
@@ -130,6 +130,9 @@ def _encode_files(files: pa.ChunkedArray) -> Iterator[tuple[NDArray[np.int32], p
     """Yield codes of rows, in their order, and the names that these refer to."""
     if files.null_count:
         raise UsageError(f"{files.null_count} rows name no data file")
+    kind = files.type.value_type if pa.types.is_dictionary(files.type) else files.type
+    if pa.types.is_nested(kind):
+        raise UsageError(f"names of data files must be strings, not {kind}")
     if not pa.types.is_dictionary(files.type):
         yield encode_names(files)
         return

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterable, Sequence
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.usage import check_type
 from dvcodec.zap.documents import Field, FieldOptions, Location, Term, utf8
 
 __all__ = ["composite_field", "keyword_field", "number_field", "number_value", "text_field"]
@@ -146,11 +147,16 @@ def composite_field(
         fields: the others; their frequencies and lengths are added.
         name: name of the composite field.
         options: options of the composite field.
+
+    Raises:
+        UsageError: not fields.
     """
     frequencies: dict[bytes, int] = {}
     places: dict[bytes, tuple[Location, ...]] = {}
     length = 0
+    check_type(fields, Iterable, "fields", "an iterable of Field")
     for field in fields:
+        check_type(field, Field, "an item of fields", "a Field")
         length += field.length
         for term in field.terms:
             moved = tuple(

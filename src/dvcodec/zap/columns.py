@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.usage import as_count, check_type
 from dvcodec.zap.contents import Contents
 from dvcodec.zap.doc_value_chunks import split_terms
 from dvcodec.zap.documents import FieldOptions
@@ -97,13 +98,16 @@ def batches(
         batch_rows: maximum rows per batch.
 
     Raises:
-        UsageError: no such table, field, column or documents.
+        UsageError: no such table, field, column or documents, or an argument of a wrong type.
         DecodeError: during iteration: corrupt data.
     """
+    check_type(what, str, "the table", "a str")
     if what not in SCHEMAS:
         raise UsageError(f"the table must be one of {', '.join(SCHEMAS)}, not {what!r}")
-    if batch_rows < 1:
-        raise UsageError(f"batch_rows must be at least 1, not {batch_rows}")
+    batch_rows = as_count(batch_rows, "batch_rows", 1)
+    for names, of in ((fields, "fields"), (columns, "columns")):
+        check_type(names, (Sequence, type(None)), of, "a sequence of names")
+    check_type(docs, (range, type(None)), "docs", "a range")
     chosen = list(contents.fields) if fields is None else [contents.field(name) for name in fields]
     wanted = _wanted(what, columns)
     if docs is None:
@@ -122,6 +126,8 @@ def _wanted(what: str, columns: Sequence[str] | None) -> list[str]:
     known: list[str] = SCHEMAS[what].names
     if columns is None:
         return known
+    for name in columns:
+        check_type(name, str, "an item of columns", "a str")
     if not columns or not set(known).issuperset(columns):
         raise UsageError(f"columns of the table {what}: expected some of {', '.join(known)}, found {list(columns)}")
     return list(columns)
@@ -131,7 +137,7 @@ def _sliced(found: Iterator[pa.RecordBatch], columns: list[str], rows: int) -> I
     for batch in found:
         chosen = batch if columns == batch.schema.names else batch.select(columns)
         for start in range(0, batch.num_rows, rows):
-            yield chosen.slice(start, rows)
+            yield chosen.slice(start, min(rows, batch.num_rows))  # pyarrow refuses lengths from 2**63 on
 
 
 def _bare_terms(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.usage import check_integer, check_type, integer_text
 from dvcodec.zap.chunks import decode_mode
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.dictionary import decode_dictionary
@@ -82,6 +83,7 @@ class Contents:
         Raises:
             UsageError: the segment has no such field.
         """
+        check_type(name, str, "the name of a field", "a str")
         try:
             return self._by_name[name]
         except KeyError:
@@ -90,18 +92,21 @@ class Contents:
             raise UsageError(f"{self.name} has no field {name!r}: it has {known}{more}") from None
 
     def check_document(self, doc: int) -> int:
-        """Return a document number.
+        """Return a document number as an int of Python.
 
         Raises:
-            UsageError: the segment has no such document.
+            UsageError: the segment has no such document, or not an integer.
         """
+        check_integer(doc, "a document number")
+        doc = int(doc)
         if not 0 <= doc < self.footer.num_docs:
             raise self.outside(doc)
         return doc
 
     def outside(self, docs: int | range) -> UsageError:
         """Return the error for documents that the segment does not have."""
-        return UsageError(f"document numbers of {self.name} are 0 to {self.footer.num_docs - 1}, not {docs}")
+        shown = docs if isinstance(docs, range) else integer_text(docs)
+        return UsageError(f"document numbers of {self.name} are 0 to {self.footer.num_docs - 1}, not {shown}")
 
     def dictionary(self, info: FieldInfo) -> Fst | None:
         """Return the dictionary of a field; None if it has none. Raises `DecodeError` as `decode_dictionary`."""

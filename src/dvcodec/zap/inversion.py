@@ -6,21 +6,23 @@ Source: zapx ``new.go`` (``processDocument``, ``writeStoredFields``), ``section_
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
 from operator import attrgetter, or_
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, Index, Values, offsets_of, spread
+from dvcodec.core.usage import check_type
 from dvcodec.zap.assemble import FieldContent
 from dvcodec.zap.chunks import interleave
 from dvcodec.zap.doc_value_chunks import TERM_END, DocValues
-from dvcodec.zap.documents import Document, Field, FieldOptions, Location
+from dvcodec.zap.documents import Document, Field, FieldOptions, Location, Term
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
 from dvcodec.zap.locations import Locations
@@ -56,7 +58,7 @@ class FieldColumns:
         """Turn the field into lists by term; `ids` are those of all fields by name.
 
         Raises:
-            UsageError: a location is in a field that no document has.
+            UsageError: a location is in a field that no document has, or a wrong type.
             OverflowError: a number is negative, or it or a sum above 2**64 - 1.
         """
         options, of_composites = _options(self.instances), _options(self.composites)
@@ -64,15 +66,21 @@ class FieldColumns:
         if self.composites:
             order = np.argsort(docs, kind="stable")
             docs, instances = docs[order], [instances[i] for i in order.tolist()]
-        terms = list(chain.from_iterable(map(attrgetter("terms"), instances)))
+        parts = list(map(attrgetter("terms"), instances))
+        _check_all(parts, Collection, f"the terms of field {self.name!r}", "a tuple of Term")
+        terms = list(chain.from_iterable(parts))
+        _check_all(terms, Term, f"a term of field {self.name!r}", "a Term")
         located = list(map(attrgetter("locations"), terms))
+        _check_all(located, Collection, f"the locations of a term of field {self.name!r}", "a tuple of Location")
         location_counts = np.fromiter(map(len, located), np.int64, len(located))
+        keys = list(map(attrgetter("term"), terms))
+        _check_all(keys, bytes, f"Term.term in field {self.name!r}", "bytes")
         names, postings = _lists(
             version,
             docs,
             _numbers(map(attrgetter("length"), instances)),
-            np.fromiter(map(len, map(attrgetter("terms"), instances)), np.int64, len(instances)),
-            list(map(attrgetter("term"), terms)),
+            np.fromiter(map(len, parts), np.int64, len(parts)),
+            keys,
             _numbers(map(attrgetter("frequency"), terms)),
             location_counts,
             _columns_of(list(chain.from_iterable(located)), ids, ids[self.name]),
@@ -125,7 +133,17 @@ def _options(instances: list[Field]) -> int:
 
 
 def _numbers(values: Iterable[int]) -> Values:
-    return np.asarray(array("Q", values))
+    try:
+        return np.asarray(array("Q", values))
+    except TypeError as err:
+        raise UsageError(f"frequencies, lengths, positions and offsets must be integers: {err}") from None
+
+
+def _check_all(values: list[Any], kind: type, name: str, wanted: str) -> None:
+    """Refuse values of a wrong type: `check_type` for each type, as there are many values."""
+    for one in set(map(type, values)):
+        if not issubclass(one, kind):
+            check_type(next(value for value in values if type(value) is one), kind, name, wanted)
 
 
 def _sums(values: Values, firsts: Index) -> Values:
@@ -213,6 +231,7 @@ def _separated(values: ByteStrings) -> ByteStrings:
 
 def _columns_of(locations: list[Location], ids: dict[str, int], own: int) -> Locations:
     ids = {**ids, "": own}
+    _check_all(locations, Location, "a location", "a Location")
     try:
         fields = np.fromiter(map(ids.__getitem__, map(attrgetter("field"), locations)), np.int64, len(locations))
     except KeyError as err:
@@ -232,7 +251,7 @@ def stored_columns(flat: list[Document], ids: dict[str, int]) -> Iterator[Stored
     """Collect the stored values, some documents at a time.
 
     Raises:
-        UsageError: with each part: a field whose type is not one ASCII letter.
+        UsageError: with each part: a field whose type is not one ASCII letter, or of a wrong type.
         OverflowError: with each part: an array position is negative or above 2**64 - 1.
     """
     for start in range(0, len(flat), _DOCS_AT_ONCE):
@@ -258,7 +277,9 @@ def stored_columns(flat: list[Document], ids: dict[str, int]) -> Iterator[Stored
 
 
 def _types(instances: list[Field]) -> NDArray[np.uint8]:
-    letters = "".join(map(attrgetter("type"), instances))
+    types = list(map(attrgetter("type"), instances))
+    _check_all(types, str, "Field.type", "one ASCII letter")
+    letters = "".join(types)
     if not letters.isascii() or any(len(instance.type) != 1 for instance in instances):
         wrong = next(one for one in instances if len(one.type) != 1 or not one.type.isascii())
         raise UsageError(f"field {wrong.name!r}: its type is one ASCII letter, not {wrong.type!r}")

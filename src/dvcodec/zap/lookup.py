@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.usage import check_type
 from dvcodec.zap.contents import Contents
 from dvcodec.zap.doc_value_chunks import split_terms
 from dvcodec.zap.doc_values import DocValueBlock
@@ -142,9 +143,10 @@ def find_doc_values(
     """Return the doc values of a field, for all documents or some; see `Segment.doc_values`.
 
     Raises:
-        UsageError: no such field, or no such document.
+        UsageError: no such field, no such document, or not integers.
         DecodeError: as `DocValueBlock.open`, and with each chunk as `decode_chunks`.
     """
+    check_type(docs, (Iterable, type(None)), "docs", "an iterable of integers")
     info = contents.field(name)
     if info.doc_values is None:
         return

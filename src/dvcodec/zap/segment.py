@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from dvcodec.core.extras import require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.ragged import ByteStrings
+from dvcodec.core.usage import check_type
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_mapped
 from dvcodec.io.source import SourceTarget
@@ -156,9 +157,12 @@ class Segment:
             stop: end, exclusive; None for all.
 
         Raises:
-            UsageError: the segment has no such field.
+            UsageError: during iteration: the segment has no such field, or a bound that is not bytes.
             DecodeError: during iteration: a corrupt dictionary or postings record.
         """
+        for value, of in ((prefix, "prefix"), (start, "start")):
+            check_type(value, bytes, of, "bytes")
+        check_type(stop, (bytes, type(None)), "stop", "bytes or None")
         dictionary = self.dictionary(name)
         if dictionary is None:
             return
@@ -192,13 +196,14 @@ class Segment:
             locations: whether to read the locations too.
 
         Raises:
-            UsageError: the segment has no such field, or a text that is not encodable as UTF-8.
+            UsageError: the segment has no such field, or a term that is not bytes, nor text encodable as UTF-8.
             DecodeError: the list, or a visited state of the dictionary, is corrupt.
         """
+        check_type(term, (bytes, bytearray, memoryview, str), "term", "bytes or a str")
         dictionary = self.dictionary(name)
         if dictionary is None:
             return None
-        raw = utf8(term) if isinstance(term, str) else term
+        raw = utf8(term) if isinstance(term, str) else bytes(term)
         return lookup.find_postings(self.contents, dictionary, raw, locations=locations)
 
     # ------------------------------------------------------------------ documents
@@ -207,7 +212,7 @@ class Segment:
         """Return the stored values of a document: its id first, as field ``_id``, then the others by field.
 
         Raises:
-            UsageError: the segment does not have that document.
+            UsageError: the segment does not have that document, or not an integer.
             DecodeError: its record is corrupt.
         """
         first = self.contents.check_document(doc)
@@ -231,7 +236,7 @@ class Segment:
             docs: documents to read; only their chunks are read. Default: all.
 
         Raises:
-            UsageError: during iteration: no such field or document.
+            UsageError: during iteration: no such field or document, or not integers.
             DecodeError: during iteration: corrupt doc values.
         """
         return lookup.find_doc_values(self.contents, name, docs)
@@ -282,7 +287,7 @@ class Segment:
             batch_rows: maximum rows per batch.
 
         Raises:
-            UsageError: no such table, field, column or documents.
+            UsageError: no such table, field, column or documents, or an argument of a wrong type.
             MissingExtra: pyarrow is not installed.
             DecodeError: during iteration: corrupt data.
         """

@@ -6,13 +6,13 @@ bytes equal zapx's, except snappy blocks and the orders that are random in Go (s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import numpy as np
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.usage import check_type
+from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_sink
 from dvcodec.io.sink import SinkTarget
@@ -24,6 +24,8 @@ from dvcodec.zap.inversion import id_content, invert_fields, stored_columns, wit
 from dvcodec.zap.nested import NESTED_FROM, Edges
 
 __all__ = ["write_segment"]
+
+_MOST_OPTIONS = 255
 
 
 def write_segment(
@@ -52,7 +54,8 @@ def write_segment(
         UsageError: not documents, a version other than 11 to 17, or a document that the format or zapx's readers of
             that version do not support: nested documents before 17, synonyms before 16, a location in a field that no
             document has, more locations than the frequency before 15, only one of the options that skip compression and
-            chunking of doc values, a number that is negative or above 2**64 - 1, a frequency above 2**63 - 1.
+            chunking of doc values, options above 255, a number that is negative or above 2**64 - 1, a frequency above
+            2**63 - 1, or a part of a document that has a wrong type.
         OSError: the target cannot be written.
     """
     mode = check_version(version, chunk_mode)
@@ -84,6 +87,8 @@ def _flatten(documents: Iterable[Document], version: int) -> tuple[list[Document
             document, parent = waiting.pop()
             check_type(document, Document, "an item of documents", "a Document")
             check_type(document.id, bytes, "Document.id", "bytes")
+            for part in ("fields", "composites", "children", "synonyms"):
+                check_type(getattr(document, part), Sequence, f"Document.{part}", "a tuple")
             if parent >= 0:
                 children.append(len(flat))
                 parents.append(parent)
@@ -100,6 +105,8 @@ def _field_names(flat: list[Document], version: int) -> list[str]:
         for one in (*document.composites, *document.fields):
             check_type(one, Field, f"a field of document {document.id!r}", "a Field")
             check_type(one.name, str, f"the name of a field of document {document.id!r}", "a str")
+            if as_count(one.options, f"the options of field {one.name!r}") > _MOST_OPTIONS:
+                raise UsageError(f"the options of field {one.name!r} must be below 256, as readers require")
             names.add(one.name)
         if document.synonyms:
             if version < SECTIONS_FROM:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -66,6 +67,7 @@ Hex = Annotated[bool, typer.Option("--hex", help="Show and read terms and values
 CLIP = 100
 """Maximum characters of a value in a table."""
 _SHOWN = 100
+_NUMBER = re.compile(r"[0-9]{1,20}")
 _JSON_ROWS = 100_000
 """Terms, postings or documents that JSON has without a limit, beside one for each byte of the segment: dictionaries
 share states, and lists have runs, so that a few bytes may have millions."""
@@ -205,7 +207,7 @@ def parse_numbers(text: str, what: str) -> RowSet:
     ranges = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not (first.isdecimal() and (last.isdecimal() if dash else True)) or int(last or first) < int(first):
+        if not _NUMBER.fullmatch(first) or (dash and not _NUMBER.fullmatch(last)) or int(last or first) < int(first):
             raise UsageError(f"{what}: expected numbers and ranges, such as 1,2,5-9")
         ranges.append((int(first), int(last or first) + 1))
     return RowSet.from_ranges(ranges)
