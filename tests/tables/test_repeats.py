@@ -55,14 +55,25 @@ def test_vectors_of_their_own_are_not_charged() -> None:
 
 
 def test_data_files_are_charged_beyond_what_the_metadata_allows() -> None:
-    charge_listed("/t", 10_922, SharedWork())
+    charge_listed("/t", 10_922, 0, SharedWork())
     with pytest.raises(LimitExceeded, match=r"^data files of /t: work for data files in all metadata files"):
-        charge_listed("/t", 10_923, SharedWork())
+        charge_listed("/t", 10_923, 0, SharedWork())
     shared = SharedWork(0)
     shared.note("m", 6_000_000)
-    charge_listed("/t", 1_000_000, shared)
+    charge_listed("/t", 1_000_000, 0, shared)
     with pytest.raises(LimitExceeded, match=r"found 1536$"):
-        charge_listed("/t", 1_000_001, shared)
+        charge_listed("/t", 1_000_001, 0, shared)
+
+
+def test_files_of_position_deletes_are_charged_beyond_what_the_metadata_allows() -> None:
+    charge_listed("/t", 0, 5_461, SharedWork())
+    with pytest.raises(LimitExceeded, match=r"^data files of /t: work for data files and position deletes in all"):
+        charge_listed("/t", 0, 5_462, SharedWork())
+    shared = SharedWork(0)
+    shared.note("m", 18_000_000)
+    charge_listed("/t", 1_000_000, 1_000_000, shared)
+    with pytest.raises(LimitExceeded, match=r"found 3072$"):
+        charge_listed("/t", 1_000_000, 1_000_001, shared)
 
 
 def test_data_files_in_several_spellings_are_charged() -> None:

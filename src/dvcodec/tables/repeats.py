@@ -45,6 +45,8 @@ _FILE_WORK = 65_536
 """Work of a small data file: a delete takes 5 ms for it."""
 _LISTED_WORK = 1536
 """Work of a data file that is listed: beside its record, commands take 40 µs for it."""
+_LISTED_DELETES_WORK = 3072
+"""Work of a file of position deletes that is listed: audits take 0.1 ms for it, even if it is not there."""
 _DELETES_WORK = 1 << 18
 """Work of a small file of equality deletes: reading its keys takes 5 ms."""
 BYTES_PER_UNIT = 2
@@ -53,20 +55,24 @@ OPENED_WORK = 1024
 """Work of a data file or a vector of a snapshot that is opened whole."""
 
 
-def charge_listed(location: str, count: int, work: SharedWork) -> None:
-    """Charge the data files of a snapshot, as far as the bytes of the metadata do not allow them.
+def charge_listed(location: str, data_files: int, deletes: int, work: SharedWork) -> None:
+    """Charge the files of a snapshot, as far as the bytes of the metadata do not allow them.
 
-    Those of real tables have names, sizes and statistics that do not compress to six bytes each.
+    Data files of real tables have names, sizes and statistics that do not compress to six bytes each, and files of
+    position deletes have those of a data file besides, which do not compress to twelve.
 
     Args:
         location: the table's, for errors.
-        count: of the data files.
+        data_files: how many.
+        deletes: files of position deletes.
         work: of the table.
 
     Raises:
         LimitExceeded: there are more than the metadata and the shared work of the table allow.
     """
-    work.draw_beyond(f"data files of {location}", count * _LISTED_WORK, "data files")
+    units = data_files * _LISTED_WORK + deletes * _LISTED_DELETES_WORK
+    what = "data files and position deletes" if deletes else "data files"
+    work.draw_beyond(f"data files of {location}", units, what)
 
 
 def charge_same_files(files: Iterable[DataFile], work: SharedWork) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dvcodec._version import __version__
-from dvcodec.core.errors import CommitConflict, NotCanonical, UsageError
+from dvcodec.core.errors import CommitConflict, NotCanonical, Unsupported, UsageError
 from dvcodec.core.json_text import encode_json
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
@@ -30,8 +30,10 @@ from dvcodec.tables.delta.table import open as open_delta
 from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.put import put_once, removed_on_error
 
-__all__ = ["DeltaCommitter", "commit_bytes", "commit_info", "committer"]
+__all__ = ["DeltaCommitter", "check_next", "commit_bytes", "commit_info", "committer"]
 
+_TIMES = "delta.enableInCommitTimestamps"
+_TOP = 2**63 - 1
 _REPEATED = ("partitionValues", "size", "tags", "baseRowId", "defaultRowCommitVersion", "deletionVector")
 """Members of a ``remove`` that repeat those of the ``add``."""
 
@@ -65,8 +67,13 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         return found
 
     def check(self, base: DeltaSnapshot) -> None:
-        """Refuse a table without deletion vectors, append-only, with change data feed, or with unknown features."""
+        """Refuse a table without deletion vectors, append-only, with change data feed, or with unknown features.
+
+        Raises:
+            Unsupported: see `check_writer` and `check_next`.
+        """
         check_writer(base.protocol, base.metadata, base.table.location)
+        check_next(base)
 
     def last_batch(self, base: DeltaSnapshot, query: str) -> int | None:
         """Return the ``version`` of the stream's action ``txn``; see `Committer.last_batch`."""
@@ -123,6 +130,19 @@ def commit_bytes(actions: Iterable[Mapping[str, Any]], source: str) -> bytes:
     return b"".join(encode_json(action, source, "action") + b"\n" for action in actions)
 
 
+def check_next(base: DeltaSnapshot) -> None:
+    """Check that the version after this one, and its time, are 64-bit numbers: nobody would read it otherwise.
+
+    Raises:
+        Unsupported: they are not.
+    """
+    time_ms = base.info.timestamp_ms if is_on(base.metadata, _TIMES) else None
+    for what, number in (("version", base.info.id), ("inCommitTimestamp", time_ms or 0)):
+        if number >= _TOP:
+            expected = f"at most {_TOP - 1}, so that another follows"
+            raise Unsupported(what, source=base.log.location, expected=expected, actual=number)
+
+
 def commit_info(
     base: DeltaSnapshot,
     now: int,
@@ -134,7 +154,7 @@ def commit_info(
 ) -> dict[str, Any]:
     """Return the action ``commitInfo`` of the version after `base`."""
     info: dict[str, Any] = {"timestamp": now}
-    if is_on(base.metadata, "delta.enableInCommitTimestamps"):
+    if is_on(base.metadata, _TIMES):
         info = {"inCommitTimestamp": max(now, (base.info.timestamp_ms or 0) + 1)} | info
     info |= {
         "operation": operation,

@@ -13,7 +13,7 @@ from typing import Any
 from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.core.interrupts import uninterrupted
 from dvcodec.tables.delta.actions import Metadata, Protocol
-from dvcodec.tables.delta.commit import commit_bytes, commit_info, committer
+from dvcodec.tables.delta.commit import check_next, commit_bytes, commit_info, committer
 from dvcodec.tables.delta.log import LOG
 from dvcodec.tables.delta.protocol import (
     FEATURE,
@@ -50,6 +50,7 @@ def enable(table: DeltaTable, *, dry_run: bool = False) -> Enabled:
     folder, base = table.folder, committer(table).current()
     protocol, metadata = base.protocol, base.metadata
     _check(protocol, metadata, table.location)
+    check_next(base)
     actions: list[dict[str, Any]] = []
     changes = []
     listed = with_vectors(protocol)
