@@ -78,6 +78,20 @@ def _iceberg_named(folder: Path, count: int) -> Path:
     return _pad(manifest, schema, named, size=50_000)
 
 
+def _iceberg_deletes(folder: Path, count: int) -> Path:
+    """Files of position deletes, none of which is there; the bytes of the header allow them, too."""
+    from samples.iceberg_table import Commit, build_iceberg
+
+    build_iceberg(folder, Commit(data={"a": 20}, deletes=[{"a": RowSet([1])}]), parquet=False)
+    for manifest in (folder / "metadata").glob("manifest-*"):
+        schema, (entry,) = _records(manifest)
+        file = entry["data_file"]
+        if file["content"]:
+            deletes = [entry | {"data_file": file | {"file_path": f"{file['file_path']}{i:x}"}} for i in range(count)]
+            return _pad(manifest, schema, deletes, size=60_000)
+    raise AssertionError("a table without deletes")
+
+
 def _iceberg_vectors(folder: Path, count: int, *, step: int = 1) -> Path:
     from samples.iceberg_table import Commit, build_iceberg
 
@@ -277,6 +291,7 @@ TABLES: dict[str, Make] = {
     "delta": _delta,
     "delta-vectors": _delta_vectors,
     "iceberg": _iceberg,
+    "iceberg-deletes": _iceberg_deletes,
     "iceberg-named": _iceberg_named,
     "iceberg-padded": _iceberg_padded,
     "iceberg-vectors": _iceberg_vectors,
@@ -325,6 +340,7 @@ READERS: dict[str, Callable[[Table], object]] = {"audit": audit, "history": lamb
 TABLE_COMMANDS = {
     "audit --all": ["--all"],
     "audit --json": ["--json"],
+    "audit --repair-plan": ["--repair-plan"],
     "table --json": ["--json"],
     "log --json": ["--json"],
     "convert-table": ["--to", "delta", "-o", "OUT"],
@@ -340,6 +356,7 @@ NAMES = (
     *(f"many-{'iceberg' if 'upgrade' in command else 'paimon'}-{command}" for command in TABLE_COMMANDS),
     *(f"many-{kind}-vectors-audit --json" for kind in ("iceberg", "paimon")),
     *(f"many-iceberg-padded-{command}" for command in ("table --json", "report", "delete --dry-run")),
+    *(f"many-iceberg-deletes-{command}" for command in ("audit --json", "audit --repair-plan", "report")),
     *(f"many-iceberg-named-{command}" for command in ("report", "upgrade-deletes --dry-run")),
     *(f"many-snapshots-{kind}" for kind in HISTORIES),
     *(f"command-{name}" for name in COMMANDS),

@@ -66,13 +66,13 @@ def test_data_files_are_charged_beyond_what_the_metadata_allows() -> None:
 
 
 def test_files_of_position_deletes_are_charged_beyond_what_the_metadata_allows() -> None:
-    charge_listed("/t", 0, 5_461, SharedWork())
+    charge_listed("/t", 0, 4_096, SharedWork())
     with pytest.raises(LimitExceeded, match=r"^data files of /t: work for data files and position deletes in all"):
-        charge_listed("/t", 0, 5_462, SharedWork())
+        charge_listed("/t", 0, 4_097, SharedWork())
     shared = SharedWork(0)
-    shared.note("m", 18_000_000)
+    shared.note("m", 22_000_000)
     charge_listed("/t", 1_000_000, 1_000_000, shared)
-    with pytest.raises(LimitExceeded, match=r"found 3072$"):
+    with pytest.raises(LimitExceeded, match=r"found 4096$"):
         charge_listed("/t", 1_000_000, 1_000_001, shared)
 
 
