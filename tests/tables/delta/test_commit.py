@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import pytest
 from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageError, delta
 from dvcodec.tables import audit, live_batches, open_table
 from dvcodec.tables.deleting.run import Deletion, run
-from dvcodec.tables.delta.commit import DeltaCommitter, committer
+from dvcodec.tables.delta.commit import DeltaCommitter, check_next, committer
+from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.folder import Folder
 from samples import delta_log
@@ -237,6 +239,15 @@ def test_refused(folder: Path, change: Callable[..., object], kind: type[Excepti
     assert len(list(folder.glob("*.bin"))) == 2
 
 
+def test_no_version_is_beyond_64_bits(folder: Path) -> None:
+    """Readers would not list it, and the delete would be lost."""
+    snapshot = open_table(folder).snapshot()
+    assert isinstance(snapshot, DeltaSnapshot)
+    check_next(replace(snapshot, info=replace(snapshot.info, id=2**63 - 2)))
+    with pytest.raises(Unsupported, match=f"version: expected at most {2**63 - 2}, so that another follows"):
+        check_next(replace(snapshot, info=replace(snapshot.info, id=2**63 - 1)))
+
+
 def test_in_commit_timestamps(folder: Path) -> None:
     """They grow, even where the clock goes back."""
     changed(
@@ -254,6 +265,11 @@ def test_in_commit_timestamps(folder: Path) -> None:
     delete(folder, lambda number: number == 150)
     info, *_ = actions(folder, 3)
     assert next(iter(info["commitInfo"].items())) == ("inCommitTimestamp", future + 1)
+    info["commitInfo"]["inCommitTimestamp"] = 2**63 - 1
+    path = folder / "_delta_log" / f"{3:020}.json"
+    path.write_text("".join(f"{json.dumps(action)}\n" for action in (info, *actions(folder, 3)[1:])))
+    with pytest.raises(Unsupported, match="inCommitTimestamp: expected at most"):
+        delete(folder, lambda number: number == 151)
 
 
 def test_deltalake_reads_and_writes_on(folder: Path) -> None:

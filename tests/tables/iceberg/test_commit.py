@@ -396,6 +396,23 @@ def test_refused(crafted: IcebergFiles, tweak: dict[str, Any], error: type[Excep
         writer.check(writer.current())
 
 
+@pytest.mark.parametrize(
+    ("name", "number", "match"),
+    [
+        ("next-row-id", -5, "expected 0 to"),
+        ("last-sequence-number", -2, "expected 0 to"),
+        ("last-sequence-number", 2, "expected 3, the highest in use, to"),
+        ("last-sequence-number", 2**63 - 1, f"expected 3, the highest in use, to {2**63 - 2}, found {2**63 - 1}"),
+    ],
+)
+def test_no_number_is_in_use_or_beyond_64_bits(crafted: IcebergFiles, name: str, number: int, match: str) -> None:
+    """Deletes would apply to no data file, or the table could not be read."""
+    tweaked(crafted, lambda metadata: metadata.update({name: number}))
+    writer = writer_of(crafted)
+    with pytest.raises(NotCanonical, match=f"{name}: {match}"):
+        writer.check(writer.current())
+
+
 def files_of(crafted: IcebergFiles) -> set[Path]:
     return {path for path in Path(crafted.folder).rglob("*") if path.is_file()}
 
