@@ -16,6 +16,9 @@ from dvcodec.tables.repeats import charge_listed, charge_repeats, charge_same_de
 from fuzz import many as tables
 
 
+DELETES = DeletionVector("position-deletes", None, "d", "d", None, 100, 1)
+
+
 def vectors_of(count: int, *, offset: int | None = 4, path: str = "v", size: int = 100) -> list[DeletionVector]:
     return [DeletionVector("iceberg", f"{i}", path, path, offset, size, 1) for i in range(count)]
 
@@ -55,25 +58,25 @@ def test_vectors_of_their_own_are_not_charged() -> None:
 
 
 def test_data_files_are_charged_beyond_what_the_metadata_allows() -> None:
-    charge_listed("/t", 10_922, 0, SharedWork())
+    charge_listed("/t", range(10_922), [], SharedWork())
     with pytest.raises(LimitExceeded, match=r"^data files of /t: work for data files in all metadata files"):
-        charge_listed("/t", 10_923, 0, SharedWork())
+        charge_listed("/t", range(10_923), [], SharedWork())
     shared = SharedWork(0)
     shared.note("m", 6_000_000)
-    charge_listed("/t", 1_000_000, 0, shared)
+    charge_listed("/t", range(1_000_000), [], shared)
     with pytest.raises(LimitExceeded, match=r"found 1536$"):
-        charge_listed("/t", 1_000_001, 0, shared)
+        charge_listed("/t", range(1_000_001), [], shared)
 
 
 def test_files_of_position_deletes_are_charged_beyond_what_the_metadata_allows() -> None:
-    charge_listed("/t", 0, 4_096, SharedWork())
+    charge_listed("/t", range(0), [DELETES] * 4_096, SharedWork())
     with pytest.raises(LimitExceeded, match=r"^data files of /t: work for data files and position deletes in all"):
-        charge_listed("/t", 0, 4_097, SharedWork())
+        charge_listed("/t", range(0), [DELETES] * 4_097, SharedWork())
     shared = SharedWork(0)
     shared.note("m", 22_000_000)
-    charge_listed("/t", 1_000_000, 1_000_000, shared)
+    charge_listed("/t", range(1_000_000), [DELETES] * 1_000_000, shared)
     with pytest.raises(LimitExceeded, match=r"found 4096$"):
-        charge_listed("/t", 1_000_000, 1_000_001, shared)
+        charge_listed("/t", range(1_000_000), [DELETES] * 1_000_001, shared)
 
 
 def test_data_files_in_several_spellings_are_charged() -> None:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from dvcodec.core.limits import SharedWork
 from dvcodec.io.file_key import place_keys
-from dvcodec.tables.model import DataFile, DeletionVector
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
 
 __all__ = [
     "BYTES_PER_UNIT",
@@ -55,7 +55,7 @@ OPENED_WORK = 1024
 """Work of a data file or a vector of a snapshot that is opened whole."""
 
 
-def charge_listed(location: str, data_files: int, deletes: int, work: SharedWork) -> None:
+def charge_listed(location: str, files: Sized, vectors: Iterable[DeletionVector], work: SharedWork) -> None:
     """Charge the files of a snapshot, as far as the bytes of the metadata do not allow them.
 
     Data files of real tables have names, sizes and statistics that do not compress to six bytes each, and files of
@@ -63,14 +63,15 @@ def charge_listed(location: str, data_files: int, deletes: int, work: SharedWork
 
     Args:
         location: the table's, for errors.
-        data_files: how many.
-        deletes: files of position deletes.
+        files: data files of a snapshot.
+        vectors: those of the snapshot; only position deletes are charged.
         work: of the table.
 
     Raises:
         LimitExceeded: there are more than the metadata and the shared work of the table allow.
     """
-    units = data_files * _LISTED_WORK + deletes * _LISTED_DELETES_WORK
+    deletes = sum(vector.format == POSITION_DELETES for vector in vectors)
+    units = len(files) * _LISTED_WORK + deletes * _LISTED_DELETES_WORK
     what = "data files and position deletes" if deletes else "data files"
     work.draw_beyond(f"data files of {location}", units, what)
 

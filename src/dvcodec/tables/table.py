@@ -18,7 +18,6 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.tables.folder import Folder, StoredFile
 from dvcodec.tables.model import (
-    POSITION_DELETES,
     DataFile,
     DeletedRows,
     DeletionVector,
@@ -65,8 +64,7 @@ class Snapshot(ABC):
     def __post_init__(self) -> None:
         work = self.table.folder.storage.metadata_work
         charge_repeats(self.vectors, work)
-        deletes = sum(vector.format == POSITION_DELETES for vector in self.vectors)
-        charge_listed(self.table.location, len(self.data_files), deletes, work)
+        charge_listed(self.table.location, self.data_files, self.vectors, work)
         charge_same_files(self.data_files, work)
         charge_text(self.table.location, self.data_files, self.vectors, work)
 
