@@ -15,7 +15,6 @@ from dvcodec.tables.model import DataFile, DeletionVector
 from dvcodec.tables.repeats import charge_listed, charge_repeats, charge_same_deletes, charge_same_files, charge_text
 from fuzz import many as tables
 
-
 DELETES = DeletionVector("position-deletes", None, "d", "d", None, 100, 1)
 
 
