@@ -102,11 +102,7 @@ def positions_of(mask: NDArray[np.bool_] | Iterable[bool], start: int) -> NDArra
     start = as_count(start, "start")
     try:
         bools = np.asarray(mask if isinstance(mask, np.ndarray) else list(mask))
-    except (
-        TypeError,
-        ValueError,
-        NotImplementedError,
-    ):  # ragged items; an odd memoryview
+    except (TypeError, ValueError, NotImplementedError):  # ragged items; an odd memoryview
         raise UsageError("mask must be a flat array of booleans") from None
     if bools.size and (bools.dtype != np.bool_ or bools.ndim != 1):
         raise UsageError("mask must be a flat array of booleans")
