@@ -10,6 +10,7 @@ from pathlib import Path
 from dvcodec.zap import Document, Field, FieldOptions, Location, Term, write_segment
 from limits.test_work import zap_table
 from samples.lance import Seg, message, sequence_bytes, write_array
+from samples.puffin import lz4_frame
 from samples.zap.segments import minimal
 
 __all__ = ["COSTLY"]
@@ -63,23 +64,26 @@ def _far_apart(count: int) -> bytes:
 
 
 def _puffin(footer: object, room: int) -> bytes:
-    payload = json.dumps(footer, separators=(",", ":")).encode()
-    return b"PFA1" + bytes(room) + b"PFA1" + payload + len(payload).to_bytes(4, "little") + bytes(4) + b"PFA1"
+    """A file with a compressed footer, and bytes for its blobs."""
+    payload = lz4_frame(json.dumps(footer, separators=(",", ":")).encode(), packed=True)
+    sizes = len(payload).to_bytes(4, "little") + b"\1\0\0\0"
+    return b"PFA1" + bytes(room) + b"PFA1" + payload + sizes + b"PFA1"
 
 
-_BLOB = {"type": "deletion-vector-v1", "fields": [], "snapshot-id": -1, "sequence-number": -1, "offset": 4}
+_BLOB = {"type": "deletion-vector-v1", "fields": [], "snapshot-id": -1, "sequence-number": -1, "length": 12}
 
 
 def _puffin_vectors(count: int) -> bytes:
     """As many vectors as a file of its size has room for, none of which is one."""
     names = {"referenced-data-file": "a", "cardinality": "1"}
-    return _puffin({"blobs": [_BLOB | {"length": 12, "properties": names}] * count}, 12 * count)
+    blobs = [_BLOB | {"offset": 4 + 12 * i, "properties": names} for i in range(count)]
+    return _puffin({"blobs": blobs}, 12 * count)
 
 
 def _puffin_properties(count: int) -> bytes:
     """A blob of so many properties."""
     names = {f"{i:x}": "" for i in range(count)} | {"referenced-data-file": "a", "cardinality": "1"}
-    return _puffin({"blobs": [_BLOB | {"length": 12, "properties": names}]}, 12)
+    return _puffin({"blobs": [_BLOB | {"offset": 4, "properties": names}]}, 12)
 
 
 def _whatever(path: Path) -> object:

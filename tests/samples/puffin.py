@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import cramjam
 import pytest
 
 from dvcodec import DecodeError, Limits, RowSet, iceberg
@@ -87,15 +88,17 @@ def _xxh32(data: bytes) -> int:
     return value ^ value >> 16
 
 
-def lz4_frame(data: bytes, *, stated: int | None = None, sized: bool = True) -> bytes:
-    """Wrap `data` in an LZ4 frame of stored blocks; `stated` is its content size, by default the true one."""
+def lz4_frame(data: bytes, *, stated: int | None = None, sized: bool = True, packed: bool = False) -> bytes:
+    """Wrap `data` in an LZ4 frame of stored or `packed` blocks; `stated` is its content size, else the true one."""
     descriptor = struct.pack("<BB", 0x68 if sized else 0x60, 0x70)
     if sized:
         descriptor += struct.pack("<Q", len(data) if stated is None else stated)
     parts = [struct.pack("<I", 0x184D2204), descriptor, bytes([_xxh32(descriptor) >> 8 & 0xFF])]
     for start in range(0, len(data), 1 << 22):
         block = data[start : start + (1 << 22)]
-        parts += [struct.pack("<I", len(block) | 1 << 31), block]
+        if packed:
+            block = bytes(cramjam.lz4.compress_block(block, store_size=False))
+        parts += [struct.pack("<I", len(block) | (0 if packed else 1 << 31)), block]
     return b"".join([*parts, bytes(4)])
 
 
