@@ -214,7 +214,6 @@ release-check: $(VENV)/.dev $(RELEASE)/.installed ## build wheel, sdist and SBOM
 	$(RELEASE)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 		--output-file build/release/dvcodec.cdx.json build/release/.venv
 	rm -rf build/release/.venv
-	$(RELEASE)/bin/towncrier build --draft --version next
 
 clean:
 	rm -rf $(VENV) $(LOWEST) $(RELEASE) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv \

@@ -1,4 +1,4 @@
-"""The house itself: sizes and map of modules, versions that were chosen, fragments of the changelog."""
+"""The house itself: sizes and map of modules, versions that were chosen."""
 
 from __future__ import annotations
 
@@ -184,12 +184,3 @@ def test_the_lowest_versions_are_the_lower_bounds() -> None:
         assert match
         (version,) = chosen[match[1]]
         assert version == match[2] or version.startswith(f"{match[2]}."), f"{one}: make pins"
-
-
-@in_the_tree
-def test_fragments_are_named_for_what_they_are() -> None:
-    kinds = "|".join(kind["directory"] for kind in project()["tool"]["towncrier"]["type"])
-    names = [path.name for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md"]
-    assert not [name for name in names if not re.fullmatch(rf"(\d+|\+[a-z0-9-]+)(\.\d+)?\.({kinds})(\.\d+)?\.md", name)]
-    for name in names:
-        assert (ROOT / "changelog.d" / name).read_text().strip()
