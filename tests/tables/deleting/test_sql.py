@@ -51,7 +51,7 @@ KINDS: dict[str, pa.Array] = {
     "odd name; --": pa.array([1, 2, 3, 4]),
     'quo"ted': pa.array([1, 2, 3, 4]),
     "position": pa.array([10, 11, 12, 13]),
-    "rows_of_the_batch": pa.array([1, 2, 3, 4]),
+    "rows_of_the_batch": pa.array([{"i": 4}, {"i": 3}, None, {"i": 1}]),
     "nothing": pa.nulls(4),
 }
 ROWS = pa.table(KINDS)
@@ -124,7 +124,7 @@ def matched(text: str, rows: pa.Table = ROWS) -> list[int]:
         ('"odd name; --" = 2', [1]),
         ('"quo""ted" = 3', [2]),
         ("position > 12", [3]),
-        ("rows_of_the_batch = 1", [0]),
+        ("rows_of_the_batch.i < 4 AND i > 1", [1, 3]),
         ("nothing IS NULL", [0, 1, 2, 3]),
         ("i = 1 -- a comment", [0]),
         ("i = 1 /* ) */", [0]),

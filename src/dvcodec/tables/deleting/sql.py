@@ -75,6 +75,7 @@ class SqlCondition(Condition):
         self._check(tree)
         self.columns = self._resolve(tree, snapshot)
         self.position = free_name("position", self.columns)
+        self._batch = free_name(_BATCH, self.columns)  # a field of a column of that name would be a column of the batch
         self._schema = snapshot.schema(self.columns)
         kinds = self._bind()
         literals = Literals(self._engine, dict(zip(self.columns, kinds, strict=True)), self._schema)
@@ -92,9 +93,9 @@ class SqlCondition(Condition):
     ) -> NDArray[np.int64]:
         """Return the positions of the rows that match; see `Condition.positions`."""
         position = _quoted(self.position)
-        query = f"SELECT {position} FROM {_BATCH} WHERE (\n{self._text}\n)"  # noqa: S608  (text was checked)
+        query = f"SELECT {position} FROM {self._batch} WHERE (\n{self._text}\n)"  # noqa: S608  (text was checked)
         try:
-            found = self._engine.query(query, _BATCH, _comparable(batch)).fetchnumpy()[self.position]
+            found = self._engine.query(query, self._batch, _comparable(batch)).fetchnumpy()[self.position]
         except self._engine.error as err:
             raise self._error(_reason(err)) from None
         return np.asarray(found, np.int64)
@@ -177,10 +178,10 @@ class SqlCondition(Condition):
 
     def _bind(self) -> Sequence[str]:
         """Return DuckDB's types of the columns; refuse types that it does not have, and what is not boolean."""
-        every = f"SELECT * FROM {_BATCH}"  # noqa: S608
+        every = f"SELECT * FROM {self._batch}"  # noqa: S608
         for field in self._schema:
             try:
-                self._engine.query(every, _BATCH, _comparable(_empty(self._schema, [field.name])))
+                self._engine.query(every, self._batch, _comparable(_empty(self._schema, [field.name])))
             except self._engine.error as err:
                 message = (
                     f"column {field.name:.80} of type {field.type!s:.80} cannot be used in SQL text: {_reason(err)}"
@@ -188,8 +189,8 @@ class SqlCondition(Condition):
                 raise self._error(message) from None
         empty = _comparable(_empty(self._schema, self.columns, self.position))
         try:
-            kinds = self._engine.query(every, _BATCH, empty).types
-            (kind,) = self._engine.query(f"SELECT (\n{self._text}\n) FROM {_BATCH}").types  # noqa: S608
+            kinds = self._engine.query(every, self._batch, empty).types
+            (kind,) = self._engine.query(f"SELECT (\n{self._text}\n) FROM {self._batch}").types  # noqa: S608
         except self._engine.error as err:
             raise self._error(_reason(err)) from None
         if str(kind) not in ("BOOLEAN", '"NULL"'):
