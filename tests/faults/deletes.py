@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dvcodec import RowSet
 from dvcodec.tables import live_batches, open_table
-from dvcodec.tables.deleting import committer
+from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.run import run
 from samples.id_tables import MAKERS
 from tables.deleting.finders import Where
@@ -26,7 +26,7 @@ def make(kind: str, folder: Path) -> None:
 
 
 def delete(folder: Path, gone: RowSet = GONE) -> None:
-    run(committer(open_table(folder)), Where("id", gone.__contains__))
+    run(committer_of(open_table(folder)), Where("id", gone.__contains__))
 
 
 def ids(folder: Path) -> list[int]:

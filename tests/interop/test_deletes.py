@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from dvcodec.tables import audit, live_batches, open_table
-from dvcodec.tables.deleting import committer
-from dvcodec.tables.deleting.run import Deletion, run
+from dvcodec.tables.adapters import committer_of
+from dvcodec.tables.deleting.run import run
+from dvcodec.tables.model import Deletion
 from interop.engines import Engines
 from tables.deleting.finders import Where
 
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
 
 def delete(root: Path, first: int, step: int, column: str = "id") -> Deletion:
     """Delete the rows whose id is `first`, `first + step`, ..."""
-    return run(committer(open_table(root)), Where(column, lambda number: number % step == first))
+    return run(committer_of(open_table(root)), Where(column, lambda number: number % step == first))
 
 
 def ids(root: Path, column: str = "id") -> list[int]:

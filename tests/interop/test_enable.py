@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dvcodec.tables import audit, enable, live_batches, open_table
-from dvcodec.tables.deleting import committer
+from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.run import run
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from interop.engines import Engines
@@ -111,7 +111,7 @@ def test_delta_spark(engines: Engines, name: str) -> None:
 
 
 def ours_delete(root: Path, gone: range) -> None:
-    assert run(committer(open_table(root)), Where("id", gone.__contains__)).committed
+    assert run(committer_of(open_table(root)), Where("id", gone.__contains__)).committed
 
 
 def assert_clean(root: Path, expected: set[int]) -> None:

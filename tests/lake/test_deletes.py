@@ -10,8 +10,9 @@ import pytest
 from dvcodec import CommitUnknown, StoreError, UsageError
 from dvcodec.io import Storage
 from dvcodec.tables import open_table
-from dvcodec.tables.deleting import committer
-from dvcodec.tables.deleting.run import Deletion, run
+from dvcodec.tables.adapters import committer_of
+from dvcodec.tables.deleting.run import run
+from dvcodec.tables.model import Deletion
 from lake.buckets import Bucket, fresh
 from lake.proxy import Fault, Proxy
 from lake.servers import Server
@@ -25,7 +26,7 @@ COMMIT = "00000000000000000003.json"
 
 def delete(bucket: Bucket, url: str, first: int) -> Deletion:
     table = open_table(url, storage_options=bucket.options | {"max_retries": "1"})
-    return run(committer(table), Where("id", lambda number: number >= first))
+    return run(committer_of(table), Where("id", lambda number: number >= first))
 
 
 @pytest.mark.parametrize(("server", "writers"), [("versitygw", 8), pytest.param("moto", 2, marks=pytest.mark.interop)])
@@ -109,7 +110,7 @@ def test_conditions_that_are_switched_off_are_refused(table: tuple[Bucket, str])
     bucket, url = table
     found = open_table(url, storage_options=bucket.options | {"aws_conditional_put": "disabled"})
     with pytest.raises(UsageError, match="conditional"):
-        run(committer(found), Where("id", lambda number: number >= 200))
+        run(committer_of(found), Where("id", lambda number: number >= 200))
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ import pytest
 from dvcodec import CommitConflict, CommitUnknown, StoreError
 from dvcodec.io import Storage
 from dvcodec.tables import audit, open_table
-from dvcodec.tables.deleting.run import Deletion, run
+from dvcodec.tables.deleting.run import run
 from dvcodec.tables.lance.commit import committer
 from dvcodec.tables.lance.table import LanceTable
+from dvcodec.tables.model import Deletion
 from lake.buckets import Bucket
 from lake.proxy import Fault
 from tables.deleting.finders import Where

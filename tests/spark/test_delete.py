@@ -23,7 +23,7 @@ from dvcodec.spark.search import pieces
 from dvcodec.spark.search.finders import WorkerFinder
 from dvcodec.spark.search.pieces import FOUND, Collected, pack
 from dvcodec.tables import DataFile, enable, live_batches, open_table
-from dvcodec.tables.deleting import committer
+from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder
 from dvcodec.tables.deleting.plan import plan_deletes
@@ -66,7 +66,7 @@ def test_commits_to_each_format(spark: SparkSession, tmp_path: Path, kind: str) 
     deep = pc.field("nested", "deep")
     gone = ALL.filter((pc.field("key") >= 100) & (pc.field("key") <= 350) & ~(deep > 0)).column("key").to_pylist()
     check(done, gone)
-    assert (done.plan.skipped > 0) == (kind in ("delta", "iceberg"))
+    assert (done.skipped > 0) == (kind in ("delta", "iceberg"))
     check(
         jobs.delete(spark, folder, "key % 3 = 0 AND (f < 0.3 OR upper(word) = 'A')"),
         [
@@ -129,7 +129,7 @@ def test_keys_match_in_the_types_of_the_table(spark: SparkSession, tmp_path: Pat
         ("'y' `a.b`, 2 i", ["i", "a.b"], [1]),
     ):
         done = jobs.delete(spark, tmp_path / "t", keys=spark.sql(f"SELECT {keys}"), on=on, dry_run=True)
-        assert [list(one.rows) for one in done.plan.deletes] == [positions][: len(positions)], keys
+        assert [list(one.rows) for one in done.deletes] == [positions][: len(positions)], keys
 
 
 def test_what_cannot_be_asked(spark: SparkSession, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_task_that_fails_is_repeated(spark: SparkSession, tmp_path: Path, how:
     pickling.register_pickle_by_value(sys.modules[__name__])
     try:
         finder = WorkerFinder(spark, FlakyFinder(Flaky(tmp_path / "marker", how)))
-        done = run(committer(open_table(folder)), finder)
+        done = run(committer_of(open_table(folder)), finder)
     finally:
         pickling.unregister_pickle_by_value(sys.modules[__name__])
     assert (tmp_path / "marker").exists()

@@ -5,33 +5,18 @@ What is changed differs by format, see ``dvcodec.tables.<format>.enable``. Lance
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from importlib import import_module
 
-from dvcodec.core.errors import CommitConflict, UsageError
+from dvcodec.core.errors import CommitConflict
+from dvcodec.tables.adapters import ADAPTERS
 from dvcodec.tables.arguments import check_table
-from dvcodec.tables.model import TableKind
+from dvcodec.tables.model import Enabled
 from dvcodec.tables.put import refreshed
 from dvcodec.tables.table import Table
 
 __all__ = ["Enabled", "enable"]
 
 _ATTEMPTS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Enabled:
-    """The result of `enable`.
-
-    Attributes:
-        changes: what was changed in the metadata, or would be, a line for each; none if vectors were enabled before.
-        path: the metadata file that has the changes; None if nothing was written.
-    """
-
-    changes: tuple[str, ...]
-    path: str | None = None
 
 
 def enable(table: Table, *, dry_run: bool = False) -> Enabled:
@@ -53,13 +38,9 @@ def enable(table: Table, *, dry_run: bool = False) -> Enabled:
         OSError: a file cannot be read or written; nothing was changed.
     """
     check_table(table)
-    if table.kind is TableKind.SCORCH:
-        raise UsageError(f"{table.location}: documents of a search index are deleted by its own library")
-    if table.kind is TableKind.LANCE:
-        return Enabled(())
-    act: Callable[..., Enabled] = import_module(f"dvcodec.tables.{table.kind.value}.enable").enable
+    act = ADAPTERS[table.kind].enable
     with refreshed(table, dry_run):
         for _ in range(_ATTEMPTS - 1):
             with suppress(CommitConflict):
-                return act(table, dry_run=dry_run)
-        return act(table, dry_run=dry_run)
+                return act(table, dry_run)
+        return act(table, dry_run)

@@ -30,7 +30,10 @@ __all__ = [
     "WHOLE",
     "DataFile",
     "DeletedRows",
+    "Deletion",
     "DeletionVector",
+    "Enabled",
+    "FileDelete",
     "Part",
     "PhysicalRows",
     "Record",
@@ -199,6 +202,85 @@ class DeletedRows:
     data_file: str
     rows: RowSet
     stats: VectorStats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileDelete:
+    """Rows to delete from one data file.
+
+    Attributes:
+        data_file: of the base snapshot.
+        replaced: vectors of the base snapshot that apply only to this data file: the new vector includes their rows.
+        before: all rows that are deleted in the base snapshot, by whatever vector.
+        rows: all rows that are deleted afterwards, `before` included: 0-based physical positions.
+        whole: no live row is left: the data file is removed instead of getting a vector.
+    """
+
+    data_file: DataFile
+    replaced: tuple[DeletionVector, ...]
+    before: RowSet = field(repr=False)
+    rows: RowSet = field(repr=False)
+    whole: bool
+
+    @property
+    def gained(self) -> int:
+        """Rows that live in the base snapshot and are deleted afterwards."""
+        return self.rows.cardinality - self.before.cardinality
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The result of a delete.
+
+    Attributes:
+        snapshot: id of the snapshot that has it; that of the base if nothing was committed.
+        committed: False if no live row matched, or for a dry run.
+        deletes: data files that lost rows, or would, in the order of the snapshot.
+        searched: data files that may have such rows; opened unless partition values alone decide.
+        skipped: data files that partition values or statistics rule out.
+        groups_skipped: row groups in the data files searched that their own statistics rule out.
+        retries: conflicts with other writers on the way.
+        bytes_written: size of the new vector files.
+        repeated: the batch of the stream was committed before, and nothing was done.
+    """
+
+    snapshot: int
+    committed: bool
+    deletes: tuple[FileDelete, ...] = field(repr=False)
+    searched: int
+    skipped: int
+    groups_skipped: int = 0
+    retries: int = 0
+    bytes_written: int = 0
+    repeated: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Rows deleted."""
+        return sum(one.gained for one in self.deletes)
+
+    @property
+    def files(self) -> int:
+        """Data files that lost rows."""
+        return len(self.deletes)
+
+    @property
+    def removed(self) -> int:
+        """Data files that lost all their rows, and are removed from the table."""
+        return sum(one.whole for one in self.deletes)
+
+
+@dataclass(frozen=True, slots=True)
+class Enabled:
+    """The result of `dvcodec.tables.enable`.
+
+    Attributes:
+        changes: what was changed in the metadata, or would be, a line for each; none if vectors were enabled before.
+        path: the metadata file that has the changes; None if nothing was written.
+    """
+
+    changes: tuple[str, ...]
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

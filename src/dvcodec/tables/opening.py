@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from dvcodec.core.errors import UsageError
@@ -13,6 +12,7 @@ from dvcodec.core.usage import check_choice
 from dvcodec.io import StorageOptions, storage_of
 from dvcodec.io.allowed_locations import protocols
 from dvcodec.io.target import local_path
+from dvcodec.tables.adapters import ADAPTERS, Adapter
 from dvcodec.tables.folder import Folder, folder_location
 from dvcodec.tables.model import METADATA_SUFFIXES, TableKind
 from dvcodec.tables.table import Table
@@ -138,9 +138,22 @@ def _of_folder(location: str, kind: TableKind | None, allow: Iterable[str], stor
         )
     if len(found) > 1:
         raise UsageError(f"{location}: tables of several kinds ({', '.join(found)}): choose one with kind")
-    module = import_module(f"dvcodec.tables.{found[0].value}")
-    opened: Table = module.open(folder)
-    return opened
+    return _adapter(found[0]).open(folder)
+
+
+def _adapter(kind: TableKind) -> Adapter:
+    """Return the adapter of a format; no other is imported."""
+    if kind is TableKind.ICEBERG:
+        import dvcodec.tables.iceberg  # noqa: PLC0415
+    elif kind is TableKind.DELTA:
+        import dvcodec.tables.delta  # noqa: PLC0415
+    elif kind is TableKind.PAIMON:
+        import dvcodec.tables.paimon  # noqa: PLC0415
+    elif kind is TableKind.LANCE:
+        import dvcodec.tables.lance  # noqa: PLC0415
+    else:
+        import dvcodec.tables.scorch  # noqa: F401, PLC0415
+    return ADAPTERS[kind]
 
 
 def kinds_of(names: frozenset[str]) -> list[TableKind]:

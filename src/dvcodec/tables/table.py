@@ -20,6 +20,7 @@ from dvcodec.tables.folder import Folder, StoredFile
 from dvcodec.tables.model import (
     DataFile,
     DeletedRows,
+    Deletion,
     DeletionVector,
     PhysicalRows,
     Record,
@@ -32,7 +33,6 @@ from dvcodec.tables.repeats import HistoryWork, charge_listed, charge_repeats, c
 
 if TYPE_CHECKING:
     from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
-    from dvcodec.tables.deleting import Deletion
     from dvcodec.tables.findings import Finding
 
 __all__ = ["Snapshot", "Table"]

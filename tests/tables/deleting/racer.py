@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from dvcodec.tables import Table, open_table
-from dvcodec.tables.deleting import committer
+from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.run import run
 from tables.deleting.finders import Where
 
@@ -49,7 +49,7 @@ def main(door: dict[str, Any], writer: int, writers: int, deletes: int, steps: b
         if steps:
             sys.stdin.readline()
         gone = rows_of(number, deletes)
-        done = run(committer(table), Where("id", gone.__contains__), retries=10_000)
+        done = run(committer_of(table), Where("id", gone.__contains__), retries=10_000)
         print(json.dumps([number, done.rows, done.retries, done.snapshot if done.committed else None]), flush=True)
 
 

@@ -12,17 +12,18 @@ import pytest
 
 from dvcodec.core.errors import CommitConflict, NotCanonical
 from dvcodec.tables import open_table
-from dvcodec.tables.deleting import committer
+from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.committer import StreamBatch, batch_number
 from dvcodec.tables.deleting.predicate import where_finder
-from dvcodec.tables.deleting.run import Deletion, run
+from dvcodec.tables.deleting.run import run
+from dvcodec.tables.model import Deletion
 from tables.deleting.random_tables import FORMATS
 from tables.deleting.random_where import random_rows
 
 
 def delete(folder: Path, first: int, batch: StreamBatch | None, one: Any = None) -> Deletion:
     finder = where_finder((pc.field("key") >= first) & (pc.field("key") < first + 10))
-    return run(one or committer(open_table(folder)), finder, batch=batch)
+    return run(one or committer_of(open_table(folder)), finder, batch=batch)
 
 
 @pytest.mark.parametrize("kind", sorted(FORMATS))
@@ -40,7 +41,7 @@ def test_a_batch_is_committed_once(tmp_path: Path, kind: str, monkeypatch: pytes
     assert (nothing.repeated, nothing.committed) == (False, False)
 
     # Another run of the same stream was faster: its commit comes between, as the first one's would after a lost answer.
-    late = committer(open_table(folder))
+    late = committer_of(open_table(folder))
     commit = type(late).commit
 
     def beaten(self: Any, *arguments: Any) -> int:

@@ -20,14 +20,15 @@ import pytest
 from dvcodec import CommitConflict, RowSet, UsageError
 from dvcodec.io.store import LocalStore
 from dvcodec.tables import DataFile, Snapshot, audit, open_table
-from dvcodec.tables.deleting import committer
-from dvcodec.tables.deleting.committer import Committer, FileDelete, StreamBatch, Written
+from dvcodec.tables.adapters import committer_of
+from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written
 from dvcodec.tables.deleting.finder import Found
 from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.predicate import where_finder
-from dvcodec.tables.deleting.run import Deletion, run
+from dvcodec.tables.deleting.run import run
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.folder_place import FolderPlace
+from dvcodec.tables.model import Deletion, FileDelete
 from samples import delta_log
 from samples.id_tables import MAKERS
 from tables.deleting.finders import Where
@@ -60,7 +61,7 @@ class Between(Committer[Any]):
 
 
 def delete(folder: Path, *gone: int, between: Callable[[], object] = lambda: None) -> Deletion:
-    return run(Between(committer(open_table(folder)), between), Where("id", gone.__contains__))
+    return run(Between(committer_of(open_table(folder)), between), Where("id", gone.__contains__))
 
 
 def check(folder: Path, *gone: int, rows: int = ROWS, extra: frozenset[str] = frozenset()) -> None:
@@ -167,7 +168,7 @@ def test_serializable_goes_on_if_what_is_added_cannot_match(tmp_path: Path) -> N
         add = delta_log.data_file(folder, "c.parquet", 300)
         add["stats"] = json.dumps({"numRecords": delta_log.ROWS, "nullCount": {"id": 0}, **bounds})
         append = partial(delta_log.commit, folder, 3, "WRITE", {"add": add})
-        late = Between(committer(open_table(folder)), append)
+        late = Between(committer_of(open_table(folder)), append)
         if bounds:
             done = run(late, where_finder(pc.field("id") == 200), isolation="serializable")
             assert (done.rows, done.retries) == (1, 1)
@@ -178,7 +179,7 @@ def test_serializable_goes_on_if_what_is_added_cannot_match(tmp_path: Path) -> N
 
 
 def test_a_format_that_does_not_record_batches(tmp_path: Path) -> None:
-    late = Between(committer(open_table(delta_folder(tmp_path))), lambda: None)
+    late = Between(committer_of(open_table(delta_folder(tmp_path))), lambda: None)
     with pytest.raises(UsageError, match="commits of delta do not record batches of q"):
         run(late, Where("id", (200).__eq__), batch=StreamBatch("q", 1))
 
@@ -221,7 +222,7 @@ def test_a_table_whose_log_begins_anew(kind: str, folder: Path) -> None:
 
 def test_positions_of_a_table_that_is_gone(kind: str, folder: Path) -> None:
     paths = [file.path for file in open_table(folder).snapshot().data_files]
-    writer = Between(committer(open_table(folder)), lambda: remake(kind, folder, other=False))
+    writer = Between(committer_of(open_table(folder)), lambda: remake(kind, folder, other=False))
     with pytest.raises(CommitConflict):
         run(writer, positions_finder({paths[-1]: RowSet([5])}))
     check(folder, 3, rows=2 * ROWS)
@@ -293,7 +294,7 @@ def test_a_data_file_that_was_rewritten_and_vacuumed(tmp_path: Path) -> None:
             delta_log.commit(folder, 2, "OPTIMIZE", {"remove": gone}, {"add": add})
             (folder / "64.parquet").unlink()
 
-    assert run(committer(open_table(folder)), Vanishing(compact)).rows == 1
+    assert run(committer_of(open_table(folder)), Vanishing(compact)).rows == 1
     check(folder, 70)
 
 
@@ -302,7 +303,7 @@ def test_a_data_file_that_is_missing(tmp_path: Path) -> None:
     folder = tmp_path / "delta"
     MAKERS["delta"](folder, ROWS, SIZE)
     with pytest.raises(FileNotFoundError):
-        run(committer(open_table(folder)), Vanishing(lambda _: (folder / "64.parquet").unlink(missing_ok=True)))
+        run(committer_of(open_table(folder)), Vanishing(lambda _: (folder / "64.parquet").unlink(missing_ok=True)))
 
 
 # ---------------------------------------------------------------------- hints
@@ -389,7 +390,7 @@ def test_a_hint_at_a_checkpoint_that_is_wrong(delta: Path, hint: str) -> None:
 
 def test_two_vectors_for_a_data_file(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer whose vector does not take in what others deleted meanwhile would bring rows back: it is a conflict."""
-    inner = committer(open_table(folder))
+    inner = committer_of(open_table(folder))
     base = inner.current()
     (file,) = (file for file in base.data_files if 100 in file_ids(base, file))
     row = file_ids(base, file).index(101)

@@ -104,11 +104,11 @@ def assert_same_rows(
         asked, meant, gone = bounded(chance, plain, predicate, sql=sql)
         plain.delete(meant)
         done = open_table(folder).delete(asked)
-        found = [of_files[one.data_file.path][row] for one in done.plan.deletes for row in one.rows - one.before]
+        found = [of_files[one.data_file.path][row] for one in done.deletes for row in one.rows - one.before]
         assert sorted(found) == sorted(gone), asked
         assert (done.rows, done.committed) == (len(gone), bool(gone)), asked
         committed += done.committed
-        skipped += done.plan.skipped
+        skipped += done.skipped
         if number % 10 == 9:
             assert sorted(live(open_table(folder), ["key"])["key"].to_pylist()) == plain.keys(), asked
         if number % 50 == 49:

@@ -14,11 +14,12 @@ import pytest
 
 from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageError, delta
 from dvcodec.tables import audit, live_batches, open_table
-from dvcodec.tables.deleting.run import Deletion, run
+from dvcodec.tables.deleting.run import run
 from dvcodec.tables.delta.commit import DeltaCommitter, check_next, committer
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.folder import Folder
+from dvcodec.tables.model import Deletion
 from samples import delta_log
 from tables.deleting.finders import Where
 from tables.iceberg.deleting import delete as delete_positions

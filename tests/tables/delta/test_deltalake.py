@@ -167,11 +167,11 @@ def test_statistics_that_are_only_in_a_checkpoint_stay(tmp_path: Path) -> None:
         commit.unlink()
 
     done = delete(open_delta(root), pc.field("long") == 105)
-    assert (done.rows, done.plan.searched, done.plan.skipped) == (1, 1, 2)
+    assert (done.rows, done.searched, done.skipped) == (1, 1, 2)
     (newest,) = log.glob("*.json")
     (added,) = (action["add"] for action in map(json.loads, newest.read_text().splitlines()) if "add" in action)
     assert json.loads(added["stats"]).keys() == {"numRecords", "minValues", "maxValues", "nullCount", "tightBounds"}
     assert statistics(root) == before
     assert {one["min.price"] for one in before.values()} == {Decimal(0)}
     again = delete(open_delta(root), pc.field("time") > pa.scalar(dt.datetime(2030, 1, 1, tzinfo=UTC)))
-    assert (again.committed, again.plan.searched) == (False, 0)
+    assert (again.committed, again.searched) == (False, 0)

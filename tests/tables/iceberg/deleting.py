@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dvcodec import RowSet
-from dvcodec.tables.deleting.committer import Committer, FileDelete
+from dvcodec.tables.deleting.committer import Committer
+from dvcodec.tables.model import FileDelete
 from dvcodec.tables.new_files import new_files
 
 

@@ -19,10 +19,10 @@ from dvcodec.io.store import LocalStore, Reason, StoreError
 from dvcodec.lance import read_manifest
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.lance import commit as module
 from dvcodec.tables.lance.commit import LanceCommitter, committer
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
+from dvcodec.tables.model import FileDelete
 from dvcodec.tables.new_files import new_files
 from interop.driver import need
 from tables.lance.racer import delete_keys

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from dvcodec import CommitUnknown, RowSet
 from dvcodec.tables import audit
-from dvcodec.tables.deleting.committer import FileDelete, Written
+from dvcodec.tables.deleting.committer import Written
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.model import vectors_of
+from dvcodec.tables.model import FileDelete, vectors_of
 from dvcodec.tables.new_files import new_files
 from dvcodec.tables.paimon import DataFileMeta, PaimonTable
 from dvcodec.tables.paimon.commit import PaimonCommitter, committer

@@ -112,12 +112,12 @@ def _show_commit(done: Deletion, root: str, limit: int, as_json: bool) -> None:
     if as_json:
         print_json(values(done))
         return
-    if done.plan.deletes:
+    if done.deletes:
         show(done, limit)
     what = f"{counted(done.rows, 'row')} of {counted(done.files, 'data file')}"
     if done.committed:
         print(f"snapshot {done.snapshot} of {plain(root)}: {what} deleted")
-    elif done.plan.deletes:
+    elif done.deletes:
         print(f"dry run: {what} would be deleted")
     else:
         print("all of these rows are deleted already: nothing was committed")

@@ -84,16 +84,16 @@ def delete(
     if as_json:
         print_json(values(done))
         return
-    if done.plan.deletes:
+    if done.deletes:
         show(done, limit)
-    skipped = number(done.plan.skipped)
-    if done.plan.groups_skipped:
-        skipped = f"{counted(done.plan.skipped, 'data file')} and {counted(done.plan.groups_skipped, 'row group')}"
-    searched = f"{counted(done.plan.searched, 'data file')} searched, {skipped} skipped by statistics"
+    skipped = number(done.skipped)
+    if done.groups_skipped:
+        skipped = f"{counted(done.skipped, 'data file')} and {counted(done.groups_skipped, 'row group')}"
+    searched = f"{counted(done.searched, 'data file')} searched, {skipped} skipped by statistics"
     if done.committed:
         what = f"snapshot {done.snapshot}: {counted(done.rows, 'row')} deleted from {counted(done.files, 'data file')}"
         print(f"{what} ({searched})")
-    elif done.plan.deletes:
+    elif done.deletes:
         print(
             f"dry run: {counted(done.rows, 'row')} of {counted(done.files, 'data file')} would be deleted ({searched})"
         )
@@ -104,7 +104,7 @@ def delete(
 def show(done: Deletion, limit: int) -> None:
     """Print the data files of a delete."""
     shown = Table("data file", "deleted now", "before", "rows", "then", right=("deleted now", "before", "rows"))
-    for one in done.plan.deletes[:limit]:
+    for one in done.deletes[:limit]:
         rows = one.data_file.physical_rows
         then = "removed" if one.whole else "vector replaced" if one.replaced else "vector added"
         cells = (number(one.gained), number(one.before.cardinality), "?" if rows is None else number(rows))
@@ -128,11 +128,11 @@ def values(done: Deletion) -> dict[str, Any]:
                 "physical_rows": one.data_file.physical_rows,
                 "removed": one.whole,
             }
-            for one in done.plan.deletes
+            for one in done.deletes
         ],
-        "searched": done.plan.searched,
-        "skipped": done.plan.skipped,
-        "row_groups_skipped": done.plan.groups_skipped,
+        "searched": done.searched,
+        "skipped": done.skipped,
+        "row_groups_skipped": done.groups_skipped,
         "retries": done.retries,
         "bytes_written": done.bytes_written,
     }

@@ -31,7 +31,8 @@ from dvcodec.spark.search.pieces import decode
 from dvcodec.spark.search.plain import PlainSnapshot, open_plain
 from dvcodec.spark.sources import register
 from dvcodec.spark.sources.options import storage_keys
-from dvcodec.tables.deleting import Deletion, Isolation, committer
+from dvcodec.tables.adapters import committer_of
+from dvcodec.tables.deleting import Deletion, Isolation
 from dvcodec.tables.deleting.committer import StreamBatch
 from dvcodec.tables.deleting.finder import Finder, Found
 from dvcodec.tables.deleting.keys import keys_finder
@@ -122,7 +123,7 @@ def delete(
         return _write(spark, opened, finder, os.fspath(vectors), dry_run, storage_options)
     if vectors is not None:
         raise UsageError(f"{opened.location}: a table: vectors= is for Parquet files without one")
-    one = committer(opened)
+    one = committer_of(opened)
     finder = _finder(spark, one.current, where, keys, on, positions, evaluated_by)
     with refreshed(opened, dry_run):
         return run(one, finder, isolation=isolation, dry_run=dry_run, retries=retries, batch=batch)
@@ -348,4 +349,4 @@ def _write(
         }
         writer = spark.createDataFrame(pa.table(rows, arrow_schema(VECTORS))).write.format("dvcodec").mode("append")
         writer.options(**storage_keys(storage_options)).save(folder)
-    return Deletion(snapshot.info.id, False, plan)
+    return plan.deletion(None, 0)

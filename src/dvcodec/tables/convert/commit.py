@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.arguments import check_table
 from dvcodec.tables.convert.plan import check_deletes, plan, rows_of
 from dvcodec.tables.convert.record import absolute
 from dvcodec.tables.convert.write import counter
-from dvcodec.tables.deleting import committer
 from dvcodec.tables.deleting.positions import positions_finder
-from dvcodec.tables.deleting.run import Deletion, run
+from dvcodec.tables.deleting.run import run
+from dvcodec.tables.model import Deletion
 from dvcodec.tables.put import refreshed
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.storage import real_path
@@ -60,7 +61,7 @@ def copy_deletes(
     snapshot = table.snapshot(snapshot_id)
     check_deletes(snapshot)
     planned = plan(snapshot, counter(len(snapshot.vectors), progress))
-    writer = committer(target)
+    writer = committer_of(target)
     known = {real_path(absolute(file.location)): file for file in writer.current().data_files}
     rows: dict[str, RowSet] = {}
     for item in planned:

@@ -1,31 +1,29 @@
 """Delete rows of a table: find them, write deletion vectors, commit. One way for all formats.
 
 A `Finder` says which rows: `predicate`, `keys` and `positions` have one each. `plan` searches the data files with it,
-`run` writes and commits, and repeats after a conflict. What differs by format is its `Committer`, in
-``dvcodec.tables.<format>.commit``.
+`run` writes and commits, and repeats after a conflict. What differs by format is its `Committer`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import Any, TypeAlias, get_args
+from typing import TypeAlias, get_args
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, pc
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_choice
+from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.arguments import check_progress, check_table
-from dvcodec.tables.deleting.committer import Committer
 from dvcodec.tables.deleting.finder import Finder
-from dvcodec.tables.deleting.run import Deletion, Isolation, run
-from dvcodec.tables.model import TableKind
+from dvcodec.tables.deleting.run import Isolation, run
+from dvcodec.tables.model import Deletion
 from dvcodec.tables.put import refreshed
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Table
 
-__all__ = ["Deletion", "Isolation", "KeySource", "committer", "delete"]
+__all__ = ["Deletion", "Isolation", "KeySource", "delete"]
 
 KeySource: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader | str | os.PathLike[str]"
 """Keys: an Arrow table, batch or reader, or the path of a Parquet file or folder."""
@@ -84,7 +82,7 @@ def delete(
     finder = _finder(where, keys, on, positions)
     with refreshed(table, dry_run):
         return run(
-            committer(table),
+            committer_of(table),
             finder,
             isolation=isolation,
             dry_run=dry_run,
@@ -92,18 +90,6 @@ def delete(
             threads=threads,
             progress=progress,
         )
-
-
-def committer(table: Table) -> Committer[Any]:
-    """Return what commits to a table.
-
-    Raises:
-        UsageError: deletes of its format cannot be committed here.
-    """
-    if table.kind is TableKind.SCORCH:
-        raise UsageError(f"{table.location}: documents of a search index are deleted by its own library")
-    found: Committer[Any] = import_module(f"dvcodec.tables.{table.kind.value}.commit").committer(table)
-    return found
 
 
 def _finder(

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.location import DvLocation
-from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.retries import Retries
-from dvcodec.tables.model import DataFile, DeletionVector
+from dvcodec.tables.model import FileDelete
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["Committer", "FileDelete", "StreamBatch", "Written", "batch_number"]
+__all__ = ["Committer", "StreamBatch", "Written", "batch_number"]
 
 S = TypeVar("S", bound=Snapshot)
 
@@ -46,30 +45,6 @@ def batch_number(text: object, source: str) -> int:
 
 
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
-
-
-@dataclass(frozen=True, slots=True)
-class FileDelete:
-    """Rows to delete from one data file.
-
-    Attributes:
-        data_file: of the base snapshot.
-        replaced: vectors of the base snapshot that apply only to this data file: the new vector includes their rows.
-        before: all rows that are deleted in the base snapshot, by whatever vector.
-        rows: all rows that are deleted afterwards, `before` included: 0-based physical positions.
-        whole: no live row is left: the data file is removed instead of getting a vector.
-    """
-
-    data_file: DataFile
-    replaced: tuple[DeletionVector, ...]
-    before: RowSet = field(repr=False)
-    rows: RowSet = field(repr=False)
-    whole: bool
-
-    @property
-    def gained(self) -> int:
-        """Rows that live in the base snapshot and are deleted afterwards."""
-        return self.rows.cardinality - self.before.cardinality
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import is_local
 from dvcodec.tables.deletes import Deletes
-from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.deleting.finder import Finder
-from dvcodec.tables.model import DataFile, vectors_of
+from dvcodec.tables.model import DataFile, Deletion, FileDelete, vectors_of
 from dvcodec.tables.physical import are_all_rows
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Snapshot
@@ -38,10 +37,27 @@ class Plan:
     skipped: int
     groups_skipped: int = 0
 
-    @property
-    def rows(self) -> int:
-        """Rows that are newly deleted."""
-        return sum(one.gained for one in self.deletes)
+    def deletion(self, snapshot: int | None, retries: int, size: int = 0, *, repeated: bool = False) -> Deletion:
+        """Return the result of the plan.
+
+        Args:
+            snapshot: id of the snapshot that it was committed as; None if it was not.
+            retries: conflicts on the way.
+            size: bytes of the new vector files.
+            repeated: see `Deletion`.
+        """
+        committed = snapshot is not None
+        return Deletion(
+            self.base.info.id if snapshot is None else snapshot,
+            committed,
+            self.deletes,
+            self.searched,
+            self.skipped,
+            self.groups_skipped,
+            retries,
+            size,
+            repeated,
+        )
 
 
 def plan_deletes(

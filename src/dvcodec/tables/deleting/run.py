@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from dvcodec.core.errors import CommitConflict, DecodeError
@@ -14,60 +14,18 @@ from dvcodec.tables.deleting.engine import interrupting
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.plan import Plan, plan_again, plan_deletes
 from dvcodec.tables.deleting.retries import Backoff
+from dvcodec.tables.model import Deletion
 from dvcodec.tables.put import committing
 from dvcodec.tables.reading import Progress
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["Deletion", "Isolation", "attempt", "run"]
+__all__ = ["Isolation", "attempt", "run"]
 
 LOG = logging.getLogger("dvcodec.delete")
 
 Isolation: TypeAlias = Literal["snapshot", "serializable"]
 """``snapshot``: rows that others add meanwhile stay; ``serializable``: a data file that others add meanwhile, and that
 may have such rows, fails the delete."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Deletion:
-    """The result of a delete.
-
-    Attributes:
-        snapshot: id of the snapshot that has it; that of the base if nothing was committed.
-        committed: False if no live row matched, or for a dry run.
-        plan: what was deleted, or would be.
-        retries: conflicts with other writers on the way.
-        bytes_written: size of the new vector files.
-        repeated: the batch of the stream was committed before, and nothing was done.
-    """
-
-    snapshot: int
-    committed: bool
-    plan: Plan
-    retries: int = 0
-    bytes_written: int = 0
-    repeated: bool = False
-
-    def __repr__(self) -> str:
-        return (
-            f"Deletion(snapshot={self.snapshot}, committed={self.committed}, rows={self.rows}, files={self.files}, "
-            f"removed={self.removed}, retries={self.retries}, bytes_written={self.bytes_written}, "
-            f"repeated={self.repeated})"
-        )
-
-    @property
-    def rows(self) -> int:
-        """Rows deleted."""
-        return self.plan.rows
-
-    @property
-    def files(self) -> int:
-        """Data files that lost rows."""
-        return len(self.plan.deletes)
-
-    @property
-    def removed(self) -> int:
-        """Data files that lost all their rows, and are removed from the table."""
-        return sum(one.whole for one in self.plan.deletes)
 
 
 @interrupting()
@@ -131,13 +89,13 @@ def run(
     while plan.deletes and not dry_run:
         try:
             snapshot, size = attempt(committer, plan)
-            return Deletion(snapshot, True, plan, backoff.lost, size)
+            return plan.deletion(snapshot, backoff.lost, size)
         except (CommitConflict, FileNotFoundError) as conflict:
             wait(plan.base, conflict)
         newest = committer.current()
         committer.check(newest)
         plan = Plan(newest, (), 0, 0) if is_in(newest) else _resolve(finder, plan, newest, isolation, search)
-    return Deletion(plan.base.info.id, False, plan, backoff.lost, repeated=is_in(plan.base))
+    return plan.deletion(None, backoff.lost, repeated=is_in(plan.base))
 
 
 def _resolve(finder: Finder, plan: Plan, newest: Snapshot, isolation: Isolation, search: Callable[[], Plan]) -> Plan:

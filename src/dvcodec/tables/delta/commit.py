@@ -18,7 +18,7 @@ from dvcodec.core.errors import CommitConflict, NotCanonical, Unsupported, Usage
 from dvcodec.core.json_text import encode_json
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
-from dvcodec.tables.deleting.committer import Committer, FileDelete, StreamBatch, Written
+from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written
 from dvcodec.tables.delta.actions import AddFile
 from dvcodec.tables.delta.log import LOG
 from dvcodec.tables.delta.protocol import check_writer, is_on
@@ -27,7 +27,7 @@ from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from dvcodec.tables.delta.stats import loosened
 from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.delta.table import open as open_delta
-from dvcodec.tables.model import SnapshotInfo
+from dvcodec.tables.model import FileDelete, SnapshotInfo
 from dvcodec.tables.put import put_once, removed_on_error
 
 __all__ = ["DeltaCommitter", "check_next", "commit_bytes", "commit_info", "committer"]

@@ -29,7 +29,7 @@ from dvcodec.tables.delta.protocol import (
     is_on,
 )
 from dvcodec.tables.delta.table import DeltaTable
-from dvcodec.tables.enabling import Enabled
+from dvcodec.tables.model import Enabled
 from dvcodec.tables.put import put_once
 
 __all__ = ["enable", "with_vectors"]

@@ -18,7 +18,7 @@ from dvcodec.core.errors import CommitConflict, NotCanonical, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.io import read_window
 from dvcodec.io.target import local_path
-from dvcodec.tables.deleting.committer import Committer, FileDelete, Written, batch_number
+from dvcodec.tables.deleting.committer import Committer, Written, batch_number
 from dvcodec.tables.deleting.retries import Retries
 from dvcodec.tables.iceberg.change import number_of, properties_of
 from dvcodec.tables.iceberg.features import refuse_unknown, refuse_without_vectors
@@ -30,7 +30,7 @@ from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter
 from dvcodec.tables.iceberg.table import Place, table_of
 from dvcodec.tables.iceberg.vectors import refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
-from dvcodec.tables.model import DeletionVector
+from dvcodec.tables.model import DeletionVector, FileDelete
 from dvcodec.tables.put import removed_on_error
 from dvcodec.tables.table import Table
 

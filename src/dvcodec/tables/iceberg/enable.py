@@ -9,13 +9,13 @@ import time
 
 from dvcodec.core.errors import Unsupported
 from dvcodec.core.interrupts import uninterrupted
-from dvcodec.tables.enabling import Enabled
 from dvcodec.tables.iceberg.change import Change
 from dvcodec.tables.iceberg.contradictions import VECTORS_VERSION
 from dvcodec.tables.iceberg.features import refuse_unknown
 from dvcodec.tables.iceberg.folder_place import place_of
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.table import IcebergTable
+from dvcodec.tables.model import Enabled
 
 __all__ = ["enable"]
 

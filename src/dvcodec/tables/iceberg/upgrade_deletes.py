@@ -14,14 +14,13 @@ from dvcodec.core.errors import CommitConflict, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables import rules
 from dvcodec.tables.arguments import check_progress, check_table
-from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.deleting.retries import Backoff
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement
 from dvcodec.tables.iceberg.table import IcebergTable
-from dvcodec.tables.model import POSITION_DELETES
+from dvcodec.tables.model import POSITION_DELETES, FileDelete
 from dvcodec.tables.new_files import new_files
 from dvcodec.tables.physical import are_all_rows
 from dvcodec.tables.put import committing, refreshed

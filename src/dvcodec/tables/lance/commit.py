@@ -29,13 +29,14 @@ from dvcodec.io.paths import split
 from dvcodec.io.target import local_path
 from dvcodec.lance import DeletionFile, choose_kind, read_deletion_file, read_manifest
 from dvcodec.lance.deletions import encode_deletion_file
-from dvcodec.tables.deleting.committer import Committer, FileDelete, Written, batch_number
+from dvcodec.tables.deleting.committer import Committer, Written, batch_number
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import DELETIONS, TRANSACTIONS
 from dvcodec.tables.lance.next_version import NextVersion
 from dvcodec.tables.lance.rows import of_library, open_version
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.lance.table import KNOWN_FLAGS, LanceTable
+from dvcodec.tables.model import FileDelete
 
 __all__ = ["LanceCommitter", "committer"]
 

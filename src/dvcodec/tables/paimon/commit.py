@@ -25,8 +25,9 @@ from dvcodec.core.errors import CommitConflict, UsageError
 from dvcodec.core.json_text import encode_json, parse_json
 from dvcodec.io import open_sink
 from dvcodec.paimon import read_index_manifest, write_index_manifest
-from dvcodec.tables.deleting.committer import Committer, FileDelete, Written
+from dvcodec.tables.deleting.committer import Committer, Written
 from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.model import FileDelete
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.metadata import SnapshotRecord, numbered, read_snapshot
 from dvcodec.tables.paimon.new_index import NewIndex

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from dvcodec.core.interrupts import uninterrupted
 from dvcodec.core.json_text import encode_json, parse_json
-from dvcodec.tables.enabling import Enabled
 from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.model import Enabled
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.snapshot import ENABLED
 from dvcodec.tables.paimon.table import PaimonTable

@@ -22,8 +22,8 @@ from dvcodec.io.paths import split
 from dvcodec.io.target import local_path
 from dvcodec.paimon import DELETION_VECTORS, IndexFile, IndexManifestEntry
 from dvcodec.paimon.index_file import roll_index_files
-from dvcodec.tables.deleting.committer import FileDelete, Written
-from dvcodec.tables.model import DataFile, DeletionVector
+from dvcodec.tables.deleting.committer import Written
+from dvcodec.tables.model import DataFile, DeletionVector, FileDelete
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot

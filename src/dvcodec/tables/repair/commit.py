@@ -14,12 +14,11 @@ from dvcodec.core.errors import CommitConflict, DvcodecError, MissingExtra, Usag
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
 from dvcodec.tables import rules
+from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.arguments import check_table
-from dvcodec.tables.deleting import committer
-from dvcodec.tables.deleting.committer import FileDelete
 from dvcodec.tables.deleting.plan import Plan
 from dvcodec.tables.deleting.run import attempt
-from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, vectors_of
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, FileDelete, vectors_of
 from dvcodec.tables.physical import are_all_rows
 from dvcodec.tables.put import refreshed
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
@@ -86,7 +85,7 @@ def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
     check_table(table)
     if (plan.table, plan.kind) != (table.location, table.kind):
         raise UsageError(f"the plan is for {plan.table}, not for {table.location}")
-    writer = committer(table)
+    writer = committer_of(table)
     base = writer.current()
     if base.info.id != plan.snapshot:
         raise CommitConflict(

@@ -9,7 +9,21 @@ without a lock, and read again if a transaction ended meanwhile. A `Snapshot` is
 after that, reading a vector of it fails. Copy a busy index, or open it again.
 """
 
+from __future__ import annotations
+
+from typing import NoReturn
+
+from dvcodec.core.errors import UsageError
+from dvcodec.tables.adapters import ADAPTERS, Adapter
+from dvcodec.tables.model import TableKind
 from dvcodec.tables.scorch.snapshot import SegmentRecord
 from dvcodec.tables.scorch.table import ScorchTable, open  # noqa: A004  (what every kind of table calls it)
 
 __all__ = ["ScorchTable", "SegmentRecord", "open"]
+
+
+def _no_commit(table: ScorchTable, dry_run: bool = False) -> NoReturn:  # noqa: ARG001
+    raise UsageError(f"{table.location}: documents of a search index are deleted by its own library")
+
+
+ADAPTERS[TableKind.SCORCH] = Adapter(open, _no_commit, _no_commit)
