@@ -47,7 +47,7 @@ def test_limits_do_not_change() -> None:
 def test_the_defaults_are_those_that_are_documented() -> None:
     assert dataclasses.asdict(DEFAULT_LIMITS) == {
         "max_vector_bytes": 2**31 - 1,
-        "max_bitmaps": 2**12,
+        "max_bitmaps": 2**14,
         "max_cardinality": 2**40,
         "max_footer_bytes": 2**24,
         "max_blobs": 2**20,

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap, BitMap64
 
 from battery import Recorder, check_truncations, flipped, outcome
 from dvcodec import (
@@ -163,6 +164,39 @@ def test_bare_64_bit_map_may_have_keys_that_no_vector_has(vectors: Path) -> None
     with open_source(path) as source:
         (ref,) = sniff(path).vectors
         assert (read_vector(source, ref).view.max or 0) >> 63 == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "rows"),
+    [
+        (12_346, 12_346),  # the count is the cookie of a 32-bit bitmap without runs
+        (12_347, 12_347),  # and of one with runs
+        (12_347 + 65_536, "Limits.max_bitmaps: expected at most 16384, found 16385"),
+        (16_385, "Limits.max_bitmaps: expected at most 16384, found 16385"),
+    ],
+)
+def test_bare_64_bit_map_with_any_number_of_keys(keys: int, rows: int | str) -> None:
+    data = BitMap64(range(0, keys << 32, 1 << 32)).serialize()
+    found = sniff(data)
+    assert found.kind is ContainerKind.ROARING64
+    with open_source(data) as source:
+        if isinstance(rows, int):
+            assert read_vector(source, found.vectors[0]).cardinality == rows
+            return
+        with pytest.raises(LimitExceeded, match=rows):
+            read_vector(source, found.vectors[0])
+
+
+def test_bare_32_bit_map_that_begins_like_a_64_bit_one() -> None:
+    """A run in the last of 33 containers only: zeros after the cookie. Then a cardinality and a key like a cookie."""
+    rows = BitMap(range(0, 2 * 0x3B01, 2)) | BitMap(key << 16 for key in range(0x30, 0x30 + 31))
+    rows.add_range(99 << 16, (99 << 16) + 5000)
+    rows.run_optimize()
+    data = rows.serialize()
+    assert (data[4:8], data[12:14]) == (bytes(4), data[:2])
+    with open_source(data) as source:
+        (ref,) = sniff(data).vectors
+        assert (ref.kind, read_vector(source, ref).cardinality) == (ContainerKind.ROARING32, len(rows))
 
 
 # ---------------------------------------------------------------------- search segments

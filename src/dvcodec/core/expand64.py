@@ -43,11 +43,11 @@ def positions(bitmaps: Bitmaps, size: int, dtype: type[Any]) -> NDArray[Any]:
     return out
 
 
-def chunks(bitmaps: Bitmaps, rows: int) -> Iterator[NDArray[np.int64]]:
-    """Yield all positions, ascending, at most `rows` at a time; all must fit int64."""
+def chunks(bitmaps: Bitmaps, rows: int, dtype: type[Any]) -> Iterator[NDArray[Any]]:
+    """Yield all positions, ascending, at most `rows` at a time; all must fit the dtype."""
     for key, bitmap in bitmaps.items():
         for low in _pieces(bitmap, rows):
-            yield low + np.int64(key << 32)
+            yield low + dtype(key << 32)
 
 
 def _pieces(bitmap: AbstractBitMap, rows: int) -> Iterator[NDArray[np.uint32]]:
@@ -60,10 +60,11 @@ def _pieces(bitmap: AbstractBitMap, rows: int) -> Iterator[NDArray[np.uint32]]:
         yield np.frombuffer((bitmap & BitMap(range(start, stop))).to_array(), np.uint32)
 
 
-def ranges(bitmaps: Bitmaps) -> NDArray[np.int64]:
-    """Return the maximal ranges ``[start, stop)``, ascending, as int64[k, 2]; all must fit int64."""
+def ranges(bitmaps: Bitmaps, dtype: type[Any]) -> NDArray[Any]:
+    """Return the maximal ranges ``[start, stop)``, ascending, as dtype[k, 2]; all must fit it."""
     parts = [
-        expand.ranges_of(roaring.walk(Cursor(bitmap.serialize()))) + (key << 32) for key, bitmap in bitmaps.items()
+        expand.ranges_of(roaring.walk(Cursor(bitmap.serialize()))).astype(dtype, copy=False) + (key << 32)
+        for key, bitmap in bitmaps.items()
     ]
     return build.merge_touching(np.concatenate(parts)) if parts else np.zeros((0, 2), np.int64)
 

@@ -48,7 +48,7 @@ class Limits:
     """
 
     max_vector_bytes: int = 2**31 - 1
-    max_bitmaps: int = 2**12
+    max_bitmaps: int = 2**14
     max_cardinality: int = 2**40
     max_footer_bytes: int = 2**24
     max_blobs: int = 2**20

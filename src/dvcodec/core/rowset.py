@@ -191,28 +191,26 @@ class RowSet(BitmapSet):
         """
         return require_extra("pyarrow", "arrow").array(self.to_numpy())
 
-    def chunks(self, rows: int = 1 << 20) -> Iterator[NDArray[np.int64]]:
-        """Iterate over all positions, ascending, as int64 arrays of at most `rows` rows (at least 65,536).
+    def chunks(self, rows: int = 1 << 20) -> Iterator[NDArray[Any]]:
+        """Iterate over all positions, ascending, as arrays of at most `rows` rows (at least 65,536).
+
+        The arrays are int64, or uint64 if a position of the set is above 2**63 - 1.
 
         Raises:
-            UsageError: a position does not fit int64, or `rows` is not an integer.
+            UsageError: `rows` is not an integer.
         """
         check_integer(rows, "rows")
-        if (self.max or 0) > np.iinfo(np.int64).max:
-            raise UsageError(f"position {self.max} does not fit int64")
-        return expand64.chunks(self._load(), max(rows, _CONTAINER_ROWS))
+        wide = (self.max or 0) > np.iinfo(np.int64).max
+        return expand64.chunks(self._load(), max(rows, _CONTAINER_ROWS), np.uint64 if wide else np.int64)
 
-    def ranges(self) -> NDArray[np.int64]:
+    def ranges(self) -> NDArray[Any]:
         """Return the maximal ranges ``[start, stop)``, ascending, as int64[k, 2].
 
-        Runs are not expanded: 2**32 consecutive rows are one range.
-
-        Raises:
-            UsageError: a range ends above 2**63 - 1.
+        They are Python integers (dtype object) if one ends above 2**63 - 1. Runs are not expanded: 2**32 consecutive
+        rows are one range.
         """
-        if (self.max or 0) >= 2**63 - 1:
-            raise UsageError(f"position {self.max} ends a range that does not fit int64")
-        return expand64.ranges(self._load())
+        wide = (self.max or 0) >= np.iinfo(np.int64).max
+        return expand64.ranges(self._load(), object if wide else np.int64)
 
     def mask(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return bool[stop - start]; element i is True if position ``start + i`` is in the set.

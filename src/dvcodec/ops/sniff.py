@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from dvcodec.core import roaring64
+from dvcodec.core import roaring
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS
 from dvcodec.core.errors import BadMagic, DecodeError, Truncated, Unsupported
 from dvcodec.core.frame import FRAME_OVERHEAD, UNCOUNTED, Magic
@@ -233,17 +233,34 @@ def _weakest(source: Source, head: bytes, limits: Limits) -> ContainerKind:
 
 
 def _bare_bitmap(source: Source, head: bytes, limits: Limits) -> ContainerKind | None:
-    """Detect a bare bitmap by its first bytes, then by walking it to the end."""
-    cookie = int.from_bytes(head[:4], "little")
-    if len(head) >= 8 and (cookie == COOKIE_NO_RUNS or cookie & 0xFFFF == COOKIE_RUNS):
-        return ContainerKind.ROARING32
-    if len(head) >= 8 and not any(head[4:8]) and source.size <= limits.max_vector_bytes:
-        try:
-            cursor = read_window(source)
-            roaring64.walk64(cursor, limits=limits, max_key=roaring64.MAX_KEY)
-            cursor.expect_end("the bitmap")
-        except DecodeError:
-            pass
-        else:
-            return ContainerKind.ROARING64
-    return None
+    """Detect a bare bitmap by its first bytes: a 32-bit cookie, or a count of keys, a key and such a cookie.
+
+    A count may look like a cookie: that of 12,346 keys is an empty 32-bit bitmap with more bytes after it, and that of
+    12,347 + n * 65,536 keys announces n + 1 containers.
+    """
+    if len(head) < 8:
+        return None
+    narrow = _is_cookie(head[:4])
+    wide = not any(head[4:8]) and (_is_cookie(head[12:16]) if any(head[:4]) else source.size == 8)
+    if wide and not (narrow and _is_bitmap(source, limits)):
+        return ContainerKind.ROARING64
+    return ContainerKind.ROARING32 if narrow else None
+
+
+def _is_cookie(raw: bytes) -> bool:
+    """Whether a 32-bit bitmap may begin with these bytes."""
+    cookie = int.from_bytes(raw, "little")
+    return cookie == COOKIE_NO_RUNS or cookie & 0xFFFF == COOKIE_RUNS
+
+
+def _is_bitmap(source: Source, limits: Limits) -> bool:
+    """Whether the file is a 32-bit bitmap, to its last byte."""
+    if source.size > limits.max_vector_bytes:
+        return False
+    cursor = read_window(source)
+    try:
+        roaring.walk(cursor)
+        cursor.expect_end("the bitmap")
+    except DecodeError:
+        return False
+    return True

@@ -45,7 +45,7 @@ CASES = [
         "delta.decode of the native layout",
         delta.decode,
         "more bitmaps than allowed",
-        lambda: native(bitmaps.native64(*[bitmaps.bitmap(bitmaps.array(0, [1]))] * 5000)),
+        lambda: native(bitmaps.native64(*[bitmaps.bitmap(bitmaps.array(0, [1]))] * 20_000)),
         MORE_BITMAPS,
     ),
     case(

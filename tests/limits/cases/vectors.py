@@ -39,10 +39,10 @@ VECTORS: Inputs = {
 }
 MANY_BITMAPS: Inputs = {
     "more bitmaps than allowed": lambda: bitmaps.vector64(
-        *((key, bitmaps.bitmap(bitmaps.array(0, [1]))) for key in range(5000))
+        *((key, bitmaps.bitmap(bitmaps.array(0, [1]))) for key in range(20_000))
     )
 }
-MORE_BITMAPS = limit("max_bitmaps", 2**12)
+MORE_BITMAPS = limit("max_bitmaps", 2**14)
 LARGE_FRAME = b"\1" + struct.pack(">I", 290 * MEGA) + bitmaps.PORTABLE
 """How a file of frames begins whose only one is nearly all of a `large` file."""
 
