@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -169,3 +170,23 @@ def test_tables_commands_and_jobs_use_the_default_limits(package: str) -> None:
                     members = ", ".join(str(keyword.arg) for keyword in node.keywords)
                     found.setdefault(name, []).append(f"{called}({first}, {members})")
     assert found == {name: calls for name, calls in LIMITS.items() if name.startswith(f"{package}/")}
+
+
+COMPILED = {"cramjam", "duckdb", "fastavro", "isal", "pyarrow", "pyroaring", "zlib", "json"}
+OF_THE_CALLER = {"boto3", "deltalake", "numpy", "obstore", "pandas", "pyspark"}
+"""They see no bytes of files in a format: requests and answers, values that the caller passes."""
+PURE = {"dvcodec", "fsspec", "pyiceberg", "rich", "typer", "typing_extensions"}
+
+
+def test_packages_are_known_as_native_or_not() -> None:
+    found = set()
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {name.name for name in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add(node.module or "")
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "require_extra":
+                found |= {str(one.value) for one in node.args[:1] if isinstance(one, ast.Constant)}
+    packages = {name.partition(".")[0] for name in found} - sys.stdlib_module_names
+    assert packages - PURE - OF_THE_CALLER == (COMPILED - {"zlib", "json"}) | {"lance"}
