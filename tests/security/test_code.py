@@ -43,9 +43,6 @@ DYNAMIC_IMPORTS = {
     "spark/sources/__init__.py": "names of this package",
     "spark/sources/shipped.py": "the module of a source, as the driver registered it",
     "tables/__init__.py": "names of this package",
-    "tables/deleting/__init__.py": "what commits to each kind",
-    "tables/enabling.py": "what enables vectors in each kind",
-    "tables/opening.py": "the five kinds of tables",
 }
 """Where a module is imported by a name that is computed; none of these names comes from a file."""
 
