@@ -63,7 +63,13 @@ def test_delta_in_spark(engines: Engines, kind: str) -> None:
     def rows(at: Path) -> list[list[str]]:
         return sql("SELECT * FROM delta.`{root}` ORDER BY id", at)
 
-    on = ", ".join(filter(None, ["'delta.enableDeletionVectors' = 'true'", properties]))
+    def changed(at: Path) -> list[list[str]]:
+        """What the change data feed has of the commits after the copy was made."""
+        feed = f"table_changes_by_path('{{root}}', {base + 1})"
+        return sql(f"SELECT * EXCEPT (_commit_timestamp) FROM {feed} ORDER BY _commit_version, id, _change_type", at)
+
+    on = ", ".join([f"'delta.{name}' = 'true'" for name in ("enableDeletionVectors", "enableChangeDataFeed")])
+    on += f", {properties}"
     columns = "id BIGINT, part STRING, name STRING, price DECIMAL(38, 6)"
     sql(f"CREATE TABLE delta.`{{root}}` ({columns}) USING delta {layout} TBLPROPERTIES ({on})")
     for start in (0, 500):
@@ -71,13 +77,16 @@ def test_delta_in_spark(engines: Engines, kind: str) -> None:
     if change:
         sql(change)
     shutil.copytree(root, copy)
+    base = open_table(root).snapshot().info.id
     skipping = "SELECT COUNT(*) FROM delta.`{root}` WHERE price > 1000000"
 
-    for first in (1, 2):
-        delete(root, first, 5)
-        sql(f"DELETE FROM delta.`{{root}}` WHERE id % 5 = {first}", copy)
+    for first, divisor in ((1, 5), (0, 3), (2, 5)):  # id % 3 is the partition: these files are removed
+        delete(root, first, divisor)
+        sql(f"DELETE FROM delta.`{{root}}` WHERE id % {divisor} = {first}", copy)
     before = rows(root)
     assert before == rows(copy)
+    assert changed(root) == changed(copy)
+    assert len(changed(root)) == 1000 - len(before)
     assert ids(root) == [int(row[0]) for row in before]
     assert audit(open_table(root)).findings == ()
     assert sql(skipping) == [["0"]]

@@ -67,7 +67,7 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         return found
 
     def check(self, base: DeltaSnapshot) -> None:
-        """Refuse a table without deletion vectors, append-only, with change data feed, or with unknown features.
+        """Refuse a table without deletion vectors, append-only, or with unknown features.
 
         Raises:
             Unsupported: see `check_writer` and `check_next`.

@@ -144,7 +144,6 @@ def check_writer(protocol: Protocol, metadata: Metadata, table: str) -> None:
 
 FORBIDDING = {
     "delta.appendOnly": "its rows must not be deleted",
-    "delta.enableChangeDataFeed": "a delete would have to write change data files, which dvcodec does not",
     "delta.enableIcebergCompatV1": "Iceberg readers of the table would not see deletion vectors",
     "delta.enableIcebergCompatV2": "Iceberg readers of the table would not see deletion vectors",
 }
