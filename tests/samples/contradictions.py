@@ -158,6 +158,10 @@ def hint(version: int) -> Edit:
     return lambda _, log: (log / "_last_checkpoint").write_text(text)
 
 
+def checkpoint(data: bytes) -> Edit:
+    return lambda _, log: (log / f"{1:020}.checkpoint.parquet").write_bytes(data)
+
+
 ID, NESTED = column("id", "long"), {"type": "array", "elementType": "timestamp_ntz", "containsNull": True}
 PHYSICAL = {"delta.columnMapping.physicalName": "id"}
 LOGS: dict[str, tuple[Edit, list[str]]] = {
@@ -170,6 +174,9 @@ LOGS: dict[str, tuple[Edit, list[str]]] = {
     "both, encoded": (both(respelled("add", "%61.parquet"), respelled("remove", "%61.parquet")), []),
     "both, with a dot": (both(respelled("add", "./a.parquet"), respelled("remove", "./a.parquet")), []),
     "hint": (hint(1), ["delta-checkpoint"]),
+    "empty checkpoint": (checkpoint(b""), ["delta-empty-checkpoint"]),
+    "empty checkpoint, hint": (both(checkpoint(b""), hint(1)), ["delta-empty-checkpoint", "delta-checkpoint"]),
+    "damaged checkpoint": (checkpoint(b"PAR1" * 9), ["delta-checkpoint"]),
     "writer version 8": (protocol_of(8, [], []), ["delta-protocol"]),
     "reader feature only": (protocol_of(7, ["v2Checkpoint"], []), ["delta-feature"]),
     "writer feature only": (protocol_of(7, [], ["appendOnly"]), []),

@@ -15,8 +15,9 @@ Checks, each the `check` of its findings:
 - ``delta-protocol``, ``delta-feature``, ``delta-column-mapping``, ``delta-append-only``, ``delta-property``: the
   protocol or properties of a Delta table contradict its vectors or its columns;
 - ``delta-schema``, ``delta-action``, ``delta-path``, ``delta-checkpoint``: deltalake does not open the table, because
-  of its columns, of missing members of actions, or of a ``_last_checkpoint`` that names a missing checkpoint; a data
-  file with two spellings in the log, which deltalake takes for two files;
+  of its columns, of missing members of actions, or of a checkpoint that is damaged, or that ``_last_checkpoint`` names
+  and is missing or empty; a data file with two spellings in the log, which deltalake takes for two files;
+- ``delta-empty-checkpoint``: a checkpoint without a byte, which engines ignore;
 - ``iceberg-version``, ``partition-mismatch``, ``sequence-number``: Puffin vectors in a table of version 1 or 2; deletes
   of one data file with another partition or partition spec, or a lower sequence number, than the file;
 - ``metadata-name``: metadata files of an Iceberg table that were not read, because their names have no version;

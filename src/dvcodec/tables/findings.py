@@ -209,6 +209,7 @@ def place(vector: DeletionVector) -> dict[str, Any]:
 
 _SEVERITIES = {
     "delta-append-only": Severity.WARNING,
+    "delta-empty-checkpoint": Severity.WARNING,
     "delta-property": Severity.INFO,
     "gone-data-file": Severity.WARNING,
     "listing": Severity.WARNING,

@@ -97,6 +97,41 @@ def test_checkpoints_say_what_commits_said(tmp_path: Path, form: str, parsed_sta
         table.snapshot(3)
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("damage", ["empty", "cut", "gone"])
+def test_a_damaged_checkpoint_is_skipped_if_the_commits_are_there(tmp_path: Path, form: str, damage: str) -> None:
+    """Also if only a part or a sidecar is damaged. Delta Spark reads all of these tables but those of sidecars."""
+    crafted = build_delta(tmp_path / "t")
+    before, infos = opened(crafted).snapshot(), opened(crafted).snapshots()
+    *_, file = crafted.checkpoint(form)
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(b"" if damage == "empty" else file.read_bytes()[:100])
+    table = opened(crafted)
+    after = table.snapshot()
+    assert (after.data_files, after.vectors, after.info) == (before.data_files, before.vectors, before.info)
+    assert table.snapshots() == infos
+    is_sidecar = file.parent != crafted.log
+    is_noticed = damage != "gone" or is_sidecar  # otherwise there is no checkpoint, or not all of its parts
+    name = "delta-empty-checkpoint" if damage == "empty" and not is_sidecar else "delta-checkpoint"
+    assert [finding.check for finding in after.check_metadata()] == [name] * is_noticed
+    assert {vector.location for vector in before.vectors} < table.referenced()
+    if not is_noticed:
+        return
+    if form == "classic":  # another one of the version does as well
+        crafted.checkpoint("json alone")
+        crafted.commit_file(0).unlink()
+        found = opened(crafted)
+        assert set(found.snapshot().vectors) == set(before.vectors)
+        assert {vector.location for vector in before.vectors} < found.referenced()
+        return
+    crafted.commit_file(1).unlink()
+    for read in (opened(crafted).snapshot, opened(crafted).referenced):
+        with pytest.raises((NotCanonical, FileNotFoundError)):
+            read()
+
+
 def test_a_wrong_hint_is_ignored(tmp_path: Path) -> None:
     crafted = build_delta(tmp_path / "t")
     for hint in ("", "{", '{"version": 99}', '{"version": 1, "parts": 7}'):

@@ -69,9 +69,10 @@ def read_checkpoint(
         DecodeError: a file is corrupt.
         OSError: a file cannot be read.
     """
-    sidecars = set()
+    sidecars, kinds = set(), set()
     for name in names:
         for action in _top(folder, name):
+            kinds.add(action.where)
             if action.where == "sidecar":
                 location = _sidecar(folder, action)
                 if location in sidecars:
@@ -82,6 +83,8 @@ def read_checkpoint(
             elif action.where == "checkpointMetadata" and action.integer("version") != version:
                 action.fail("version", version, action.integer("version"))
             yield action
+    if not kinds:
+        raise NotCanonical("checkpoint", source=folder.join(f"{LOG}/{names[0]}"), expected="actions", actual="none")
     if known is not None:
         known |= sidecars
 

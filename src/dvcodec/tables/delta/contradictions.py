@@ -12,6 +12,7 @@ from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.json_text import parse_json
+from dvcodec.tables.delta.action_checks import is_empty
 from dvcodec.tables.delta.actions import Metadata, Protocol
 from dvcodec.tables.delta.log import LAST_CHECKPOINT, LOG, Log
 from dvcodec.tables.delta.protocol import (
@@ -174,7 +175,7 @@ def _is_mapped(field: dict[str, Any]) -> bool:
 
 
 def check_hint(folder: Folder, log: Log) -> Iterator[Finding]:
-    """Find a ``_last_checkpoint`` that names a missing checkpoint (``delta-checkpoint``).
+    """Find a ``_last_checkpoint`` that names a missing or empty checkpoint (``delta-checkpoint``).
 
     delta-kernel-rs, and deltalake with it, opens no such table: it lists the log from that version on. A hint that is
     not JSON with a version is ignored, by them too.
@@ -190,12 +191,12 @@ def check_hint(folder: Folder, log: Log) -> Iterator[Finding]:
         version = parse_json(folder.read(name), folder.join(name), "hint")["version"]
     except (NotCanonical, KeyError, TypeError):
         return
-    newest = max(log.checkpoints, default=None)
-    if type(version) is int and (newest is None or version > newest):
-        actual = "none" if newest is None else f"none after version {newest}"
-        yield _finding(
-            "delta-checkpoint", folder.join(name), "checkpoint that is named as the last", f"version {version}", actual
-        )
+    if type(version) is not int:
+        return
+    there = (names for found in log.checkpoints if found >= version for names in log.checkpoints[found])
+    if all(is_empty(folder, names) for names in there):
+        what, expected = "checkpoint that is named as the last", f"version {version}"
+        yield _finding("delta-checkpoint", folder.join(name), what, expected, "none from there on")
 
 
 def _finding(check: str, source: str, what: str, expected: str, actual: str) -> Finding:

@@ -42,14 +42,13 @@ class Log:
     Attributes:
         location: location of the log's folder, for errors.
         commits: version -> name.
-        checkpoints: version -> names of one checkpoint's files, all there. Of several for one version the first by
-            name is used: any will do.
+        checkpoints: version -> its checkpoints, each the names of its files, all there. Any of several will do.
         names: names of all files that belong to the log.
     """
 
     location: str
     commits: Mapping[int, str]
-    checkpoints: Mapping[int, tuple[str, ...]]
+    checkpoints: Mapping[int, tuple[tuple[str, ...], ...]]
     names: frozenset[str]
 
     @classmethod
@@ -80,7 +79,7 @@ class Log:
                 found[version].append(tuple(named[part] for part in sorted(named)))
             else:
                 kept.difference_update(named.values())  # incomplete: readers have to ignore it
-        checkpoints = {version: min(several) for version, several in found.items()}
+        checkpoints = {version: tuple(sorted(several)) for version, several in found.items()}
         return cls(location, commits, checkpoints, frozenset(kept))
 
     @property
@@ -126,9 +125,9 @@ class Log:
         if missing is not None:
             raise UsageError(f"{self.location}: version {version} cannot be rebuilt, version {missing} is missing")
 
-    def base(self, version: int) -> int | None:
-        """Return the version of the nearest checkpoint at or before a version, None without one."""
-        return max((checkpoint for checkpoint in self.checkpoints if checkpoint <= version), default=None)
+    def needs(self, version: int) -> bool:
+        """Whether the checkpoints of a version are needed: no commits lead to it from an earlier one, or from 0."""
+        return version not in self.commits or self._missing(version - 1) is not None
 
     def _missing(self, version: int) -> int | None:
         """Return the first version, going back, that has neither commit nor checkpoint; None if none is missing."""

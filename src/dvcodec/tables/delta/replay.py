@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dvcodec.core.errors import NotCanonical
+from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupported
 from dvcodec.core.json_text import parse_json
-from dvcodec.tables.delta.action_checks import ActionChecks
+from dvcodec.tables.delta.action_checks import ActionChecks, damaged_checkpoint
 from dvcodec.tables.delta.actions import AddFile, FileKey, LogicalFile, Metadata, Protocol, parse_lines
 from dvcodec.tables.delta.checkpoint import read_checkpoint
 from dvcodec.tables.delta.log import LOG, Log
+from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import SnapshotInfo
@@ -59,22 +60,42 @@ def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) 
         DecodeError: the log is corrupt.
         OSError: it cannot be read.
     """
-    base = log.base(version)
-    replay = Replay()
-    if known is not None and known.version >= (-1 if base is None else base):
-        replay = Replay.after(known)
-        start = known.version + 1
-    elif base is not None:
-        location = folder.join(f"{LOG}/{log.checkpoints[base][0]}")
-        replay.apply(read_checkpoint(folder, log.checkpoints[base], base), ordered=False)
-        replay.state(base, location)
-        start = base + 1
-    else:
-        start = 0
+    replay, start = _begin(folder, log, version, known)
     for actions in read_commits(folder, log, range(start, version + 1)):
         replay.apply(actions)
         replay.replayed += _COMMIT
     return replay.state(version, log.location)
+
+
+def _begin(folder: Folder, log: Log, version: int, known: State | None) -> tuple[Replay, int]:
+    """Return the nearest state from which a version is rebuilt, and the first commit to be replayed.
+
+    A damaged checkpoint is skipped, as by Delta Spark, if the commits before it are there; audits report it.
+    """
+    damaged: dict[str, Finding] = {}
+    for base in sorted((one for one in log.checkpoints if one <= version), reverse=True):
+        if known is not None and known.version >= base:
+            break
+        failed = None
+        for names in log.checkpoints[base]:
+            location = folder.join(f"{LOG}/{names[0]}")
+            replay = Replay()
+            try:
+                replay.apply(read_checkpoint(folder, names, base), ordered=False)
+                replay.state(base, location)
+            except (LimitExceeded, Unsupported):
+                raise
+            except (DecodeError, FileNotFoundError) as error:
+                failed = failed or error
+                damaged[location] = damaged_checkpoint(folder, names, error)
+            else:
+                replay.checks.checkpoints.update(damaged)
+                return replay, base + 1
+        if failed is not None and log.needs(base):
+            raise failed
+    replay, start = (Replay(), 0) if known is None else (Replay.after(known), known.version + 1)
+    replay.checks.checkpoints.update(damaged)
+    return replay, start
 
 
 def read_commits(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[Iterable[JsonFields]]:

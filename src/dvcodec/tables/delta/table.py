@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError
 from dvcodec.core.usage import check_integer
 from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.delta.actions import AddFile, LoggedVector, LogicalFile, Protocol, plain_path
@@ -173,19 +173,33 @@ class DeltaTable(WritableTable):
             OSError: it cannot be read.
         """
         found = {self.folder.join(f"{LOG}/{name}") for name in self.log.names}
-        for name in self.log.names:
-            if ".checkpoint." in name:
-                found.update(read_sidecars(self.folder, name))
-        versions = dict.fromkeys(self.log.versions)
         sidecars: set[str] = set()  # checkpoints may share them
-        for version in versions:
-            names = self.log.checkpoints.get(version)
-            if names is not None and (version not in self.log.commits or version - 1 not in versions):
-                found.update(self._named(read_checkpoint(self.folder, names, version, sidecars)))
-        commits = [version for version in versions if version in self.log.commits]
+        for version, several in self.log.checkpoints.items():
+            found.update(self._of_checkpoints(version, several, sidecars))
+        commits = [version for version in self.log.versions if version in self.log.commits]
         for actions in read_commits(self.folder, self.log, commits):
             found.update(self._named(actions))
         return frozenset(found)
+
+    def _of_checkpoints(self, version: int, several: Iterable[tuple[str, ...]], sidecars: set[str]) -> set[str]:
+        """Return the files that the checkpoints of a version name, as far as no commits do."""
+        found: set[str] = set()
+        failed = None
+        needed = self.log.needs(version)
+        for names in several:
+            try:
+                for name in names:
+                    found.update(read_sidecars(self.folder, name))
+                if needed:
+                    found.update(self._named(read_checkpoint(self.folder, names, version, sidecars)))
+                    needed = False
+            except (LimitExceeded, Unsupported):
+                raise
+            except (DecodeError, FileNotFoundError) as error:
+                failed = error
+        if needed and failed is not None:
+            raise failed
+        return found
 
     def _state(self, version: int) -> State:
         """Rebuild a version, from the last rebuilt one if that is nearer, and check its protocol."""
