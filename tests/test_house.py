@@ -1,11 +1,10 @@
-"""The house itself: sizes and map of modules, versions that were chosen."""
+"""The house itself: the map of modules, versions that were chosen."""
 
 from __future__ import annotations
 
 import ast
 import graphlib
 import re
-import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import dvcodec
 
 ROOT = Path(__file__).parents[1]
 MODULES = sorted(Path(dvcodec.__file__).parent.rglob("*.py"))
-MOST_LINES, MEDIAN_LINES = 400, 150
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;]+)(?: ; (.+))?$")
 BOUND = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[a-z]+\])?(?:>=([0-9.]+))?")
 # The tests of a wheel lie beside nothing.
@@ -49,18 +47,6 @@ def asked_for() -> list[str]:
     lists = [stated["project"]["dependencies"], *stated["project"]["optional-dependencies"].values()]
     lists += [[one for one in group if isinstance(one, str)] for group in stated["dependency-groups"].values()]
     return [one for some in lists for one in some if not one.startswith("dvcodec[")]
-
-
-def lines_of(path: Path) -> int:
-    return len(path.read_text().splitlines())
-
-
-def test_no_module_is_too_long() -> None:
-    assert not {str(path): lines for path in MODULES if (lines := lines_of(path)) > MOST_LINES}
-
-
-def test_modules_are_short() -> None:
-    assert statistics.median(map(lines_of, MODULES)) < MEDIAN_LINES
 
 
 def test_every_module_says_what_it_is_for() -> None:

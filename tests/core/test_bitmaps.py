@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from amounts import examples
 from dvcodec.core import bitmaps
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated
@@ -160,7 +161,7 @@ def spoiled(data: bytes, dice: random.Random) -> bytes:
     return bytes(out)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(sets.map(plain) | st.sampled_from(list(VALID.values())), min_size=1, max_size=4), st.integers(0, 2**32))
 def test_damaged_ones_get_the_verdict_of_walk(data: list[bytes], seed: int) -> None:
     dice = random.Random(seed)
@@ -187,7 +188,7 @@ def test_damaged_ones_get_the_verdict_of_walk(data: list[bytes], seed: int) -> N
     assert cursor.pos == 0
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(sets.map(plain) | st.sampled_from(list(VALID.values())), st.integers(0, 2**32))
 def test_announced_cardinalities_are_a_number_or_an_error(data: bytes, seed: int) -> None:
     """Whatever the descriptors say, nothing is allocated for it."""

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from amounts import examples
 from dvcodec.core import build, holders
 from dvcodec.core.bitmap import ContainerKind, ContainerMix
 from dvcodec.core.cursor import Cursor
@@ -73,7 +74,7 @@ def blocks_of_values(draw: st.DrawFn) -> list[int]:
     return draw(st.sampled_from([values, sorted(set(values))]))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(blocks_of_values(), st.sampled_from([0, 7]))
 def test_the_form_is_the_one_that_depends_on_the_values_alone(values: list[int], key: int) -> None:
     bitmap = BitMap(values)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from amounts import examples
 from dvcodec.core.bitmap import BitmapView
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.expand import pack_into, ranges_of
@@ -132,7 +133,7 @@ def views(draw: st.DrawFn) -> BitmapView:
     return view_of(*parts)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(views(), st.integers(0, SPAN // 8), st.integers(0, 3 << 13))
 def test_any_bitmap_expands_to_its_values(view: BitmapView, first: int, size: int) -> None:
     bools = bools_of(view)

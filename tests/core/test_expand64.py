@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from amounts import examples
 from core.test_rowset import as_ranges, near_borders, sets, spans, with_runs
 from dvcodec.core.errors import LimitExceeded, MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
@@ -158,7 +159,7 @@ def test_arrow_masks_are_packed_booleans(rows: RowSet) -> None:
             assert len(found.buffers()[1]) == (stop + 7) // 8 - start // 8
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(sets, st.lists(spans, max_size=4), near_borders, st.integers(0, 100_000))
 def test_any_window_of_any_set(values: frozenset[int], ranges: list[tuple[int, int]], start: int, size: int) -> None:
     rows = RowSet(values) | RowSet.from_ranges(ranges)

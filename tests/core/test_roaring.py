@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import AbstractBitMap, BitMap
 
+from amounts import examples
 from battery import check_buffers, check_truncations, outcome
 from dvcodec.core import roaring
 from dvcodec.core.bitmap import ARRAY_MAX, BitmapView, ContainerKind, ContainerMix
@@ -785,7 +786,7 @@ def is_valid(container: Container) -> bool:
     return container.card == sum(more + 1 for _, more in pairs)
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(st.lists(containers(), min_size=1, max_size=6))
 def test_a_bitmap_is_accepted_exactly_if_every_rule_is_kept(parts: list[Container]) -> None:
     parts.sort(key=lambda part: part.key)

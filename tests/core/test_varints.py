@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
@@ -68,7 +69,7 @@ def test_the_caller_keeps_its_values() -> None:
     assert varints.encode(np.array([300, 5], np.int64))[0].tobytes() == varints.uvarints(300, 5)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(noise, st.lists(st.integers(-2, 42), max_size=5))
 @example(b"\xff" * 9 + b"\x01", [0, 1, 9])
 @example(b"\xff" * 9 + b"\x02", [0])
@@ -94,7 +95,7 @@ def test_a_cut_varint_says_what_is_left(at: int, left: int) -> None:
         varints.read_at(Cursor(b"\x01\x80\x80", base=100), np.array([0, at]), "x")
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(noise)
 def test_decoding_a_window_is_reading_one_by_one(data: bytes) -> None:
     expected: list[int] = []
@@ -127,7 +128,7 @@ def run_cases(draw: st.DrawFn) -> tuple[bytes, list[int], list[int]]:
     return data, [at for at, _ in runs], [count for _, count in runs]
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @pytest.mark.parametrize("far", [0, 1, 1000])
 @given(case=run_cases())
 @example(case=(b"\x05", [1], [0]))

@@ -10,7 +10,7 @@ from signal import SIGKILL
 
 import pytest
 
-from amounts import KILLS
+import amounts
 from dvcodec import RowSet
 from dvcodec.tables import audit, open_table
 from faults.conftest import Order
@@ -19,6 +19,7 @@ from samples.id_tables import MAKERS
 
 LEFT = {"orphan-vector-file"}
 """Findings on what a killed writer leaves."""
+KILLS = amounts.of(8, 250)
 IDS, A_TABLE, LONGEST = 4096, 25, 0.05
 """Of a writer that is killed at any time: rows and kills of a table, and seconds after some commits."""
 

@@ -8,7 +8,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from amounts import LONG
+import amounts
 from interop.driver import INTEROP, need
 from interop.truth import MadeTable, read_truth
 
@@ -25,7 +25,7 @@ LEFT_OUT = {
 
 
 def _chosen(engine: str, *names: str) -> list[tuple[str, str]]:
-    return [(engine, name) for name in names if LONG or f"{engine}-{name}" not in LEFT_OUT]
+    return [(engine, name) for name in names if amounts.long or f"{engine}-{name}" not in LEFT_OUT]
 
 
 def _wide_and_narrow(*names: str) -> list[str]:

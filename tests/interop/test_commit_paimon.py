@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from amounts import LONG
+import amounts
 from dvcodec import CommitConflict
 from dvcodec.tables import open_table
 from dvcodec.tables.paimon import DataFileMeta, PaimonTable
@@ -71,7 +71,7 @@ LAYOUTS = {
 
 
 CASES = [("partitioned", 32), ("buckets", 64), ("index beside data", 32), ("row tracking", 32)]
-if LONG:
+if amounts.long:
     CASES += [("partitioned", 64), ("buckets", 32), ("plain", 32)]
 
 

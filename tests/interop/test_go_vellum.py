@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec.core.cursor import Cursor
 from dvcodec.zap.vellum import Fst, build
 from interop.driver import GoVellum, from_text, to_text
@@ -139,7 +140,7 @@ SETS = st.lists(st.dictionaries(KEYS, VALUES, max_size=80), min_size=50, max_siz
 def test_small_sets_of_keys_give_the_same_bytes(vellum: GoVellum, tmp_path: Path) -> None:
     batch = Batch(vellum, tmp_path)
 
-    @settings(max_examples=25, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
     @given(SETS)
     def check(found: list[dict[bytes, int]]) -> None:
         sets = [sorted(one.items()) for one in found]

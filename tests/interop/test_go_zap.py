@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from amounts import DOCUMENT_SETS, MERGES
+import amounts
 from dvcodec.zap import Segment, write_segment
 from interop.driver import Go, GoError
 from interop.zap_bench import CHANCE_FROM, Bench, Input, dump_command, dumped, findings, merged
@@ -27,6 +27,7 @@ VERSIONS = range(11, 18)
 FACTOR, BALANCED_FROM, NORM_IS_LENGTH_FROM, SYNONYMS_FROM, NESTED_FROM = 11, 14, 15, 16, 17
 CHANGED = (11, 14, 15, 17)
 """Versions whose postings, norms or sections differ from those of the version before."""
+DOCUMENT_SETS, MERGES = amounts.of(24, 200), ((12, 8), (50, 30))[amounts.long]
 """Random segments of each such version; merges of some, and merges of those and of merges. A quarter of the others."""
 Programs = Callable[[int | str], Go]
 

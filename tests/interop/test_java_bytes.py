@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from amounts import ROW_SETS
+import amounts
 from dvcodec import DecodeError, RowSet, delta, iceberg
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import FRAME_OVERHEAD, Magic
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture(scope="module")
 def cases() -> list[Positions]:
-    return row_sets(ROW_SETS, seed=20240917)
+    return row_sets(amounts.of(1_000, 10_000), seed=20240917)
 
 
 @pytest.fixture(scope="module")

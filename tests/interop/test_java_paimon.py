@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from amounts import ROW_SETS
+import amounts
 from dvcodec import DecodeError, RowSet, paimon
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
 from interop.cases import Positions, row_sets
@@ -24,7 +24,7 @@ OLD_CASES = 1_000
 
 @pytest.fixture(scope="module")
 def cases() -> list[Positions]:
-    return row_sets(ROW_SETS, seed=31)
+    return row_sets(amounts.of(1_000, 10_000), seed=31)
 
 
 @pytest.fixture(scope="module")

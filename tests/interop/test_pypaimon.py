@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from amounts import ROW_SETS
+import amounts
 from dvcodec import RowSet, paimon
 from interop.cases import Positions, row_sets
 from interop.driver import PyPaimon
 
 pytestmark = pytest.mark.interop
 
+ROW_SETS = amounts.of(1_000, 10_000)
 MOST = 600
 """Positions of most cases: pypaimon adds them one by one."""
 FILES = [4000, 1500, 10]

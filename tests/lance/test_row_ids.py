@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError as ProtobufDecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from battery import answer_limited, check_truncations, flipped, outcome
 from dvcodec import DecodeError, LimitExceeded, NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.lance import (
@@ -127,7 +128,7 @@ def test_bytes_by_hand(ids: Any, text: str) -> None:
 # ---------------------------------------------------------------------- laws
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(sequences)
 def test_sequence_is_its_list(specs: list[Seg]) -> None:
     data, model = sequence_bytes(specs), expand(specs)
@@ -143,7 +144,7 @@ def test_sequence_is_its_list(specs: list[Seg]) -> None:
         assert found.position(value) == (model.index(value) if value in model else None)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(sequences, st.data())
 def test_slice(specs: list[Seg], data: st.DataObject) -> None:
     model = expand(specs)
@@ -159,7 +160,7 @@ def test_slice(specs: list[Seg], data: st.DataObject) -> None:
     assert encode_row_ids(found) == sequence_bytes(join(pieces))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(sequences, st.data())
 def test_mask(specs: list[Seg], data: st.DataObject) -> None:
     model = expand(specs)
@@ -181,7 +182,7 @@ def test_mask(specs: list[Seg], data: st.DataObject) -> None:
     assert found == decode_row_ids(sequence_bytes(specs)).mask(RowSet(gone))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(sequences, max_size=3), st.data())
 def test_rechunk(groups: list[list[Seg]], data: st.DataObject) -> None:
     specs = [spec for group in groups for spec in group]
@@ -213,7 +214,7 @@ def test_rechunk_cuts_each_segment_once(ids: Any, monkeypatch: pytest.MonkeyPatc
     assert cut.call_count == 500
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(id_lists())
 def test_from_values_is_the_writers_rule(ids: list[int]) -> None:
     found = RowIdSequence.from_values(ids)
@@ -454,7 +455,7 @@ def _values(found: Any) -> list[int] | None:
     return [start + i for i, bit in enumerate(bits) if bit]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(sequences, st.data())
 def test_damage_is_judged_as_by_protobuf_and_the_rules(specs: list[Seg], data: st.DataObject) -> None:
     damaged = bytearray(sequence_bytes(specs))

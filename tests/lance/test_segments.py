@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec.lance import (
     ArraySegment,
     EncodedArray,
@@ -35,7 +36,7 @@ def by_protobuf(spec: Seg) -> bytes:
 
 
 @pytest.mark.parametrize(("kind", "width"), KINDS, ids=str)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_segment_is_its_list(kind: str, width: int, data: st.DataObject) -> None:
     spec = data.draw(segments_of(kind, width))
@@ -53,7 +54,7 @@ def test_segment_is_its_list(kind: str, width: int, data: st.DataObject) -> None
 
 
 @pytest.mark.parametrize(("kind", "width"), KINDS, ids=str)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_slice_and_mask_take_the_writers_form(kind: str, width: int, data: st.DataObject) -> None:
     spec = data.draw(segments_of(kind, width))

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from battery import answer_limited, check_buffers, check_truncations, flipped, outcome
 from dvcodec import DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported, UsageError
 from dvcodec.lance import (
@@ -81,7 +82,7 @@ def test_files_of_datasets(vectors: Path) -> None:
         assert encode_versions(RowDatasetVersionSequence(decode_versions(data).runs)) == data
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(runs)
 def test_sequence_is_its_list(parts: list[tuple[Seg, int]]) -> None:
     data = run_bytes(parts)

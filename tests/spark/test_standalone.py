@@ -23,7 +23,6 @@ from typing import Any, cast
 
 import pytest
 
-from amounts import LONG
 from dvcodec import UsageError
 from dvcodec.spark.java import ensure_java
 from dvcodec.spark.sources import pythons
@@ -42,6 +41,7 @@ PACKAGES = (
     "numpy", "pandas", "pyarrow", "pyroaring", "cramjam", "zstandard", "obstore", "googleapis-common-protos", "grpcio"
 )  # fmt: skip
 SECONDS = 120
+pytestmark = pytest.mark.long
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,7 @@ def run(
     )
 
 
-@pytest.mark.parametrize("order", ["before", "submit"] if LONG else ["submit"])
+@pytest.mark.parametrize("order", ["before", "submit"])
 def test_shipped(cluster: Cluster, tmp_path: Path, order: str) -> None:
     """`register` before the artifacts, and after ``spark-submit --py-files``."""
     done = run(cluster, tmp_path, order, {"PYSPARK_PYTHON": str(cluster.python)})

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec.tables import bounds
 from dvcodec.tables.bounds import ColumnBounds, FilterBounds, ending_text, may_be_true, safe_text
 from tables.deleting.plain import exact_bounds
@@ -90,7 +91,7 @@ def loosened(chance: random.Random, rows: pa.Table) -> dict[str, ColumnBounds]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(seed=st.integers(0, 2**40), count=st.integers(0, 6), spread=st.integers(1, 30))
 def test_no_matching_row_is_left_out(seed: int, count: int, spread: int) -> None:
     chance = random.Random(seed)

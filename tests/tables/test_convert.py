@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec import (
     CardinalityMismatch,
     ChecksumMismatch,
@@ -521,7 +522,7 @@ def test_positions_beyond_32_bits(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- laws
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(
         st.text("ab %#☃=", min_size=1, max_size=6).map("x{}.parquet".format),
@@ -815,7 +816,7 @@ def test_wrong_use(tmp_path: Path) -> None:
     assert convert_table(table, "delta", out, snapshot_id=1).vectors == ()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_damaged_vectors_end_in_an_error(tmp_path: Path, data: st.DataObject) -> None:
     """One flipped bit anywhere in the frames, or any other range: an error, and nothing is left."""

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import (
     CardinalityMismatch,
@@ -122,7 +123,7 @@ def test_a_target_that_is_full_is_an_error(tmp_path: Path) -> None:
         export_live(make_table(tmp_path), Full())  # type: ignore[arg-type]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30), deadline=None)
 @given(rows=st.sets(st.integers(0, ROWS - 1)), batch_rows=st.integers(1, 400))
 def test_live_and_deleted_are_the_file(
     rows: set[int], batch_rows: int, tmp_path_factory: pytest.TempPathFactory

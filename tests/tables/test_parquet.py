@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.io import Storage
 from dvcodec.tables.parquet import open_parquet, physical_batches
@@ -103,7 +104,7 @@ def test_an_error_of_the_system_is_not_corruption(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_damage_ends_in_rows_or_an_error_that_names_the_file(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec import NotCanonical
 from dvcodec.tables.required import Required
 
@@ -136,7 +137,7 @@ def is_right(value: Any, field: pa.Field) -> bool:
 
 
 @given(data=st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_nulls_are_found_as_one_by_one(data: st.DataObject) -> None:
     """In slices, too, and among records of which some are no rows."""
     kind = data.draw(st.recursive(st.just(pa.int64()), types_of, max_leaves=4))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import Truncated
 from dvcodec.io import open_source
@@ -69,7 +70,7 @@ def test_the_fields_of_go_are_what_go_reads(samples: list[Sample]) -> None:
         assert not any(info.vectors or info.shapes for info in fields)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(VERSIONS), st.lists(utf8, unique=True, max_size=6), st.data())
 def test_fields_come_back_as_they_were(version: int, others: list[str], data: st.DataObject) -> None:
     craft = SegmentBuilder(version)
@@ -103,7 +104,7 @@ def test_fields_share_no_dictionary(version: int) -> None:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(VERSIONS), st.lists(utf8, unique=True, max_size=4), st.data())
 def test_fields_are_written_as_they_are_read(version: int, others: list[str], data: st.DataObject) -> None:
     """The encoders, against the layout written down a second time."""

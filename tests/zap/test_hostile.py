@@ -1,12 +1,8 @@
-"""Damaged segments: whatever the bytes are, they end in values or a `DecodeError`, soon and in little memory.
-
-`DVCODEC_MUTANTS` asks for more than the usual number of random damages to each file.
-"""
+"""Damaged segments: whatever the bytes are, they end in values or a `DecodeError`, soon and in little memory."""
 
 from __future__ import annotations
 
 import io
-import os
 import random
 import signal
 import struct
@@ -19,6 +15,7 @@ from typing import Any
 import cramjam
 import pytest
 
+import amounts
 from battery import run_limited
 from dvcodec import DecodeError, UsageError
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, LimitExceeded, Truncated
@@ -28,7 +25,8 @@ from dvcodec.zap.columns import SCHEMAS
 from samples.bitmaps import bitmap, runs, vector64
 from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, chunked, docs_of, minimal, sealed, uv
 
-MUTANTS = int(os.environ.get("DVCODEC_MUTANTS", "120"))
+MUTANTS = amounts.of(40, 400)
+"""Random damages to each file."""
 FLIPS = (1, 1, 1, 2, 4, 8, 32)
 """Bits that are flipped in one file."""
 PATIENCE = 30

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from battery import outcome
 from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.ragged import offsets_of
@@ -118,7 +119,7 @@ def test_frequencies_are_a_guess_only(entries: list[list[list[Place]]], data: st
     assert decode(case._replace(freqs=freqs)) == right
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(ENTRIES, st.integers(0, 2**32))
 def test_damaged_locations_are_refused_or_what_the_bytes_say(entries: list[list[list[Place]]], seed: int) -> None:
     case, dice = case_of(entries), random.Random(seed)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec import DecodeError, RowSet, UsageError
 from dvcodec.core.errors import LimitExceeded, Unsupported
 from dvcodec.core.limits import Limits
@@ -88,7 +89,7 @@ def document(name: bytes, *terms: bytes, **more: int) -> Document:
 # ------------------------------------------------------------------ laws
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.data(), st.sampled_from(VERSIONS))
 def test_merging_is_uniting_what_is_left(data: st.DataObject, version: int) -> None:
     found = data.draw(st.lists(documents(version, most=3), min_size=1, max_size=3))
@@ -144,7 +145,7 @@ def check_one_hits(raw: bytes, contents: Sequence[Content], numbers: Sequence[Se
     assert hits(raw) == expected
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.data(), st.sampled_from(VERSIONS), st.sampled_from(VERSIONS))
 def test_a_merge_changes_the_version(data: st.DataObject, source: int, target: int) -> None:
     lower = min(source, target)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from battery import outcome
 from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import BadMagic, Truncated
@@ -48,7 +49,7 @@ def check(footer: Footer, lists: Lists, base: int) -> None:
     assert by_hand == lists
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(cases(), st.sampled_from([0, 1, 126, 16_380]))
 def test_lists_come_back_as_they_were(case: tuple[Footer, Lists], base: int) -> None:
     check(*case, base)
@@ -128,7 +129,7 @@ def sequential(version: int, numbers: list[int], entries: int) -> list[tuple[int
 small = st.lists(st.integers(0, 3), max_size=8)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(st.tuples(small, st.integers(-1, 4)), min_size=1, max_size=5), st.sampled_from([11, 14, 15, 17]))
 @example([([1, 2, 0, 0, 3, 1], 0)], 15)
 @example([([2, 1], 0), ([1], 0), ([], 0)], 15)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec.core.errors import Truncated
 from dvcodec.io import open_source
 from dvcodec.zap import Segment
@@ -67,7 +68,7 @@ def test_one_hits_come_back_as_they_were(hits: list[tuple[int, int]]) -> None:
     assert rows(decoded(b"", values, footer)) == [[Posting(doc, 1, norm)] for doc, norm in hits]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.data())
 def test_one_hits_stand_among_other_lists(data: st.DataObject) -> None:
     footer, lists = data.draw(cases())
@@ -151,7 +152,7 @@ def test_more_postings_than_documents_are_refused_before_they_are_read() -> None
     assert (error.what, error.actual) == ("postings of a term", 65536)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(cases(), st.integers(1, 5))
 def test_lists_read_in_parts_are_the_lists(case: tuple[Footer, Lists], most: int) -> None:
     footer, lists = case

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec import UsageError
 from dvcodec.zap import (
     DEFAULT_CHUNK_MODE,
@@ -44,7 +45,7 @@ def terms_in(segment: Segment, name: str) -> dict[bytes, list[tuple[Any, ...]]]:
     return {term: [tuple(one) for one in postings] for term, postings in content(segment).terms.get(name, {}).items()}
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.data(), st.sampled_from(VERSIONS))
 def test_a_segment_holds_what_its_documents_say(data: st.DataObject, version: int) -> None:
     found = data.draw(documents(version))

@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import amounts
 from dvcodec.tables import Table, audit, live_batches
 from samples.id_tables import MAKERS
 from tables.deleting.libraries import ids_by_library
 from tables.deleting.racer import WIDTH, gone_after, open_door, rows_of
 
 TESTS = Path(__file__).parents[2]
-COMMITS = int(os.environ.get("DVCODEC_RACE_COMMITS", "24"))
-"""Commits of a race; 200 in the long ones: `make races`."""
+COMMITS = amounts.of(16, 200)
+"""Commits of a race."""
 KINDS = [pytest.param(kind, marks=[pytest.mark.interop] if kind == "lance" else []) for kind in MAKERS]
 WRITERS = (2, 8)
 ROWS = 2 * COMMITS + WIDTH + 40

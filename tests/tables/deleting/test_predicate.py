@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 
-from amounts import STATEMENTS
+import amounts
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.tables import DataFile, PhysicalRows, Snapshot, delete, open_table
@@ -29,6 +29,7 @@ from tables.deleting.statements import Statement, matching, random_rows, random_
 
 pc = cast("Any", pyarrow.compute)
 A, NONE = pc.field("a"), pa.scalar(None, pa.int64())
+STATEMENTS = amounts.of(60, 200)
 STRUCTS = pa.array([{"x": 1}, {"x": 2}, None, {"x": None}])
 
 

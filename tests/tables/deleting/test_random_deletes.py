@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from amounts import STATEMENTS
+import amounts
 from dvcodec.tables import Table, audit, live_batches, open_table
 from tables.deleting.random_tables import FORMATS, plain_rows
 from tables.deleting.random_where import Predicate, random_predicate, random_rows
 
 duckdb = pytest.importorskip("duckdb", "2.0")
-INSERTS, ROWS = 5, 200
+INSERTS, ROWS, STATEMENTS = 5, 200, amounts.of(30, 200)
 MOST = 20
 """Part of the live rows, as its denominator, that a statement may match without a further condition."""
 

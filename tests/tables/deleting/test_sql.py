@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec import UsageError
 from dvcodec.core.errors import MissingExtra
 from dvcodec.tables.deleting import engine
@@ -223,7 +224,7 @@ def test_only_what_is_named_is_read(tmp_path: Path) -> None:
     assert table.read == {"d", "part"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 2**40))
 def test_what_follows_from_a_predicate(seed: int) -> None:
     """The filter by which files are skipped is true of every row for which the predicate is."""
@@ -333,7 +334,7 @@ VALUES = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     name=st.sampled_from(EXTREMES.schema.names),
     form=st.sampled_from(

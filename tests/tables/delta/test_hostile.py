@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.tables.delta import open as open_delta
 from samples.delta_table import build_delta
@@ -85,7 +86,7 @@ def replaced(value: Any, data: st.DataObject) -> Any:
     return changed
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_lines(tables: dict[str, Path], data: st.DataObject) -> None:
     root = tables[data.draw(st.sampled_from(["commits", "json"]))]
@@ -100,7 +101,7 @@ def test_lines(tables: dict[str, Path], data: st.DataObject) -> None:
     survives(root, change)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_bytes(tables: dict[str, Path], data: st.DataObject) -> None:
     root = tables[data.draw(st.sampled_from(sorted(tables)))]

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
+from amounts import examples
 from dvcodec import RowSet
 from dvcodec.core.errors import CardinalityMismatch, DecodeError, LimitExceeded, NotCanonical, Unsupported
 from dvcodec.io import Storage
@@ -118,7 +119,7 @@ def test_no_file_of_the_format(tmp_path: Path, file_format: str) -> None:
 
 @pytest.mark.parametrize("file_format", ["parquet", "avro"])
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_damage_ends_in_a_value_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, file_format: str, data: st.DataObject
 ) -> None:

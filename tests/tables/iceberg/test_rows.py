@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
+from amounts import examples
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.columns import ColumnIndex, ColumnKey
@@ -715,7 +716,7 @@ def test_columns_that_a_data_file_lacks_are_not_looked_for(
 
 
 @given(data=st.data())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_damaged_data_files_end_in_rows_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from dvcodec import RowSet, report
 from dvcodec.core.errors import (
     CardinalityMismatch,
@@ -690,7 +691,7 @@ def use(location: Path) -> None:
 
 
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_metadata_ends_in_a_value_or_an_error(valid: IcebergFiles, data: st.DataObject) -> None:
     metadata = json.loads(valid.metadata.read_text())
     place = data.draw(st.sampled_from(list(places(metadata))))
@@ -712,7 +713,7 @@ def test_any_metadata_ends_in_a_value_or_an_error(valid: IcebergFiles, data: st.
 
 
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_damaged_manifests_end_in_a_value_or_an_error(valid: IcebergFiles, data: st.DataObject) -> None:
     """Bytes of a manifest or a manifest list are changed, in a copy that the metadata names."""
     name = data.draw(st.sampled_from(["snap-104.avro", "manifest-4-0.avro", "manifest-4-1.avro"]))

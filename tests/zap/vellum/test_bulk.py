@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from amounts import examples
 from battery import run_limited
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical
 from dvcodec.core.limits import Limits
@@ -60,7 +61,7 @@ def test_a_block_ends_with_the_first_key_that_has_no_room(monkeypatch: pytest.Mo
     ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(20))
 @given(st.integers(0, 2**32 - 1))
 def test_larger_dictionaries(room: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
