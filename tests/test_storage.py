@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from dvcodec import LimitExceeded, UsageError
-from dvcodec.io import Storage, file_cache, open_sink
+from dvcodec.io import Storage, open_sink
+from dvcodec.io import storage as module
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.store import LocalStore, Reason
 from samples.memory_store import ROOT, MemoryStore
@@ -24,8 +25,7 @@ DATA = {f"t/{name}": name.encode() * 100 for name in ("a", "b", "x/c", "x/d")}
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     """The store of every URL."""
     made = MemoryStore(dict(DATA))
-    for module in ("storage", "file_cache"):
-        monkeypatch.setattr(f"dvcodec.io.{module}.open_store", made.opened)
+    monkeypatch.setattr("dvcodec.io.storage.open_store", made.opened)
     return made
 
 
@@ -188,7 +188,7 @@ class TestBounds:
 
     @pytest.mark.parametrize(("name", "most"), [("_MAX_BYTES", 650), ("_MAX_FILES", 3)])
     def test_of_what_is_kept(self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, name: str, most: int) -> None:
-        monkeypatch.setattr(file_cache, name, most)
+        monkeypatch.setattr(module, name, most)
         storage = Storage()
         for key in ("t/x/c", "t/a", "t/x/c", "t/x/d", "t/b"):  # 300, 100, again, 300, 100
             storage.read(f"{ROOT}/{key}", 1000, "most")
@@ -202,7 +202,7 @@ class TestBounds:
     def test_a_file_that_is_larger_than_all_is_kept_while_it_is_the_last(
         self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(file_cache, "_MAX_BYTES", 10)
+        monkeypatch.setattr(module, "_MAX_BYTES", 10)
         storage = Storage()
         for key in ("t/a", "t/a", "t/b"):
             storage.read(f"{ROOT}/{key}", 1000, "most")
@@ -212,7 +212,7 @@ class TestBounds:
     @pytest.mark.usefixtures("store")
     def test_a_file_that_is_read_when_it_was_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Its bytes are no longer counted."""
-        monkeypatch.setattr(file_cache, "_MAX_FILES", 1)
+        monkeypatch.setattr(module, "_MAX_FILES", 1)
         storage = Storage()
         with storage.open(f"{ROOT}/t/a") as source:
             storage.read(f"{ROOT}/t/b", 1000, "most")
@@ -220,7 +220,7 @@ class TestBounds:
         assert "1 files open, 0 listed, 100 bytes kept" in repr(storage)
 
     def test_of_the_sizes_that_are_known(self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(file_cache, "_MAX_FILES", 3)
+        monkeypatch.setattr(module, "_MAX_FILES", 3)
         storage = Storage()
         list(storage.walk(f"{ROOT}/t"))
         assert [storage.stat(f"{ROOT}/{name}").size for name in DATA] == [100, 100, 300, 300]

@@ -269,7 +269,7 @@ def test_arrays_out_of_order_are_found_wherever_they_lie(gap: int, alone: bool) 
 
 @pytest.mark.parametrize("at_once", [1, 3, 1024])
 def test_load_raises_the_first_error_there_is(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["dvcodec.core.batch.load"], "_VECTORS", at_once)
+    monkeypatch.setattr(sys.modules["dvcodec.core.batch.decode"], "_VECTORS", at_once)
     chance = random.Random(6)
     for _ in range(60):
         frames = [ice.encode(chance.choice(VALID)) for _ in range(8)]
@@ -375,8 +375,7 @@ def test_too_little_memory_for_a_batch_is_a_limit(monkeypatch: pytest.MonkeyPatc
 
     one = ice.encode(RowSet([1]))
     places = np.zeros(1, np.int64), np.full(1, len(one), np.int64)
-    for module in ("decode", "load"):
-        monkeypatch.setattr(sys.modules[f"dvcodec.core.batch.{module}"], "read_small", none_left)
+    monkeypatch.setattr(sys.modules["dvcodec.core.batch.decode"], "read_small", none_left)
     with pytest.raises(LimitExceeded, match="enough for the vectors, found a failed allocation"):
         batch.survey(one, *places)
     with pytest.raises(LimitExceeded, match=r"^x: memory"):

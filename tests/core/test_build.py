@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from amounts import examples
-from dvcodec.core import build, holders
+from dvcodec.core import bitmap_set, build
 from dvcodec.core.bitmap import ContainerKind, ContainerMix
+from dvcodec.core.bitmap_set import Canonical, Holder, Loaded, canonical
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import UsageError
-from dvcodec.core.holders import Canonical, Holder, Loaded, canonical
 from dvcodec.core.roaring import serialize, walk
 from samples.bitmaps import array, bitmap, bitset, runs
 
@@ -32,7 +32,7 @@ wide = st.lists(st.integers(0, 2**64 - 1) | st.integers(2**32 - 5, 2**32 + 5), m
 @given(wide)
 def test_there_is_one_bitmap_per_high_half(few: int, values: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(holders, "_FEW_VALUES", few)
+        patch.setattr(bitmap_set, "_FEW_VALUES", few)
         found = canonical(np.array(values, np.uint64))
     expected: dict[int, set[int]] = {}
     for value in values:

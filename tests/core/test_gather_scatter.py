@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dvcodec.core.gather_scatter import put, put_words, u16, u32, words_at
+from dvcodec.core.ragged import put, put_words, u16, u32, words_at
 
 SIZE = 200
 places = st.lists(st.integers(0, SIZE - 4), max_size=20).map(lambda at: np.array(at, np.int64))

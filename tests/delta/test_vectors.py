@@ -35,8 +35,7 @@ from dvcodec import (
 )
 from dvcodec.core.frame import StoredFrame
 from dvcodec.delta import EMPTY, Descriptor, vectors, z85
-from dvcodec.delta.inline import INLINE_ADVICE
-from dvcodec.delta.vectors import frame_at
+from dvcodec.delta.vectors import INLINE_ADVICE, frame_at
 from dvcodec.io import open_source
 from dvcodec.io.frames import MAX_FILE_BYTES
 

@@ -9,7 +9,7 @@ import pytest
 from battery import check_buffers
 from dvcodec import DecodeError, NotCanonical, lance
 from dvcodec.core.cursor import Cursor
-from dvcodec.lance.fragments import decode_fragment
+from dvcodec.lance.manifest import decode_fragment
 from samples.lance import message
 
 

@@ -17,7 +17,7 @@ from battery import outcome, run_limited
 from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical
 from dvcodec.core.cursor import Cursor
 from dvcodec.lance import read_deletion_file
-from dvcodec.lance.ipc import batch_lengths
+from dvcodec.lance.deletions import batch_lengths
 
 SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 

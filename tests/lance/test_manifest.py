@@ -30,8 +30,7 @@ from dvcodec import (
 )
 from dvcodec.lance import DeletionFile, Manifest
 from dvcodec.lance.deletions import Kind
-from dvcodec.lance.fragments import Stored
-from dvcodec.lance.manifest import FLAG_STABLE_ROW_IDS
+from dvcodec.lance.manifest import FLAG_STABLE_ROW_IDS, Stored
 from samples.lance import TOP, Seg, message, sequence_bytes
 
 IDS = sequence_bytes([Seg("range", 0, 4)])

@@ -14,8 +14,8 @@ from dvcodec import DecodeError, LimitExceeded, Limits
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import open_source
 from dvcodec.puffin import BlobMetadata, Footer, decode_footer, encode_footer
-from dvcodec.puffin import payload as payloads
-from dvcodec.puffin.uniform_footer import UniformBlobs
+from dvcodec.puffin import footer as payloads
+from dvcodec.puffin.footer import UniformBlobs
 from samples.puffin import puffin
 
 

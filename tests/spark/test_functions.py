@@ -21,7 +21,6 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.spark import compare, functions
 from dvcodec.spark.functions import (
-    checked,
     dv_cardinality,
     dv_contains,
     dv_decode,
@@ -358,14 +357,14 @@ def test_a_vector_of_many_rows_is_read_once(monkeypatch: pytest.MonkeyPatch) -> 
         return true_survey(data, starts, *rest, **options)
 
     loaded: list[int] = []
-    true_load = checked.Vectors.load
+    true_load = kernels.Vectors.load
 
-    def load(self: checked.Vectors, i: int) -> RowSet:
+    def load(self: kernels.Vectors, i: int) -> RowSet:
         loaded.append(i)
         return true_load(self, i)
 
     monkeypatch.setattr(batch, "survey", survey)
-    monkeypatch.setattr(checked.Vectors, "load", load)
+    monkeypatch.setattr(kernels.Vectors, "load", load)
     many = list(range(0, 60_000, 3))
     some = [1, 2, 2000]
     dv = column(*[framed(many), framed(some)] * 500)

@@ -488,7 +488,7 @@ def test_windows_and_pools_do_not_change_what_is_read(tmp_path: Path, monkeypatc
         monkeypatch.setattr("dvcodec.io.coalesce.WINDOW_BYTES", size)
         monkeypatch.setattr("dvcodec.io.coalesce.WINDOW_VECTORS", count)
         monkeypatch.setattr("dvcodec.io.coalesce._GAP", gap)
-        monkeypatch.setattr("dvcodec.spark.sources.batch_verify.BATCH_BYTES", size)
+        monkeypatch.setattr("dvcodec.spark.sources.reader.BATCH_BYTES", size)
         reader = reader_of(options, schema_of(options))
         found = [row for share in reader.partitions() for batch in reader.read(share) for row in batch.to_pylist()]
         assert_same(found, [dict(row) for row in want])

@@ -13,11 +13,18 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from dvcodec import ChecksumMismatch, DecodeError, LimitExceeded, UsageError
-from dvcodec.spark.sources import segments
 from dvcodec.spark.sources import zap as source
 from dvcodec.spark.sources.options import OPEN_COST_BYTES
-from dvcodec.spark.sources.segments import SegmentOptions, SegmentPart, plan, plan_segment, shares
-from dvcodec.spark.sources.zap import SegmentReader, SegmentSource, table_schema
+from dvcodec.spark.sources.zap import (
+    SegmentOptions,
+    SegmentPart,
+    SegmentReader,
+    SegmentSource,
+    plan,
+    plan_segment,
+    shares,
+    table_schema,
+)
 from dvcodec.zap import Document, Field, FieldOptions, Location, Segment, Term, text_field, write_segment
 from dvcodec.zap.columns import SCHEMAS
 
@@ -207,7 +214,7 @@ def test_small_segments_share_tasks(folder: Path, monkeypatch: pytest.MonkeyPatc
     options = SegmentOptions.parse({"table": "terms", "path": str(folder)})
     assert [[part.path for part in one.parts] for one in shares(plan(options), options)] == [paths]
     size = Path(paths[0]).stat().st_size
-    monkeypatch.setattr(segments, "PACKED_BYTES", 3 * (size + OPEN_COST_BYTES))
+    monkeypatch.setattr(source, "PACKED_BYTES", 3 * (size + OPEN_COST_BYTES))
     packed = shares(plan(options), options)
     assert [part.path for one in packed for part in one.parts] == paths
     assert 2 <= max(len(one.parts) for one in packed) <= 3
@@ -379,7 +386,7 @@ def test_options() -> None:
     )
     assert parsed == SegmentOptions(("x",), "terms", ("a,b", "c"), 1 << 20)
     assert SegmentOptions.parse({"table": "terms", "fields": " a , b"}).fields == ("a", "b")
-    assert segments.PARTITION_BYTES == SegmentOptions.parse({"table": "fields"}).part_bytes == 128 << 20
+    assert source.PARTITION_BYTES == SegmentOptions.parse({"table": "fields"}).part_bytes == 128 << 20
 
 
 def test_paths_and_schemas_that_are_none(tmp_path: Path) -> None:

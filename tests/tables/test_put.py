@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dvcodec import CommitConflict, CommitUnknown
-from dvcodec.io import Storage, file_cache, storage
+from dvcodec.io import Storage, storage
 from dvcodec.io.store import Reason
 from dvcodec.io.store.errors import store_error
 from dvcodec.tables.put import put_once
@@ -31,8 +31,7 @@ class Existing(MemoryStore):
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Existing:
     found = Existing()
-    for module in (storage, file_cache):
-        monkeypatch.setattr(module, "open_store", found.opened)
+    monkeypatch.setattr(storage, "open_store", found.opened)
     return found
 
 

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from dvcodec.core import build, expand64, roaring
 from dvcodec.core.arguments import as_bounds, as_positions, as_ranges, positions_of
 from dvcodec.core.bitmap import ContainerMix
-from dvcodec.core.bitmap_set import BitmapSet
+from dvcodec.core.bitmap_set import BitmapSet, Loaded
 from dvcodec.core.card import card
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, UsageError
 from dvcodec.core.extras import require_extra
-from dvcodec.core.holders import Loaded
 from dvcodec.core.limits import enough_memory
 from dvcodec.core.usage import as_count, check_integer
 

@@ -1,14 +1,15 @@
 """Delta Lake deletion vectors: descriptors, vector files, inline vectors.
 
-`descriptor` is the log entry, `vectors` the files, `inline` the vectors in the log, `layout` the two layouts, and `z85`
-the text encoding of UUIDs and inline vectors.
+`descriptor` is the log entry, `vectors` the vectors in files and in the log, in either layout, and `z85` the
+text encoding of UUIDs and inline vectors.
 """
 
 from dvcodec.delta.descriptor import EMPTY, Descriptor, new_file
-from dvcodec.delta.inline import decode_inline, encode_inline
 from dvcodec.delta.vectors import (
     decode,
+    decode_inline,
     encode,
+    encode_inline,
     load,
     load_frames,
     read_deletion_vectors,

@@ -1,4 +1,4 @@
-"""Delta's vector files; `inline` handles the vectors in the log.
+"""Delta's vectors: in files of their own, and inline in the log, in either of two layouts.
 
 Specification: Delta's PROTOCOL.md, "Deletion Vector Format" and "Deletion Vector File Storage Format"; Java class
 ``RoaringBitmapArray``. A file is a version byte and adjacent frames; the log has their data files::
@@ -17,30 +17,124 @@ from dataclasses import replace
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import StoredFrame, checked_frames
+from dvcodec.core.frame import Magic, StoredFrame, checked_frames
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.usage import check_type
-from dvcodec.core.vector_arguments import check_vectors
-from dvcodec.delta.descriptor import ABSOLUTE, EMPTY, Descriptor
-from dvcodec.delta.inline import decode_inline
-from dvcodec.delta.layout import MAGICS, magic_of
+from dvcodec.core.usage import check_choice, check_type
+from dvcodec.core.vector import Vector
+from dvcodec.core.vector_arguments import check_rows, check_vectors
+from dvcodec.delta import z85
+from dvcodec.delta.descriptor import ABSOLUTE, EMPTY, INLINE, Descriptor
 from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, frames, open_sink, open_source, target_name
-from dvcodec.io.allowed_locations import check_reach, protocols
+from dvcodec.io.allowed_locations import check_reach, hide_values, protocols
 from dvcodec.io.frames import VERSION, read_frame, read_frames, write_frames
-from dvcodec.io.outside import hide_values
 
 __all__ = [
+    "INLINE_ADVICE",
+    "MAGICS",
     "decode",
+    "decode_inline",
     "encode",
+    "encode_inline",
     "load",
     "load_frames",
+    "magic_of",
     "read_deletion_vectors",
     "read_frames",
+    "read_inline",
     "write_deletion_vectors",
     "write_stored_vectors",
 ]
+
+
+MAGICS = (Magic.PORTABLE64, Magic.NATIVE64)
+_LAYOUTS = {"portable": Magic.PORTABLE64, "native": Magic.NATIVE64}
+
+
+def magic_of(layout: str) -> Magic:
+    """Return the magic of a layout by its name, ``portable`` or ``native``.
+
+    Raises:
+        UsageError: another name.
+    """
+    check_choice(layout, _LAYOUTS, "layout")
+    return _LAYOUTS[layout]
+
+
+INLINE_ADVICE = 2**16 - 1
+"""Maximum characters for readers that store inline vectors in Java's modified UTF-8."""
+
+
+def decode_inline(
+    text: str,
+    size_in_bytes: int | None = None,
+    *,
+    cardinality: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    source: str | None = None,
+) -> RowSet:
+    """Decode an inline vector; inline vectors have no checksum.
+
+    Args:
+        text: `pathOrInlineDv`, with either Z85 padding.
+        size_in_bytes: `sizeInBytes`; without it, the zero bytes of Java's padding are an error.
+        cardinality: from the descriptor; None skips the check.
+        limits: bounds on what the bytes may claim.
+        source: name of the log, for errors.
+
+    Raises:
+        DecodeError: the text is not Z85, or the vector is corrupt.
+        UsageError: `size_in_bytes` is negative, or an argument has a wrong type.
+    """
+    return read_inline(text, size_in_bytes, cardinality=cardinality, limits=limits, source=source).load()
+
+
+def read_inline(
+    text: str,
+    size_in_bytes: int | None = None,
+    *,
+    cardinality: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    source: str | None = None,
+) -> Vector:
+    """Decode the text and walk the vector: `decode_inline` without expanding the rows.
+
+    Raises:
+        DecodeError: the text is not Z85, or the bytes are not a vector. Not checked: array order and bitset population
+            (`Vector.check`).
+        UsageError: `size_in_bytes` is negative, or an argument has a wrong type.
+    """
+    vector.check_count(cardinality)
+    name = source or "<inline>"
+    data = z85.decode(text, size_in_bytes, source=name)
+    cursor = Cursor(data, source=name)
+    return vector.read_payload(cursor, allowed=MAGICS, cardinality=cardinality, limits=limits)
+
+
+def encode_inline(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True) -> Descriptor:
+    """Encode a vector into its descriptor, with Java's padding (Rust reads it too).
+
+    Not checked: readers that store the text in Java's modified UTF-8 fail above `INLINE_ADVICE` characters.
+
+    Args:
+        rows: the deleted rows; the descriptor of an empty set is `EMPTY`.
+        layout: ``portable`` or ``native``.
+        run_optimize: False writes no run containers.
+
+    Raises:
+        UsageError: not a `RowSet`, a position or a size that does not fit the format, or an unknown layout.
+
+    >>> d = encode_inline(RowSet([3, 4, 7, 11, 18, 29]))
+    >>> d.size_in_bytes, d.cardinality, d.path_or_inline_dv
+    (44, 6, '^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L')
+    """
+    check_rows(rows)
+    magic = magic_of(layout)
+    if not rows:
+        return EMPTY
+    data = magic.value + vector.encode_payload(rows, magic, run_optimize=run_optimize)
+    return Descriptor(INLINE, z85.encode(data), len(data), rows.cardinality)
 
 
 def decode(

@@ -37,7 +37,7 @@ from dvcodec.puffin import (
     PuffinWriter,
     open_puffin,
 )
-from dvcodec.puffin.uniform_footer import UniformBlobs
+from dvcodec.puffin.footer import UniformBlobs
 
 __all__ = ["DEFAULT_CREATED_BY", "load", "read_deletion_vectors", "write_deletion_vectors", "write_stored_vectors"]
 

@@ -13,7 +13,7 @@ from dvcodec.core.report import Check, check_that
 from dvcodec.core.usage import check_type
 from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, DRAFT_BLOB_TYPE, NO_ID, blob_cardinality
 from dvcodec.io.file_key import file_key
-from dvcodec.puffin.metadata import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
+from dvcodec.puffin.footer import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
 
 __all__ = ["check_duplicates", "lint", "lint_blob", "subject_of"]
 

@@ -5,7 +5,6 @@ is a path, a writable file or a URL; a write appears as a whole or not at all. `
 for one reader of many files; `dvcodec.io.store` has the stores themselves.
 """
 
-from dvcodec.io.listing import Listed
 from dvcodec.io.opening import list_names, open_sink, open_source, remove
 from dvcodec.io.sink import Sink, SinkFile, SinkTarget, is_partial, target_name
 from dvcodec.io.source import (
@@ -17,7 +16,7 @@ from dvcodec.io.source import (
     read_window,
     read_within,
 )
-from dvcodec.io.storage import Storage, StorageOptions, storage_of
+from dvcodec.io.storage import Listed, Storage, StorageOptions, storage_of
 from dvcodec.io.target import is_url
 
 __all__ = [

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from dvcodec.io.listing import Listed
 from dvcodec.io.paths import join
-from dvcodec.io.storage import Storage
+from dvcodec.io.storage import Listed, Storage
 from dvcodec.io.store import Reason, StoreError, open_store
 
 __all__ = ["FoundFiles", "find_remote", "has_pattern", "pattern_regex", "without_query"]

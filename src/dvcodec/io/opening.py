@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 
 from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.limits import enough_memory
-from dvcodec.io.blocks import BlockSource
-from dvcodec.io.outside import hide_values
+from dvcodec.io.allowed_locations import hide_values
+from dvcodec.io.coalesce import BlockSource
 from dvcodec.io.sink import Sink, SinkTarget, buffered, check_writable, open_local_sink, target_name
 from dvcodec.io.source import BUFFERS, Source, SourceTarget, check_regular, held_source, object_source, open_local
 from dvcodec.io.storage import Storage, StorageOptions, open_remote, storage_of

@@ -7,19 +7,23 @@ table's current state, open it again. Writing, moving or removing a file through
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+import threading
+import time
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import chain, islice
 from typing import TypeAlias
+from urllib.parse import unquote
 
 from dvcodec.core.errors import DvcodecError, LimitExceeded
 from dvcodec.core.limits import SharedWork, enough_memory, too_little_memory
 from dvcodec.core.usage import as_count
-from dvcodec.io.file_cache import FileCache
-from dvcodec.io.file_key import path_below
-from dvcodec.io.listing import Listed, Listing
-from dvcodec.io.outside import ask_once, hide_values
+from dvcodec.io.allowed_locations import ask_once, hide_values
+from dvcodec.io.file_key import file_key, path_below
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
 from dvcodec.io.remote import StoreSource
@@ -27,7 +31,209 @@ from dvcodec.io.source import ReadAhead, Source, held_source, hold_source, open_
 from dvcodec.io.store import LocalStore, Store, StoredObject, StoreOptions, open_store
 from dvcodec.io.target import is_local, local_path
 
-__all__ = ["Storage", "StorageOptions", "open_remote", "storage_of"]
+__all__ = [
+    "FileCache",
+    "Listed",
+    "Listing",
+    "Storage",
+    "StorageOptions",
+    "is_below",
+    "location_key",
+    "open_remote",
+    "storage_of",
+]
+
+
+_FRESH_SECONDS = 30.0
+"""How long the listing made to open a table is reused for files below its folder."""
+_ACCOUNT = re.compile(r"@[^/]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file below a folder.
+
+    Attributes:
+        location: path or URL, spelled as the folder is.
+        size: bytes.
+        modified_ms: last modification, milliseconds since 1970 UTC; None if the storage does not report it.
+    """
+
+    location: str
+    size: int
+    modified_ms: int | None = None
+
+
+class Listing:
+    """A recursive listing of a folder.
+
+    Args:
+        root: the folder.
+        files: all files below it.
+    """
+
+    def __init__(self, root: str, files: list[Listed]) -> None:
+        self.root, self._files = root, files
+        self.key = location_key(root)
+        self._made = time.monotonic()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it is recent enough to reuse."""
+        return time.monotonic() - self._made < _FRESH_SECONDS
+
+    @cached_property
+    def _children(self) -> dict[str, list[str]]:
+        """Folder -> names in it."""
+        found: dict[str, dict[str, None]] = {}
+        root, chain, outer = self.root.partition("::")
+        root = root.rstrip("/")
+        for file in self._files:
+            folder, name = _split(file.location.removesuffix(chain + outer))
+            while name not in (names := found.setdefault(folder, {})):
+                names[name] = None
+                if folder == root:
+                    break
+                folder, name = _split(folder)
+        return {folder: list(names) for folder, names in found.items()}
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in the root, or in a folder below it."""
+        return self._children.get(folder.partition("::")[0].rstrip("/"), [])
+
+    def below(self, folder: str) -> list[Listed]:
+        """Return the files below the root, or below one of its folders."""
+        root = folder.rstrip("/")
+        return self._files if root == self.root else [one for one in self._files if one.location.startswith(f"{root}/")]
+
+
+def _split(location: str) -> tuple[str, str]:
+    folder, _, name = location.rpartition("/")
+    return folder.rstrip("/"), name
+
+
+def location_key(location: str) -> str:
+    """Return a key that all spellings of a location share; two different locations may share it too.
+
+    It ignores percent-encoding, which web addresses may have, and the account in URLs of Azure.
+    """
+    return _ACCOUNT.sub("", file_key(unquote(location)))
+
+
+def is_below(key: str, folder: str) -> bool:
+    """Whether a location is a folder or below it; both are `location_key`s."""
+    return key == folder or key.startswith(f"{folder.rstrip('/')}/")
+
+
+_MAX_BYTES = 128 << 20
+_MAX_FILES = 1 << 14
+
+
+class FileCache:
+    """A bounded LRU cache of remote files. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # A key is a location and the number of writes to it, so a write makes earlier entries unreachable.
+        self._sources: OrderedDict[tuple[str, int], StoreSource] = OrderedDict()
+        self._objects: dict[tuple[str, int], StoredObject] = {}
+        self._writes: dict[str, int] = {}
+        self._bytes = 0
+        self._listings: dict[str, Listing] = {}
+        self._opened: set[str] = set()
+
+    def __str__(self) -> str:
+        with self._lock:
+            return f"{len(self._sources)} files open, {len(self._objects)} listed, {self._bytes} bytes kept"
+
+    def _key(self, location: str) -> tuple[str, int]:
+        """Return the key of a location. The caller holds the lock."""
+        return location, self._writes.get(location_key(location), 0) if self._writes else 0
+
+    def source(self, location: str, options: StoreOptions, size: int | None) -> StoreSource:
+        """Return the source of a remote file, opened once.
+
+        Args:
+            location: URL.
+            options: options of its store.
+            size: bytes according to metadata; None if unknown.
+        """
+        with self._lock:
+            key = self._key(location)
+            source = self._sources.get(key)
+            if source is None:
+                store, name = open_store(location, options)
+                listed, grown = self._objects.get(key), partial(self._grown, key)
+                source = StoreSource(store, name, location, listed=listed, expected=size, eager=True, grown=grown)
+                self._sources[key] = source
+            self._sources.move_to_end(key)
+            return source
+
+    def _grown(self, key: tuple[str, int], by: int) -> None:
+        """Count bytes that a source keeps, and evict the least recently used sources."""
+        with self._lock:
+            if key not in self._sources:  # evicted, but still in use
+                return
+            self._bytes += by
+            while len(self._sources) > 1 and (self._bytes > _MAX_BYTES or len(self._sources) > _MAX_FILES):
+                _, evicted = self._sources.popitem(last=False)
+                self._bytes -= evicted.kept
+
+    def add_object(self, location: str, found: StoredObject) -> None:
+        """Keep the size and ETag that a listing reports for a file."""
+        with self._lock:
+            if len(self._objects) < _MAX_FILES:
+                self._objects[self._key(location)] = found
+
+    def listed(self, location: str) -> StoredObject | None:
+        """Return the size and ETag of a file as listed, if they are kept."""
+        with self._lock:
+            return self._objects.get(self._key(location))
+
+    def add_listing(self, listing: Listing) -> Listing:
+        """Keep a listing; return it."""
+        with self._lock:
+            self._listings[listing.root] = listing
+        return listing
+
+    def listing(self, folder: str) -> Listing | None:
+        """Return a fresh listing of a folder or of one above it, if there is one."""
+        root = folder.rstrip("/")
+        with self._lock:
+            found = [one for one in self._listings.values() if root == one.root or root.startswith(f"{one.root}/")]
+        return next((one for one in found if one.is_fresh), None)
+
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._sources.clear()
+            self._objects.clear()
+            self._listings.clear()
+            self._bytes = 0
+
+    def drop_file(self, location: str) -> None:
+        """Drop a file under all spellings of its location, and the listings that include it."""
+        key = location_key(location)
+        with self._lock:
+            self._writes[key] = self._writes.get(key, 0) + 1
+            for root in [root for root, one in self._listings.items() if is_below(key, one.key)]:
+                del self._listings[root]
+
+    def open_folder(self, folder: str) -> None:
+        """Drop everything below a folder, unless this is the first call for it."""
+        key = location_key(folder)
+        with self._lock:
+            if key not in self._opened:
+                self._opened.add(key)
+                return
+            for known in [one for one in self._sources if is_below(location_key(one[0]), key)]:
+                self._bytes -= self._sources.pop(known).kept
+            for known in [one for one in self._objects if is_below(location_key(one[0]), key)]:
+                del self._objects[known]
+            for root, one in list(self._listings.items()):
+                if is_below(one.key, key) or is_below(key, one.key):
+                    del self._listings[root]
+
 
 _LOCAL_THREADS = 8
 _PAGE = 1000
@@ -63,7 +269,7 @@ class Storage:
     def of_table(self, folder: str) -> Storage:
         """Return a storage with the same options and cache, for the files of a table.
 
-        Errors about files outside the table's folder do not show what is in them; see `dvcodec.io.outside`.
+        Errors about files outside the table's folder do not show what is in them; see `dvcodec.io.allowed_locations`.
 
         Args:
             folder: path or URL of the table's folder, or of one below it.

@@ -1,8 +1,8 @@
 """Lance: row-id sequences, version sequences, deletion files, row-address maps, and the manifest.
 
-`row_ids` and `versions`: the sequences, of `segments` of numbers in `arrays`; `segment_reader` decodes them from
-protobuf (`wire`). `deletions` and `addresses`: sets of rows. `manifest` and `fragments`: the versions of a dataset.
-`transactions`: the operation that created a version. `check`: whether row ids are unique. `data_file`: row counts.
+`row_ids` and `versions`: the sequences, of `segments` of numbers in `arrays`, stored as protobuf (`wire`). `deletions`
+and `addresses`: sets of rows. `manifest`: the versions of a dataset and the operations that created them. `check`:
+whether row ids are unique. `data_file`: row counts.
 """
 
 from dvcodec.lance.addresses import (
@@ -22,18 +22,19 @@ from dvcodec.lance.deletions import (
     read_deletion_file,
     write_deletion_file,
 )
-from dvcodec.lance.fragments import Fragment, FragmentFile
 from dvcodec.lance.manifest import (
     BasePath,
+    Fragment,
+    FragmentFile,
     Manifest,
     find_manifest,
     manifest_name,
     manifest_version,
     read_manifest,
+    read_operation,
 )
 from dvcodec.lance.row_ids import RowIdSequence, decode_row_ids, encode_row_ids, rechunk
 from dvcodec.lance.segments import ArraySegment, RangeSegment, RangeWithBitmap, RangeWithHoles, Segment, SortedArray
-from dvcodec.lance.transactions import read_operation
 from dvcodec.lance.versions import RowDatasetVersionSequence, VersionRun, decode_versions, encode_versions
 
 __all__ = [

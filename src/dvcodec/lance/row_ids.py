@@ -26,8 +26,7 @@ from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet
 from dvcodec.core.usage import as_count, check_integer, check_type
 from dvcodec.lance import segments, wire
 from dvcodec.lance.arrays import expanding
-from dvcodec.lance.segment_reader import decode_segment
-from dvcodec.lance.segments import ArraySegment, RangeSegment, Segment
+from dvcodec.lance.segments import ArraySegment, RangeSegment, Segment, decode_segment
 
 __all__ = ["RowIdSequence", "decode_row_ids", "encode_row_ids", "rechunk"]
 

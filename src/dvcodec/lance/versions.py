@@ -24,8 +24,7 @@ from dvcodec.core.rowset import DEFAULT_MAX_ROWS
 from dvcodec.core.usage import check_integer, check_type
 from dvcodec.lance import wire
 from dvcodec.lance.arrays import expanding
-from dvcodec.lance.segment_reader import decode_segment
-from dvcodec.lance.segments import RangeSegment, Segment
+from dvcodec.lance.segments import RangeSegment, Segment, decode_segment
 
 __all__ = ["RowDatasetVersionSequence", "VersionRun", "decode_versions", "encode_versions"]
 

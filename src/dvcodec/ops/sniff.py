@@ -16,8 +16,8 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.iceberg.blobs import blob_cardinality, vector_blobs
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
 from dvcodec.io.frames import VERSION, read_frames
+from dvcodec.lance.deletions import ARROW_MAGIC
 from dvcodec.lance.deletions import COLUMN as DELETIONS_COLUMN
-from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata, Footer, decode_footer
 from dvcodec.zap.data import SegmentData

@@ -11,8 +11,15 @@ are kept and copied unchanged.
 """
 
 from dvcodec.puffin.file import PuffinReader, PuffinWriter, open_puffin, rewrite_paths
-from dvcodec.puffin.footer import decode_footer, encode_footer
-from dvcodec.puffin.metadata import CREATED_BY, MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
+from dvcodec.puffin.footer import (
+    CREATED_BY,
+    MAGIC,
+    REFERENCED_DATA_FILE,
+    BlobMetadata,
+    Footer,
+    decode_footer,
+    encode_footer,
+)
 
 __all__ = [
     "CREATED_BY",

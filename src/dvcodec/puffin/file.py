@@ -17,9 +17,15 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.usage import check_type
 from dvcodec.io import Sink, SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, read_within
 from dvcodec.io.file_key import file_key
-from dvcodec.puffin.footer import decode_footer, encode_footer
-from dvcodec.puffin.metadata import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
-from dvcodec.puffin.payload import encodable
+from dvcodec.puffin.footer import (
+    MAGIC,
+    REFERENCED_DATA_FILE,
+    BlobMetadata,
+    Footer,
+    decode_footer,
+    encodable,
+    encode_footer,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self

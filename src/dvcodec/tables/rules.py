@@ -24,8 +24,8 @@ from dvcodec.core.errors import (
     Truncated,
     Unsupported,
 )
+from dvcodec.io.allowed_locations import is_outside
 from dvcodec.io.file_key import file_key
-from dvcodec.io.outside import is_outside
 from dvcodec.tables.findings import Finding, shortened
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletedRows, DeletionVector
 from dvcodec.tables.path_matching import PathMatcher

@@ -18,9 +18,8 @@ from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES
 from dvcodec.core.build import COOKIE_NO_RUNS
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated
-from dvcodec.core.gather_scatter import u32
 from dvcodec.core.limits import Limits
-from dvcodec.core.ragged import ByteStrings, Index, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, offsets_of, spread, u32
 from dvcodec.core.roaring import walk
 from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import interleave

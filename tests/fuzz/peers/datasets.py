@@ -13,7 +13,7 @@ import numpy as np
 from dvcodec import DecodeError, RowSet, lance
 from dvcodec.core import roaring
 from dvcodec.core.cursor import Cursor
-from dvcodec.lance.ipc import MAGIC, batch_lengths
+from dvcodec.lance.deletions import ARROW_MAGIC, batch_lengths
 from fuzz import mend
 from fuzz.peers.bitmaps import BITMAP_KINDS, TRAILING
 from fuzz.peers.comparison import Comparison, Kind
@@ -72,7 +72,7 @@ atexit.register(_pylance.close)
 
 
 def _theirs_deletions(data: bytes) -> RowSet:
-    if data[: len(MAGIC)] == MAGIC:
+    if data[: len(ARROW_MAGIC)] == ARROW_MAGIC:
         with suppress(DecodeError):
             if any(size > MOST for _, sizes in batch_lengths(Cursor(data)) for size in sizes):
                 raise Refused("not asked: it allocates what a length says, and that ends its process")

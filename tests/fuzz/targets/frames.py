@@ -12,7 +12,7 @@ from dvcodec.core.batch.decode import expand, survey
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.core.roaring64 import MAX_KEY
-from dvcodec.delta.inline import read_inline
+from dvcodec.delta.vectors import read_inline
 from dvcodec.ops.stats import measure
 from fuzz import mend
 from fuzz.seeds import files, row_sets, small_row_sets

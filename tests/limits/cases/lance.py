@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from dvcodec import Limits, lance
-from dvcodec.lance.transactions import read_operation
+from dvcodec.lance.manifest import read_operation
 from limits.making import SMALL, Inputs, case, cases, error, large, large_file, limit, refuse, tables
 from samples import bitmaps
 from samples.bombs import HUGE, MEGA

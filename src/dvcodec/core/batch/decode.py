@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import vector
-from dvcodec.core.batch.containers import ContainerTable
-from dvcodec.core.batch.walk import walk_many
+from dvcodec.core.batch.walk import ContainerTable, walk_many
+from dvcodec.core.bitmap_set import Stored
+from dvcodec.core.bitmaps import MIN_BITMAP
 from dvcodec.core.checksum import crc32
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, LimitExceeded
 from dvcodec.core.frame import CRC_BYTES, FRAME_OVERHEAD, LENGTH_BYTES, UNCOUNTED, Magic
-from dvcodec.core.gather_scatter import u32
-from dvcodec.core.heads import MIN_BITMAP
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
-from dvcodec.core.ragged import Flags, Index, merge_pieces
+from dvcodec.core.ragged import Flags, Index, merge_pieces, u32
 from dvcodec.core.roaring64 import MAX_DV_KEY
-from dvcodec.core.rowset import DEFAULT_MAX_ROWS
+from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet
 from dvcodec.core.vector import Vector
 
-__all__ = ["Frames", "SmallVectors", "Survey", "expand", "read_small", "survey"]
+__all__ = ["Frames", "SmallVectors", "Survey", "expand", "load", "read_small", "survey"]
+
 
 _LARGE = 1 << 18
 """For vectors of more than this many bytes, the cost of a separate call is negligible."""
@@ -252,3 +253,52 @@ def expand(
     if not others:
         return values, rows
     return merge_pieces(rows, values, ((i, one.to_numpy(max_rows=None)) for i, one in others.items())), rows
+
+
+_VECTORS = 512
+"""Vectors per pass: its arrays fit the CPU caches."""
+
+
+def load(
+    window: Cursor,
+    starts: Index,
+    sizes: Index,
+    *,
+    allowed: tuple[Magic, ...],
+    cardinalities: Index | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+) -> list[RowSet]:
+    """Read all framed vectors of a window. They are fully checked now; a bitmap is built when first used.
+
+    Args:
+        window: contains the frames. It is copied once if its bytes are mutable.
+        starts: int64[n], offset of each frame in the window.
+        sizes: int64[n], bytes of each frame, within the window.
+        allowed: magics that the format allows.
+        cardinalities: int64[n], rows according to the metadata; negative: unknown.
+        limits: bounds on what the bytes may claim.
+        verify_checksum: False skips the CRCs.
+
+    Raises:
+        DecodeError: a vector is corrupt; the error is that of the first one, see `core.vector.read`.
+    """
+    if not isinstance(window.view.obj, bytes):  # row sets keep the checked bytes
+        window = Cursor(bytes(window.view), source=window.source, base=window.base)
+    rows: list[RowSet] = []
+    for first in range(0, len(starts), _VECTORS):
+        some = slice(first, first + _VECTORS)
+        stated = None if cardinalities is None else cardinalities[some]
+        with enough_memory("the vectors", window.source):
+            rows += _load(Frames(window, starts[some], sizes[some], allowed, stated, limits, verify_checksum))
+    return rows
+
+
+def _load(frames: Frames) -> list[RowSet]:
+    found = read_small(frames)
+    stops = found.begins + found.sizes
+    stored = zip(repeat(frames.window.view), found.keys.tolist(), found.begins.tolist(), stops.tolist())
+    rows = [RowSet(Stored(one)) for one in stored]
+    for i in np.flatnonzero(found.others | (found.rows == 0)).tolist():
+        rows[i] = frames.read(i).load()
+    return rows

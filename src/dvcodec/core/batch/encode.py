@@ -11,9 +11,8 @@ from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, OFFSETS_FROM, from_s
 from dvcodec.core.checksum import crc32
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
-from dvcodec.core.gather_scatter import put, put_words
 from dvcodec.core.limits import enough_memory
-from dvcodec.core.ragged import ByteStrings, Index, merge_pieces, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, merge_pieces, offsets_of, put, put_words, spread
 from dvcodec.core.roaring64 import MIN_BUCKET
 from dvcodec.core.rowset import RowSet
 

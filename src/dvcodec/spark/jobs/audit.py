@@ -19,7 +19,7 @@ from dvcodec.spark.sources import register
 from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.located import containers_of, located_windows
 from dvcodec.spark.sources.options import storage_keys
-from dvcodec.spark.sources.rows import batches
+from dvcodec.spark.sources.reader import batches
 from dvcodec.spark.worker import settled
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from dvcodec.spark.columns import is_utf8, texts_of
-from dvcodec.spark.functions.checked import Vectors
+from dvcodec.spark.functions.kernels import Vectors
 from dvcodec.spark.vectors import vector_columns
 from dvcodec.spark.worker import settled
 

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from dvcodec.core.errors import DecodeError, DvcodecError, UsageError
 from dvcodec.core.frame import FRAME_OVERHEAD, UNCOUNTED
-from dvcodec.core.gather_scatter import u32
-from dvcodec.core.ragged import Index
+from dvcodec.core.ragged import Index, u32
 from dvcodec.io import Source, Storage
 from dvcodec.io.coalesce import coalesce
 from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES
@@ -20,8 +19,8 @@ from dvcodec.io.target import is_local
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.spark.columns import numbers, texts_of
 from dvcodec.spark.sources.ahead import run_ahead
+from dvcodec.spark.sources.listing import VectorRanges
 from dvcodec.spark.sources.read_windows import Window
-from dvcodec.spark.sources.vector_ranges import VectorRanges
 
 __all__ = ["containers_of", "located_windows"]
 

@@ -17,16 +17,13 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import Index
 from dvcodec.iceberg.blobs import CARDINALITY
 from dvcodec.io import Source, Storage, open_source
-from dvcodec.io.blocks import BlockSource
-from dvcodec.io.coalesce import WINDOW_BYTES, coalesce
+from dvcodec.io.coalesce import WINDOW_BYTES, BlockSource, coalesce
 from dvcodec.io.frames import VERSION
 from dvcodec.ops.convert import GapKeys, portable_frame
 from dvcodec.ops.read import ALLOWED, read_vector
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
-from dvcodec.spark.sources.listing import Unit
-from dvcodec.spark.sources.vector_index import Want, expected, index_vectors, wanted
-from dvcodec.spark.sources.vector_ranges import VectorRanges
+from dvcodec.spark.sources.listing import Unit, VectorRanges, Want, expected, index_vectors, wanted
 
 __all__ = ["Outcome", "Window", "windows"]
 

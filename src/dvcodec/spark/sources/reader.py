@@ -3,28 +3,294 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, StructField, StructType
 
+from dvcodec.core.batch import expand, survey
+from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import UsageError
+from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of
+from dvcodec.core.vector import read
 from dvcodec.io import Storage
 from dvcodec.io.file_key import file_key
+from dvcodec.ops.read import ALLOWED
+from dvcodec.ops.sniff import ContainerKind
+from dvcodec.spark.columns import binary_array, is_utf8, list_array, range_array, ranges_of, text_array
 from dvcodec.spark.schemas import INT, LONG, RANGE, STORED_VECTORS, struct
 from dvcodec.spark.sources.ahead import fetched_ahead
 from dvcodec.spark.sources.counts import counted
-from dvcodec.spark.sources.filters import wanted_values
-from dvcodec.spark.sources.listing import Share, plan
-from dvcodec.spark.sources.options import ReadOptions
-from dvcodec.spark.sources.read_windows import windows
-from dvcodec.spark.sources.rows import batches
-from dvcodec.spark.sources.vector_index import Want
+from dvcodec.spark.sources.listing import Share, Want, plan
+from dvcodec.spark.sources.options import ReadOptions, Rows
+from dvcodec.spark.sources.read_windows import Window, windows
 
-__all__ = ["VectorReader", "reader_of", "schema_of"]
+__all__ = [
+    "MAX_LIST",
+    "VectorReader",
+    "Verified",
+    "batches",
+    "pools",
+    "reader_of",
+    "schema_of",
+    "verify_windows",
+    "wanted_values",
+]
+
+
+BATCH_BYTES = 1 << 24
+BATCH_ROWS = 1 << 15
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verified:
+    """Verified vectors of several windows; one entry per row.
+
+    Attributes:
+        of_window: window of each.
+        data: bytes of all frames.
+        starts: first byte of each frame in `data`.
+        sizes: bytes of each frame in `data`; 0 if it is corrupt.
+        cardinality: rows.
+        min: lowest position, -1 for none.
+        max: highest position, -1 for none.
+        mix: int64[n, 3], containers of each kind.
+        crc_ok: 1, 0, or -1 for unknown.
+        errors: error texts, by index.
+    """
+
+    of_window: Index
+    data: NDArray[np.uint8]
+    starts: Index
+    sizes: Index
+    cardinality: Index
+    min: Index
+    max: Index
+    mix: Index
+    crc_ok: Index
+    errors: dict[int, str]
+
+    @property
+    def valid(self) -> NDArray[np.bool_]:
+        """Whether each has no error."""
+        valid = np.ones(len(self.of_window), np.bool_)
+        valid[list(self.errors)] = False
+        return valid
+
+
+def pools(windows: Iterable[Window]) -> Iterator[list[Window]]:
+    """Group windows into batches of bounded size."""
+    pool: list[Window] = []
+    weight = rows = 0
+    for window in windows:
+        if pool and (weight + len(window.data) > BATCH_BYTES or rows + len(window.ranges) > BATCH_ROWS):
+            yield pool
+            pool, weight, rows = [], 0, 0
+        pool.append(window)
+        weight += len(window.data)
+        rows += len(window.ranges)
+    if pool:
+        yield pool
+
+
+def verify_windows(pool: list[Window], *, content: bool, verify: bool) -> Verified:
+    """Verify the vectors of windows.
+
+    Args:
+        pool: windows that were read.
+        content: whether they have bytes; without them only ranges are known.
+        verify: whether to compare CRCs.
+    """
+    counts = np.array([len(window.ranges) for window in pool], np.int64)
+    of_window = np.repeat(np.arange(len(pool)), counts)
+    n = len(of_window)
+    none = np.zeros(n, np.int64)
+    filled = [window.data for window in pool if len(window.data)]
+    data = filled[0] if len(filled) == 1 else np.concatenate(filled) if filled else np.zeros(0, np.uint8)
+    places = offsets_of(np.array([len(window.data) for window in pool], np.int64))[:-1]
+    starts = np.concatenate([window.starts for window in pool]) + places[of_window]
+    sizes = np.concatenate([window.sizes for window in pool])
+    result = Verified(
+        of_window,
+        data,
+        starts,
+        sizes,
+        none,
+        none - 1,
+        none - 1,
+        np.zeros((n, 3), np.int64),
+        np.full(n, -1, np.int64),
+        {},
+    )
+    known = _put_outcomes(pool, offsets_of(counts), result)
+    if not content:
+        return result
+    kinds: dict[ContainerKind, list[int]] = {}
+    for i, window in enumerate(pool):
+        kinds.setdefault(window.ranges.kind, []).append(i)
+    stated = np.concatenate([window.ranges.stated for window in pool])
+    for kind, members in kinds.items():
+        index = np.flatnonzero(~known if len(kinds) == 1 else ~known & np.isin(of_window, members))
+        if not len(index):  # of a kind without frames: read one by one
+            continue
+        found = survey(
+            data,
+            starts[index],
+            sizes[index],
+            allowed=ALLOWED[kind],
+            cardinalities=stated[index],
+            verify_checksum=verify,
+        )
+        for name in ("cardinality", "min", "max", "mix"):
+            getattr(result, name)[index] = getattr(found, name)
+        if verify:
+            result.crc_ok[index] = found.crc_ok
+        for i, error in found.errors.items():
+            row = int(index[i])
+            of = int(of_window[row])
+            error.source = pool[of].name
+            if error.offset is not None:  # an offset in the joined windows; report that in the file
+                error.offset += pool[of].base - int(places[of])
+            result.errors[row] = str(error)
+    result.sizes[~result.valid] = 0
+    return result
+
+
+def _put_outcomes(pool: list[Window], first: Index, result: Verified) -> NDArray[np.bool_]:
+    known = np.zeros(len(result.of_window), np.bool_)
+    for w, window in enumerate(pool):
+        for i, outcome in window.outcomes.items():
+            row = int(first[w]) + i
+            known[row] = True
+            result.cardinality[row], result.min[row], result.max[row] = outcome.cardinality, outcome.min, outcome.max
+            result.mix[row] = outcome.mix
+            if outcome.error is not None:
+                result.errors[row] = outcome.error
+    return known
+
+
+MAX_LIST = 1 << 20
+"""Maximum positions, or ranges, in one row; a vector with more gives several rows."""
+
+
+def batches(
+    windows: Iterable[Window], schema: pa.Schema, *, content: bool, verify: bool, rows: Rows = "none"
+) -> Iterator[pa.RecordBatch]:
+    """Yield windows as batches of a schema.
+
+    Args:
+        windows: in the order of the rows.
+        schema: the columns, in order.
+        content: whether the windows have bytes; without them only ranges are known.
+        verify: whether to compare CRCs.
+        rows: column that ``part`` counts; unused if the schema has neither.
+    """
+    for pool in pools(windows):
+        found = verify_windows(pool, content=content, verify=verify)
+        _refuse_names(pool, found)
+        yield from _expanded(pool, found, schema, rows)
+
+
+def _refuse_names(pool: list[Window], found: Verified) -> None:
+    """Add an error to vectors whose data file has a name that no column of strings can hold."""
+    for i, name in enumerate(name for window in pool for name in window.ranges.data_files):
+        if not is_utf8(name):
+            found.errors.setdefault(i, f"{name!a:.200}: a data file whose name is not UTF-8")
+
+
+def _expanded(pool: list[Window], found: Verified, schema: pa.Schema, rows: Rows) -> Iterator[pa.RecordBatch]:
+    if not {"part", rows}.intersection(schema.names):
+        yield pa.RecordBatch.from_arrays([_column(field, pool, found) for field in schema], schema=schema)
+        return
+    own = {field.name: _column(field, pool, found) for field in schema if field.name not in ("part", rows)}
+    weights = np.where(found.valid, found.cardinality, 0)
+    for piece in cut_by_weight(weights, MAX_LIST):
+        index = np.arange(piece.start, piece.stop)
+        if len(index) == 1 and weights[index[0]] > MAX_LIST:
+            lists = _large(found, int(index[0]), rows)
+        else:
+            lists = iter([_small(found, index, rows)])
+        taken = {name: column.take(pa.array(index)) for name, column in own.items()}
+        for part, made in enumerate(lists):
+            taken["part"] = pa.array(np.full(len(index), part, np.int32))
+            taken[rows] = made
+            columns = [taken[field.name].cast(field.type) for field in schema]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _small(found: Verified, index: Index, rows: Rows) -> pa.Array:
+    """Expand vectors that together have few positions; a corrupt one is null."""
+    valid = found.valid[index]
+    values, of_valid = expand(found.data, found.starts[index[valid]], found.sizes[index[valid]], verify_checksum=False)
+    counts = np.zeros(len(index), np.int64)
+    counts[valid] = of_valid
+    if rows == "positions":
+        return list_array(values, counts, valid)
+    ranges, owner = ranges_of(values, np.repeat(np.arange(len(index)), counts))
+    return list_array(range_array(ranges), np.bincount(owner, minlength=len(index)), valid)
+
+
+def _large(found: Verified, i: int, rows: Rows) -> Iterator[pa.Array]:
+    """Expand one vector in parts."""
+    start = int(found.starts[i])
+    cursor = Cursor(found.data[start : start + int(found.sizes[i])])
+    loaded = read(cursor, verify_checksum=False).load()
+    one = np.ones(1, np.bool_)
+    if rows == "positions":
+        parts: Iterator[pa.Array] = map(pa.array, loaded.chunks(MAX_LIST))
+    else:
+        ranges = loaded.ranges()
+        parts = (range_array(ranges[start : start + MAX_LIST]) for start in range(0, len(ranges), MAX_LIST))
+    for values in parts:
+        yield list_array(values, np.full(1, len(values), np.int64), one)
+
+
+def _column(field: pa.Field, pool: list[Window], found: Verified) -> pa.Array:
+    name, valid = field.name, found.valid
+    if name in ("container", "format"):
+        texts = [window.ranges.path if name == "container" else window.ranges.format for window in pool]
+        return text_array(texts).take(pa.array(found.of_window))
+    if name == "data_file":
+        return text_array([text for window in pool for text in window.ranges.data_files])
+    if name in ("offset", "size"):
+        columns = [window.ranges.offsets if name == "offset" else window.ranges.lengths for window in pool]
+        values = np.concatenate(columns)
+        return pa.array(values, mask=values < 0)
+    if name in ("cardinality", "min", "max"):
+        values = getattr(found, name)
+        return pa.array(values, mask=~valid | (values < 0))
+    if name == "containers":
+        columns = [pa.array(found.mix[:, k].astype(np.int32)) for k in range(3)]
+        return pa.StructArray.from_arrays(columns, fields=list(field.type), mask=pa.array(~valid))
+    if name == "crc_ok":
+        return pa.array(found.crc_ok > 0, mask=found.crc_ok < 0)
+    if name == "error":
+        texts = [found.errors.get(i) for i in range(len(valid))] if found.errors else [None] * len(valid)
+        return text_array(texts)
+    return binary_array(ByteStrings.cut(found.data, found.starts, found.sizes), valid=valid)
+
+
+def wanted_values(one: datasource.Filter, column: str) -> frozenset[str] | None:
+    """Return the values that ``=`` or ``in`` leaves; None for any other filter, or of another column.
+
+    Args:
+        one: what Spark hands to `pushFilters` (pyspark 4.1).
+        column: a column of strings, not in a struct.
+    """
+    if getattr(one, "attribute", None) != (column,):
+        return None
+    if isinstance(one, datasource.EqualTo):
+        return frozenset([one.value]) if isinstance(one.value, str) else None
+    if isinstance(one, datasource.In):
+        return frozenset(value for value in one.value if isinstance(value, str))
+    return None
+
 
 _EXPANDED = {
     "none": struct(),

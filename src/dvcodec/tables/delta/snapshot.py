@@ -11,9 +11,7 @@ from dvcodec.core import vector as stored
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.rowset import RowSet
 from dvcodec.delta import EMPTY, read_frames
-from dvcodec.delta.inline import read_inline
-from dvcodec.delta.layout import MAGICS
-from dvcodec.delta.vectors import frame_at
+from dvcodec.delta.vectors import MAGICS, frame_at, read_inline
 from dvcodec.ops.stats import VectorStats, measure
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.cache import Cache

@@ -10,7 +10,7 @@ from dvcodec.core.extras import pa
 from dvcodec.io.paths import split
 from dvcodec.lance import DeletionFile, read_deletion_file
 from dvcodec.lance.data_file import read_row_count
-from dvcodec.lance.ipc import MAGIC as ARROW_MAGIC
+from dvcodec.lance.deletions import ARROW_MAGIC
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure

@@ -17,7 +17,7 @@ from dvcodec.core.avro_schema import differs
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import read_within
-from dvcodec.io.outside import hide_values
+from dvcodec.io.allowed_locations import hide_values
 from dvcodec.io.parallel import run_bounded
 from dvcodec.paimon import IndexManifestEntry, read_index_manifest
 from dvcodec.tables.cache import Cache

@@ -12,7 +12,7 @@ from dvcodec.core.extras import pa
 from dvcodec.core.limits import Budget
 from dvcodec.core.ragged import offsets_of
 from dvcodec.io import Storage
-from dvcodec.io.outside import hide_values
+from dvcodec.io.allowed_locations import hide_values
 from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows

@@ -8,7 +8,7 @@ from functools import partial
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import pa
-from dvcodec.io.outside import hide_values
+from dvcodec.io.allowed_locations import hide_values
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
