@@ -315,22 +315,24 @@ def test_unreadable_vectors_are_bounds(tmp_path: Path) -> None:
     found = audit(table)
     sums = totals(found.scan)
     assert (found.counts.vectors, found.counts.unreadable, sums.unreadable, sums.exact) == (3, 1, 1, False)
-    assert (sums.deleted, sums.min_deleted, sums.max_live) == (ROWS + 3, ROWS + 6, 4 * ROWS - ROWS - 6)
-    assert sums.with_deletes == 3
+    assert (sums.deleted, sums.min_deleted, sums.max_live) == (None, ROWS + 3, 4 * ROWS - ROWS - 3)
+    assert sums.with_deletes == 2
     assert sums.to_dict()["exact"] is False
     a = found.scan.files[0]
-    assert (a.deleted, a.min_deleted, a.unreadable, a.recorded) == (0, 3, 1, 3)
+    assert (a.deleted, a.min_deleted, a.unreadable) == (None, 0, 1)
     assert found.to_dict()["counts"]["unreadable"] == 1
 
 
-def test_metadata_records_at_most_the_rows_of_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recorded", [0, 4, 5 * ROWS])
+def test_bounds_hold_if_a_cardinality_is_wrong(recorded: int, tmp_path: Path) -> None:
+    """The vector has 3 rows; ROWS + 6 are deleted in all."""
     table = make_table(tmp_path)
     one = table.snapshot().vectors[0]
-    flip(one.location, (one.offset or 0) + 20)
-    changed(table, replace(one, cardinality=5 * ROWS), *write_vectors(tmp_path, "x", {"gone": RowSet([1])}), drop=[one])
+    changed(table, replace(one, cardinality=recorded), *write_vectors(tmp_path, "x", {"gone": RowSet([1])}), drop=[one])
     sums = totals(audit(table).scan)
-    assert (sums.deleted, sums.min_deleted, sums.max_live) == (ROWS + 3, 2 * ROWS + 3, 2 * ROWS - 3)
+    assert (sums.deleted, sums.min_deleted, sums.max_live) == (None, ROWS + 3, 3 * ROWS - 3)
     assert sums.unreadable == 1  # a vector for a file that is gone was read
+    assert [(one.deleted, one.exact) for one in history(table)] == [(0, True), (ROWS + 3, False)]
 
 
 def test_history_with_unreadable_vectors(tmp_path: Path) -> None:
@@ -345,9 +347,9 @@ def test_history_with_unreadable_vectors(tmp_path: Path) -> None:
     changes = list(history(table, keep_rows=True))
     assert [(change.deleted, change.restored, change.exact) for change in changes] == [
         (0, 0, True),
-        (3 + ROWS + 3, 0, False),
-        (7, 0, False),
-        (0, 7, False),
+        (ROWS + 3, 0, False),
+        (0, 0, False),
+        (0, 0, False),
     ]
     assert [vector for vector, _ in changes[1].unreadable] == [old]
     assert "CRC-32" in changes[1].unreadable[0][1]

@@ -401,7 +401,7 @@ def test_scorch_valid(scorch: Path) -> None:
     table = open_table(str(scorch))
     for info in table.snapshots():
         assert audit(table, info.id).findings == ()
-    assert sum(file.deleted for file in scan(table).files) == 5
+    assert sum(file.min_deleted for file in scan(table).files) == 5
 
 
 def test_scorch_damaged(scorch: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +10,11 @@ import pytest
 from dvcodec import RowSet
 from dvcodec.core.errors import LimitExceeded
 from dvcodec.core.limits import DEFAULT_LIMITS, SharedWork
-from dvcodec.tables import DeletedRows, DeletionVector, history_rows
+from dvcodec.tables import DataFile, DeletedRows, DeletionVector, history_rows
 from dvcodec.tables.changes import history
 from dvcodec.tables.history_rows import RowsReader, SnapshotRows, identified
 from dvcodec.tables.repeats import HistoryWork
-from samples.memory_table import FakeSnapshot, FakeTable, flip, make_table
+from samples.memory_table import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
 def by_turns(folder: Path, turns: int = 3) -> FakeTable:
@@ -64,7 +63,7 @@ def test_position_deletes_are_read_again(tmp_path: Path) -> None:
         list(history(table))
     table.folder.storage.metadata_work.note("w", 2**19)
     table.reads.clear()
-    assert [change.deleted for change in history(table)] == [0, 2**20] * 3
+    assert [change.deleted for change in history(table)] == [0, 1000] * 3  # as many as the file has
     assert table.reads == [deletes] * 5
 
 
@@ -102,25 +101,32 @@ def test_no_more_is_kept_than_there_is_memory_for(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("read", "recorded", "doubt", "bounds"),
+    ("read", "doubtful", "doubt", "rows"),
     [
-        (None, {}, False, (0, 0)),
-        ([1, 2], {}, False, (2, 2)),
-        ([1, 2], {"b": [7]}, False, (2, 2)),
-        (None, {"a": [7]}, True, (7, 7)),
-        ([1, 2], {"a": [7]}, True, (7, 9)),
-        ([1, 2, 3], {"a": [1, 2]}, True, (3, 6)),
-        ([1, 2], {"a": [7, None]}, True, (7, math.inf)),
-        ([1, 2], {"a": [None]}, True, (2, math.inf)),
-        (None, {"a": [None]}, True, (0, math.inf)),
-        ([1, 2], {None: [None]}, True, (2, math.inf)),
-        ([1, 2], {"a": [7], None: [9]}, True, (7, math.inf)),
+        (None, set(), False, []),
+        ([1, 2], set(), False, [1, 2]),
+        ([1, 2], {"b"}, False, [1, 2]),
+        (None, {"a"}, True, []),
+        ([1, 2], {"a"}, True, [1, 2]),
+        ([1, 2], {None}, True, [1, 2]),
+        ([9], set(), False, [9]),
+        ([9, 10], set(), True, [9]),  # the file has ten rows
     ],
 )
-def test_bounds_of_what_could_not_be_read(
-    read: list[int] | None, recorded: dict[str | None, list[int | None]], doubt: bool, bounds: tuple[int, float]
+def test_what_is_deleted_for_certain(
+    read: list[int] | None, doubtful: set[str | None], doubt: bool, rows: list[int]
 ) -> None:
-    found = SnapshotRows({} if read is None else {"a": RowSet(read)}, recorded)
-    assert found.in_doubt("a") is doubt
-    assert found.bounds("a") == bounds
-    assert bool(found) is bool(read or recorded)
+    found = SnapshotRows({} if read is None else {"a": RowSet(read)}, doubtful)
+    file = DataFile("a", "a", 10)
+    assert (found.in_doubt(file), found.of(file)) == (doubt, RowSet(rows))
+    assert bool(found) is bool(read or doubtful)
+
+
+def test_vectors_that_contradict_each_other(tmp_path: Path) -> None:
+    """What both delete is deleted, whichever an engine reads: 1, 2 and 500, or 2 and 500."""
+    table = make_table(tmp_path)
+    path = table.snapshot().data_files[0].path
+    changed(table, *write_vectors(tmp_path, "more", {path: RowSet([2, 500])}))
+    *_, last = history(table)
+    assert [(file.data_file.path, file.deleted, file.exact) for file in last.files][:1] == [(path, 2, False)]
+    assert (last.exact, last.unreadable) == (False, ())

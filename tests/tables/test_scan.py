@@ -86,7 +86,8 @@ def test_a_vector_that_is_not_valid_stops_nothing(tmp_path: Path) -> None:
     assert bad.size is not None
     flip(bad.location, bad.offset + bad.size - 6)
     found = scan(table)
-    assert [file.deleted for file in found.files] == [0, 1000, 3, 0]
+    assert [file.deleted for file in found.files] == [None, 1000, 3, 0]
+    assert found.files[0].min_deleted == 0
     assert [vector for vector, _ in found.lost] == [bad]
     assert [(check.check, check.vector) for check in found.findings] == [("crc", bad.where)]
     assert len(found.files[0].errors) == 1
@@ -113,7 +114,7 @@ def test_vectors_of_other_files(tmp_path: Path) -> None:
     assert [check.check for check in found.findings] == ["stale-path", "gone-data-file"]
     assert found.findings[0].expected == table.snapshot().data_files[3].path
     assert [vector.data_file for vector, _ in found.lost] == ["/old/data/d.parquet", "/old/e.parquet"]
-    assert sum(file.deleted for file in found.files) == 1006
+    assert sum(file.min_deleted for file in found.files) == 1006
 
 
 class Wide(FakeTable):
@@ -175,7 +176,8 @@ def test_files_whose_numbers_are_in_doubt(tmp_path: Path) -> None:
         table, *write_vectors(tmp_path, "more", {paths[1]: RowSet(range(1000)), paths[2]: RowSet(range(500, 1000))})
     )
     found = scan(table)
-    assert [file.deleted for file in found.files] == [1000, 1000, 1000, 0]
+    assert [file.deleted for file in found.files] == [None, 1000, None, 0]
+    assert [file.min_deleted for file in found.files] == [999, 1000, 0, 0]
     assert [file.fully_deleted for file in found.files] == [False, True, False, False]
     assert ["5000" in "".join(file.errors) for file in found.files] == [True, False, False, False]
     assert ["of other rows" in "".join(file.errors) for file in found.files] == [False, False, True, False]
@@ -200,7 +202,8 @@ def test_position_deletes_that_cannot_be_read(known: bool, tmp_path: Path) -> No
     table = Broken(str(tmp_path), [replace(last, data_files=files, vectors=(*last.vectors, wide))])
     found = scan(table)
     assert [len(file.errors) for file in found.files] == ([1, 0, 1, 0] if known else [1] * 4)
-    assert [file.deleted for file in found.files] == [3, 1000, 3, 0]
+    assert [file.min_deleted for file in found.files] == [3, 1000, 3, 0]
+    assert [file.deleted for file in found.files] == ([None, 1000, None, 0] if known else [None] * 4)
     many = tuple(replace(wide, path=f"w{i}") for i in range(25))
     table.states = [replace(table.states[0], vectors=(*last.vectors, *many))]
     found = scan(table)
@@ -253,7 +256,7 @@ def test_rows_are_dropped_as_files_are_done(tmp_path: Path) -> None:
     files = tuple(replace(file, path=f"{i}", location=f"{i}") for i in range(2000))
     vectors = tuple(DeletionVector("iceberg", f"{i}", "x", "x", 64 * i, 1 << 20, 2) for i in range(2000))
     table = Many(str(tmp_path), [replace(made.states[0], data_files=files, vectors=vectors)])
-    assert sum(found.deleted for found in scan(table, threads=2).files) == 4000
+    assert sum(found.min_deleted for found in scan(table, threads=2).files) == 4000
     assert most <= 4 * (2 * 2 + 2)
 
 

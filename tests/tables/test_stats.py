@@ -32,7 +32,7 @@ FILES = (
     made("empty", 0, 0, 4),
     made("tiny", 4, 2, 300, 50),
     made("unknown", None, 7, None, 60),
-    made("in-doubt", 10, 11, 100, 40),
+    made("others", 1_000, 400, 500, 240, other_deletes="equality deletes (e)"),
     made("lost", 10, 10, 100, 40, errors=("CRC",)),
 )
 SCAN = Scan("t", TableKind.ICEBERG, SnapshotInfo(1), FILES, (), ())
@@ -41,17 +41,17 @@ SCAN = Scan("t", TableKind.ICEBERG, SnapshotInfo(1), FILES, (), ())
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({}, ["much", "all", "tiny"]),
-        ({"min_ratio": 0.1}, ["much", "just", "all", "tiny"]),
-        ({"min_ratio": 0.1, "min_deleted": 3}, ["much", "just", "all"]),
+        ({}, ["much", "all", "others", "tiny"]),
+        ({"min_ratio": 0.1}, ["much", "just", "all", "others", "tiny"]),
+        ({"min_ratio": 0.1, "min_deleted": 3}, ["much", "just", "all", "others"]),
         ({"min_ratio": 0.9}, ["much", "all"]),
         ({"min_ratio": 1, "min_deleted": 1000}, ["all"]),
-        ({"min_ratio": 0.05, "min_deleted": 100}, ["much", "just", "all"]),
-        ({"min_ratio": 0}, ["much", "just", "hardly", "all", "tiny"]),
+        ({"min_ratio": 0.05, "min_deleted": 100}, ["much", "just", "all", "others"]),
+        ({"min_ratio": 0}, ["much", "just", "hardly", "all", "others", "tiny"]),
         ({"min_ratio": 1, "max_bytes_per_row": 10}, ["all", "tiny"]),
         ({"min_ratio": 1, "small_vector": 100}, ["all", "tiny", "unknown"]),
         ({"min_ratio": 1, "small_file": 300}, ["all", "empty"]),
-        ({"min_ratio": 1, "small_file": 10_001}, ["hardly", "all", "tiny", "empty", "untouched"]),
+        ({"min_ratio": 1, "small_file": 10_001}, ["hardly", "all", "others", "tiny", "empty", "untouched"]),
     ],
 )
 def test_candidates(arguments: dict[str, Any], expected: list[str]) -> None:
@@ -69,10 +69,12 @@ def test_reasons_and_numbers() -> None:
         "all": ("fully-deleted", "deleted-ratio", "small-vector"),
         "tiny": ("deleted-ratio", "small-vector", "small-file"),
         "unknown": ("small-vector",),
+        "others": ("deleted-ratio",),
         "empty": ("small-file",),
     }
     assert (found["much"].gain, found["much"].live_rows) == (9_001, 1_000)
     assert (found["unknown"].gain, found["unknown"].live_rows) == (None, None)
+    assert (found["others"].gain, found["others"].live_rows, found["others"].to_dict()["deleted"]) == (200, None, None)
     assert (found["empty"].gain, found["empty"].live_rows) == (None, 0)
     assert json.loads(json.dumps(found["all"].to_dict())) == {
         "data_file": "all",
@@ -113,7 +115,14 @@ def test_totals_of_what_is_corrupt(tmp_path: Path) -> None:
     vector = table.snapshot().vectors[0]
     flip(vector.location, (vector.offset or 0) + 20)
     found = totals(scan(table))
-    assert (found.in_doubt, found.deleted, found.vectors, found.bytes_per_row) == (1, 0, 1, None)
+    assert (found.in_doubt, found.deleted, found.vectors, found.bytes_per_row) == (1, None, 1, None)
     assert totals(scan(table, 1)).deleted_share == 0
-    assert totals(SCAN).in_doubt == 2
-    assert totals(Scan("t", TableKind.ICEBERG, SnapshotInfo(1), (), (), ())).deleted_share is None
+
+
+def test_totals_of_what_is_unknown() -> None:
+    found = totals(SCAN)
+    assert (found.in_doubt, found.other_deletes, found.uncounted, found.exact) == (1, 1, 1, False)
+    assert (found.rows, found.deleted, found.min_deleted, found.max_live) == (None, None, 9_668, None)
+    assert (found.data_bytes, found.deleted_share, found.bytes_per_row) == (None, None, None)
+    none = totals(Scan("t", TableKind.ICEBERG, SnapshotInfo(1), (), (), ()))
+    assert (none.rows, none.deleted, none.max_live, none.data_bytes, none.deleted_share) == (0, 0, 0, 0, None)

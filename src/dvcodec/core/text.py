@@ -43,8 +43,10 @@ def counted(count: int, what: str) -> str:
 
 
 def share_text(value: float | None) -> str:
-    """Format a share as a percentage with three significant digits."""
-    return NOTHING if value is None else f"{100 * value:.3g} %"
+    """Format a share as a percentage with three significant digits; only a whole is 100 %."""
+    if value is None:
+        return NOTHING
+    return ">99.9 %" if 0.9995 <= value < 1 else f"{100 * value:.3g} %"
 
 
 def bytes_text(value: float | None) -> str:

@@ -21,8 +21,8 @@ SHADE_EDGES = (np.finfo(np.float32).tiny, 0.01, 0.1, 0.5, 1.0)
 def columns(scan: Scan, folder: str, rewrite: Iterable[str]) -> dict[str, Any]:
     """Return plain values for JSON: a list for each column, with one value for each data file, in the scan's order.
 
-    Paths and errors are shown as text of one line, see `plain`. The deleted rows of a file with unreadable vectors
-    are unknown: None.
+    Paths and errors are shown as text of one line, see `plain`. Deleted rows of which only a lower bound is
+    known are None.
 
     Args:
         scan: what is deleted.
@@ -40,7 +40,7 @@ def columns(scan: Scan, folder: str, rewrite: Iterable[str]) -> dict[str, Any]:
         "partition": [None if file.data_file.partition is None else plain(file.data_file.partition) for file in files],
         "rows": [file.data_file.physical_rows for file in files],
         "size": [file.data_file.size for file in files],
-        "deleted": [None if file.errors else file.deleted for file in files],
+        "deleted": [file.deleted for file in files],
         "stored": [file.stored_bytes for file in files],
         "containers": [
             [mix.arrays for mix in mixes],

@@ -19,13 +19,17 @@ _FEWEST_SIZE_BARS = 6
 
 def pictures(scan: Scan, sums: Totals) -> Html:
     """Draw the charts."""
-    untouched = counted(sum(not (file.deleted or file.errors) for file in scan.files), "file")
+    untouched = counted(sum(file.deleted == 0 for file in scan.files), "file")
+    unknown = sum(file.deleted is None or (file.deleted > 0 and file.deleted_share is None) for file in scan.files)
+    left = f"{untouched} without deleted rows"
+    if unknown:
+        left += f" and {counted(unknown, 'file')} with an unknown share"
     containers = sums.containers
     parts = (("array", containers.arrays), ("bitset", containers.bitsets), ("run", containers.runs))
     figures = (
         _figure(
             "Deleted share of data files",
-            f"Files by the share of their rows that is deleted; {untouched} without deleted rows not shown.",
+            f"Files by the share of their rows that is deleted; {left} not shown.",
             bars(share_bars(scan), unit="file", what="Data files by deleted share", last="100 %"),
         ),
         _figure(

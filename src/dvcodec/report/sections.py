@@ -81,24 +81,28 @@ def _moment(time: datetime) -> str:
 def summary(audit: Audit, sums: Totals) -> Html:
     """Return the verdict on the table, and its numbers on cards."""
     share = sums.deleted_share
-    caption = NOTHING if share is None else f"{'' if sums.exact else 'at least '}{share_text(share)} of all rows"
-    per_row = "" if sums.bytes_per_row is None else f"{sums.bytes_per_row:.3g} bytes per deleted row"
-    unknown = sum(file.data_file.physical_rows is None for file in audit.scan.files)
     least, most = ("", "") if sums.exact else ("at least ", "at most ")
-    rows = f"{most}{large(sums.max_live)} live"
-    if unknown:
-        rows = f"unknown for {counted(unknown, 'file')}"
+    caption = NOTHING if share is None else f"{least}{share_text(share)} of all rows"
+    per_row = "" if sums.bytes_per_row is None else f"{sums.bytes_per_row:.3g} bytes per deleted row"
+    live = f"not recorded for {counted(sums.uncounted, 'file')}"
+    if sums.max_live is not None:
+        live = f"{most}{large(sums.max_live)} live"
+    deleted = "unknown"
+    if sums.exact or sums.min_deleted:
+        deleted = f"{least}{large(sums.min_deleted)}"
+    not_counted = counted(sums.other_deletes, "data file") + " with other deletes, not counted"
     cards = (
         _card(
             "Data files",
             number(sums.data_files),
-            f"{number(sums.with_deletes)} with deleted rows, {number(sums.fully_deleted)} fully deleted",
+            f"{number(sums.with_deletes)} with deleted rows, {number(sums.fully_deleted)} fully deleted"
+            + (f", {number(sums.in_doubt)} in doubt" if sums.in_doubt else ""),
         ),
-        _card("Rows", large(sums.rows), rows, title=number(sums.rows)),
+        _card("Rows", NOTHING if sums.rows is None else large(sums.rows), live, title=number(sums.rows)),
         _card(
             "Deleted rows",
-            f"{least}{large(sums.min_deleted)}",
-            caption,
+            deleted,
+            f"{caption}; {not_counted}" if sums.other_deletes else caption,
             title=f"{least}{number(sums.min_deleted)}",
             picture=share_bar(share, caption),
         ),
@@ -138,7 +142,7 @@ def _verdict(audit: Audit) -> Html:
     unreadable = audit.counts.unreadable
     checked = f"{counted(audit.counts.vectors - unreadable, 'vector')} read and checked."
     if unreadable:
-        checked = f"{checked[:-1]}, {number(unreadable)} could not be read: their rows are counted from the metadata."
+        checked = f"{checked[:-1]}, {number(unreadable)} could not be read: their rows are unknown."
     counts = _by_severity(audit.findings)
     if not counts:
         return tag("p", tag("b", "Valid."), tag("span", "No findings."), tag("span", checked), class_="verdict fine")
@@ -218,8 +222,11 @@ def rewrite(candidates: Sequence[RewriteCandidate], folder: str) -> Html:
     """List the data files worth rewriting, all below `folder`, highest gain first; empty without candidates."""
     if not candidates:
         return Html()
-    gain = sum(candidate.gain or 0 for candidate in candidates)
-    caption = f"{counted(len(candidates), 'data file')}, highest gain first; rewriting frees about {bytes_text(gain)}."
+    caption = f"{counted(len(candidates), 'data file')}, highest gain first"
+    gains = [candidate.gain for candidate in candidates]
+    if None not in gains:
+        caption += f"; rewriting frees about {bytes_text(sum(gain or 0 for gain in gains))}"
+    caption += "."
     if len(candidates) > CANDIDATES_SHOWN:
         caption += f" The first {CANDIDATES_SHOWN}; below, show the data files \u201cworth rewriting\u201d for all."
     columns = ("Data file", "Deleted share", "Deleted", "Live rows", "Gain", "Why")

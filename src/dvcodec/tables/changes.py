@@ -37,8 +37,8 @@ class FileChange:
         restored: number of rows that are live again.
         deleted_rows: which were deleted; None without `keep_rows`.
         restored_rows: which are live again; None without `keep_rows`.
-        exact: False if a vector could not be read: `deleted` and `restored` are then lower bounds by the cardinality
-            in the metadata, and the rows themselves are unknown.
+        exact: False if a vector could not be read, or contradicts another one or the rows of the file: `deleted` and
+            `restored` are then lower bounds, and the rows themselves are unknown.
     """
 
     data_file: DataFile
@@ -73,6 +73,8 @@ class SnapshotChange:
         removed: data files that are not in this snapshot any more; their deleted rows are not counted.
         files: data files whose deleted rows changed, or may have, in the order of the metadata that records it.
         unreadable: vectors of this snapshot and the one before that had to be read and could not be, with the reason.
+        other_deletes: whether the snapshot has other equality deletes than the one before (Iceberg); the rows that they
+            delete are not counted.
     """
 
     info: SnapshotInfo
@@ -81,11 +83,12 @@ class SnapshotChange:
     removed: tuple[DataFile, ...]
     files: tuple[FileChange, ...]
     unreadable: tuple[tuple[DeletionVector, str], ...] = ()
+    other_deletes: bool = False
 
     @property
     def exact(self) -> bool:
-        """Whether all vectors that had to be read could be; if not, `deleted` and `restored` are lower bounds."""
-        return not self.unreadable
+        """Whether the changes are known exactly; if not, `deleted` and `restored` are lower bounds."""
+        return not (self.unreadable or self.other_deletes) and all(file.exact for file in self.files)
 
     @property
     def deleted(self) -> int:
@@ -107,6 +110,7 @@ class SnapshotChange:
             "deleted": self.deleted,
             "restored": self.restored,
             "exact": self.exact,
+            "other_deletes": self.other_deletes,
             "unreadable": [{"vector": vector.where, "error": error} for vector, error in self.unreadable],
             "files": [file.to_dict() for file in self.files],
         }
@@ -215,17 +219,19 @@ def _change(old: Snapshot | None, new: Snapshot, reader: RowsReader, *, keep_row
     new_rows = rows_of(new, now)
     files = []
     for path, file in after.items() if old_rows or new_rows else ():
-        if path in touched and (new_rows.in_doubt(path) or (path in before and old_rows.in_doubt(path))):
-            least, most = new_rows.bounds(path)
-            before_least, before_most = old_rows.bounds(path) if path in before else (0, 0)
-            deleted, restored = int(max(least - before_most, 0)), int(max(before_least - most, 0))
+        was_there = path in before
+        then_doubtful = path in touched and was_there and old_rows.in_doubt(file)
+        now_doubtful = path in touched and new_rows.in_doubt(file)
+        if not (then_doubtful or now_doubtful or path in new_rows.rows or (was_there and path in old_rows.rows)):
+            continue
+        found = diff(old_rows.of(file) if was_there else RowSet(), new_rows.of(file))
+        if then_doubtful or now_doubtful:
+            deleted = 0 if then_doubtful else found.added.cardinality
+            restored = 0 if now_doubtful else found.restored.cardinality
             files.append(FileChange(file, deleted, restored, exact=False))
-        elif path in new_rows.rows or (path in before and path in old_rows.rows):
-            earlier = old_rows.rows.get(path, RowSet()) if path in before else RowSet()
-            found = diff(earlier, new_rows.rows.get(path, RowSet()))
-            if found.added or found.restored:
-                kept = found if keep_rows else (None, None)
-                files.append(FileChange(file, found.added.cardinality, found.restored.cardinality, *kept))
+        elif found.added or found.restored:
+            kept = found if keep_rows else (None, None)
+            files.append(FileChange(file, found.added.cardinality, found.restored.cardinality, *kept))
     return SnapshotChange(
         new.info,
         None if old is None else old.info,
@@ -233,4 +239,5 @@ def _change(old: Snapshot | None, new: Snapshot, reader: RowsReader, *, keep_row
         tuple(file for path, file in before.items() if path not in after),
         tuple(files),
         (*old_rows.unreadable, *new_rows.unreadable),
+        new.equality_deletes != (frozenset() if old is None else old.equality_deletes),
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from dvcodec.core.limits import Budget
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.cache import Cache
-from dvcodec.tables.model import POSITION_DELETES, DeletionVector, TableKind
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, TableKind
 from dvcodec.tables.reading import VectorRead, read_vectors
 from dvcodec.tables.repeats import BYTES_PER_UNIT, HistoryWork
 from dvcodec.tables.table import Snapshot
@@ -26,34 +25,37 @@ _READ_WORK, _KEPT_WORK, _BITMAP_WORK = 1024, 96, 128
 
 @dataclass(slots=True)
 class SnapshotRows:
-    """Deleted rows of a snapshot by data file; for unreadable vectors, the cardinality in the metadata.
+    """Deleted rows of a snapshot by data file.
 
     Attributes:
-        rows: as read.
-        recorded: cardinalities of the vectors that could not be read; under None for position deletes of partitions.
-        unreadable: these vectors, with the reason.
+        rows: as read; of vectors of one data file that contradict each other, the rows that all have.
+        with_vector: data files with a vector that was read, position deletes aside.
+        doubtful: data files with such vectors, or with one that could not be read; None stands for position deletes of
+            partitions.
+        unreadable: the vectors that could not be read, with the reason.
     """
 
     rows: dict[str, RowSet] = field(default_factory=dict)
-    recorded: dict[str | None, list[int | None]] = field(default_factory=dict)
+    doubtful: set[str | None] = field(default_factory=set)
+    with_vector: set[str] = field(default_factory=set)
     unreadable: list[tuple[DeletionVector, str]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         """Whether any vector was read, or could not be."""
-        return bool(self.rows or self.recorded)
+        return bool(self.rows or self.doubtful)
 
-    def in_doubt(self, path: str) -> bool:
-        """Whether a vector that may be for a data file could not be read."""
-        return path in self.recorded or None in self.recorded
+    def in_doubt(self, file: DataFile) -> bool:
+        """Whether the deleted rows of a data file may be others than those read, or are beyond the file."""
+        rows, path = self.rows.get(file.path), file.path
+        beyond = rows is not None and file.physical_rows is not None and (rows.max or 0) >= file.physical_rows
+        return beyond or path in self.doubtful or None in self.doubtful
 
-    def bounds(self, path: str) -> tuple[int, float]:
-        """Return the minimum and maximum number of deleted rows, if the metadata is right."""
-        read = self.rows.get(path, RowSet()).cardinality
-        found = self.recorded.get(path, [])
-        if None in self.recorded or None in found:
-            return max([read, *(count or 0 for count in found)]), math.inf
-        counts = [count for count in found if count is not None]
-        return max([read, *counts]), read + sum(counts)
+    def of(self, file: DataFile) -> RowSet:
+        """Return the rows of a data file that are deleted for certain."""
+        rows = self.rows.get(file.path, RowSet())
+        if file.physical_rows is not None and (rows.max or 0) >= file.physical_rows:
+            return rows & RowSet.from_ranges([(0, file.physical_rows)])
+        return rows
 
 
 def identified(snapshot: Snapshot) -> dict[Hashable, DeletionVector]:
@@ -125,7 +127,15 @@ def _memory(read: VectorRead) -> int:
 def _add(found: SnapshotRows, vector: DeletionVector, read: VectorRead) -> None:
     if read.error is not None:
         found.unreadable.append((vector, str(read.error)))
-        found.recorded.setdefault(vector.data_file, []).append(vector.cardinality)
+        found.doubtful.add(vector.data_file)
+    is_vector = vector.format != POSITION_DELETES
     for part in read.found:
-        earlier = found.rows.get(part.data_file)
-        found.rows[part.data_file] = part.rows if earlier is None else earlier | part.rows
+        path, rows, earlier = part.data_file, part.rows, found.rows.get(part.data_file)
+        twice = is_vector and path in found.with_vector
+        if is_vector:
+            found.with_vector.add(path)
+        if twice and earlier != rows:
+            found.doubtful.add(path)
+        if earlier is not None:
+            rows = earlier & rows if twice else earlier | rows
+        found.rows[path] = rows

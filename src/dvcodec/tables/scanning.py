@@ -39,7 +39,8 @@ class FileDeletes:
         data_file: the data file.
         vectors: those that apply to it, read or not. More than one is a finding, unless they are position deletes.
         rows: union of the vectors that could be read; None without `keep_rows`.
-        deleted: rows in that union.
+        min_deleted: rows of the file in that union, 0 if its vectors have different rows: a lower bound of the deleted
+            rows, which are more if `errors` or `other_deletes` say so.
         stored_bytes: bytes of its vectors as stored. A file of position deletes counts for each of its data files
             by their share of its rows.
         containers: roaring containers of its vectors.
@@ -48,37 +49,35 @@ class FileDeletes:
         errors: why these numbers may be wrong: vectors that could not be read, positions beyond the file, vectors of
             different rows.
         unreadable: number of its vectors that could not be read.
-        recorded: highest cardinality that the metadata records for one of those; 0 if it records none.
+        other_deletes: what else deletes its rows, which are not counted: see `Snapshot.other_deletes`.
     """
 
     data_file: DataFile
     vectors: tuple[DeletionVector, ...] = ()
     rows: RowSet | None = None
-    deleted: int = 0
+    min_deleted: int = 0
     stored_bytes: int = 0
     containers: ContainerMix = field(default_factory=ContainerMix)
     density: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     errors: tuple[str, ...] = ()
     unreadable: int = 0
-    recorded: int = 0
+    other_deletes: str | None = None
 
     @property
-    def min_deleted(self) -> int:
-        """Lower bound of the deleted rows: `deleted`, or the recorded cardinality of an unreadable vector."""
-        rows = self.data_file.physical_rows
-        recorded = self.recorded if rows is None else min(self.recorded, rows)
-        return max(self.deleted, recorded)
+    def deleted(self) -> int | None:
+        """Number of deleted rows; None if only a lower bound is known."""
+        return None if self.errors or self.other_deletes else self.min_deleted
 
     @property
     def deleted_share(self) -> float | None:
-        """Deleted rows per physical row, above 1 only if a vector is corrupt; None if the rows are unknown or 0."""
-        return self.deleted / self.data_file.physical_rows if self.data_file.physical_rows else None
+        """`min_deleted` per physical row; None if the rows are unknown or 0."""
+        return self.min_deleted / self.data_file.physical_rows if self.data_file.physical_rows else None
 
     @property
     def fully_deleted(self) -> bool:
         """Whether the file has rows and all are deleted; False if a vector is in doubt."""
         rows = self.data_file.physical_rows
-        return bool(rows) and self.deleted == rows and not self.errors
+        return bool(rows) and self.min_deleted == rows and not self.errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +169,6 @@ class _Collector:
         self._wide = sum(vector.data_file is None for vector in snapshot.vectors)
         self._parts: dict[str, list[Part]] = {}
         self._errors: dict[str, list[str]] = {}
-        self._unread: dict[str, list[DeletionVector]] = {}
         self._wide_errors: dict[Hashable | None, list[str]] = {}
 
     def add(self, read: VectorRead) -> None:
@@ -195,7 +193,6 @@ class _Collector:
             return
         if read.error is not None and path is not None:
             self._errors.setdefault(path, []).append(error)
-            self._unread.setdefault(path, []).append(vector)
         total = sum(found.rows.cardinality for found in read.found)
         for found in read.found:
             self._parts.setdefault(found.data_file, []).append(Part(vector, found, total))
@@ -218,8 +215,8 @@ class _Collector:
         if found is None:
             rows, shares = _NO_ROWS if self._keep_rows else None, density(_NO_ROWS, file.physical_rows)
             found = FileDeletes(file, rows=rows, density=shares)
-        wide = self._wide_errors_of(file.partition_key)
-        return replace(found, errors=(*found.errors, *wide)) if wide else found
+        wide, other = self._wide_errors_of(file.partition_key), self._snapshot.other_deletes(file)
+        return replace(found, errors=(*found.errors, *wide), other_deletes=other) if wide or other else found
 
     def _wide_errors_of(self, partition: Hashable | None) -> list[str]:
         """Return errors of position deletes that may be for the data files of a partition: the first few."""
@@ -233,13 +230,16 @@ class _Collector:
     def _finish(self, path: str) -> None:
         file = self._snapshot.files[path]  # of files that are gone, none is finished
         parts, errors = self._parts.pop(path, []), self._errors.pop(path, [])
-        unread = self._unread.pop(path, [])
+        unreadable = len(errors)
         wide = tuple(part.vector for part in parts if part.vector.data_file is None)
         vectors = (*self._named.get(path, ()), *wide)
         doubts = tuple(rules.of_data_file(file, vectors, parts))
         self._note(*doubts)
         errors += [finding.message for finding in doubts if finding.check != "equal-vectors"]
         rows = RowSet().union(*(part.found.rows for part in parts))
+        deleted = rows.cardinality if file.physical_rows is None else rows.count(0, file.physical_rows)
+        if any(finding.check == "different-vectors" for finding in doubts):
+            deleted = 0
         mix = ContainerMix()
         for part in parts:
             if part.found.stats is not None:
@@ -248,13 +248,12 @@ class _Collector:
             file,
             vectors,
             rows if self._keep_rows else None,
-            rows.cardinality,
+            deleted,
             sum(part.stored_bytes for part in parts),
             mix,
             density(rows, file.physical_rows),
             tuple(errors),
-            len(unread),
-            max((vector.cardinality or 0 for vector in unread), default=0),
+            unreadable,
         )
 
 

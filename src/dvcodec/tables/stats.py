@@ -23,16 +23,17 @@ class Totals:
         data_files: number of data files.
         with_deletes: data files with deleted rows.
         fully_deleted: data files without live rows.
-        in_doubt: data files with a vector that could not be read, or with more deleted rows than rows.
-        rows: physical rows, of the data files with a recorded row count.
-        deleted: deleted rows, of vectors that could be read.
-        min_deleted: lower bound of the deleted rows, with the recorded cardinality of unreadable vectors. Equal to
-            `deleted` if all vectors could be read.
-        max_live: recorded rows of the data files less `min_deleted`: an upper bound of the live rows.
+        in_doubt: data files with a vector that could not be read or contradicts the metadata or another vector.
+        other_deletes: data files with rows that are deleted by other means than vectors, and not counted.
+        uncounted: data files without a recorded row count.
+        rows: physical rows as recorded; None if not recorded for all data files.
+        deleted: deleted rows; None if only a lower bound is known.
+        min_deleted: lower bound of the deleted rows: those of vectors that could be read and are not in doubt.
+        max_live: upper bound of the live rows: `rows` less `min_deleted`; None if `rows` is.
         unreadable: vectors of the snapshot that could not be read.
-        data_bytes: bytes of the data files with a recorded size.
+        data_bytes: bytes of the data files as recorded; None if not recorded for all.
         vectors: vectors that apply to data files of the snapshot.
-        stored_bytes: bytes of these vectors as stored.
+        stored_bytes: bytes of these vectors as stored, as far as they could be read.
         containers: roaring containers of these vectors.
     """
 
@@ -40,29 +41,31 @@ class Totals:
     with_deletes: int
     fully_deleted: int
     in_doubt: int
-    rows: int
-    deleted: int
+    other_deletes: int
+    uncounted: int
+    rows: int | None
+    deleted: int | None
     min_deleted: int
-    max_live: int
+    max_live: int | None
     unreadable: int
-    data_bytes: int
+    data_bytes: int | None
     vectors: int
     stored_bytes: int
     containers: ContainerMix
 
     @property
     def exact(self) -> bool:
-        """Whether all vectors could be read; if not, `min_deleted` is a lower bound and `max_live` an upper one."""
-        return not self.unreadable
+        """Whether the deleted rows are known; if not, `min_deleted` is a lower bound and `max_live` an upper one."""
+        return self.deleted is not None
 
     @property
     def deleted_share(self) -> float | None:
-        """Deleted rows per physical row, a lower bound if vectors could not be read; None without rows."""
+        """`min_deleted` per physical row; None without rows, or if their number is unknown."""
         return self.min_deleted / self.rows if self.rows else None
 
     @property
     def bytes_per_row(self) -> float | None:
-        """Bytes of vectors per deleted row; None if nothing is deleted."""
+        """Bytes of vectors per deleted row; None if nothing is deleted, or it is not known how many rows."""
         return self.stored_bytes / self.deleted if self.deleted else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,21 +85,33 @@ def totals(scan: Scan) -> Totals:
     mix = ContainerMix()
     for file in scan.files:
         mix = mix.plus(file.containers)
+    rows = [file.data_file.physical_rows for file in scan.files]
+    min_deleted = sum(file.min_deleted for file in scan.files)
+    exact = not scan.lost and all(file.deleted is not None for file in scan.files)
+    total = _sum(rows)
     return Totals(
         data_files=len(scan.files),
         with_deletes=sum(file.min_deleted > 0 for file in scan.files),
         fully_deleted=sum(file.fully_deleted for file in scan.files),
-        in_doubt=sum(map(_in_doubt, scan.files)),
-        rows=sum(file.data_file.physical_rows or 0 for file in scan.files),
-        deleted=sum(file.deleted for file in scan.files),
-        min_deleted=sum(file.min_deleted for file in scan.files),
-        max_live=sum(max((file.data_file.physical_rows or 0) - file.min_deleted, 0) for file in scan.files),
+        in_doubt=sum(bool(file.errors) for file in scan.files),
+        other_deletes=sum(file.other_deletes is not None for file in scan.files),
+        uncounted=rows.count(None),
+        rows=total,
+        deleted=min_deleted if exact else None,
+        min_deleted=min_deleted,
+        max_live=None if total is None else total - min_deleted,
         unreadable=scan.unreadable,
-        data_bytes=sum(file.data_file.size or 0 for file in scan.files),
+        data_bytes=_sum([file.data_file.size for file in scan.files]),
         vectors=len({id(vector) for file in scan.files for vector in file.vectors}),
         stored_bytes=sum(file.stored_bytes for file in scan.files),
         containers=mix,
     )
+
+
+def _sum(numbers: list[int | None]) -> int | None:
+    """Return the sum of numbers; None if one is not known."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +128,9 @@ class RewriteCandidate:
 
     @property
     def live_rows(self) -> int | None:
-        """Rows that a rewrite keeps; None if the file's rows are unknown."""
-        rows = self.file.data_file.physical_rows
-        return None if rows is None else rows - self.file.deleted
+        """Rows that a rewrite keeps; None if the file's rows, or the deleted ones, are unknown."""
+        rows, deleted = self.file.data_file.physical_rows, self.file.deleted
+        return None if rows is None or deleted is None else rows - deleted
 
     @property
     def gain(self) -> int | None:
@@ -149,8 +164,8 @@ def rewrite_candidates(
 ) -> tuple[RewriteCandidate, ...]:
     """Return the data files that are worth rewriting, highest gain first. Terms as in `compaction_candidates`.
 
-    A file without live rows is always a candidate: it can be dropped instead of rewritten. A file with an unreadable
-    vector, or with more deleted rows than rows, is not: a rewrite would make the wrong rows permanent.
+    A file without live rows is always a candidate: it can be dropped instead of rewritten. A file with a vector in
+    doubt is not: a rewrite would make the wrong rows permanent.
 
     Args:
         scan: the scan of a snapshot.
@@ -176,21 +191,14 @@ def rewrite_candidates(
         share, size = file.deleted_share, file.data_file.size
         if file.fully_deleted:
             yield "fully-deleted"
-        if share is not None and share >= min_ratio and file.deleted >= min_deleted:
+        if share is not None and share >= min_ratio and file.min_deleted >= min_deleted:
             yield "deleted-ratio"
-        if max_bytes_per_row is not None and file.stored_bytes > max_bytes_per_row * file.deleted:
+        if max_bytes_per_row is not None and file.stored_bytes > max_bytes_per_row * file.min_deleted:
             yield "bytes-per-row"
         if small_vector is not None and file.vectors and file.stored_bytes < small_vector:
             yield "small-vector"
         if small_file is not None and size is not None and size < small_file:
             yield "small-file"
 
-    found = [
-        RewriteCandidate(file, why) for file in scan.files if not _in_doubt(file) and (why := tuple(reasons(file)))
-    ]
-    return tuple(sorted(found, key=lambda one: (-(one.gain or 0), -one.file.deleted, one.file.data_file.path)))
-
-
-def _in_doubt(file: FileDeletes) -> bool:
-    rows = file.data_file.physical_rows
-    return bool(file.errors) or (rows is not None and file.deleted > rows)
+    found = [RewriteCandidate(file, why) for file in scan.files if not file.errors and (why := tuple(reasons(file)))]
+    return tuple(sorted(found, key=lambda one: (-(one.gain or 0), -one.file.min_deleted, one.file.data_file.path)))

@@ -215,6 +215,11 @@ class Snapshot(ABC):
         """
         return None
 
+    @property
+    def equality_deletes(self) -> frozenset[str]:
+        """Files of equality deletes (Iceberg's alone)."""
+        return frozenset()
+
     def deleted_by_value(self, data_file: DataFile) -> RowSet:  # noqa: ARG002  (Iceberg's alone)
         """Return the rows of a data file that equality deletes delete: 0-based physical positions.
 

@@ -22,6 +22,7 @@ from dvcodec.cli.tables.shared import (
     TableName,
     Threads,
     opened,
+    rows_text,
     snapshot_text,
 )
 from dvcodec.core.errors import UsageError
@@ -134,11 +135,6 @@ def _show(found: Audit, every: bool) -> None:
     summary = [counted(len(group), _SIGNS[severity][2]) for severity, group in groups.items() if group]
     print(f"{looked}: {', '.join(summary) or 'no findings'}")
     if counts.unreadable:
-        sums = totals(found.scan)
-        print(
-            f"{counted(counts.unreadable, 'vector')} could not be read: "
-            f"at least {number(sums.min_deleted)} of {counted(sums.rows, 'row')} deleted, "
-            f"at most {number(sums.max_live)} live, according to the metadata"
-        )
+        print(f"{counted(counts.unreadable, 'vector')} could not be read: {rows_text(totals(found.scan))}")
     for note in found.notes:
         print(f"not checked: {note.check}: {plain(note.message)}")

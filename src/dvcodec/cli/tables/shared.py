@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
+from dvcodec.cli.render import counted, number, share_text
 from dvcodec.cli.storage import storage
 from dvcodec.io import Storage
 from dvcodec.io.store import StoreOptions
 from dvcodec.tables import SnapshotInfo, Table, TableKind, open_table
 from dvcodec.tables.model import NO_SNAPSHOT
+from dvcodec.tables.stats import Totals
 
 __all__ = [
     "KINDS",
@@ -26,6 +28,7 @@ __all__ = [
     "Threads",
     "moment",
     "opened",
+    "rows_text",
     "snapshot_text",
 ]
 
@@ -110,6 +113,22 @@ def moment(info: SnapshotInfo) -> str | None:
         return f"{datetime.fromtimestamp(info.timestamp_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}"
     except (OverflowError, OSError, ValueError):  # metadata may have any number
         return None
+
+
+def rows_text(sums: Totals) -> str:
+    """Describe how many rows there are, and how many are deleted, as exactly as that is known."""
+    if sums.rows is None:
+        rows = f"row count not recorded for {counted(sums.uncounted, 'data file')}"
+    else:
+        rows = counted(sums.rows, "row")
+    share, live = sums.deleted_share, sums.max_live
+    if sums.exact:
+        return f"{rows}: {number(sums.deleted)} deleted{'' if share is None else f', {share_text(share)}'}"
+    most = "" if live is None else f", at most {number(live)} live"
+    if not sums.min_deleted:
+        return f"{rows}: unknown how many are deleted{most}"
+    least = "" if share is None else f", at least {share_text(share)}"
+    return f"{rows}: at least {number(sums.min_deleted)} deleted{least}{most}"
 
 
 def snapshot_text(kind: TableKind, info: SnapshotInfo) -> str:

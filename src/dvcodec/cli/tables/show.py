@@ -8,7 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, counter, number, say, share_text, shares_strip
+from dvcodec.cli.render import (
+    NOTHING,
+    Table,
+    bytes_text,
+    counted,
+    counter,
+    number,
+    plain,
+    say,
+    share_text,
+    shares_strip,
+)
 from dvcodec.cli.shared import Json, MinRatio
 from dvcodec.cli.streams import complain
 from dvcodec.cli.tables.shared import (
@@ -20,6 +31,7 @@ from dvcodec.cli.tables.shared import (
     Threads,
     moment,
     opened,
+    rows_text,
     snapshot_text,
 )
 from dvcodec.core.text import folder_of
@@ -54,7 +66,7 @@ def table(
 ) -> None:
     """Show how many rows of a table are deleted, in which data files and where, and which to rewrite.
 
-    Exit code 1 if a vector could not be counted: the numbers are then bounds, from the metadata.
+    Exit code 1 if a vector could not be counted: the numbers are then bounds.
     """
     source = opened(target, kind, allow, catalog)
     with counter("reading") as progress:
@@ -77,7 +89,7 @@ def table(
         if rewrite:
             files = [candidate.file for candidate in candidates]
         else:
-            files = [file for file in scan.files if file.vectors]
+            files = [file for file in scan.files if file.vectors or file.errors]
             files.sort(key=lambda file: -(file.deleted_share or 0))
         _show_files(files, limit)
     if scan.lost:
@@ -95,6 +107,7 @@ def _file_json(file: FileDeletes) -> dict[str, Any]:
         "deleted": file.deleted,
         "min_deleted": file.min_deleted,
         "unreadable": file.unreadable,
+        "other_deletes": file.other_deletes,
         "deleted_share": file.deleted_share,
         "stored_bytes": file.stored_bytes,
         "containers": file.containers._asdict(),
@@ -108,14 +121,20 @@ def _show_totals(scan: Scan, sums: Totals, worth: int) -> None:
     say((scan.table, "bold"), f"  {snapshot_text(scan.kind, scan.info)}")
     print(
         f"  {counted(sums.data_files, 'data file')}: {number(sums.with_deletes)} with deleted rows, "
-        f"{number(sums.fully_deleted)} fully deleted, {number(worth)} worth rewriting"
+        f"{number(sums.fully_deleted)} fully deleted, {f'{number(sums.in_doubt)} in doubt, ' if sums.in_doubt else ''}"
+        f"{number(worth)} worth rewriting"
     )
-    least, most = ("", "") if sums.exact else ("at least ", f", at most {number(sums.max_live)} live")
-    deleted = f"{least}{number(sums.min_deleted)} deleted, {least}{share_text(sums.deleted_share)}{most}"
-    print(f"  {counted(sums.rows, 'row')}: {deleted}")
-    each = "" if sums.bytes_per_row is None else f", {sums.bytes_per_row:.3g} B for each deleted row"
-    unread = "" if sums.exact else f", {number(sums.unreadable)} could not be read"
-    print(f"  {counted(sums.vectors, 'vector')}: {bytes_text(sums.stored_bytes)}{each}{unread}")
+    print(f"  {rows_text(sums)}")
+    parts = [bytes_text(sums.stored_bytes)]
+    if sums.unreadable:
+        parts = [f"at least {bytes_text(sums.stored_bytes)}"] if sums.stored_bytes else []
+        parts.append(f"{number(sums.unreadable)} could not be read")
+    if sums.bytes_per_row is not None:
+        parts.append(f"{sums.bytes_per_row:.3g} B for each deleted row")
+    print(f"  {counted(sums.vectors, 'vector')}: {', '.join(parts)}")
+    if sums.other_deletes:
+        why = next(file.other_deletes for file in scan.files if file.other_deletes)
+        print(f"  {counted(sums.other_deletes, 'data file')} with other deletes, not counted: {plain(why)}")
 
 
 def _show_files(files: list[FileDeletes], limit: int) -> None:
@@ -129,8 +148,8 @@ def _show_files(files: list[FileDeletes], limit: int) -> None:
         shown.add(
             file.data_file.path[len(folder) :],
             number(file.data_file.physical_rows),
-            _deleted(file),
-            NOTHING if file.errors else share_text(file.deleted_share),
+            _least(file, number(file.min_deleted)),
+            _least(file, share_text(file.deleted_share)),
             bytes_text(file.stored_bytes),
             "damaged" if file.errors else shares_strip(parts),
         )
@@ -139,11 +158,11 @@ def _show_files(files: list[FileDeletes], limit: int) -> None:
         print(f"... {counted(len(files) - limit, 'more data file')}")
 
 
-def _deleted(file: FileDeletes) -> str:
-    """Return a file's deleted rows: a lower bound if a vector could not be read, nothing if they are unknown."""
-    if file.unreadable and file.min_deleted:
-        return f"at least {number(file.min_deleted)}"
-    return NOTHING if file.errors else number(file.deleted)
+def _least(file: FileDeletes, text: str) -> str:
+    """Return a number of a file's deleted rows; as a lower bound, or nothing, if it is in doubt."""
+    if file.deleted is not None or text == NOTHING:
+        return text
+    return f"at least {text}" if file.min_deleted else NOTHING
 
 
 def log(
@@ -159,7 +178,7 @@ def log(
 ) -> None:
     """Show what each snapshot of a table deleted and restored, oldest first.
 
-    Exit code 1 if a vector could not be read: the changes of its snapshot are then lower bounds, from the metadata.
+    Exit code 1 if a vector could not be read: the changes of its snapshot are then lower bounds.
     """
     source = opened(target, kind, allow, catalog)
     lost: dict[str, str] = {}
@@ -198,7 +217,9 @@ def _noting_lost(changes: Iterable[SnapshotChange], lost: dict[str, str]) -> Ite
 
 
 def _at_least(change: SnapshotChange | FileChange, count: int) -> str:
-    return number(count) if change.exact else f"at least {number(count)}"
+    if change.exact:
+        return number(count)
+    return f"at least {number(count)}" if count else "unknown"
 
 
 def _show_change(change: SnapshotChange) -> None:

@@ -114,6 +114,8 @@ class Plan:
 
     def newest_equality_deletes(self, data: DataFile) -> EqualityDeletes | None:
         """Return the newest of the equality deletes that apply to a data file; None without any."""
+        if not self.equality:
+            return None
         groups = (self.equality.get(key, ()) for key in (None, ManifestEntry.of(data).partition))
         newest = max((one[-1] for one in groups if one), key=attrgetter("sequence_number"), default=None)
         return newest if newest is not None and _number(data) < newest.sequence_number else None

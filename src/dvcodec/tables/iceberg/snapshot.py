@@ -187,6 +187,11 @@ class IcebergSnapshot(Snapshot):
         newest = self.plan.newest_equality_deletes(data_file)
         return None if newest is None else f"equality deletes ({newest.path})"
 
+    @cached_property
+    def equality_deletes(self) -> frozenset[str]:
+        """Files of equality deletes."""
+        return frozenset(one.path for group in self.plan.equality.values() for one in group)
+
     def deleted_by_value(self, data_file: DataFile) -> RowSet:
         """Return the rows that equality deletes delete; see `EqualityMatcher.find`."""
         return self._equality.find(data_file)

@@ -64,7 +64,8 @@ class ManifestWalk:
 
         Returns:
             The data files that are only in the snapshot of before or in this one, or that have other vectors, with all
-            their vectors: as they were, and as they are. None if it is not walked to, which ends the walk.
+            their vectors: as they were, and as they are. Equality deletes only of manifests that are not in both. None
+            if it is not walked to, which ends the walk.
 
         Raises:
             LimitExceeded: see `HistoryWork`.
@@ -75,8 +76,9 @@ class ManifestWalk:
             return None
         self._work.charge(len(manifests), MANIFEST_WORK)
         now = dict.fromkeys(manifests)
-        gone_files, gone_vectors = self._read([one for one in self._manifests if one not in now], source)
-        new_files, new_vectors = self._read([one for one in manifests if one not in self._manifests], source)
+        gone_files, gone_vectors, gone_others = self._read([one for one in self._manifests if one not in now], source)
+        more = [one for one in manifests if one not in self._manifests]
+        new_files, new_vectors, new_others = self._read(more, source)
         for path in new_files:
             if path in self._files and path not in gone_files:
                 raise _twice(path, source)
@@ -95,11 +97,14 @@ class ManifestWalk:
         named = self._vectors.keys() & {one.data_file for one in new_vectors.values()}.union(gone_files)
         self._plain = all(self._is_plain(path, self._vectors[path].values()) for path in named)
         self._manifests, self.snapshot_id = now, snapshot_id
-        return (before, self._part(paths)) if self._plain else None
+        return (before + gone_others, self._part(paths) + new_others) if self._plain else None
 
-    def _read(self, manifests: Sequence[Manifest], source: str) -> tuple[dict[str, DataFile], Vectors]:
+    def _read(
+        self, manifests: Sequence[Manifest], source: str
+    ) -> tuple[dict[str, DataFile], Vectors, list[ListedFile]]:
         files: dict[str, DataFile] = {}
         vectors: Vectors = {}
+        others: list[ListedFile] = []
         count = 0
         for one in self._entries(manifests):
             count += 1
@@ -109,9 +114,11 @@ class ManifestWalk:
                 files[one.path] = one
             elif isinstance(one, DeletionVector):
                 vectors[_key(one)] = one
+            else:
+                others.append(one)
         self._work.charge(count, ENTRY_WORK)
         self._work.charge(len(vectors), VECTOR_WORK)
-        return files, vectors
+        return files, vectors, others
 
     def _part(self, paths: Iterable[str]) -> list[ListedFile]:
         found: list[ListedFile] = []

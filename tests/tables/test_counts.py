@@ -1,0 +1,88 @@
+"""Counts of tables with odd metadata: they are those of the reference implementation, bounds of them, or unknown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from cli_runner import run
+from dvcodec.tables import live_batches, open_table
+from dvcodec.tables.changes import history
+from dvcodec.tables.scanning import scan
+from dvcodec.tables.stats import totals
+from samples import delta_log
+from samples.iceberg_equality import by_id, craft_equality
+from samples.iceberg_table import STEP
+
+
+def rewritten(root: Path, edit: Callable[[dict[str, Any]], None]) -> Path:
+    """Change each `add` of a Delta log."""
+    for path in (root / "_delta_log").glob("*.json"):
+        actions = [json.loads(line) for line in path.read_text().splitlines()]
+        for action in actions:
+            if "add" in action:
+                edit(action["add"])
+        path.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    return root
+
+
+def without_statistics(add: dict[str, Any]) -> None:
+    del add["stats"]
+
+
+def without_some_statistics(add: dict[str, Any]) -> None:
+    if add["path"] == "b.parquet":
+        del add["stats"]
+
+
+def cardinality(more: int) -> Callable[[dict[str, Any]], None]:
+    def edit(add: dict[str, Any]) -> None:
+        if add.get("deletionVector"):
+            add["deletionVector"]["cardinality"] += more
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "rows", "deleted", "text"),
+    [
+        (lambda _: None, 256, 68, "256 rows: 68 deleted, 26.6 %"),
+        (without_statistics, None, 68, "row count not recorded for 2 data files: 68 deleted"),
+        (without_some_statistics, None, 68, "row count not recorded for 1 data file: 68 deleted"),
+        (cardinality(3), 256, None, "256 rows: unknown how many are deleted, at most 256 live"),
+        (cardinality(-68), 256, None, "256 rows: unknown how many are deleted, at most 256 live"),
+    ],
+)
+def test_delta(
+    edit: Callable[[dict[str, Any]], None], rows: int | None, deleted: int | None, text: str, tmp_path: Path
+) -> None:
+    root = rewritten(delta_log.restored_table(tmp_path / "t"), edit)
+    theirs = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(root)).execute("SELECT id FROM t").read_all()
+    assert pa.table(theirs).num_rows == 188
+    found = totals(scan(open_table(root)))
+    assert (found.rows, found.deleted, found.exact) == (rows, deleted, deleted is not None)
+    assert found.min_deleted <= 68
+    assert found.max_live is None or found.max_live >= 188
+    assert text in run("table", root).out.splitlines()[2]
+
+
+def test_iceberg_with_equality_deletes(tmp_path: Path) -> None:
+    """pyiceberg does not read them: the truth is what they name."""
+    root = craft_equality(tmp_path / "t", {4: by_id(0, 2), 5: by_id(STEP + 8)}).folder
+    table = open_table(root)
+    live = pc.sum([batch.num_rows for batch in live_batches(table)]).as_py()
+    found = totals(scan(table))
+    assert (found.rows, live) == (65, 65 - 7)  # row 2 of the first file is in a vector too
+    assert (found.deleted, found.min_deleted, found.max_live, found.other_deletes) == (None, 5, 60, 4)
+    assert [(one.deleted, one.exact) for one in history(table)] == [(2, True), (1, True), (2, True)] + [(0, False)] * 2
+    lines = run("table", root).out.splitlines()
+    assert lines[2] == "  65 rows: at least 5 deleted, at least 7.69 %, at most 60 live"
+    assert lines[4].startswith("  4 data files with other deletes, not counted: equality deletes (")
+    assert [line.split()[-2:] for line in run("log", root).out.splitlines()[-2:]] == [["unknown", "unknown"]] * 2
