@@ -34,14 +34,15 @@ LONGEST_HEAD = 1 << 16
 class Fault:
     """What to do to some requests instead of answering them.
 
-    `error` answers with `status` and a body of S3's kind (or `body`). `reset` aborts the connection after `after` bytes
-    of the body (None: before the server is asked). `lost` asks the server, and resets without an answer. `truncate`
-    promises the whole body, sends `after` bytes (None: half of it) and closes. `garbage` answers 200 with `body` in
-    place of what the server says. `stall` never answers. `unconditional` takes ``If-None-Match`` off the request, as
-    older servers do; it is for servers that check no signature.
+    `error` answers with `status` and a body of S3's kind (or `body`). `late` does so after the server has done what was
+    asked. `reset` aborts the connection after `after` bytes of the body (None: before the server is asked). `lost` asks
+    the server, and resets without an answer. `truncate` promises the whole body, sends `after` bytes (None: half of it)
+    and closes. `garbage` answers 200 with `body` in place of what the server says. `stall` never answers.
+    `unconditional` takes ``If-None-Match`` off the request, as older servers do; it is for servers that check no
+    signature.
     """
 
-    kind: Literal["error", "reset", "lost", "truncate", "garbage", "stall", "unconditional"]
+    kind: Literal["error", "late", "reset", "lost", "truncate", "garbage", "stall", "unconditional"]
     method: str | None = None
     path: str = ""
     """Part of the path and query of the requests that are meant, as they are on the wire."""
@@ -310,7 +311,9 @@ class _Forwarder:
                 finally:
                     self.under_way += 1
                 raise _Gone
-            if fault.kind in {"error", "garbage"}:
+            if fault.kind == "late":
+                await self._ask(method, head, body)
+            if fault.kind in {"error", "late", "garbage"}:
                 status = 200 if fault.kind == "garbage" else fault.status
                 content = _made_up(fault, target)
                 sent = 0 if method == "HEAD" else len(content)

@@ -33,11 +33,28 @@ def delete(bucket: Bucket, url: str, first: int) -> Deletion:
 @pytest.mark.parametrize("kind", KINDS)
 def test_races(server_named: Callable[[str], Server], tmp_path: Path, kind: str, server: str, writers: int) -> None:
     bucket = fresh(server_named(server))
+    race({"location": upload(bucket, tmp_path / "t", kind), "options": bucket.options}, writers)
+
+
+def upload(bucket: Bucket, folder: Path, kind: str) -> str:
     if kind == "iceberg":
-        make_iceberg(tmp_path / "t", ROWS, FILE_ROWS, f"{bucket.url}/t")
+        make_iceberg(folder, ROWS, FILE_ROWS, f"{bucket.url}/t")
     else:
-        MAKERS[kind](tmp_path / "t", ROWS, FILE_ROWS)
-    race({"location": bucket.upload(tmp_path / "t", "t"), "options": bucket.options}, writers)
+        MAKERS[kind](folder, ROWS, FILE_ROWS)
+    return bucket.upload(folder, "t")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_in_place_of_each_answer(counted_s3: Bucket, tmp_path: Path, kind: str) -> None:
+    """The store has done every write, and says 503: the next attempt of each finds its own object, or replaces it."""
+    url, options = upload(counted_s3, tmp_path / "t", kind), counted_s3.options | {"init_backoff": "5ms"}
+    with counted_s3.watched.watch() as seen:
+        counted_s3.watched.fail(*(Fault("late", "PUT", skip=skip) for skip in range(0, 40, 2)))
+        done = run(committer_of(open_table(url, storage_options=options)), Where("id", lambda number: number == 7))
+    assert (done.rows, done.retries) == (1, 0)
+    faults = [one.fault for one in seen[0] if one.method == "PUT"]
+    assert faults == ["late", None] * (len(faults) // 2)
+    assert 7 not in ids(open_table(url, storage_options=options))
 
 
 @pytest.fixture

@@ -86,15 +86,15 @@ def test_a_rival_between_is_merged_with(bucket: Bucket, monkeypatch: pytest.Monk
     assert audit(open_table(f"{bucket.url}/my table", storage_options=bucket.options)).findings == ()
 
 
-def test_a_lost_answer_is_settled(bucket: Bucket) -> None:
+@pytest.mark.parametrize("kind", ["lost", "late"])
+@pytest.mark.parametrize(("path", "skip"), [("_deletions", 0), (PUBLISHED, 1)])
+def test_a_lost_answer_is_settled(bucket: Bucket, kind: Any, path: str, skip: int) -> None:
+    """Also an error in place of an answer, though the object was written."""
     with bucket.watched.watch() as seen:
-        bucket.watched.fail(Fault("lost", "PUT", PUBLISHED, skip=1))
+        bucket.watched.fail(Fault(kind, "PUT", path, skip=skip))
         done = delete(bucket, 3)
-    assert [one.fault for one in seen[0].exchanges if one.method == "PUT" and PUBLISHED in one.path] == [
-        None,
-        "lost",
-        None,
-    ]
+    faults = [one.fault for one in seen[0].exchanges if one.method == "PUT" and path in one.path]
+    assert faults == [*[None] * skip, kind, None]
     assert (done.snapshot, done.retries) == (2, 0)
     assert ids(bucket) == set(range(100)) - {3}
 

@@ -34,6 +34,8 @@ _PART_BYTES = 5 << 20
 """obstore uploads larger objects in parts of this size."""
 _MOST_WITHOUT_RANGES = 1 << 30
 """Maximum size of a file read whole because its web server does not support byte ranges."""
+_PERHAPS_DONE = (Reason.UNAVAILABLE, Reason.TIMEOUT, Reason.THROTTLED)
+"""Answers to a write that the store may have done all the same."""
 _NO_KEY = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f]").search
 """What object_store's paths do not have: an empty segment, ``.``, ``..`` or a control character."""
 _PROCESS: dict[str, int] = {}
@@ -209,7 +211,8 @@ class ObjectStore(Store):
     def put_if_absent(self, key: str, data: bytes) -> None:
         """Write an object that must not exist; see `Store.put_if_absent`.
 
-        If the response to an attempt was lost, an existing object with the same bytes counts as written by it.
+        If an attempt failed although the store may have done it, an existing object with the same bytes counts as
+        written by it.
         """
         lost: StoreError | None = None
 
@@ -224,7 +227,7 @@ class ObjectStore(Store):
                 # Not `self.get`, which would wait for a second request slot.
                 if error.reason is Reason.EXISTS and lost and obstore.get(self._client, key).bytes() == data:
                     return
-                if error.reason in (Reason.UNAVAILABLE, Reason.TIMEOUT):
+                if error.reason in _PERHAPS_DONE:
                     lost = error
                 raise error from None
 
