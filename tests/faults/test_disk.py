@@ -13,7 +13,9 @@ import pytest
 
 from dvcodec.io import open_sink
 from faults.conftest import Disk, Order
+from faults.deletes import GONE, delete, ids, make
 from faults.writers import PARTIAL, WRITERS, CommandFailed, Writer
+from samples.id_tables import MAKERS
 
 every_writer = pytest.mark.parametrize("writer", WRITERS, ids=[writer.name for writer in WRITERS])
 PAGE = 4096
@@ -76,6 +78,26 @@ def test_full_disk(writer: Writer, room: int, tmp_path: Path, disk: Disk) -> Non
         return
     assert os.strerror(errno.ENOSPC) in complaint(writer, inputs, out)
     assert contents(out) == before
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_deletes_on_a_full_disk(kind: str, disk: Disk) -> None:
+    """The old state and an error that says so, or the new state; the first with room has all that belongs to it."""
+    folder = disk.mount("size=1m") / "t"
+    make(kind, folder)
+    before, old = contents(folder), ids(folder)
+    for room in range(100):
+        disk.fill(but=room * PAGE)
+        try:
+            delete(folder)
+            break
+        except OSError as error:
+            assert "No space left on device" in str(error)
+            assert "unknown" not in str(error)
+        assert (contents(folder), ids(folder)) == (before, old)
+    assert ids(folder) == [one for one in old if one not in GONE]
+    if kind == "iceberg":
+        assert (folder / "metadata" / "version-hint.text").read_text() == "3"
 
 
 @every_writer

@@ -119,7 +119,7 @@ def test_a_lost_request_is_unknown(server: Server, catalog: Any, crafted: Iceber
     """The request may still arrive: that it is not in yet says nothing."""
     writer = committer(from_catalog(catalog, name_of(crafted)))
     server.fault("lost-request")
-    with pytest.raises(CommitUnknown, match="did not answer"):
+    with pytest.raises(CommitUnknown, match="did not say whether the commit is in"):
         delete(writer, {crafted.paths["a"]: RowSet([5])})
     assert live(catalog, crafted) == 45 - 3
 

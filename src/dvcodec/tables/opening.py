@@ -51,9 +51,9 @@ def open_table(
     Args:
         target: the table's folder (path or URL), whose names show its kind; of Iceberg also one of its
             metadata files (``*.metadata.json``, ``*.metadata.json.gz``), to open the table as of that file. With
-            `catalog`, the table's name there: ``"db.orders"``, or a tuple of its parts. Or a
-            ``pyiceberg.table.Table``, opened as of its metadata and committed to through its catalog; or a
-            ``deltalake.DeltaTable``, opened by its folder in all versions.
+            `catalog`, the table's name there: ``"db.orders"`` (a part that has a dot itself in quotes:
+            ``'"my.db".orders'``), or a tuple of its parts. Or a ``pyiceberg.table.Table``, opened as of its metadata
+            and committed to through its catalog; or a ``deltalake.DeltaTable``, opened by its folder in all versions.
         kind: required if a folder has the metadata of several kinds (a Delta table that Iceberg reads too).
         catalog: a catalog of pyiceberg, or its name in pyiceberg's configuration (extra ``catalogs``).
         only_writer: lets deletes be committed to the folder of an Iceberg table whose metadata files are named as

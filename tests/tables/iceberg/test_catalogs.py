@@ -115,11 +115,11 @@ def test_an_unanswered_commit_is_settled(catalog: Any, crafted: IcebergFiles, mo
     writer = committer(from_catalog(catalog, "db.t"))
     assert delete(writer, {crafted.paths["a"]: RowSet([6])}) == writer.current().info.id
 
-    def gone(self: Any, *arguments: Any) -> Any:
-        raise ConnectionError("lost")
+    def broken(self: Any, *arguments: Any) -> Any:
+        raise exceptions.ServerError("IllegalArgumentException: no version 3")
 
-    monkeypatch.setattr(sql.SqlCatalog, "commit_table", gone)
-    with pytest.raises(CommitUnknown, match="did not answer"):
+    monkeypatch.setattr(sql.SqlCatalog, "commit_table", broken)
+    with pytest.raises(CommitUnknown, match=r"db\.t: .* commit is in: ServerError: Illegal.*: no version 3"):
         delete(writer, {crafted.paths["a"]: RowSet([7])})
 
 
@@ -254,6 +254,22 @@ def test_tables_without_a_catalog_of_theirs_are_refused(crafted: IcebergFiles) -
         UsageError, match="pyiceberg does not commit to a NoopCatalog; it does to catalogs of REST, SQL"
     ):
         committer(table).check(table.snapshot())
+
+
+@pytest.mark.parametrize("name", ['"dot.ted"."na.me"', "`dot.ted`.`na.me`", ("dot.ted", "na.me")])
+def test_parts_of_a_name_with_dots(catalog: Any, name: Any) -> None:
+    catalog.create_namespace(("dot.ted",))
+    made = catalog.create_table(("dot.ted", "na.me"), pa.schema([("id", pa.int64())]))
+    made.append(pa.table({"id": range(10)}))
+    assert enable(tables.open_table(name, catalog=catalog)).changes
+    assert tables.open_table(name, catalog=catalog).delete(keys=pa.table({"id": [3]}), on=["id"]).rows == 1
+    assert catalog.load_table(("dot.ted", "na.me")).scan().to_arrow()["id"].to_pylist() == [0, 1, 2, *range(4, 10)]
+
+
+@pytest.mark.parametrize("name", ['"a.b', 'a"b".c', '"".t', '"a".', "`a`b"])
+def test_quotes_that_are_not_of_a_part(catalog: Any, name: str) -> None:
+    with pytest.raises(UsageError, match="expected parts with dots between them"):
+        from_catalog(catalog, name)
 
 
 def test_a_catalog_that_names_a_missing_file(catalog: Any, crafted: IcebergFiles) -> None:

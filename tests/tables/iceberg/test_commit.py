@@ -563,22 +563,31 @@ def test_a_table_that_was_dropped_gets_no_commit(
     assert [path.name for path in (crafted.folder / "metadata").glob("v*.json")] == ["v1.metadata.json"] * another
 
 
-def test_a_version_hint_that_cannot_be_written_is_a_warning(
-    crafted: IcebergFiles, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [("1\n", "2\n", ""), ("1", "2", ""), ("", "", "no older version"), (None, None, "No such file")],
+)
+def test_a_version_hint_on_a_full_disk(
+    before: str | None,
+    after: str | None,
+    why: str,
+    crafted: IcebergFiles,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The commit is done: readers go on from the old hint."""
+    """It is written in the place of the old one. If that cannot be either, there is a warning: the commit is done."""
 
     def full(*_: object, **__: object) -> Any:
         raise OSError(28, "No space left on device")
 
+    hint = crafted.folder / "metadata" / "version-hint.text"
+    hint.unlink() if before is None else hint.write_text(before)
     monkeypatch.setattr("dvcodec.tables.iceberg.folder_place.open_sink", full)
-    writer = writer_of(crafted)
-    number = delete(writer, {crafted.paths["a"]: RowSet([5])})
-    assert (crafted.folder / "metadata" / "version-hint.text").read_text() == "1"
+    number = delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
+    assert (hint.read_text() if hint.exists() else None) == after
     assert open_table(crafted.folder).snapshot().info.id == number
-    assert [one.getMessage() for one in caplog.records] == [
-        f"{crafted.folder}/metadata/version-hint.text: not written: [Errno 28] No space left on device"
-    ]
+    messages = [one.getMessage() for one in caplog.records]
+    assert [why in one and one.startswith(f"{hint}: not written: ") for one in messages] == [True] * bool(why)
 
 
 def test_vectors_that_read_back_otherwise_are_not_committed(

@@ -66,7 +66,8 @@ Catalog = Annotated[
     typer.Option(
         "--catalog",
         metavar="NAME",
-        help="Catalog of pyiceberg's configuration; TABLE is then the table's name in it, as in db.orders.",
+        help="Catalog of pyiceberg's configuration; TABLE is then the table's name in it, as in db.orders or "
+        "'\"my.db\".orders'.",
         show_default=False,
     ),
 ]

@@ -8,6 +8,7 @@ swapping the row, the version or the lock. pyiceberg cannot commit to DynamoDB's
 from __future__ import annotations
 
 import copy
+import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -67,6 +68,8 @@ _OPTIONS = {
     "gcs": {"gcs.service.host": "endpoint"},
 }
 """Properties of pyiceberg's file access -> storage options, the more specific last; other properties are ignored."""
+_PART = re.compile(r"""(?:"(?:[^"]|"")+"|`(?:[^`]|``)+`|[^."`]+)""")
+_QUOTED = re.compile(rf"{_PART.pattern}(?:\.{_PART.pattern})*")
 _WAITS = (0.0, 0.2, 1.0, 3.0)
 """Seconds to wait before each check whether an unanswered commit succeeded."""
 
@@ -118,14 +121,37 @@ def from_catalog(
 ) -> IcebergTable:
     """Open a table of a catalog by its name; see `from_pyiceberg`.
 
+    Args:
+        catalog: of pyiceberg.
+        identifier: the table's name: the parts, or text with dots between them. A part that has a dot itself is quoted,
+            by ``"`` or, as in Spark, by a backtick.
+        storage_options: see `from_pyiceberg`.
+        allow: see `from_pyiceberg`.
+
     Raises:
-        UsageError: the catalog does not have it.
+        UsageError: the catalog does not have it, or a quote is not closed.
         DecodeError: the metadata is corrupt.
         OSError: it cannot be read.
     """
     with _errors_of(identifier):
-        table = catalog.load_table(identifier)
+        table = catalog.load_table(_parts(identifier) if isinstance(identifier, str) else identifier)
     return from_pyiceberg(table, storage_options=storage_options, allow=allow)
+
+
+def _parts(name: str) -> str | tuple[str, ...]:
+    """Return the parts of a name with quotes; any other is pyiceberg's to split.
+
+    >>> _parts("db.orders"), _parts('"my.db".orders'), _parts("`a``b`.t")
+    ('db.orders', ('my.db', 'orders'), ('a`b', 't'))
+
+    Raises:
+        UsageError: a quote is not closed, or within a part.
+    """
+    if '"' not in name and "`" not in name:
+        return name
+    if not _QUOTED.fullmatch(name):
+        raise UsageError(f'{name}: expected parts with dots between them, those that have a dot in quotes: "a.b".c')
+    return tuple(one[1:-1].replace(one[0] * 2, one[0]) if one[0] in '"`' else one for one in _PART.findall(name))
 
 
 class CatalogPlace(Place):
@@ -273,7 +299,8 @@ class CatalogPlace(Place):
                 current = now.metadata.current_snapshot_id
                 if current != base:
                     raise CommitConflict(f"{self._name}: another writer committed first") from error
-        raise CommitUnknown(f"{self._name}: the catalog did not answer: {error}") from error
+        said = f"{type(error).__name__}: {error}"
+        raise CommitUnknown(f"{self._name}: the catalog did not say whether the commit is in: {said}") from error
 
     def _has(self, table: PyIcebergTable, change: Change) -> bool:
         if change.snapshot is None:

@@ -14,9 +14,11 @@ so two dvcodec processes want the same file, and only one of them gets it.
 
 from __future__ import annotations
 
+import errno
 import logging
 import uuid
 from contextlib import suppress
+from pathlib import Path
 
 from dvcodec.core.errors import CommitConflict, DvcodecError, UsageError
 from dvcodec.io import open_sink
@@ -126,12 +128,31 @@ class FolderPlace(Place):
         try:
             if local is not None:  # Hadoop's checksum of the old one would make the new one unreadable
                 local.with_name(f".{local.name}.crc").unlink(missing_ok=True)
-            with open_sink(hint, storage_options=storage) as sink:
-                sink.write(str(version).encode())
+            try:
+                with open_sink(hint, storage_options=storage) as sink:
+                    sink.write(str(version).encode())
+            except OSError:
+                if local is None:
+                    raise
+                _overwrite(local, version)
             if not is_last and (newest := self._newest()) > version:
                 self._write_hint(folder, newest, is_last=False)
         except (OSError, DvcodecError) as error:
             _LOGGER.warning("%s: not written: %s", hint, error)
+
+
+def _overwrite(hint: Path, version: int) -> None:
+    """Write a version into the hint's file: if the disk is full, there is room for it, and not for a new file.
+
+    Raises:
+        OSError: it does not exist, has no older version, or cannot be written.
+    """
+    with hint.open("r+b", buffering=0) as file:
+        old, new = file.read().strip(), str(version).encode()
+        if not old.isdigit() or int(old) > version:
+            raise OSError(errno.EINVAL, "it has no older version", str(hint))
+        file.seek(0)
+        file.write(new)
 
 
 def _next_name(last: str, suffix: str) -> tuple[int, str]:

@@ -45,6 +45,8 @@ STREAM_QUERY, STREAM_BATCH = "dvcodec.stream.query", "dvcodec.stream.batch"
 """Properties of a transaction: see `StreamBatch`."""
 _FILE_TYPES = {"arrow": "array", "bin": "bitmap"}
 _WRITE_AHEAD_LOG = "_mem_wal"
+_UNKNOWN = "check the table state before retrying: "
+"""How the library's message begins after a write that failed; the reason follows."""
 
 
 def committer(table: LanceTable) -> LanceCommitter:
@@ -212,6 +214,8 @@ def _refusal(error: BaseException, source: str) -> BaseException:
     message = str(error).partition("\n")[0]
     if type(error).__name__ == "CommitConflictError":
         return CommitConflict(f"{source}: {message}")
+    if type(error) is OSError and error.errno is None:  # of the library, to which the outcome is unknown
+        return OSError(f"{source}: nothing was committed: {message.rpartition(_UNKNOWN)[2]}")
     if isinstance(error, (DvcodecError, OSError, KeyboardInterrupt, SystemExit, MemoryError)):
         return error
     return NotCanonical("commit", source=source, expected="what Lance's library can write", actual=message)
