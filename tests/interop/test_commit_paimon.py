@@ -65,12 +65,13 @@ LAYOUTS = {
     "partitioned": ("part", {}),
     "plain": (None, {"deletion-vector.index-file.target-size": "1 kb"}),
     "buckets": (None, {"bucket": "3", "bucket-key": "id"}),
-    "index beside data": ("part", {"index-file-in-data-file-dir": "true"}),
-    "row tracking": (None, {"row-tracking.enabled": "true"}),
+    "index beside data, orc": ("part", {"index-file-in-data-file-dir": "true", "manifest.format": "orc"}),
+    "row tracking, parquet": (None, {"row-tracking.enabled": "true", "manifest.format": "parquet"}),
 }
+"""The last two with their manifests in the other formats that Paimon has for them."""
 
 
-CASES = [("partitioned", 32), ("buckets", 64), ("index beside data", 32), ("row tracking", 32)]
+CASES = [("partitioned", 32), ("buckets", 64), ("index beside data, orc", 32), ("row tracking, parquet", 32)]
 if amounts.long:
     CASES += [("partitioned", 64), ("buckets", 32), ("plain", 32)]
 
@@ -80,7 +81,7 @@ def test_paimon_writes_on(engines: Engines, layout: str, bits: int) -> None:
     partition, options = LAYOUTS[layout]
     # Few files are many enough to be compacted.
     every = options | {"compaction.min.file-num": "2"}
-    root = f"{engines.folder}/{layout} {bits}".replace(" ", "_")
+    root = f"{engines.folder}/{layout} {bits}".replace(" ", "_").replace(",", "")
     engines.ask("paimon-create", root=root, stop=STOP, bits=bits, partition=partition, options=every)
     ids = Ids(STOP)
     states = {1: sorted(ids.left)}

@@ -104,9 +104,16 @@ EXPECTED: dict[int, list[IndexManifestEntry]] = {
 """Number of the manifest in TABLES -> what it says."""
 
 
-def written(*entries: IndexManifestEntry, codec: str = "null") -> bytes:
+FORMS = [*CODECS, "orc", "parquet"]
+"""Codecs of Avro, and the other formats."""
+
+
+def written(*entries: IndexManifestEntry, form: str = "null") -> bytes:
     out = io.BytesIO()
-    write_index_manifest(out, entries, codec=codec)
+    if form in CODECS:
+        write_index_manifest(out, entries, codec=form)
+    else:
+        write_index_manifest(out, entries, file_format=form)
     return out.getvalue()
 
 
@@ -151,9 +158,9 @@ def test_snapshot_names_its_manifest(vectors: Path) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_real_manifest_is_written_again(vectors: Path, name: str) -> None:
-    for codec in CODECS:
+    for form in FORMS:
         entries = read_index_manifest(vectors / "paimon" / name)
-        assert read_index_manifest(written(*entries, codec=codec)) == entries
+        assert read_index_manifest(written(*entries, form=form)) == entries
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -193,27 +200,28 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("codec", CODECS)
-def test_entry_is_read_as_it_was_written(codec: str) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_entry_is_read_as_it_was_written(form: str) -> None:
     for entry in ENTRIES.values():
-        assert read_index_manifest(written(entry, codec=codec)) == [entry]
+        assert read_index_manifest(written(entry, form=form)) == [entry]
 
 
-@pytest.mark.parametrize("codec", CODECS)
-def test_entries_keep_their_order(codec: str) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_entries_keep_their_order(form: str) -> None:
     entries = list(ENTRIES.values())
     for order in (entries, entries[::-1]):
-        assert read_index_manifest(written(*order, codec=codec)) == order
+        assert read_index_manifest(written(*order, form=form)) == order
 
 
-def test_none_and_no_vectors_are_two_things() -> None:
-    found = read_index_manifest(written(PLAIN, replace(PLAIN, vectors=())))
+@pytest.mark.parametrize("form", FORMS)
+def test_none_and_no_vectors_are_two_things(form: str) -> None:
+    found = read_index_manifest(written(PLAIN, replace(PLAIN, vectors=()), form=form))
     assert [entry.vectors for entry in found] == [None, ()]
 
 
-@pytest.mark.parametrize("codec", CODECS)
-def test_no_entries_are_a_valid_manifest(codec: str) -> None:
-    assert read_index_manifest(written(codec=codec)) == []
+@pytest.mark.parametrize("form", FORMS)
+def test_no_entries_are_a_valid_manifest(form: str) -> None:
+    assert read_index_manifest(written(form=form)) == []
 
 
 def test_manifest_is_written_to_a_file_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -226,8 +234,8 @@ def test_manifest_is_written_to_a_file_whole_or_not_at_all(tmp_path: Path) -> No
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [before]
 
 
-@pytest.mark.parametrize("codec", ["null", "deflate"])
-def test_fastavro_reads_what_is_written(codec: str) -> None:
+@pytest.mark.parametrize("form", ["null", "deflate"])
+def test_fastavro_reads_what_is_written(form: str) -> None:
     entry = replace(
         ENTRIES["whole global index"],
         vectors=(DeletionVectorMeta("a.parquet", 1, 24, 2), DeletionVectorMeta("b.parquet", 33, 28)),
@@ -235,8 +243,8 @@ def test_fastavro_reads_what_is_written(codec: str) -> None:
         kind="DELETE",
         bucket=7,
     )
-    reader = fastavro.reader(io.BytesIO(written(entry, PLAIN, codec=codec)))
-    assert reader.codec == codec
+    reader = fastavro.reader(io.BytesIO(written(entry, PLAIN, form=form)))
+    assert reader.codec == form
     assert reader.writer_schema["name"] == "org.apache.paimon.avro.generated.record"
     assert [field["name"] for field in reader.writer_schema["fields"]] == [
         "_VERSION",
@@ -319,6 +327,8 @@ def test_value_that_the_schema_does_not_hold_is_a_usage_error(tmp_path: Path, ch
 def test_unknown_codec_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="bzip2"):
         write_index_manifest(tmp_path / "x", [PLAIN], codec="bzip2")
+    with pytest.raises(UsageError, match="file_format must be avro, orc or parquet, not 'csv'"):
+        write_index_manifest(tmp_path / "x", [PLAIN], file_format="csv")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -356,9 +366,9 @@ MANIFEST_ENTRIES = st.builds(
 )
 
 
-@given(st.lists(MANIFEST_ENTRIES, max_size=4), st.sampled_from(CODECS))
-def test_round_trip(entries: list[IndexManifestEntry], codec: str) -> None:
-    assert read_index_manifest(written(*entries, codec=codec)) == entries
+@given(st.lists(MANIFEST_ENTRIES, max_size=4), st.sampled_from(FORMS))
+def test_round_trip(entries: list[IndexManifestEntry], form: str) -> None:
+    assert read_index_manifest(written(*entries, form=form)) == entries
 
 
 # ---------------------------------------------------------------------- entries
@@ -439,9 +449,9 @@ def test_small_manifest_cut_anywhere_is_refused_but_before_its_block() -> None:
     check_buffers(read_index_manifest, SMALL)
 
 
-@pytest.mark.parametrize("codec", CODECS)
-def test_any_flip_ends_in_a_value_or_a_decode_error(codec: str) -> None:
-    data = written(ENTRIES["vectors"], codec=codec)
+@pytest.mark.parametrize("form", CODECS)
+def test_any_flip_ends_in_a_value_or_a_decode_error(form: str) -> None:
+    data = written(ENTRIES["vectors"], form=form)
     for bit in range(8 * len(data)):
         damaged = flipped(data, bit)
         outcome(read_index_manifest, bytes(damaged))
@@ -461,7 +471,7 @@ def test_bytes_after_the_last_block_are_refused(tail: bytes) -> None:
         read_index_manifest(SMALL + tail)
 
 
-@pytest.mark.parametrize("data", [b"", b"PAR1", b"\1" + bytes(40), b"{}"])
+@pytest.mark.parametrize("data", [b"", b"PFA1", b"\1" + bytes(40), b"{}"])
 def test_other_files_are_refused(data: bytes) -> None:
     with pytest.raises(BadMagic, match="Avro magic"):
         read_index_manifest(data)
@@ -863,9 +873,9 @@ def test_file_over_the_limit_is_not_read_whole() -> None:
     assert (caught.value.what, caught.value.source) == ("Limits.max_manifest_bytes", "endless")
 
 
-@pytest.mark.parametrize("codec", ["zstandard", "deflate", "snappy"])
-def test_limit_counts_bytes_after_decompression(codec: str) -> None:
-    data = written(*[ENTRIES["vectors"]] * 200, codec=codec)
+@pytest.mark.parametrize("form", ["zstandard", "deflate", "snappy"])
+def test_limit_counts_bytes_after_decompression(form: str) -> None:
+    data = written(*[ENTRIES["vectors"]] * 200, form=form)
     content = 200 * len(records(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=[vector_of(), vector_of(f1=33)])))
     assert len(data) < content
     assert len(read_index_manifest(data, limits=Limits(max_manifest_bytes=content + 200))) == 200
@@ -901,11 +911,6 @@ def test_missing_fastavro_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_schema_that_could_give_other_values_is_unsupported(change: Callable[[list[dict[str, Any]]], object]) -> None:
     with pytest.raises(DecodeError):
         read_index_manifest(header(changed(change)) + block(1, bytes(40)))
-
-
-def test_nullable_manifest_is_unsupported() -> None:
-    with pytest.raises(Unsupported, match="Avro schema"):
-        read_index_manifest(header(["null", SCHEMA]) + block(1, zigzag(0)))
 
 
 @pytest.mark.parametrize("depth", [100, 2000, 9000])

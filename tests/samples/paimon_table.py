@@ -1,7 +1,8 @@
 """Small Paimon tables, made to order: as Java lays them out, or damaged on purpose.
 
 `build_paimon` writes whole tables of several states; each state lists all its data files, what changes from one to the
-next goes into manifests as additions and deletions. `rewrite_json` and `rewrite_avro` change metadata afterwards.
+next goes into manifests as additions and deletions. `rewrite_json`, `rewrite_avro` and `convert_manifests` change
+metadata afterwards.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from pyarrow import orc
 
 from dvcodec import RowSet, paimon
 from dvcodec.core import avro
+from dvcodec.core.avro_work import without_annotations
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import StoredFrame
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
+from dvcodec.paimon.records import MetadataFormat, arrow_schema, encode_records
 from dvcodec.tables.paimon.schema import DataType, parse_type
 
 Value = bool | int | float | str | bytes | Decimal | None
@@ -258,6 +261,14 @@ def rewrite_avro(path: Path, change: Callable[[dict[str, Any]], object], schema:
     for record in records:
         change(record)
     _write_avro(path, schema or file.schema, records)
+
+
+def convert_manifests(folder: Path, file_format: str) -> None:
+    """Write all files of records of a table again, in another format."""
+    for path in (folder / "manifest").iterdir():
+        file = avro.decode(Cursor(path.read_bytes()))
+        schema = arrow_schema(without_annotations(file.schema))
+        path.write_bytes(encode_records(MetadataFormat(file_format), schema, file.records()))
 
 
 def _write_avro(path: Path, schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]]) -> None:

@@ -30,7 +30,7 @@ FORBIDDEN_KEYWORDS = {"shell", "allow_pickle", "unsafe", "verify_ssl"}
 EXCEPTIONS = {
     "spark/search/pieces.py": ["import pickle"],  # within what Spark pickles: a worker unpickles its own tasks alone
     "spark/sources/pythons.py": ["import subprocess"],  # asks the Python that Spark will start for its version
-    "tables/workers.py": ["import subprocess"],  # this Python, with code of the package: it may crash on a corrupt file
+    "io/workers.py": ["import subprocess"],  # this Python, with code of the package: it may crash on a corrupt file
     "spark/sources/shipped.py": ["import zipfile"],  # looks into archives that the user ships to the workers
 }
 DYNAMIC_IMPORTS = {

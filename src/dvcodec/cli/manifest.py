@@ -15,7 +15,6 @@ from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, say
 from dvcodec.cli.shared import Json, check_text
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import check_name
-from dvcodec.core.avro import MAGIC as AVRO_MAGIC
 from dvcodec.core.errors import DecodeError, Unsupported, UsageError
 from dvcodec.core.limits import SharedWork
 from dvcodec.core.report import Check
@@ -23,6 +22,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.io import is_url, list_names, open_source, read_within
 from dvcodec.io.store import StoreError
 from dvcodec.lance.manifest import MAGIC as LANCE_MAGIC
+from dvcodec.paimon.records import MAGICS
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DeletionVector
 from dvcodec.tables.repeats import charge_repeats
@@ -49,7 +49,7 @@ def manifest(
     check_name(target)
     if version is not None or _is_dataset(target):
         target = lance.find_manifest(target, version, storage_options=storage())
-    show = _paimon if _is_avro(target) else _lance
+    show = _paimon if _is_paimon(target) else _lance
     raise typer.Exit(1 if show(target, check, as_json) else 0)
 
 
@@ -62,15 +62,16 @@ def _is_dataset(target: str) -> bool:
         return False
 
 
-def _is_avro(path: str) -> bool:
-    """Whether a manifest is Paimon's: Avro files begin with their magic, Lance's manifests end with theirs."""
+def _is_paimon(path: str) -> bool:
+    """Whether a manifest is Paimon's: its formats begin with their magic, Lance's manifests end with theirs."""
     with open_source(path, storage_options=storage()) as source:
         head = bytes(source.read(0, min(source.size, 4)))
         tail = bytes(source.read(max(source.size - 4, 0), min(source.size, 4)))
-    if head != AVRO_MAGIC and tail != LANCE_MAGIC:
-        kinds = "Paimon's index manifest (Avro) or Lance's manifest"
+    found = head.startswith(MAGICS)
+    if not found and tail != LANCE_MAGIC:
+        kinds = "Paimon's index manifest (Avro, ORC or Parquet) or Lance's manifest"
         raise Unsupported("manifest", source=path, offset=0, expected=kinds, actual=head.hex(" ") or "no bytes")
-    return head == AVRO_MAGIC
+    return found
 
 
 def _root(path: str, folder: str) -> str:

@@ -225,7 +225,7 @@ def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, shared: SharedWor
 
 
 def encode(
-    schema: Mapping[str, Any],
+    schema: Any,
     records: Iterable[Mapping[str, Any]],
     *,
     codec: str = "zstandard",
@@ -235,7 +235,7 @@ def encode(
     """Build a container file of one block.
 
     Args:
-        schema: of the records.
+        schema: of the records, as parsed JSON.
         records: the records; values of logical types may be in their stored form.
         codec: compression of the block.
         metadata: entries of the header besides schema and codec.
@@ -249,7 +249,7 @@ def encode(
         raise UsageError(f"Avro blocks are written with {', '.join(CODECS)}, not {codec!r}")
     fastavro = require_extra("fastavro", "tables")
     try:
-        parsed = fastavro.parse_schema(dict(schema))
+        parsed = fastavro.parse_schema(schema)
     except Exception as err:  # noqa: BLE001  (fastavro raises any exception here)
         raise UsageError(f"an Avro schema that fastavro does not write: {_text(err)}") from None
     stream = io.BytesIO()

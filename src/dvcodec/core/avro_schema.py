@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["differs"]
+__all__ = ["differs", "unwrapped"]
 
 _NUMBERS = ("int", "long")
 _PRIMITIVES = (*_NUMBERS, "float", "double", "boolean", "string", "bytes")
@@ -25,8 +25,8 @@ def differs(found: Any, known: Any, *, required: int | None = None) -> str | Non
         known: a record of primitives, records and arrays; fields with a default may be missing.
         required: number of leading fields of the outermost record that are required.
     """
-    found, nullable = _unwrapped(found)
-    known, may_be_null = _unwrapped(known)
+    found, nullable = unwrapped(found)
+    known, may_be_null = unwrapped(known)
     if nullable and not may_be_null:
         return "nullable"
     if isinstance(known, str):
@@ -54,7 +54,7 @@ def differs(found: Any, known: Any, *, required: int | None = None) -> str | Non
     return None if unbounded is None else f"field {unbounded} of type {types[unbounded]!r:.60}"
 
 
-def _unwrapped(kind: Any) -> tuple[Any, bool]:
+def unwrapped(kind: Any) -> tuple[Any, bool]:
     """Return the non-null type of a nullable union, and whether it was one; primitives as plain names."""
     nullable = isinstance(kind, list) and len(kind) == 2 and "null" in kind
     if nullable:
@@ -74,7 +74,7 @@ def _fields(record: dict[str, Any]) -> dict[str, Any] | None:
 
 def _bounded(kind: Any, depth: int = 8) -> bool:
     """Whether each value takes at least one byte, so that the file size bounds their number."""
-    kind, _ = _unwrapped(kind)
+    kind, _ = unwrapped(kind)
     if not isinstance(kind, dict):
         return kind in _PRIMITIVES
     if kind.get("type") in _PRIMITIVES:  # with a logical type

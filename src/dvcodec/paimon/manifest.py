@@ -1,7 +1,7 @@
 """Paimon's index manifest: the index files of a snapshot, and the data files of their vectors.
 
 Specification: Paimon's "Manifest", section "Index Manifest"; Java classes ``IndexManifestFile`` and
-``IndexManifestEntrySerializer``. An Avro container file (see `core.avro`), one record per index file::
+``IndexManifestEntrySerializer``. A file (see `records`) with one record per index file::
 
     _VERSION 1 | _KIND | _PARTITION | _BUCKET | _INDEX_TYPE | _FILE_NAME | _FILE_SIZE | _ROW_COUNT
     _DELETIONS_VECTORS_RANGES: array of (f0 data file, f1 offset, f2 length, _CARDINALITY)
@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from dvcodec.core import avro
-from dvcodec.core.avro_schema import differs
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits
-from dvcodec.core.usage import check_integer, check_type
-from dvcodec.io import SinkTarget, SourceTarget, Storage, StorageOptions, open_sink, open_source, read_within
+from dvcodec.core.usage import check_choice, check_integer, check_type
+from dvcodec.io import SinkTarget, SourceTarget, Storage, StorageOptions, open_sink, open_source
+from dvcodec.paimon.records import FORMATS, MetadataFormat, arrow_schema, encode_records, read_records
 from dvcodec.paimon.vector_meta import DeletionVectorMeta, IndexFile
 
 __all__ = [
@@ -191,20 +191,18 @@ def read_index_manifest(
 
     Raises:
         DecodeError: the file is damaged, not an index manifest, or has an unknown version or kind.
-        MissingExtra: fastavro is not installed.
+        MissingExtra: fastavro, or pyarrow for ORC and Parquet, is not installed.
         OSError: the file cannot be opened or read.
     """
     with open_source(source, storage_options=storage_options) as opened:
-        cursor = read_within(opened, "max_manifest_bytes", limits)
         shared = storage_options.metadata_work if isinstance(storage_options, Storage) else None
-        file = avro.decode(cursor, limits=limits, shared=shared)
-        problem = differs(file.schema, SCHEMA, required=_OLDEST)
-        if problem:
-            raise cursor.error(Unsupported, "Avro schema", at=0, expected="Paimon's index manifest", actual=problem)
+        what = "Paimon's index manifest"
+        file = read_records(opened, SCHEMA, what, required=_OLDEST, limits=limits, shared=shared)
         limits = replace(limits, max_base_work=limits.max_base_work // _BASE_SHARE)
-        budget = Budget(cursor.end, cursor.source, limits)
+        budget = Budget(opened.size, file.source, limits)
+        cursor = Cursor(b"", source=file.source)
         entries = []
-        for i, record in enumerate(file.records()):
+        for i, record in enumerate(file.records):
             budget.charge(_VECTOR_WORK * len(record.get(_RANGES) or ()), "vectors", cursor.base)
             entries.append(_entry(record, i, cursor))
         return entries
@@ -215,6 +213,7 @@ def write_index_manifest(
     entries: Iterable[IndexManifestEntry],
     *,
     codec: str = "zstandard",
+    file_format: str = "avro",
     storage_options: StorageOptions = None,
 ) -> None:
     """Write an index manifest of the current generation (extra ``tables``).
@@ -222,17 +221,22 @@ def write_index_manifest(
     Args:
         target: path, URL or writable file; Paimon's name is ``<table>/manifest/index-manifest-<uuid>-<n>``.
         entries: all index files of the snapshot, in the order to write.
-        codec: ``zstandard`` (Paimon's default), ``deflate``, ``snappy`` or ``null``.
+        codec: of Avro: ``zstandard`` (Paimon's default), ``deflate``, ``snappy`` or ``null``.
+        file_format: ``avro``, ``orc`` or ``parquet``: the table option ``manifest.format``.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
         UsageError: not entries, a value that does not fit the schema, a kind other than ADD and DELETE, or an unknown
-            codec.
-        MissingExtra: fastavro is not installed.
+            codec or file format.
+        MissingExtra: fastavro, or pyarrow for ORC and Parquet, is not installed.
         OSError: the file cannot be written (an existing file is kept).
     """
     check_type(entries, Iterable, "entries", "an iterable of IndexManifestEntry")
+    check_choice(file_format, FORMATS, "file_format")
     data = avro.encode(SCHEMA, map(_record, entries), codec=codec)
+    if file_format != "avro":  # Avro checked the records
+        records = avro.decode(Cursor(data)).records()
+        data = encode_records(MetadataFormat(file_format), arrow_schema(SCHEMA), records)
     with open_sink(target, storage_options=storage_options) as out:
         out.write(data)
 

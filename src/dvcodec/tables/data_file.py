@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from dvcodec.core.errors import Unsupported
 from dvcodec.core.extras import pa, pq
 from dvcodec.io import Storage
+from dvcodec.io.orc import OrcFile, open_orc
 from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.model import Part
-from dvcodec.tables.orc import OrcFile, open_orc
 from dvcodec.tables.parquet import open_parquet, physical_batches
 from dvcodec.tables.row_groups import skipped_groups
 from dvcodec.tables.schema_evolution import Evolution

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from dvcodec import DecodeError, MissingExtra, NotCanonical, UsageError
-from dvcodec.tables import open_table, worker_program, workers
+from dvcodec.io import worker_program, workers
+from dvcodec.tables import open_table
 from dvcodec.tables.lance import rows as reading
 
 pytest.importorskip("lance.fragment")  # tests/tables/lance, too, can be imported as lance

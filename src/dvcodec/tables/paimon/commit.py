@@ -136,7 +136,13 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
         index_manifest = new_file("index-manifest") if entries else None
         if index_manifest is not None:
             target = folder.join(f"manifest/{index_manifest}")
-            write_index_manifest(target, entries, codec=lists.codec, storage_options=folder.storage)
+            write_index_manifest(
+                target,
+                entries,
+                codec=lists.format.codec,
+                file_format=lists.format.name,
+                storage_options=folder.storage,
+            )
         return self._snapshot(state, schema.id, lists, index_manifest), unused
 
     def _snapshot(

@@ -1,25 +1,23 @@
 """Manifest lists and manifests: the data files of a snapshot.
 
 Specification: Paimon's "Manifest"; Java classes ``ManifestList``, ``ManifestFile``, ``ManifestEntry`` and
-``DataFileMeta``. All are Avro container files in ``manifest/``. A snapshot's base list and delta list name manifests,
-whose entries add and delete data files: a file that is added and not deleted is live. Entries belong to one file if
-they agree in partition, bucket, level, name, extra files, embedded index and external path.
+``DataFileMeta``. All are files of records (see `dvcodec.paimon.records`) in ``manifest/``. A snapshot's base list and
+delta list name manifests, whose entries add and delete data files: a file that is added and not deleted is live.
+Entries belong to one file if they agree in partition, bucket, level, name, extra files, embedded index and external
+path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dvcodec.core import avro
-from dvcodec.core.avro_schema import differs
-from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.io import read_within
 from dvcodec.io.allowed_locations import hide_values
 from dvcodec.io.parallel import run_bounded
 from dvcodec.paimon import IndexManifestEntry, read_index_manifest
+from dvcodec.paimon.records import Records, read_records
 from dvcodec.tables.cache import Cache
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import bare_name
@@ -32,7 +30,6 @@ __all__ = [
     "DataFileMeta",
     "ManifestEntry",
     "Manifests",
-    "StoredRecords",
     "live_entries",
     "read_entry",
     "read_manifest",
@@ -78,10 +75,11 @@ ENTRIES = {
         {"name": "_KIND", "type": "int"},
         {"name": "_PARTITION", "type": "bytes"},
         {"name": "_BUCKET", "type": "int"},
-        {"name": "_FILE", "type": {"type": "record", "fields": list(_FILE_FIELDS)}},
+        {"name": "_FILE", "type": ["null", {"type": "record", "fields": list(_FILE_FIELDS)}]},
     ],
 }
-"""The used fields of a manifest. Producers write more; older ones lack those with a default."""
+"""The used fields of a manifest. Producers write more; older ones lack those with a default, and write ``_FILE`` as
+nullable."""
 _KNOWN = frozenset(
     [
         *(field["name"] for field in _FILE_FIELDS),
@@ -125,23 +123,6 @@ class DataFileMeta(Record):
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
     unknown: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRecords:
-    """A manifest or a manifest list, as stored.
-
-    Attributes:
-        source: the file, for errors.
-        schema: the Avro schema that it was written with.
-        codec: of its blocks.
-        records: with all fields; can be iterated over once.
-    """
-
-    source: str
-    schema: Any
-    codec: str
-    records: Iterator[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +242,7 @@ def read_manifest(folder: Folder, name: str) -> list[ManifestEntry]:
     return [read_entry(record, stored.source) for record in stored.records]
 
 
-def read_stored(folder: Folder, name: str, known: Mapping[str, Any]) -> StoredRecords:
+def read_stored(folder: Folder, name: str, known: Mapping[str, Any]) -> Records:
     """Read a manifest list or a manifest with all its fields.
 
     Args:
@@ -275,19 +256,16 @@ def read_stored(folder: Folder, name: str, known: Mapping[str, Any]) -> StoredRe
     """
     location = folder.join(f"manifest/{name}")
     with folder.storage.open(location) as source:
-        cursor = read_within(source, "max_manifest_bytes")
-        file = avro.decode(cursor, shared=folder.storage.metadata_work)
-        problem = differs(file.schema, known)
-        if problem:
-            raise cursor.error(Unsupported, "Avro schema", at=0, expected="that of a manifest", actual=problem)
-    return StoredRecords(location, file.schema, file.codec, _checked(file, cursor, location, folder))
+        found = read_records(source, known, "that of a manifest", shared=folder.storage.metadata_work)
+    return replace(found, source=location, records=_checked(found.records, location, folder))
 
 
-def _checked(file: avro.AvroFile, cursor: Cursor, location: str, folder: Folder) -> Iterator[dict[str, Any]]:
+def _checked(records: Iterator[dict[str, Any]], location: str, folder: Folder) -> Iterator[dict[str, Any]]:
     with hide_values(location, folder.storage.home):
-        for record in file.records():
+        for record in records:
             if record["_VERSION"] != VERSION:
-                raise cursor.error(Unsupported, "_VERSION", at=0, expected=VERSION, actual=record["_VERSION"])
+                found = record["_VERSION"]
+                raise Unsupported("_VERSION", source=location, offset=0, expected=VERSION, actual=found)
             yield record
 
 
@@ -304,6 +282,8 @@ def read_entry(record: Mapping[str, Any], source: str) -> ManifestEntry:
     kind, file = record["_KIND"], record["_FILE"]
     if kind not in (ADD, DELETE):
         raise NotCanonical("_KIND", source=source, expected="0 (ADD) or 1 (DELETE)", actual=kind)
+    if file is None:
+        raise NotCanonical("_FILE", source=source, expected="a record", actual="null")
     bare_name(file["_FILE_NAME"], "_FILE_NAME", source)
     for extra in file["_EXTRA_FILES"]:
         bare_name(extra, "_EXTRA_FILES", source)

@@ -1,21 +1,21 @@
 """The manifest lists of a new snapshot, and the manifests that delete whole data files.
 
 Java classes ``ManifestFile``, ``ManifestList`` and ``FileStoreCommitImpl``. The base list of a snapshot has all
-manifests of the one before, its delta list those of its own changes. Records are written with the Avro schema that they
-were read with, so all their fields stay. A manifest that deletes data files is written for each that added some of
-them: its record in the list copies the bounds of that one's record, which also cover a part of its entries.
+manifests of the one before, its delta list those of its own changes. Records are written in the format and with the
+schema that they were read with, so all their fields stay. A manifest that deletes data files is written for each that
+added some of them: its record in the list copies the bounds of that one's record, which also cover a part of its
+entries.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dvcodec.core import avro
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.io import open_sink
+from dvcodec.paimon.records import MetadataFormat, Records, encode_records
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.paimon.files import Layout
@@ -31,7 +31,7 @@ from dvcodec.tables.paimon.manifests import (
 )
 from dvcodec.tables.paimon.metadata import SnapshotRecord
 
-__all__ = ["Lists", "write_lists", "write_metadata"]
+__all__ = ["Lists", "write_lists"]
 
 NewFile = Callable[[str], str]
 """Returns a fresh name for a kind of metadata file, after it noted the file's location."""
@@ -45,7 +45,7 @@ class Lists:
         base, delta: their bare names.
         base_size, delta_size: bytes.
         deleted_rows: physical rows of the data files that are deleted.
-        codec: of all metadata of the snapshot before.
+        format: of all metadata of the snapshot before.
     """
 
     base: str
@@ -53,7 +53,7 @@ class Lists:
     delta: str
     delta_size: int
     deleted_rows: int
-    codec: str
+    format: MetadataFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class _Deleted:
     entry: ManifestEntry
     record: dict[str, Any]
     manifest: str
-    schema: Any
+    stored: Records
 
 
 def write_lists(
@@ -84,8 +84,7 @@ def write_lists(
     """
     before = [read_stored(folder, name, LIST) for name in (state.base_manifest_list, state.delta_manifest_list)]
     records = [record for one in before for record in one.records]
-    source, codec = before[1].source, before[1].codec
-    schema = _wider(before[0].schema, before[1].schema, source)
+    like = _wider(*before)
     delta: list[dict[str, Any]] = []
     listed = {record["_FILE_NAME"]: record for record in records}
     groups: dict[str, list[_Deleted]] = {}
@@ -93,31 +92,26 @@ def write_lists(
         groups.setdefault(one.manifest, []).append(one)
     for manifest, members in groups.items():
         name = new_file("manifest")
-        size = write_metadata(folder, name, members[0].schema, [one.record for one in members], codec, source)
+        size = _write(folder, name, members[0].stored, [one.record for one in members])
         delta.append(_listed(listed[manifest], name, size, members, layout))
     names = new_file("manifest-list"), new_file("manifest-list")
-    sizes = [
-        write_metadata(folder, name, schema, some, codec, source)
-        for name, some in zip(names, (records, delta), strict=True)
-    ]
+    sizes = [_write(folder, name, like, some) for name, some in zip(names, (records, delta), strict=True)]
     rows = sum(one.record["_FILE"]["_ROW_COUNT"] for members in groups.values() for one in members)
-    return Lists(names[0], sizes[0], names[1], sizes[1], rows, codec)
+    return Lists(names[0], sizes[0], names[1], sizes[1], rows, like.format)
 
 
-def write_metadata(
-    folder: Folder, name: str, schema: Any, records: Sequence[dict[str, Any]], codec: str, source: str
-) -> int:
-    """Write an Avro file into the folder of manifests; return its size in bytes.
+def _write(folder: Folder, name: str, like: Records, records: Sequence[dict[str, Any]]) -> int:
+    """Write a file into the folder of manifests, in the format and schema of another; return its size in bytes.
 
     Raises:
-        Unsupported: the new records do not fit the schema, which is that of the file `source`.
+        Unsupported: the new records do not fit the schema.
         OSError: the file cannot be written.
     """
     try:
-        data = avro.encode(schema, records, codec=codec)
+        data = encode_records(like.format, like.schema, records)
     except UsageError as err:
         actual = f"one that they do not fit: {err}"
-        raise Unsupported("Avro schema", source=source, expected="one for new records", actual=actual) from None
+        raise Unsupported("schema", source=like.source, expected="one for new records", actual=actual) from None
     with open_sink(folder.join(f"manifest/{name}"), storage_options=folder.storage) as out:
         out.write(data)
     return len(data)
@@ -131,9 +125,9 @@ def _find(folder: Folder, manifests: Sequence[str], removed: Sequence[DataFile],
     for name in manifests if removed else ():
         stored = read_stored(folder, name, ENTRIES)
         for record in stored.records:
-            if record["_FILE"]["_FILE_NAME"] in names:
-                entry = read_entry(record, stored.source)
-                found.append(_Deleted(entry, record | {"_KIND": DELETE}, name, stored.schema))
+            entry = read_entry(record, stored.source)
+            if entry.file.file_name in names:
+                found.append(_Deleted(entry, record | {"_KIND": DELETE}, name, stored))
     live = {id(entry) for entry in live_entries(one.entry for one in found)}
     wanted = [one for one in found if id(one.entry) in live and layout.data_file(one.entry).path in paths]
     if len(wanted) != len(paths):
@@ -162,24 +156,18 @@ def _listed(
     }
 
 
-def _wider(one: Any, other: Any, source: str) -> Any:
-    """Return that of two schemas which has all fields of the other. One writer writes both lists of a snapshot."""
-    for schema, rest in ((other, one), (one, other)):
-        if _names(rest) <= _names(schema):
-            return schema
-    differ = sorted(_names(one) ^ _names(other))
-    expected = "fields of both lists in one of them"
-    raise Unsupported("Avro schema", source=source, expected=expected, actual=json.dumps(differ))
+def _wider(one: Records, other: Records) -> Records:
+    """Return the list whose schema has all fields of the other's. One writer writes both lists of a snapshot.
 
-
-def _names(schema: Any, path: str = "") -> set[str]:
-    """Return the names of all fields in a schema, those inside of others too."""
-    if isinstance(schema, list):
-        return {name for option in schema for name in _names(option, path)}
-    if not isinstance(schema, dict):
-        return set()
-    inner = {name for key in ("items", "values", "type") for name in _names(schema.get(key), path)}
-    for field in schema.get("fields") or ():
-        name = f"{path}.{field['name']}"
-        inner |= {name} | _names(field["type"], name)
-    return inner
+    Raises:
+        Unsupported: there is none, or they have different formats, of which Paimon reads one.
+    """
+    if one.format.name != other.format.name:
+        expected = f"{other.format.name}, as the other list"
+        raise Unsupported("format of a manifest list", source=one.source, expected=expected, actual=one.format.name)
+    for wider, rest in ((other, one), (one, other)):
+        if rest.field_names() <= wider.field_names():
+            return replace(wider, format=other.format)
+    differ = sorted(one.field_names() ^ other.field_names())
+    expected, actual = "fields of both lists in one of them", ", ".join(differ)
+    raise Unsupported("schema", source=other.source, expected=expected, actual=f"{actual:.200}")

@@ -20,7 +20,6 @@ _USUAL = {
     "type": "table",
     "branch": "main",
     "changelog-producer": "none",
-    "manifest.format": "avro",
     "metadata.iceberg.storage": "disabled",
     "data-evolution.enabled": "false",
     "chain-table.enabled": "false",

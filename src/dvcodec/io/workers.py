@@ -21,8 +21,8 @@ from importlib.resources import files
 from typing import Any
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical
-from dvcodec.io import Source
-from dvcodec.tables.worker_program import ERROR, MEMORY, NO_MEMORY, SYSTEM, receive
+from dvcodec.io.source import Source
+from dvcodec.io.worker_program import ERROR, MEMORY, NO_MEMORY, SYSTEM, receive
 
 __all__ = ["Kind", "Worker", "borrowed"]
 
@@ -62,7 +62,7 @@ class Worker:
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.environment = dict(os.environ)
-        code = files("dvcodec.tables").joinpath("worker_program.py").read_text()
+        code = files("dvcodec.io").joinpath("worker_program.py").read_text()
         code += f"\nmain({sys.path!r}, {kind.memory}, {kind.name!r})\n"
         self._timed_out = False
         self._in_step = True

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dvcodec.tables import workers
-from dvcodec.tables.workers import Kind, borrowed
+from dvcodec.io import workers
+from dvcodec.io.workers import Kind, borrowed
 
 KIND = Kind("none", "nothing", "a test", 1, 1)
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dvcodec.core.errors import LimitExceeded, NotCanonical, UsageError
 from dvcodec.core.extras import pa, require_extra
 from dvcodec.core.limits import Budget
-from dvcodec.io import Source
-from dvcodec.tables.worker_program import BATCH
-from dvcodec.tables.workers import Kind, Worker, borrowed
+from dvcodec.io.source import Source
+from dvcodec.io.worker_program import BATCH
+from dvcodec.io.workers import Kind, Worker, borrowed
 
 __all__ = ["OrcFile", "open_orc"]
 

@@ -1,0 +1,166 @@
+"""Paimon's metadata files as records, in Avro, ORC and Parquet: the same values, and the same strictness."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from battery import check_truncations, outcome
+from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Unsupported, UsageError
+from dvcodec.core import avro
+from dvcodec.io import open_source
+from dvcodec.paimon.records import FORMATS, MetadataFormat, arrow_schema, encode_records, read_records
+
+ARROW = [name for name in FORMATS if name != "avro"]
+KNOWN = {
+    "type": "record",
+    "name": "r",
+    "fields": [
+        {"name": "_KIND", "type": "int"},
+        {"name": "name", "type": "string"},
+        {
+            "name": "file",
+            "type": ["null", {"type": "record", "name": "f", "fields": [{"name": "size", "type": "long"}]}],
+        },
+        {"name": "texts", "type": {"type": "array", "items": "string"}},
+        {"name": "raw", "type": ["null", "bytes"], "default": None},
+    ],
+}
+RECORD = {"_KIND": 1, "name": "a", "file": {"size": 2**40}, "texts": ["x", ""], "raw": None}
+RECORDS = [RECORD, {"_KIND": 0, "name": "ż", "file": None, "texts": [], "raw": b"\0"}]
+
+
+def encoded(form: str, records: Sequence[Any], schema: Any = None) -> bytes:
+    schema = schema or (KNOWN if form == "avro" else arrow_schema(KNOWN))
+    return encode_records(MetadataFormat(form), schema, records)
+
+
+def decoded(data: bytes, known: Any = KNOWN, **options: Any) -> list[dict[str, Any]]:
+    with open_source(data) as source:
+        return list(read_records(source, known, "a test", **options).records)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_records_are_read_as_they_were_written(form: str) -> None:
+    for records in (RECORDS, RECORDS[:1], []):
+        assert decoded(encoded(form, records)) == records
+    with open_source(encoded(form, RECORDS)) as source:
+        found = read_records(source, KNOWN, "a test")
+        assert (found.format.name, found.field_names()) == (
+            form,
+            {"._KIND", ".name", ".file", ".file.size", ".texts", ".raw"},
+        )
+        # What was read is written again.
+        assert decoded(encode_records(found.format, found.schema, list(found.records))) == RECORDS
+
+
+@pytest.mark.parametrize("form", ARROW)
+def test_times_stay_numbers(form: str) -> None:
+    unit = {"orc": "ns", "parquet": "ms"}[form]
+    schema = arrow_schema(KNOWN)
+    inner = pa.struct([pa.field("size", pa.int64()), pa.field("at", pa.timestamp(unit))])
+    schema = schema.set(2, pa.field("file", inner))
+    records = [{**RECORD, "file": {"size": 1, "at": 1_700_000_000_123_000_001 if unit == "ns" else 1_700_000_000_123}}]
+    with open_source(encoded(form, records, schema)) as source:
+        found = read_records(source, KNOWN, "a test")
+        again = list(found.records)
+    assert again == records
+    assert decoded(encode_records(found.format, found.schema, again)) == records
+
+
+def test_an_avro_root_may_be_nullable_but_not_a_record() -> None:
+    root = ["null", KNOWN]
+    assert decoded(avro.encode(root, RECORDS)) == RECORDS
+    with pytest.raises(NotCanonical, match="Avro record: expected a record, found null"):
+        decoded(avro.encode(root, [None]))  # type: ignore[list-item]
+
+
+def _without(name: str) -> Callable[[Any], Any]:
+    return lambda schema: schema.remove(schema.get_field_index(name))
+
+
+def _as(name: str, kind: pa.DataType) -> Callable[[Any], Any]:
+    return lambda schema: schema.set(schema.get_field_index(name), pa.field(name, kind))
+
+
+_SIZE = pa.struct([pa.field("size", pa.int64())])
+
+
+@pytest.mark.parametrize("form", ARROW)
+@pytest.mark.parametrize(
+    ("change", "record", "kind", "message"),
+    [
+        (_without("name"), {}, Unsupported, "schema: expected a test, found no field name"),
+        (_as("name", pa.int64()), {"name": 5}, Unsupported, "field name: 'long' in place of string"),
+        (_as("texts", pa.string()), {"texts": "x"}, Unsupported, "field texts: 'string' in place of a array"),
+        (_as("_KIND", pa.timestamp("ms")), {"_KIND": 5}, Unsupported, "field _KIND: .*in place of int"),
+        (lambda s: s.append(pa.field("new", pa.date32())), {"new": 5}, Unsupported, "field new of type 'date32"),
+        (_as("name", pa.string()), {"name": None}, NotCanonical, "name: expected a value, found null"),
+        (_as("file", _SIZE), {"file": {"size": None}}, NotCanonical, "size: expected a value, found null"),
+        (_as("texts", pa.list_(pa.string())), {"texts": None}, NotCanonical, "texts: expected a value, found null"),
+        (_as("texts", pa.list_(pa.string())), {"texts": [None]}, NotCanonical, "texts: expected a value, found null"),
+        (_as("name", pa.binary()), {"name": b"a"}, Unsupported, "field name: 'bytes' in place of string"),
+    ],
+)
+def test_other_fields_and_nulls_are_refused(
+    form: str, change: Callable[[Any], Any], record: dict[str, Any], kind: type[DecodeError], message: str
+) -> None:
+    data = encoded(form, [RECORD | record], change(arrow_schema(KNOWN)))
+    with pytest.raises(kind, match=message):
+        decoded(data)
+
+
+@pytest.mark.parametrize("form", ARROW)
+def test_fields_that_older_writers_lack_and_newer_ones_add(form: str) -> None:
+    schema = arrow_schema(KNOWN)
+    assert decoded(encoded(form, [RECORD], _without("raw")(schema))) == [
+        {name: value for name, value in RECORD.items() if name != "raw"}
+    ]
+    newer = schema.append(pa.field("new", pa.list_(pa.int64())))
+    assert decoded(encoded(form, [RECORD | {"new": [5]}], newer)) == [RECORD | {"new": [5]}]
+
+
+@pytest.mark.parametrize("form", ARROW)
+def test_damage_ends_in_a_value_or_a_decode_error(form: str) -> None:
+    data = encoded(form, RECORDS)
+    check_truncations(decoded, data)
+    for at in range(0, len(data), 5):
+        damaged = bytearray(data)
+        damaged[at] ^= 1 << at % 8
+        outcome(decoded, bytes(damaged))
+
+
+@pytest.mark.parametrize("form", ARROW)
+def test_text_that_is_not_utf8_is_refused(form: str) -> None:
+    data = encoded(form, [RECORD | {"name": "ABCDEFGH" * 3}])
+    bad = copy.deepcopy(KNOWN)
+    raw = encoded(form, [RECORD | {"name": b"\xff\xfe" * 12}], _as("name", pa.binary())(arrow_schema(bad)))
+    assert decoded(data)
+    with pytest.raises(DecodeError):
+        decoded(raw)
+
+
+@pytest.mark.parametrize("form", ARROW)
+def test_limits_hold_after_decompression(form: str) -> None:
+    data = encoded(form, [RECORD | {"texts": ["y" * 1000] * 50}] * 100)
+    assert len(data) < 100_000
+    with pytest.raises(LimitExceeded, match="max_manifest_bytes"):
+        decoded(data, limits=Limits(max_manifest_bytes=1_000_000))
+    with pytest.raises(LimitExceeded):
+        decoded(encoded(form, [RECORD] * 50_000), limits=Limits(max_base_work=1000, max_work_per_byte=1))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_records_that_do_not_fit_are_a_usage_error(form: str) -> None:
+    with pytest.raises(UsageError, match="does not fit"):
+        encoded(form, [RECORD | {"_KIND": 2**70}])
+
+
+def test_another_kind_of_file_is_refused() -> None:
+    with pytest.raises(DecodeError, match="Avro magic"):
+        decoded(io.BytesIO(b"PK\3\4 zip").getvalue())
