@@ -78,6 +78,33 @@ def test_iceberg(tmp_path: Path, tweak: Callable[[Path], Tweak], action: str, ro
     assert (again.code, again.json["commit"]["committed"]) == (0, False)
 
 
+@pytest.mark.parametrize(("other", "by"), [(RowSet([3, 4]), 2), (RowSet([3, 4]), None), (RowSet([3]), None)])
+def test_a_vector_of_another_range(tmp_path: Path, other: RowSet, by: int | None) -> None:
+    """The range is `by` bytes off, or the other vector's: then nothing that reads vectors alone sees it."""
+    folder = tmp_path / "t"
+    vectors = {"a": RowSet([1, 2]), "b": other}
+    build_iceberg(folder, Commit(data={"a": ROWS, "b": ROWS}, vectors=vectors))
+    places = {str(one.data_file).rpartition("/")[2]: one for one in open_table(folder).snapshot().vectors}
+    assert places["a"].path == places["b"].path
+    of_a, of_b = places["a"], places["b"]
+    wrong = {
+        "content_offset": of_b.offset if by is None else (of_a.offset or 0) + by,
+        "content_size_in_bytes": of_b.size if by is None else of_a.size,
+    }
+
+    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
+        if entry["data_file"].get("content") == 1 and entry["data_file"]["referenced_data_file"].endswith("/a"):
+            entry["data_file"] |= wrong
+        return entry
+
+    build_iceberg(tmp_path / "t", Commit(data={"a": ROWS, "b": ROWS}, vectors=vectors), tweak_entry=tweak)
+    assert run("audit", folder).code == 1
+    done = run("audit", folder, "--repair-plan", "--commit")
+    assert (done.code, done.err, done.json["unfixed"]) == (0, "", [])
+    assert [one["action"] for one in done.json["commit"]["actions"]] == ["correct-range"]
+    assert deleted(folder) == {"a": [1, 2], "b": list(other)}
+
+
 @pytest.mark.parametrize("name", ["other tuple", "other spec"])
 def test_vectors_of_another_partition(tmp_path: Path, name: str) -> None:
     """Java refuses to plan a scan of such a table."""
@@ -89,9 +116,23 @@ def test_vectors_of_another_partition(tmp_path: Path, name: str) -> None:
     assert deleted(folder) == before
 
 
-def gone(folder: Path) -> None:
-    first = Commit(data={"a": ROWS}, vectors={"a": RowSet([1, 2]), "ghost": RowSet([3])})
-    build_iceberg(folder, first)
+def test_vectors_of_data_files_that_are_gone(tmp_path: Path) -> None:
+    """They are taken out; the others, in the same files, stay."""
+    iceberg_folder, paimon_folder = tmp_path / "iceberg", tmp_path / "paimon"
+    build_iceberg(iceberg_folder, Commit(data={"a": ROWS}, vectors={"a": RowSet([1, 2]), "ghost": RowSet([3])}))
+    files = [PaimonFile(f"f{number}.parquet", pa.table({"id": range(ROWS)}), [number, 9]) for number in range(2)]
+    build_paimon(paimon_folder, [(0, "id", "BIGINT")], [files])
+    (path,) = paimon_folder.glob("manifest/index-manifest-*")
+    (entry,) = paimon.read_index_manifest(path)
+    first, second = entry.vectors or ()
+    paimon.write_index_manifest(path, [replace(entry, vectors=(first, replace(second, data_file="ghost")))])
+    for folder, left in ((iceberg_folder, {"a": [1, 2]}), (paimon_folder, {"f0.parquet": [0, 9]})):
+        assert "gone-data-file" in run("audit", folder, "--json").out
+        done = run("audit", folder, "--repair-plan", "--commit")
+        assert (done.code, done.err, done.json["unfixed"]) == (0, "", [])
+        assert (done.json["commit"]["committed"], done.json["commit"]["left"]) == (True, [])
+        assert audit(open_table(folder), orphans=False).findings == ()
+        assert deleted(folder) == left
 
 
 def unreadable(folder: Path) -> None:
@@ -116,7 +157,6 @@ def position_deletes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("craft", "line"),
     [
-        (gone, "not committed: drop-vectors: {}/data/ghost is gone"),
         (unreadable, "not committed: take-from-snapshot: rows that are deleted now would live again"),
         (position_deletes, "not committed: correct-file-size: it concerns position deletes: upgrade-deletes"),
     ],

@@ -42,7 +42,8 @@ class Finding:
         offset: byte offset in `path`; None if no single byte is at fault.
         expected: what a valid table has there.
         actual: what was found.
-        details: more values by name, for JSON: ``size`` (bytes) and ``age_seconds`` of a stored file.
+        details: more values by name, for JSON: ``size`` (bytes) and ``age_seconds`` of a stored file; ``offset`` and
+            ``size`` of the vector in its file, if the metadata has another range.
     """
 
     check: str

@@ -32,6 +32,7 @@ from dvcodec.tables.path_matching import PathMatcher
 from dvcodec.tables.table import Snapshot, Table
 
 __all__ = [
+    "OF_ANOTHER",
     "Part",
     "Refused",
     "blob_path",
@@ -48,6 +49,10 @@ __all__ = [
     "schemes",
     "unreadable",
 ]
+
+
+OF_ANOTHER = frozenset({"blob-at-range", "referenced-data-file"})
+"""Checks of a vector whose recorded range is not that of its data file: what is there may be another file's rows."""
 
 
 class Refused(NotCanonical):

@@ -590,6 +590,22 @@ def test_a_version_hint_on_a_full_disk(
     assert [why in one and one.startswith(f"{hint}: not written: ") for one in messages] == [True] * bool(why)
 
 
+def test_a_vector_in_the_place_of_another_stays(tmp_path: Path) -> None:
+    """Only the vector of the data file that loses rows is replaced, though the metadata has two at one place."""
+
+    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
+        if entry["data_file"].get("content") == 1:
+            entry["data_file"] |= {"content_offset": 4}
+        return entry
+
+    vectors = {"a": RowSet([1, 2]), "b": RowSet([3, 4])}
+    crafted = build_iceberg(tmp_path / "t", Commit(data={"a": 20, "b": 20}, vectors=vectors), tweak_entry=tweak)
+    delete(writer_of(crafted), {crafted.paths["a"]: RowSet([7])})
+    vectors_of = {str(one.data_file): one for one in open_table(crafted.folder).snapshot().vectors}
+    assert vectors_of[crafted.paths["b"]].offset == 4
+    assert vectors_of[crafted.paths["a"]].path != vectors_of[crafted.paths["b"]].path
+
+
 def test_vectors_that_read_back_otherwise_are_not_committed(
     crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:

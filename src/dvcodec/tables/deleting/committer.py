@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.tables.deleting.retries import Retries
-from dvcodec.tables.model import FileDelete
+from dvcodec.tables.model import DeletionVector, FileDelete
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["Committer", "StreamBatch", "Written", "batch_number"]
@@ -67,9 +67,12 @@ class Committer(ABC, Generic[S]):
 
     Attributes:
         batch: recorded in the commit; None for a commit that is not one of a stream.
+        dropped: vectors whose data file is gone, which the commit takes out of the table (Iceberg and Paimon; in other
+            formats a vector is recorded with its data file).
     """
 
     batch: StreamBatch | None = None
+    dropped: tuple[DeletionVector, ...] = ()
 
     @abstractmethod
     def current(self) -> S:

@@ -26,7 +26,7 @@ from dvcodec.tables.iceberg.folder_place import place_of
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
-from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter
+from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter, places
 from dvcodec.tables.iceberg.table import Place, table_of
 from dvcodec.tables.iceberg.vectors import refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
@@ -145,10 +145,11 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         touched = {delete.data_file.path for delete in deletes}
         gone = [vector for vector in base.vectors if vector.data_file in touched]
         _check_replaced(base, deletes, gone)
+        gone += self.dropped
         replacement = Replacement(
             vectors={path: written.locations[path] for path in touched - removed},
             removed=frozenset(removed),
-            gone=frozenset((vector.path, vector.offset) for vector in gone),
+            gone=places(gone),
             manifests=frozenset(ManifestEntry.of(vector).manifest for vector in gone),
             summary={}
             if self.batch is None

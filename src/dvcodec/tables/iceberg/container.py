@@ -7,18 +7,21 @@ of equal cardinality. Containers without metadata (Delta's vector files, bare bl
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.report import Status
 from dvcodec.iceberg.blobs import BLOB_TYPE, DRAFT_BLOB_TYPE, blob_cardinality
 from dvcodec.iceberg.lint import check_duplicates, lint_blob
 from dvcodec.io import Storage
+from dvcodec.io.file_key import file_key
 from dvcodec.ops.sniff import sniff_source
 from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata, Footer
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DeletionVector
 from dvcodec.tables.path_matching import PathMatcher
-from dvcodec.tables.rules import blob_path
+from dvcodec.tables.rules import OF_ANOTHER, blob_path
 
 __all__ = ["check_vectors"]
 
@@ -30,6 +33,7 @@ def check_vectors(
 
     Checks of each vector in a Puffin file: ``blob-at-range`` (a blob has exactly the recorded range), ``blob-type``,
     ``referenced-data-file`` or ``stale-blob-path``, ``blob-cardinality``, and those of `iceberg.lint` for its blob.
+    Findings of `rules.OF_ANOTHER` have the range that the footer has for the vector's data file.
     ``one-vector-per-file`` covers all blobs, even those that no vector of the snapshot uses; two vectors of the
     snapshot for one data file are not reported here.
 
@@ -52,6 +56,7 @@ def check_vectors(
         return
     blobs = {(blob.offset, blob.length): blob for blob in footer.blobs}
     lengths = {blob.offset: blob.length for blob in footer.blobs}
+    own = cache(lambda: _by_data_file(footer))
     first: dict[str | None, DeletionVector] = {}
     repeated = set()
     for vector in ranged:
@@ -60,11 +65,15 @@ def check_vectors(
         if first.setdefault(vector.data_file, vector) is not vector:
             repeated.add(place)
         if blob is not None:
-            yield from _blob(vector, blob, footer, matcher)
+            found = _blob(vector, blob, footer, matcher)
         else:
             actual = f"{lengths[place[0]]} bytes there" if place[0] in lengths else "no blob there"
             expected = f"a blob of {vector.size} bytes"
-            yield Finding.of_vector("blob-at-range", vector, "range of a blob", expected, actual)
+            found = iter([Finding.of_vector("blob-at-range", vector, "range of a blob", expected, actual)])
+        for finding in found:
+            right = own().get(file_key(vector.data_file or "")) if finding.check in OF_ANOTHER else None
+            details = {} if right is None else {"offset": right.offset, "size": right.length}
+            yield replace(finding, details=details) if details else finding
     by_offset = {vector.offset: vector for vector in ranged}
     for check in check_duplicates(blob for blob in footer.blobs if (blob.offset, blob.length) not in repeated):
         if check.status is Status.FAIL:
@@ -74,6 +83,16 @@ def check_vectors(
                 yield Finding.of_vector(check.name, double, *values)
             else:  # no vector of the snapshot uses this blob
                 yield Finding.failed(check.name, *values, path=location, offset=check.offset)
+
+
+def _by_data_file(footer: Footer) -> dict[str, BlobMetadata]:
+    """Return the vectors that the footer names, those of data files that have one, by `file_key`."""
+    found: dict[str, list[BlobMetadata]] = {}
+    for blob in footer.blobs:
+        path = blob.properties.get(REFERENCED_DATA_FILE)
+        if blob.type == BLOB_TYPE and path is not None:
+            found.setdefault(file_key(path), []).append(blob)
+    return {key: blobs[0] for key, blobs in found.items() if len(blobs) == 1}
 
 
 def _blob(vector: DeletionVector, blob: BlobMetadata, footer: Footer, matcher: PathMatcher) -> Iterator[Finding]:

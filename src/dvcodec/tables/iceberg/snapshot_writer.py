@@ -32,12 +32,22 @@ from dvcodec.tables.iceberg.new_manifests import (
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.summary import summarize
 from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.model import DeletionVector
 
-__all__ = ["Replacement", "SnapshotWriter"]
+__all__ = ["Replacement", "SnapshotWriter", "places"]
 
 _Entry = dict[str, Any]
 _Group = tuple[int, str]
 """Partition spec, and the Avro type of partitions as JSON: entries of one manifest share both."""
+
+
+Place = tuple[str, int | None, str | None]
+"""Path of a delete file; offset and data file of a vector in it. Where offsets are wrong, vectors may share one."""
+
+
+def places(vectors: Iterable[DeletionVector]) -> frozenset[Place]:
+    """Return where vectors are; position deletes are whole files."""
+    return frozenset((one.path, one.offset, None if one.offset is None else one.data_file) for one in vectors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +57,7 @@ class Replacement:
     Attributes:
         vectors: new vectors by data file.
         removed: data files to remove.
-        gone: delete files and vectors to remove: path and offset.
+        gone: delete files and vectors to remove, see `places`.
         manifests: paths of the manifests that `gone` is in.
         operation: of the snapshot.
         summary: further members of its summary.
@@ -55,7 +65,7 @@ class Replacement:
 
     vectors: Mapping[str, DvLocation]
     removed: frozenset[str]
-    gone: frozenset[tuple[str, int | None]]
+    gone: frozenset[Place]
     manifests: frozenset[str]
     operation: str = "delete"
     summary: Mapping[str, str] = field(default_factory=dict)
@@ -172,7 +182,9 @@ class SnapshotWriter:
             if manifest["content"] == DATA:
                 goes = file["file_path"] in replacement.removed
             else:
-                goes = (file["file_path"], file["content_offset"]) in replacement.gone
+                offset = file["content_offset"]
+                of_file = None if offset is None else file["referenced_data_file"]
+                goes = (file["file_path"], offset, of_file) in replacement.gone
             if goes:
                 self._removed.append(entry | {"spec_id": manifest["partition_spec_id"]})
                 entries.append(entry | {"status": DELETED, "snapshot_id": self._id})

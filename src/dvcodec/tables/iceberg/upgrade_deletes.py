@@ -18,7 +18,7 @@ from dvcodec.tables.deleting.retries import Backoff
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
-from dvcodec.tables.iceberg.snapshot_writer import Replacement
+from dvcodec.tables.iceberg.snapshot_writer import Replacement, places
 from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.model import POSITION_DELETES, FileDelete
 from dvcodec.tables.new_files import new_files
@@ -120,7 +120,7 @@ def _upgrade(
         replacement = Replacement(
             vectors=written.locations,
             removed=frozenset(touched - written.locations.keys()),
-            gone=frozenset({(path, None) for path in old} | {(vector.path, vector.offset) for vector in gone}),
+            gone=frozenset((path, None, None) for path in old) | places(gone),
             manifests=frozenset(
                 {one.record.manifest for one in equality} | {ManifestEntry.of(vector).manifest for vector in gone}
             ),

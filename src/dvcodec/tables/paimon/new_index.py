@@ -8,9 +8,10 @@ it is copied to a new file. In tables with buckets, readers and writers expect o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import chain
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from dvcodec import paimon
 from dvcodec.core.errors import NotCanonical
@@ -41,10 +42,11 @@ class NewIndex:
 
     Args:
         base: the snapshot to commit on top of.
+        dropped: vectors to leave out, see `Committer`.
     """
 
-    def __init__(self, base: PaimonSnapshot) -> None:
-        self._base, self._folder = base, base.table.folder
+    def __init__(self, base: PaimonSnapshot, dropped: Sequence[DeletionVector] = ()) -> None:
+        self._base, self._folder, self._dropped = base, base.table.folder, dropped
         schema = base.schemas(base.schema_id or 0)
         self._source = self._folder.join(schema.name)
         self._layout = Layout(self._folder, schema)
@@ -97,16 +99,21 @@ class NewIndex:
             OSError: a file cannot be read or written.
         """
         buckets = _by_bucket(deletes)
+        names = {bucket: {_name(one.data_file) for one in some} for bucket, some in buckets.items()}
+        for vector in self._dropped:
+            bucket = _bucket_of(vector)
+            buckets.setdefault(bucket, [])
+            names.setdefault(bucket, set()).add(IndexedVector.of(vector).meta.data_file)
         entries, unused = [], []
         left_out: dict[Bucket, set[str]] = {bucket: set() for bucket in buckets}
         for entry in old:
             bucket = (entry.partition, entry.bucket)
-            if bucket in buckets and self._moves(entry, buckets[bucket]):
+            if bucket in buckets and self._moves(entry, names[bucket]):
                 left_out[bucket].add(entry.file_name)
             else:
                 entries.append(entry)
         for bucket, some in buckets.items():
-            others = list(self._others(bucket, left_out[bucket], some))
+            others = list(self._others(bucket, left_out[bucket], names[bucket]))
             files = _files(some, written)
             frames = (
                 self._frame(name, one.location, one.offset or 0, one.size or 0, one.cardinality) for name, one in others
@@ -126,20 +133,18 @@ class NewIndex:
             ]
         return entries, unused
 
-    def _moves(self, entry: IndexManifestEntry, deletes: Iterable[FileDelete]) -> bool:
-        """Whether an index file of a bucket is left out."""
-        names = {_name(one.data_file) for one in deletes}
+    def _moves(self, entry: IndexManifestEntry, names: AbstractSet[str]) -> bool:
+        """Whether an index file of a bucket is left out, of which vectors of these data files are replaced."""
         touched = self._one_file or any(meta.data_file in names for meta in entry.vectors or ())
         return entry.index_type == DELETION_VECTORS and touched
 
     def _others(
-        self, bucket: Bucket, index_files: set[str], deletes: Iterable[FileDelete]
+        self, bucket: Bucket, index_files: AbstractSet[str], replaced: AbstractSet[str]
     ) -> Iterator[tuple[str, DeletionVector]]:
         """Yield the vectors in index files of a bucket that are not replaced, by the names of their data files."""
-        replaced = {_name(one.data_file) for one in deletes}
         for one in self._base.vectors:
             name = IndexedVector.of(one).meta.data_file
-            is_there = (one.partition_key, one.bucket) == bucket and split(one.path)[1] in index_files
+            is_there = _bucket_of(one) == bucket and split(one.path)[1] in index_files
             if is_there and name not in replaced:
                 yield name, one
 
@@ -156,6 +161,10 @@ class NewIndex:
         if local is not None:
             local.mkdir(parents=True, exist_ok=True)
         return roll_index_files(folder, frames, paths, target_size=self._size, storage_options=self._folder.storage)
+
+
+def _bucket_of(vector: DeletionVector) -> Bucket:
+    return cast("Bucket", (vector.partition_key, vector.bucket))
 
 
 def _by_bucket(deletes: Iterable[FileDelete]) -> dict[Bucket, list[FileDelete]]:

@@ -10,6 +10,7 @@ Actions, each the `action` of its `RepairAction`:
   bound of the former, if known;
 - ``write-again``: commit the same vector in a new file, for one that its Puffin file describes wrongly, or that is
   recorded in another partition than its data file;
+- ``correct-range``: commit the vector from where its Puffin file has it, for one with another range in the metadata;
 - ``correct-cardinality``, ``correct-file-size``: commit the counted number;
 - ``remove-file``: remove a file that no snapshot needs.
 """

@@ -1,7 +1,8 @@
 """Commit a repair plan: new vectors for data files whose recorded ones are doubled, described wrongly or not readable.
 
 Each data file of an action gets one new vector of all rows of its present ones, as `dvcodec.tables.delete` commits
-them. What would be more than that is left to the user: see `Repaired.left`.
+them. Vectors of data files that are gone are taken out. What would be more than that is left to the user: see
+`Repaired.left`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["Repaired", "commit_repair"]
 
-_COMMITTED = frozenset({"merge-vectors", "drop-vectors", "write-again", "correct-cardinality", "correct-file-size"})
+_COMMITTED = frozenset(
+    {"merge-vectors", "drop-vectors", "write-again", "correct-range", "correct-cardinality", "correct-file-size"}
+)
 _LEFT = {
     "take-from-snapshot": "rows that are deleted now would live again: commit it yourself if that is what you want",
     "rewrite-paths": "the vectors are for data files at other paths: the whole table has to be rewritten to them",
@@ -65,9 +68,9 @@ class Repaired:
 def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
     """Commit the actions of a plan that need nothing but new vectors, all in one commit.
 
-    These are ``merge-vectors``, ``drop-vectors`` (not for a data file that is gone), ``write-again``,
-    ``correct-cardinality``, which takes the stored rows for the right ones, and ``correct-file-size``. The vectors are
-    read and verified again, and merged.
+    These are ``merge-vectors``, ``drop-vectors``, ``write-again``, ``correct-range``, ``correct-cardinality``, which
+    takes the stored rows for the right ones, and ``correct-file-size``. The vectors are read and verified again, and
+    merged.
 
     Args:
         plan: from `repair_plan`, for an audit of the current snapshot.
@@ -96,8 +99,8 @@ def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
     judged = [(action, new.reason(action)) for action in plan.actions]
     done = tuple(action for action, reason in judged if reason is None)
     left = tuple((action, reason) for action, reason in judged if reason is not None)
-    deletes = tuple(new.deletes(done))
-    if not deletes:
+    deletes, writer.dropped = tuple(new.deletes(done)), new.dropped(done)
+    if not deletes and not writer.dropped:
         return Repaired(base.info.id, False, (), left)
     with refreshed(table):
         snapshot, size = attempt(writer, Plan(base, deletes, 0, 0))
@@ -115,6 +118,12 @@ class _NewVectors:
             for action in plan.actions
             if action.action == "correct-cardinality"
             for vector in action.replaces
+        }
+        self._right: dict[DeletionVector, DeletionVector] = {
+            vector: read
+            for action in plan.actions
+            if action.action in _COMMITTED and action.reads
+            for vector, read in zip(action.replaces, action.reads, strict=True)
         }
         self._found: dict[str, FileDelete | str] = {}
 
@@ -135,12 +144,18 @@ class _NewVectors:
             if path in wanted and isinstance(found, FileDelete):
                 yield found
 
-    def _of(self, vector: DeletionVector) -> FileDelete | str:
+    def dropped(self, actions: tuple[RepairAction, ...]) -> tuple[DeletionVector, ...]:
+        """Return the vectors of data files that are gone, of actions that can be committed."""
+        replaced = dict.fromkeys(vector for action in actions for vector in action.replaces)
+        return tuple(vector for vector in replaced if vector.data_file not in self._base.files)
+
+    def _of(self, vector: DeletionVector) -> FileDelete | str | None:
+        """Return what is committed in place of a vector, or why nothing can be; None if its data file is gone."""
         if vector.format == POSITION_DELETES:
             return "it concerns position deletes: upgrade-deletes replaces them by vectors"
         file = self._base.files.get(str(vector.data_file))
         if file is None:
-            return f"{vector.data_file} is gone: readers skip its vector, and compaction removes it"
+            return None
         if file.path not in self._found:
             self._found[file.path] = self._merge(file, self._vectors[file.path])
         return self._found[file.path]
@@ -150,7 +165,8 @@ class _NewVectors:
         rows = RowSet()
         try:
             for vector in vectors:
-                counted = replace(vector, cardinality=self._cardinality.get(vector, vector.cardinality))
+                right = self._right.get(vector, vector)
+                counted = replace(right, cardinality=self._cardinality.get(vector, vector.cardinality))
                 for found in self._base.read(counted):
                     rules.refuse(rules.positions(file, vector, found.rows.max))
                     rows = rows | found.rows

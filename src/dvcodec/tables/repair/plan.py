@@ -21,10 +21,12 @@ __all__ = ["repair_plan"]
 
 _UNREADABLE = frozenset({"length", "crc", "magic", "structure", "missing-file", "unreadable-file"})
 _DESCRIBED = frozenset({"blob-cardinality", "blob-ids", "blob-properties", "blob-type", "blob-codec"})
-_OF_FILE = _UNREADABLE | _DESCRIBED | {"container", "frame"}
-"""Checks of a vector's bytes or file, which a new vector in a new file fixes."""
+_OF_FILE = _UNREADABLE | _DESCRIBED | rules.OF_ANOTHER | {"container", "frame", "cardinality", "overlap"}
+"""Checks of a vector's bytes, range or file, which a new vector in a new file fixes."""
 _READ_WORK = 2048
 """Work of reading a vector of an older snapshot, as `Budget` counts it."""
+_OF_RANGE = _UNREADABLE | rules.OF_ANOTHER | {"cardinality"}
+"""Checks of a vector that is read in the wrong place."""
 _STALE = frozenset({"stale-path", "stale-blob-path"})
 
 
@@ -61,14 +63,19 @@ class _Planner:
         self._fixed: set[str] = set()
         self._stale: dict[str, list[Finding]] = {}
         self._older = _Older(table, self._snapshot)
+        self._right = {
+            finding.vectors[0]: _right(finding) for finding in audit.findings if finding.check in rules.OF_ANOTHER
+        }
 
     def take(self, finding: Finding) -> None:
         """Plan an action for a finding, or keep it."""
         if finding.check in _STALE and finding.vectors[0].format != POSITION_DELETES:
             self._stale.setdefault(finding.vectors[0].location, []).append(finding)
         else:
+            is_moved = finding.check in _OF_RANGE and finding.vectors[0] in self._right
+            action = self._correct_range(finding) if is_moved else None
             plan = self._plans.get(finding.check)
-            self._add(finding, None if plan is None else plan(self, finding))
+            self._add(finding, action or (None if plan is None else plan(self, finding)))
 
     def finish(self) -> None:
         """Plan the new paths, for all vectors of a container at once."""
@@ -107,7 +114,7 @@ class _Planner:
             [i for i in replacing.get(vector, ()) if self._renews(self.actions[i], finding)]
             for vector in dict.fromkeys(finding.vectors)
         ]
-        if not all(of_vectors):
+        if not (any if finding.check == "overlap" else all)(of_vectors):  # one that goes shares no byte any more
             return False
         for i in sorted({i for places in of_vectors for i in places}):
             fixes = dict.fromkeys((*self.actions[i].fixes, finding.check))
@@ -141,9 +148,18 @@ class _Planner:
         message = f"commit the vector of {finding.data_file} again, in the partition of its data file"
         return self._combine(finding, "write-again", lambda _: message)
 
+    def _correct_range(self, finding: Finding) -> RepairAction | None:
+        right = self._right[finding.vectors[0]]
+        if right is None:
+            return None
+        place = f"the vector of {finding.data_file} from {right.where}, the place in the footer"
+        return self._combine(finding, "correct-range", lambda rows: f"commit {place}, of {rows} rows")
+
     def _combine(self, finding: Finding, action: str, describe: Callable[[int], str]) -> RepairAction | None:
         """Plan one new vector of all rows of a finding's vectors, which it replaces; None if one cannot be read."""
-        rows = _union(self._snapshot, finding.vectors)
+        found = [self._right.get(vector, vector) for vector in finding.vectors]
+        vectors = tuple(vector for vector in found if vector is not None)
+        rows = _union(self._snapshot, vectors) if len(vectors) == len(found) else None
         if rows is None or finding.data_file is None:
             return None
         return RepairAction(
@@ -152,7 +168,7 @@ class _Planner:
             (finding.check,),
             finding.data_file,
             finding.vectors,
-            finding.vectors,
+            vectors,
             self._snapshot.info.id,
             rows.cardinality,
         )
@@ -195,7 +211,7 @@ class _Planner:
         )
 
     def _correct_cardinality(self, finding: Finding) -> RepairAction | None:
-        if finding.actual is None or not finding.actual.isdigit():
+        if finding.actual is None or not finding.actual.isdigit() or finding.vectors[0] in self._right:
             return None
         return RepairAction(
             "correct-cardinality",
@@ -303,6 +319,12 @@ class _Older:
             self._seen.add(files)
             self._snapshots.append((snapshot, vectors_of(snapshot.vectors)))
             yield self._snapshots[-1]
+
+
+def _right(finding: Finding) -> DeletionVector | None:
+    """Return the vector of a finding in the place where its file's own metadata has it; None if that has no place."""
+    offset, size = finding.details.get("offset"), finding.details.get("size")
+    return None if offset is None else replace(finding.vectors[0], offset=offset, size=size)
 
 
 def _before(infos: Sequence[SnapshotInfo], number: int) -> list[SnapshotInfo]:
