@@ -308,9 +308,13 @@ def test_arguments(spark: SparkSession, files: list[str], tmp_path: Path) -> Non
             apply(df, dvs, **arguments)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no dv"):
         apply(df, dvs.drop("dv"))
-    for other in (spark.range(3), df.groupBy("id").count()):
-        with pytest.raises(UsageError, match=r"no _metadata\.row_index is visible"):
-            apply(other, dvs)
+    df.write.orc(str(tmp_path / "orc"))
+    for other in (spark.read.orc(str(tmp_path / "orc")), df.join(df.select("id"), "id", "left_semi")):
+        for job in (apply, deleted, unmatched):
+            with pytest.raises(
+                UsageError, match=rf"^{job.__name__} needs .* shows no _metadata\.row_index: read files"
+            ):
+                job(other, dvs)
     with pytest.raises(UsageError, match="column data_file"):
         unmatched(df, dvs.drop("data_file"))
 

@@ -25,9 +25,10 @@ from dvcodec.spark.paths import data_file_of, file_path_of
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["PLACE", "UNLISTED", "ScannedFiles", "packed"]
+__all__ = ["UNLISTED", "URI", "ScannedFiles", "packed"]
 
-PLACE = ("_metadata.file_path", "_metadata.row_index")
+URI = "uri"
+"""The column of a file as ``_metadata.file_path`` spells it."""
 MOST_FILES = 20_000
 """More names are not shipped to every worker, and would hardly have distinct hashes of 32 bits."""
 _NAME_CHARS = 1 << 12

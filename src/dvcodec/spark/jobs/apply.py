@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 
 from dvcodec.core.errors import UsageError
 from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, WORD_BITS
 from dvcodec.spark.jobs.matching import Files, Match, Unmatched, keys_of, refuse_unmatched, survey
+from dvcodec.spark.jobs.origin import origin
 from dvcodec.spark.jobs.word_table import CHUNK, FIRST, NAME, WORD_TABLE, WORDS, WordTable
 from dvcodec.spark.paths import decoded_key_column, match_key_column
 from dvcodec.spark.vectors import vector_columns
@@ -51,8 +51,10 @@ def apply(
     """Return the rows of a DataFrame that no vector deletes; columns keep their order.
 
     Args:
-        df: rows read from Parquet (``spark.read.parquet``), perhaps filtered or projected since, but with
-            ``_metadata`` still visible: apply vectors before joins, aggregations, unions and views.
+        df: rows read from Parquet (``spark.read.parquet``, ``spark.table``, SQL), perhaps filtered, projected,
+            exploded, sampled, sorted, repartitioned, or joined by a left semi or anti join on an expression since:
+            what treats each row by itself. Anything else (other joins, aggregates, ``distinct``, limits, windows, set
+            operations, views, checkpoints, ``mapInArrow``) belongs after `apply`, and is refused.
         dvs: vectors (``data_file``, ``dv``). Several of one data file all apply. Positions beyond the rows of the
             file delete nothing.
         strategy: ``broadcast`` sends the words to every worker and leaves the rows where they are; ``shuffle`` brings
@@ -72,13 +74,13 @@ def apply(
         broadcast_bytes: ``auto`` chooses ``shuffle`` for words larger than this. The default suits a driver of 1 GB.
 
     Raises:
-        UsageError: an unknown option value, `dvs` without those columns, no ``_metadata.row_index`` in `df`, vectors
-            that match no file (see `unmatched`), or two files of the same name (``match="name"``). While it runs: a
-            vector that is null, or whose data file is one file in plain text and another percent-encoded
-            (``match="path"``).
+        UsageError: an unknown option value, `dvs` without those columns, rows that are not each made from one row of
+            a Parquet file, vectors that match no file (see `unmatched`), or two files of the same name
+            (``match="name"``). While it runs: a vector that is null, or whose data file is one file in plain text and
+            another percent-encoded (``match="path"``).
         DecodeError: while it runs: a vector is corrupt.
     """
-    return _join(df, dvs, "left_anti", strategy, match, unmatched, broadcast_bytes)
+    return _join(df, dvs, "apply", strategy, match, unmatched, broadcast_bytes)
 
 
 def deleted(
@@ -103,7 +105,7 @@ def deleted(
     Raises:
         UsageError, DecodeError: see `apply`.
     """
-    return _join(df, dvs, "left_semi", strategy, match, unmatched, broadcast_bytes)
+    return _join(df, dvs, "deleted", strategy, match, unmatched, broadcast_bytes)
 
 
 def unmatched(df: DataFrame, dvs: DataFrame, *, match: Match = "path") -> DataFrame:
@@ -112,19 +114,21 @@ def unmatched(df: DataFrame, dvs: DataFrame, *, match: Match = "path") -> DataFr
     Filters on partition columns do not remove files from ``inputFiles``.
 
     Args:
-        df: rows read from files.
+        df: see `apply`.
         dvs: vectors; `dv` is not read.
         match: see `apply`.
 
     Raises:
-        UsageError: an unknown `match`, no column ``data_file``, or two files of `df` of the same name
-            (``match="name"``).
+        UsageError: an unknown `match`, no column ``data_file``, other rows than `apply` takes, or two files of `df` of
+            the same name (``match="name"``).
     """
     _check("match", match, MATCHES)
     if "data_file" not in dvs.columns:
         raise UsageError("vectors need the column data_file")
-    files = pa.table({_KEY: pa.array(keys_of(df.inputFiles(), match), pa.string())})
-    known = df.sparkSession.createDataFrame(files)
+    # A cached DataFrame lists no files; these columns are not cached.
+    uris = df.select(*origin(df, "file_path", "unmatched")).inputFiles()
+    files = pa.table({_KEY: pa.array(keys_of(uris, match), pa.string())})
+    known = df.sparkSession.createDataFrame(files, f"{_KEY} string")
     file = sf.col("data_file")
     if match == "name":
         keys = [sf.substring_index(file, "/", -1)]
@@ -143,13 +147,14 @@ def _check(argument: str, value: str, known: tuple[str, ...]) -> None:
 
 
 def _join(
-    df: DataFrame, dvs: DataFrame, how: str, strategy: Strategy, match: Match, absent: Unmatched, broadcast_bytes: int
+    df: DataFrame, dvs: DataFrame, job: str, strategy: Strategy, match: Match, absent: Unmatched, broadcast_bytes: int
 ) -> DataFrame:
     _check("strategy", strategy, STRATEGIES)
     _check("match", match, MATCHES)
     _check("unmatched", absent, get_args(Unmatched))
     chosen = vector_columns(dvs)
-    rows = _marked(df, "file_name" if match == "name" else "file_path")
+    file, row = origin(df, "file_name" if match == "name" else "file_path", job)
+    rows = df.withColumns({_FILE: file, _ROW: row})
     uris = [] if df.isStreaming else rows.inputFiles()
     files = Files.of(uris, match)
     small = None
@@ -174,7 +179,7 @@ def _join(
         f" AND getbit(get({WORDS}, {in_chunk} - {FIRST}), CAST({_ROW} & 63 AS INT)) = 1"
         f" AND {_FILE} >= {NAME} AND {_FILE} <= {NAME}"
     )
-    return rows.join(words, condition, how).drop(_FILE, _ROW)
+    return rows.join(words, condition, "left_anti" if job == "apply" else "left_semi").drop(_FILE, _ROW)
 
 
 def _key(file: str, chunk: str) -> str:
@@ -185,15 +190,3 @@ def _key(file: str, chunk: str) -> str:
     expression.)
     """
     return f"(shiftleft(crc32(CAST({file} AS BINARY)), 31) ^ {chunk})"
-
-
-def _marked(df: DataFrame, field: str) -> DataFrame:
-    """Add the file and the physical position of each row."""
-    try:
-        metadata = df.metadataColumn("_metadata")
-        rows = df.withColumns({_FILE: metadata.getField(field), _ROW: metadata.getField("row_index")})
-        rows.schema  # noqa: B018  (over Connect nothing is resolved before)
-    except AnalysisException as err:
-        message = "no _metadata.row_index is visible: rows have to come from Parquet files (spark.read.parquet), and "
-        raise UsageError(f"{message}vectors be applied before joins, aggregations, unions and views") from err
-    return rows

@@ -27,10 +27,11 @@ from dvcodec.spark.accumulate import CHUNK_ROWS
 from dvcodec.spark.fragments import FRAGMENTS, cut, join
 from dvcodec.spark.hand_over import BATCH_ROWS, NUMBER_ROWS, hands_over, short_name, task_bytes, without_byte_limit
 from dvcodec.spark.jobs.by_hash import hashed, listed
+from dvcodec.spark.jobs.origin import origin_or_column
 from dvcodec.spark.jobs.partials import by_data_file, by_name, encode_rows, union, union_vectors
 from dvcodec.spark.paths import data_file_column
 from dvcodec.spark.sampled import SampledFiles
-from dvcodec.spark.scanned import PLACE, ScannedFiles, packed
+from dvcodec.spark.scanned import URI, ScannedFiles, packed
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.sources import register
 from dvcodec.spark.sources.position_deletes import PositionDeleteSource
@@ -46,7 +47,7 @@ STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle", "hash")
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 _SAMPLE_ROWS, _SAMPLE_BYTES = 50_000, 1 << 12
 _scans: WeakKeyDictionary[DataFrame, DataFrame] = WeakKeyDictionary()
-"""The rows that a result of `positions` was made from."""
+"""A result of `positions` -> its rows as Spark names their files: columns `URI` and `POS`."""
 _FEW = 32
 """With fewer rows of a data file in one chunk, its partial vector does not save space."""
 
@@ -120,7 +121,7 @@ def build_vectors(
     batch_rows = BATCH_ROWS
     if scan is not None and files is not None:
         batch_rows = NUMBER_ROWS
-        rows, encode = scan.select(packed(*map(sf.col, PLACE))), files
+        rows, encode = scan.select(packed(sf.col(URI), sf.col(POS))), files
     elif scan is not None and uris:
         return _maybe_now(listed(scan, uris, partitions), partitions, eager=eager)
     elif strategy == "shuffle":
@@ -145,12 +146,15 @@ def positions(df: DataFrame) -> DataFrame:
     Data files are spelled as tables do, not as Spark's ``_metadata.file_path`` does.
 
     Args:
-        df: rows to delete, read from Parquet: ``spark.read.parquet(..).where(..)``. Its
-            ``_metadata`` must be visible, as it is through filters and projections but not through joins or views.
+        df: rows to delete, as `apply` takes them, perhaps chosen by limits or windows; or any rows with a column
+            ``_metadata`` that was selected from Parquet files and carried along.
+
+    Raises:
+        UsageError: other rows.
     """
-    uri, row = map(sf.col, PLACE)
+    uri, row = origin_or_column(df, "positions")
     found = df.select(data_file_column(uri).alias(FILE_PATH), row.alias(POS))
-    _scans[found] = df
+    _scans[found] = df.select(uri.alias(URI), row.alias(POS))
     return found
 
 

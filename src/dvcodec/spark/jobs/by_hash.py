@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as sf
 
 from dvcodec.core.errors import UsageError
+from dvcodec.iceberg.position_deletes import POS
 from dvcodec.spark.jobs.partials import by_name, encode_rows
 from dvcodec.spark.paths import data_file_of, file_path_of
-from dvcodec.spark.scanned import PLACE, UNLISTED
+from dvcodec.spark.scanned import UNLISTED, URI
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.union import VectorUnion
 from dvcodec.spark.worker import settled
@@ -28,10 +29,9 @@ _AGAIN = "the rows named other data files when they were computed again: strateg
 
 def listed(scan: DataFrame, uris: list[str], partitions: int | None) -> DataFrame:
     """Build partial vectors of a scan of so many files that their names go through the shuffle."""
-    uri, row = map(sf.col, PLACE)
     listed = pa.table({"uri": list(map(file_path_of, uris)), "data_file": list(map(data_file_of, uris))})
     named = scan.sparkSession.createDataFrame(listed).select(sf.xxhash64("uri").alias("key"), "data_file")
-    return _by_hash(scan.select(sf.xxhash64(uri).alias("key"), row.alias("pos")), named, UNLISTED, partitions)
+    return _by_hash(scan.select(sf.xxhash64(URI).alias("key"), POS), named, UNLISTED, partitions)
 
 
 def hashed(rows: DataFrame, partitions: int | None) -> DataFrame:
