@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 import pytest
 
 from cli_runner import run
-from dvcodec.tables import live_batches, open_table
+from dvcodec.tables import export_live, live_batches, open_table
 from dvcodec.tables.changes import history
 from dvcodec.tables.scanning import scan
 from dvcodec.tables.stats import totals
 from samples import delta_log
 from samples.iceberg_equality import by_id, craft_equality
 from samples.iceberg_table import STEP
+from samples.paimon_table import PaimonFile, build_paimon
 
 
 def rewritten(root: Path, edit: Callable[[dict[str, Any]], None]) -> Path:
@@ -86,3 +87,32 @@ def test_iceberg_with_equality_deletes(tmp_path: Path) -> None:
     assert lines[2] == "  65 rows: at least 5 deleted, at least 7.69 %, at most 60 live"
     assert lines[4].startswith("  4 data files with other deletes, not counted: equality deletes (")
     assert [line.split()[-2:] for line in run("log", root).out.splitlines()[-2:]] == [["unknown", "unknown"]] * 2
+
+
+def test_records_of_paimon_that_are_no_rows_yet(tmp_path: Path) -> None:
+    """Level 0 and postponed buckets wait for compaction: batch reads of Paimon see neither, and nothing opens them."""
+    columns, damaged = [(0, "id", "BIGINT")], b"not a data file"
+    seen = PaimonFile("a.parquet", keyed(10, 11), [1], level=5)
+    new = PaimonFile("b.parquet", damaged, [0], more={"_ROW_COUNT": 40})
+    waiting = PaimonFile("c.avro", damaged, bucket=-2, more={"_ROW_COUNT": 500})
+    root = build_paimon(tmp_path / "t", columns, [[seen, new, waiting]], primary_keys=["id"])
+    table = open_table(root)
+    assert pa.Table.from_batches(live_batches(table))["id"].to_pylist() == [10]
+    assert export_live(table, tmp_path / "live.parquet") == 1
+    assert list(live_batches(table, "c.avro")) == []
+    found = totals(scan(table))
+    assert (found.rows, found.deleted, found.max_live, found.hidden, found.other_deletes) == (2, 1, 1, 2, 0)
+    lines = run("table", root).out.splitlines()
+    assert lines[2] == "  2 rows: 1 deleted, 50 %"
+    assert lines[4] == "  2 data files not counted: no records are visible before they are compacted"
+    assert [file["hidden"] for file in run("table", root, "--json").json["data_files"]] == [False, True, True]
+
+
+def keyed(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "_VALUE_KIND": pa.array([0] * len(ids), pa.int8())})
+
+
+def test_a_waiting_file_of_pypaimon(vectors: Path) -> None:
+    table = open_table(vectors / "paimon/pypaimon-2.1.0/postpone")
+    assert sorted(value for batch in live_batches(table) for value in batch.column(0).to_pylist()) == [1, 2]
+    assert totals(scan(table)).max_live == 2

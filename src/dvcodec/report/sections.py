@@ -96,7 +96,8 @@ def summary(audit: Audit, sums: Totals) -> Html:
             "Data files",
             number(sums.data_files),
             f"{number(sums.with_deletes)} with deleted rows, {number(sums.fully_deleted)} fully deleted"
-            + (f", {number(sums.in_doubt)} in doubt" if sums.in_doubt else ""),
+            + (f", {number(sums.in_doubt)} in doubt" if sums.in_doubt else "")
+            + (f", {number(sums.hidden)} not visible yet" if sums.hidden else ""),
         ),
         _card("Rows", NOTHING if sums.rows is None else large(sums.rows), live, title=number(sums.rows)),
         _card(

@@ -58,7 +58,7 @@ def live_batches(
     check_table(table)
     batch_rows = as_count(batch_rows, "batch_rows", 1)
     snapshot = table.snapshot(snapshot_id)
-    files = named_files(snapshot, data_file)
+    files = [file for file in named_files(snapshot, data_file) if not snapshot.is_hidden(file)]
     rows_of = Deletes(snapshot)
     if files:
         batch_rows = _rows_at_a_time(batch_rows, _size(snapshot.schema(columns)).leaves)
@@ -129,7 +129,7 @@ def export_live(
     check_outside(sink, table.location)
     require_extra("pyarrow.parquet", "tables")
     snapshot = table.snapshot(snapshot_id)
-    files = named_files(snapshot, data_file)
+    files = [file for file in named_files(snapshot, data_file) if not snapshot.is_hidden(file)]
     rows_of = Deletes(snapshot)
     schema = snapshot.schema(columns)
     count = _size(schema).leaves

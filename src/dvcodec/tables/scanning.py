@@ -50,6 +50,7 @@ class FileDeletes:
             different rows.
         unreadable: number of its vectors that could not be read.
         other_deletes: what else deletes its rows, which are not counted: see `Snapshot.other_deletes`.
+        hidden: whether its records are no rows yet: see `Snapshot.is_hidden`.
     """
 
     data_file: DataFile
@@ -62,6 +63,7 @@ class FileDeletes:
     errors: tuple[str, ...] = ()
     unreadable: int = 0
     other_deletes: str | None = None
+    hidden: bool = False
 
     @property
     def deleted(self) -> int | None:
@@ -215,6 +217,8 @@ class _Collector:
         if found is None:
             rows, shares = _NO_ROWS if self._keep_rows else None, density(_NO_ROWS, file.physical_rows)
             found = FileDeletes(file, rows=rows, density=shares)
+        if self._snapshot.is_hidden(file):
+            return replace(found, hidden=True)
         wide, other = self._wide_errors_of(file.partition_key), self._snapshot.other_deletes(file)
         return replace(found, errors=(*found.errors, *wide), other_deletes=other) if wide or other else found
 

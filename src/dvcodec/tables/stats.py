@@ -26,6 +26,7 @@ class Totals:
         in_doubt: data files with a vector that could not be read or contradicts the metadata or another vector.
         other_deletes: data files with rows that are deleted by other means than vectors, and not counted.
         uncounted: data files without a recorded row count.
+        hidden: data files whose records are no rows yet, and not counted (Paimon's that wait for compaction).
         rows: physical rows as recorded; None if not recorded for all data files.
         deleted: deleted rows; None if only a lower bound is known.
         min_deleted: lower bound of the deleted rows: those of vectors that could be read and are not in doubt.
@@ -43,6 +44,7 @@ class Totals:
     in_doubt: int
     other_deletes: int
     uncounted: int
+    hidden: int
     rows: int | None
     deleted: int | None
     min_deleted: int
@@ -85,17 +87,19 @@ def totals(scan: Scan) -> Totals:
     mix = ContainerMix()
     for file in scan.files:
         mix = mix.plus(file.containers)
-    rows = [file.data_file.physical_rows for file in scan.files]
-    min_deleted = sum(file.min_deleted for file in scan.files)
-    exact = not scan.lost and all(file.deleted is not None for file in scan.files)
+    seen = [file for file in scan.files if not file.hidden]
+    rows = [file.data_file.physical_rows for file in seen]
+    min_deleted = sum(file.min_deleted for file in seen)
+    exact = not scan.lost and all(file.deleted is not None for file in seen)
     total = _sum(rows)
     return Totals(
         data_files=len(scan.files),
-        with_deletes=sum(file.min_deleted > 0 for file in scan.files),
-        fully_deleted=sum(file.fully_deleted for file in scan.files),
+        with_deletes=sum(file.min_deleted > 0 for file in seen),
+        fully_deleted=sum(file.fully_deleted for file in seen),
         in_doubt=sum(bool(file.errors) for file in scan.files),
         other_deletes=sum(file.other_deletes is not None for file in scan.files),
         uncounted=rows.count(None),
+        hidden=len(scan.files) - len(seen),
         rows=total,
         deleted=min_deleted if exact else None,
         min_deleted=min_deleted,

@@ -220,6 +220,14 @@ class Snapshot(ABC):
         """Files of equality deletes (Iceberg's alone)."""
         return frozenset()
 
+    def is_hidden(self, data_file: DataFile) -> bool:  # noqa: ARG002  (Paimon's alone)
+        """Whether no record of a data file is a row yet, as they wait for compaction: nothing needs the file.
+
+        Args:
+            data_file: a data file of this snapshot.
+        """
+        return False
+
     def deleted_by_value(self, data_file: DataFile) -> RowSet:  # noqa: ARG002  (Iceberg's alone)
         """Return the rows of a data file that equality deletes delete: 0-based physical positions.
 

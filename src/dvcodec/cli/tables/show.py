@@ -108,6 +108,7 @@ def _file_json(file: FileDeletes) -> dict[str, Any]:
         "min_deleted": file.min_deleted,
         "unreadable": file.unreadable,
         "other_deletes": file.other_deletes,
+        "hidden": file.hidden,
         "deleted_share": file.deleted_share,
         "stored_bytes": file.stored_bytes,
         "containers": file.containers._asdict(),
@@ -132,6 +133,8 @@ def _show_totals(scan: Scan, sums: Totals, worth: int) -> None:
     if sums.bytes_per_row is not None:
         parts.append(f"{sums.bytes_per_row:.3g} B for each deleted row")
     print(f"  {counted(sums.vectors, 'vector')}: {', '.join(parts)}")
+    if sums.hidden:
+        print(f"  {counted(sums.hidden, 'data file')} not counted: no records are visible before they are compacted")
     if sums.other_deletes:
         why = next(file.other_deletes for file in scan.files if file.other_deletes)
         print(f"  {counted(sums.other_deletes, 'data file')} with other deletes, not counted: {plain(why)}")

@@ -104,10 +104,14 @@ class PaimonSnapshot(Snapshot):
         parquet = data_file.location.lower().endswith(".parquet")
         return count_rows(data_file.location, self.table.folder.storage) if parquet else None
 
+    def is_hidden(self, data_file: DataFile) -> bool:
+        """Whether its records wait for compaction; see `visible_records`."""
+        return self.visible.get(data_file.path) is Visible.NONE
+
     def other_deletes(self, data_file: DataFile) -> str | None:
         """Describe what else deletes rows; see `Snapshot.other_deletes`."""
         visible = self.visible.get(data_file.path, Visible.ALL)
-        if visible is Visible.NONE:
+        if self.is_hidden(data_file):
             return "its records are not seen before they are compacted"
         if visible is Visible.KINDS and DataFileMeta.of(data_file).delete_row_count != 0:
             return "some of its records say that a key is gone (_VALUE_KIND)"
