@@ -94,7 +94,7 @@ class Lance:
         from lance.dataset import LanceDataset  # noqa: PLC0415  (not `lance`: any folder of that name)
 
         self._dataset = LanceDataset(given["location"], version=given["version"], storage_options=given["options"])
-        return 0, self._dataset.schema
+        return 0, self._dataset.scanner(blob_handling="all_binary").projected_schema
 
     def batches(self, given: dict[str, Any]) -> Iterator[Any]:
         """Return the batches of a fragment with the addresses of its rows; those of deleted ones are null."""

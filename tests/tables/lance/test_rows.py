@@ -13,7 +13,7 @@ import pytest
 
 from dvcodec import DecodeError, MissingExtra, NotCanonical, UsageError
 from dvcodec.io import worker_program, workers
-from dvcodec.tables import open_table
+from dvcodec.tables import live_batches, open_table
 from dvcodec.tables.lance import rows as reading
 
 pytest.importorskip("lance.fragment")  # tests/tables/lance, too, can be imported as lance
@@ -41,6 +41,26 @@ def test_physical_rows(folder: Path) -> None:
     assert pa.Table.from_batches([batch for _, batch in found]) == TABLE
     assert [batch.schema.names for _, batch in read(folder, ["list", "key"])] == [["list", "key"]] * 3
     assert [batch.num_rows for _, batch in read(folder, [])] == [100] * 3
+
+
+def test_blobs_of_both_kinds_are_bytes_as_pylance_returns_them(tmp_path: Path) -> None:
+    """A column of the newer kind is a struct in the schema of the dataset."""
+    old = pa.field("old", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    blobs = lance.blob_array([b"aa", None, b"y" * 100_000])
+    parts = pa.StructArray.from_arrays(
+        [blobs, pa.array([1, 2, 3])], fields=[lance.blob_field("b"), pa.field("k", pa.int64())]
+    )
+    for version, fields, columns in (
+        ("2.1", [old], [pa.array([b"", b"b", None], pa.large_binary())]),
+        ("2.2", [lance.blob_field("b"), pa.field("s", parts.type)], [blobs, parts]),
+    ):
+        path = str(tmp_path / version)
+        lance.write_dataset(pa.table(columns, pa.schema(fields)), path, data_storage_version=version)
+        lance.dataset(path).delete("_rowid = 1")
+        expected = lance.dataset(path).to_table(blob_handling="all_binary")
+        table = open_table(path)
+        assert table.snapshot().schema() == expected.schema
+        assert pa.Table.from_batches(live_batches(table)) == expected
 
 
 def test_one_worker_serves_many_files(folder: Path) -> None:

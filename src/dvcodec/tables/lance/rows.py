@@ -53,13 +53,13 @@ def open_version(location: str, version: int, options: StoreOptions | None = Non
 
 
 def schema_of(dataset: LanceDataset) -> pa.Schema:
-    """Return the columns of a version.
+    """Return the columns of a version, those of blobs as bytes.
 
     Raises:
         NotCanonical: Lance's library refuses them.
     """
     with _refusals(dataset.uri, f"schema of version {dataset.version}"):
-        return dataset.schema
+        return dataset.scanner(blob_handling="all_binary").projected_schema
 
 
 def of_library(location: str, options: StoreOptions | None) -> tuple[str, dict[str, str] | None]:
