@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Python compiles what it imports, which is a small part of what is installed.
 PIP := $(BIN)/python -m pip --quiet --no-input
-# A test that hangs for 15 minutes (pyproject.toml) ends its process, and fails.
+# A test that hangs for half an hour (pyproject.toml) ends its process, and fails.
 PYTEST := pytest -o faulthandler_exit_on_timeout=true --max-worker-restart=0
 LOWEST ?= .venv-spark-4.0
 RELEASE ?= .venv-release

@@ -374,7 +374,7 @@ def run_limited(script: str, *, megabytes: int) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
         env={"PYTHONPATH": ":".join(path for path in sys.path if path), "OPENBLAS_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr

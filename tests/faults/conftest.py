@@ -42,7 +42,7 @@ def order() -> Iterator[Order]:
 
         yield ask
         process.stdin.close()
-        process.wait(timeout=30)
+        process.wait(timeout=600)
 
 
 class Disk:

@@ -53,7 +53,7 @@ def end(process: subprocess.Popen[str], written: int) -> None:
     """Wait for the end, after so many more files."""
     assert process.stdout is not None
     out = process.stdout.read()  # not communicate(), which passes over what a line before it left in the buffer
-    assert process.wait(timeout=120) == 0
+    assert process.wait(timeout=6000) == 0
     assert out.count("written") == written
 
 
@@ -141,7 +141,7 @@ def test_two_conversions_into_one_folder(there: bool, tmp_path: Path) -> None:
             assert process.stdout is not None
             assert process.stdout.readline() == "read\n"
         go(one, two)
-        answers = sorted(process.communicate(timeout=60)[0].strip() for process in (one, two))
+        answers = sorted(process.communicate(timeout=600)[0].strip() for process in (one, two))
     done, refused = answers
     assert done.startswith("done ")
     assert refused.startswith(f"refused {folder}: the folder already has a conversion ({ENTRIES})")

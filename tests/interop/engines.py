@@ -68,7 +68,7 @@ class Engines:
         return [row[0] for row in rows]
 
     def close(self) -> None:
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=600)
         self._log.close()
 
 

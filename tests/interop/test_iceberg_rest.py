@@ -41,7 +41,7 @@ class Server:
         urllib.request.urlopen(urllib.request.Request(f"{self.uri}/faults/{name}", method="POST")).close()
 
     def close(self) -> None:
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=600)
 
 
 @pytest.fixture(scope="module")

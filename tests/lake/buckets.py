@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NUMBERS = itertools.count(1)
 FEW_RETRIES: RetryConfig = {
     "max_retries": 2,
-    "retry_timeout": timedelta(seconds=20),
+    "retry_timeout": timedelta(seconds=600),
     "backoff": {"init_backoff": timedelta(milliseconds=5), "max_backoff": timedelta(milliseconds=20), "base": 2},
 }
 

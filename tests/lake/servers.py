@@ -38,7 +38,7 @@ AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZ
 
 NOWHERE = "http://127.0.0.1:1"
 """Nothing listens there."""
-SECONDS_TO_START = 60
+SECONDS_TO_START = 600
 _TRIES = 3
 
 # The kernel ends the server when its parent ends, however that happens. Other systems have no such call.

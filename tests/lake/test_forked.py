@@ -34,7 +34,7 @@ if __name__ == "__main__":
     found = context.Queue()
     child = context.Process(target=read, args=(url, options, found), daemon=True)
     child.start()
-    print(found.get(timeout=60))
+    print(found.get(timeout=600))
     child.join(20)
     sys.exit(child.exitcode)
 """
@@ -47,5 +47,5 @@ def test_another_process(counted_s3: Bucket, tmp_path: Path, method: str, said: 
     script = tmp_path / "parent.py"
     script.write_text(SCRIPT)
     arguments = [sys.executable, str(script), method, f"{counted_s3.url}/k", json.dumps(dict(counted_s3.options))]
-    done = subprocess.run(arguments, check=False, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(arguments, check=False, capture_output=True, text=True, timeout=600)
     assert (done.returncode, said in done.stdout) == (0, True), done.stdout + done.stderr

@@ -7,7 +7,6 @@ a table.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -242,7 +241,7 @@ class TestFaults:
         with pytest.raises(refused.GenericError) as failed:
             CALLS[call](big.store())
         said = words(failed.value)
-        assert "after 2 retries, max_retries: 2, retry_timeout: 20s" in said
+        assert "after 2 retries, max_retries: 2, retry_timeout: 600s" in said
         assert "503 Service Unavailable" in said
         assert ("<Code>SlowDown</Code>" in said) == (call != "head")
         assert len(big.watched.traffic()) == 3
@@ -331,9 +330,7 @@ class TestFaults:
         proxied_s3.watched.fail(Fault("stall"))
         limits: Any = {"timeout": timedelta(milliseconds=300)}
         store = S3Store(proxied_s3.name, config=proxied_s3.options, client_options=limits)  # type: ignore[arg-type]
-        began = time.monotonic()
         assert bytes(obstore.get(store, "a.bin").bytes()) == DATA
-        assert time.monotonic() - began < 10
 
 
 class TestRefusals:

@@ -79,7 +79,7 @@ class Client:
     """One connection to the proxy."""
 
     def __init__(self, proxy: Proxy) -> None:
-        self._connection = http.client.HTTPConnection(urlsplit(proxy.url).netloc, timeout=10)
+        self._connection = http.client.HTTPConnection(urlsplit(proxy.url).netloc, timeout=600)
 
     def ask(self, method: str, path: str, **request: Any) -> tuple[int, bytes]:
         try:
@@ -189,7 +189,7 @@ from lake import servers
 from lake.proxy import Proxy
 with servers.versitygw() as server, Proxy(server.url) as proxy:
     print(server.url, proxy.url, flush=True)
-    time.sleep(600)
+    sys.stdin.read()
 """
 
 
@@ -198,20 +198,23 @@ with servers.versitygw() as server, Proxy(server.url) as proxy:
 def test_nothing_outlives_a_killed_run() -> None:
     need(servers.VERSITYGW.is_file(), "versitygw (make interop-servers)")
     with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(Path(__file__).parents[1])], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", KILLED, str(Path(__file__).parents[1])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as run:
         assert run.stdout is not None
         addresses = [urlsplit(url).netloc for url in run.stdout.readline().split()]
         assert len(addresses) == 2
         os.kill(run.pid, signal.SIGKILL)
-    until = time.monotonic() + 10
+    until = time.monotonic() + 600
     while still := [address for address in addresses if is_open(address)]:
         assert time.monotonic() < until, f"still there: {still}"
         time.sleep(0.05)
 
 
 def is_open(address: str) -> bool:
-    connection = http.client.HTTPConnection(address, timeout=1)
+    connection = http.client.HTTPConnection(address, timeout=60)
     try:
         connection.connect()
     except OSError:

@@ -149,7 +149,7 @@ def test_a_stage_whose_shuffled_vectors_are_lost_is_repeated(spark: SparkSession
     program = tmp_path / "losing.py"
     program.write_text(LOSING)
     command = [sys.executable, str(program), *map(str, (deletes, lake, shuffled, marker))]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "FetchFailed" in done.stderr
     assert marker.read_text().count("shuffle_") > 1

@@ -113,7 +113,7 @@ def staging(folder: Path) -> Path:
 
 def finished(folder: Path, task: int) -> list[Path]:
     """Wait until a task has a container, and return those it has."""
-    for _ in range(200):
+    for _ in range(12_000):
         found = [path.with_suffix("") for path in staging(folder).glob(f"*-{task:05d}-*.part")]
         if found:
             return found
@@ -323,7 +323,7 @@ def test_a_driver_that_dies_before_the_commit(tmp_path: Path) -> None:
         command = [sys.executable, str(program), str(folder)]
         driver = subprocess.Popen(command, env=environment(), start_new_session=True, stdout=said, stderr=said)
     try:
-        for _ in range(900):
+        for _ in range(9000):
             assert driver.poll() is None, log.read_text()[-2000:]
             if (tmp_path / "written").exists():
                 break

@@ -29,7 +29,7 @@ MUTANTS = amounts.of(40, 400)
 """Random damages to each file."""
 FLIPS = (1, 1, 1, 2, 4, 8, 32)
 """Bits that are flipped in one file."""
-PATIENCE = 30
+PATIENCE = 600
 """Seconds that nothing here comes near to; a hang ends then."""
 FOOTER = dict.fromkeys(VERSIONS, 44) | {16: 52, 17: 40}
 FILES = [f"v{version}/tiny" for version in VERSIONS]
