@@ -309,19 +309,24 @@ def test_what_cannot_be_fixed_is_kept(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     files, (a, b, c) = table.snapshot().data_files, table.snapshot().vectors
     (far,) = write_vectors(tmp_path, "far", {files[3].path: RowSet([ROWS])})
-    swapped = (replace(a, offset=c.offset, size=c.size), b, replace(c, offset=a.offset, size=a.size))
-    changed(table, *swapped, far, drop=[a, b, c])
+    changed(table, a, b, c, far, drop=[a, b, c])
     Path(files[1].location).unlink()
     plan = repair_plan(audit(table), table)
     assert plan.actions == ()
-    assert [finding.check for finding in plan.unfixed] == [
-        "rows",
-        "referenced-data-file",
-        "referenced-data-file",
-        "missing-data-file",
-    ]
-    assert len(plan.to_dict()["unfixed"]) == 4
+    assert [finding.check for finding in plan.unfixed] == ["rows", "missing-data-file"]
+    assert len(plan.to_dict()["unfixed"]) == 2
     assert write(plan, table, str(tmp_path.parent / "nothing")) == ()
+
+
+def test_swapped_vectors_are_put_right(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    a, b, c = table.snapshot().vectors
+    swapped = (replace(a, offset=c.offset, size=c.size), replace(c, offset=a.offset, size=a.size))
+    changed(table, swapped[0], b, swapped[1], drop=[a, b, c])
+    plan = repair_plan(audit(table), table)
+    assert {one.action for one in plan.actions} == {"correct-range"}
+    assert {one.reads for one in plan.actions} == {(a,), (c,)}
+    assert plan.unfixed == ()
 
 
 def test_vectors_to_be_united_that_cannot_be_read(tmp_path: Path) -> None:

@@ -135,15 +135,18 @@ def _first_of_each(findings: Iterable[Finding], location: str) -> Iterator[Findi
     """Yield the findings of a file of vectors; of some checks the first thousand, and how many more there are.
 
     Where the metadata is of another file, no vector is where it should be, and each has three findings or four. No
-    repair needs those that are counted here.
+    repair needs those that are counted here: they do not have the right place.
     """
     counts: Counter[str] = Counter()
+    left: Counter[str] = Counter()
     for finding in findings:
         counts[finding.check] += 1
-        if finding.check not in _ALIKE or counts[finding.check] <= _MOST_ALIKE:
+        if finding.check not in _ALIKE or counts[finding.check] <= _MOST_ALIKE or finding.details:
             yield finding
-    for check in sorted(_ALIKE & counts.keys()):
-        if (more := counts[check] - _MOST_ALIKE) > 0:
+        else:
+            left[finding.check] += 1
+    for check, more in sorted(left.items()):
+        if more:
             yield Finding.failed(check, f"{more:,} more vectors of the file", None, None, path=location)
 
 

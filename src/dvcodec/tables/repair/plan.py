@@ -64,7 +64,7 @@ class _Planner:
         self._stale: dict[str, list[Finding]] = {}
         self._older = _Older(table, self._snapshot)
         self._right = {
-            finding.vectors[0]: _right(finding) for finding in audit.findings if finding.check in rules.OF_ANOTHER
+            one.vectors[0]: _right(one) for one in audit.findings if one.vectors and one.check in rules.OF_ANOTHER
         }
 
     def take(self, finding: Finding) -> None:
@@ -72,7 +72,7 @@ class _Planner:
         if finding.check in _STALE and finding.vectors[0].format != POSITION_DELETES:
             self._stale.setdefault(finding.vectors[0].location, []).append(finding)
         else:
-            is_moved = finding.check in _OF_RANGE and finding.vectors[0] in self._right
+            is_moved = finding.check in _OF_RANGE and not self._right.keys().isdisjoint(finding.vectors[:1])
             action = self._correct_range(finding) if is_moved else None
             plan = self._plans.get(finding.check)
             self._add(finding, action or (None if plan is None else plan(self, finding)))
