@@ -111,7 +111,8 @@ interop-go: interop/go/bin/.built
 
 interop/go/bin/.built: $(shell find interop/go -name '*.go' -o -name go.mod -o -name go.sum)
 	for module in interop/go/v1* interop/go/vellum interop/go/bleve; do \
-		$(GO) build -C $$module -trimpath -o ../bin/ . || exit 1; \
+		case $$module in *v1[1-5]_first) tags=first_api ;; *) tags= ;; esac; \
+		$(GO) build -C $$module -tags "$$tags" -trimpath -o ../bin/ . || exit 1; \
 	done
 	touch $@
 

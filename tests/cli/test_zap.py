@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import os
 import re
@@ -620,6 +621,17 @@ def test_numbers_do_not_replace_a_segment_that_is_read(two: tuple[Path, Path], t
         message = "--numbers ./b=1.zap is an input: write them elsewhere"
         assert (result.code, result.complaint) == (2, message)
     assert {path: path.read_bytes() for path in sorted(tmp_path.iterdir())} == before
+
+
+def test_merge_salvages_what_zapx_misplaced(vectors: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / "middle.zap", tmp_path / "out.zap"
+    source.write_bytes(gzip.decompress((vectors / "zap/misplaced/middle.zap.gz").read_bytes()))
+    refused = run("zap", "merge", source, "-o", out)
+    assert refused.code == 2
+    assert "zapx 17.0.9 to 17.1.3 misplaced (Go misreads them; zap merge --salvage repairs them)" in refused.complaint
+    assert run("zap", "merge", source, "-o", out, "--salvage").code == 0
+    assert answer("postings", out, "f", "--limit", "0")["total"] == 2056
+    assert verify_segment(out).ok
 
 
 def test_merge_to_standard_output(two: tuple[Path, Path]) -> None:

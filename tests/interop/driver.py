@@ -188,7 +188,7 @@ class GoProgram(Program):
 
 
 class Go(GoProgram):
-    """zapx in one of its versions: ``11`` to ``17``, and ``17_1`` for the releases 17.1."""
+    """zapx in one of its versions: ``11`` to ``17``, ``11_first`` to ``17_first``, ``17_1`` and ``17_1_2``."""
 
     def __init__(self, version: int | str, scratch: Path) -> None:
         super().__init__(f"zap{version}", scratch)

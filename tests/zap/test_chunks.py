@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -85,8 +86,12 @@ def test_hazard_an_unknown_mode_is_not_opened(version: int) -> None:
 # ------------------------------------------------------------------ blocks
 
 
-def read(raw: bytes, places: list[int], counts: list[int]) -> ChunkedBlocks:
-    return read_blocks(parts.segment(raw), np.array(places, np.int64), np.array(counts, np.int64), "some")
+def read(
+    raw: bytes, places: list[int], counts: list[int], entries: list[int] | None = None, *, salvage: bool = False
+) -> ChunkedBlocks:
+    data = dataclasses.replace(parts.segment(raw), salvage=salvage)
+    wanted = None if entries is None else np.array(entries, np.int64)
+    return read_blocks(data, np.array(places, np.int64), np.array(counts, np.int64), "some", entries=wanted)
 
 
 def contents(found: ChunkedBlocks, counts: list[int]) -> Blocks:
@@ -160,10 +165,11 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_hazard_wrong_blocks(name: str) -> None:
     raw, count = WRONG[name]
-    with pytest.raises(DecodeError) as caught:
-        read(b"?" + raw, [1], [count])
-    assert "some" in caught.value.what
-    assert caught.value.offset is not None
+    for entries in (None, [0] * count):
+        with pytest.raises(DecodeError) as caught:
+            read(b"?" + raw, [1], [count], entries)
+        assert "some" in caught.value.what
+        assert caught.value.offset is not None
     with pytest.raises(DecodeError):
         read(chunked([b"\1"]) + raw, [0, 3], [1, count])
 
@@ -190,6 +196,43 @@ def test_no_block() -> None:
     found = read(b"", [], [])
     assert contents(found, []) == []
     assert encode_blocks(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8)).to_list() == []
+
+
+# ------------------------------------------------------------------ chunks without entries, by zapx 17.0.9 to 17.1.3
+
+LENGTHY: dict[str, tuple[Blocks, list[list[int]]]] = {
+    "none empty": ([[[1], [2, 3]]], [[1, 3]]),
+    "first": ([[[], [], [1, 2]]], [[0, 0, 2]]),
+    "last": ([[[1, 2], []]], [[2, 4]]),
+    "two last": ([[[], [1], [300, 5], [], []]], [[0, 1, 4, 8, 12]]),
+    "last of two blocks": ([[[1], []], [[1], [2]], [[4, 5], [], []]], [[1, 2], [1, 2], [2, 4, 6]]),
+    "in the middle": ([[[1, 2], [], [3]]], [[2, 4, 5]]),
+    "several times": ([[[], [1], [], [2, 3], [], [], [4]]], [[0, 1, 2, 4, 7, 10, 11]]),
+    "in the middle of one block": ([[[1], []], [[1], [], [2]], [[4], [5]]], [[1, 2], [1, 2, 3], [1, 2]]),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHY)
+def test_chunks_without_entries_that_have_a_length(name: str) -> None:
+    spec, ends = LENGTHY[name]
+    entries = [len(chunk) for block in spec for chunk in block]
+    counts = [len(block) for block in spec]
+    raw, places = b"?", []
+    for block, stated in zip(spec, ends, strict=True):
+        places.append(len(raw))
+        raw += chunked([uv(*chunk) for chunk in block], ends=stated)
+    assert contents(read(raw, places, counts, entries, salvage=True), counts) == spec
+    if "middle" not in name and "several" not in name:
+        assert contents(read(raw, places, counts, entries), counts) == spec
+        return
+    with pytest.raises(NotCanonical, match=r"some chunks that zapx 17.0.9 to 17.1.3 misplaced") as caught:
+        read(raw, places, counts, entries)
+    assert (caught.value.offset, caught.value.actual) == (places[len(places) // 2], {"in the middle": 2}.get(name, 1))
+
+
+def test_a_chunk_without_entries_of_another_length_stays_as_it_is() -> None:
+    raw = chunked([uv(1, 2), uv(7)])
+    assert contents(read(raw, [0], [2], [2, 0], salvage=True), [2]) == [[[1, 2], [7]]]
 
 
 # ------------------------------------------------------------------ rows

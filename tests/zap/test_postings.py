@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from amounts import examples
 from battery import outcome
 from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import BadMagic, Truncated
-from dvcodec.zap import Segment, chunks, postings
+from dvcodec.zap import Segment, chunks, postings, verify_segment
 from dvcodec.zap.footer import Footer
 from dvcodec.zap.postings import decode_postings, encode_postings
 from dvcodec.zap.postings_lists import Postings
@@ -321,3 +323,48 @@ def test_damaged_lists_end_in_lists_or_errors(version: int) -> None:
             bad[dice.randrange(len(bad))] = dice.choice((0, 1, 2, 0x7F, 0x80, 0xFF, dice.randrange(256)))
         valid += not isinstance(outcome(lambda bad: rows(decoded(bad, values, footer)), bytes(bad)), DecodeError)
     assert valid, "some damage makes other values"
+
+
+# ------------------------------------------------------------------ chunks that zapx 17.1.2 misplaced
+
+
+@pytest.mark.parametrize(
+    ("name", "docs"), [("trailing", [*range(1026)]), ("middle", [*range(1026), *range(2070, 3100)])]
+)
+def test_chunks_without_documents_are_read_as_go_reads_them(vectors: Path, name: str, docs: list[int]) -> None:
+    raw = gzip.decompress((vectors / f"zap/misplaced/{name}.zap.gz").read_bytes())
+    with Segment.open(raw, salvage=True) as segment:
+        (found,) = [lists for _, lists in segment.lists("f", locations=True)]
+        assert rows(found) == [[Posting(doc, 1, 1) for doc in docs]]
+    report = verify_segment(raw)
+    if name == "trailing":
+        assert report.ok
+        with Segment.open(raw) as segment:
+            assert list(segment.terms("f")) == [(b"g", 1026)]
+        return
+    (check,) = report.findings
+    assert (check.name, check.offset) == ("postings", 130_324)
+    assert "zapx 17.0.9 to 17.1.3 misplaced" in check.message
+
+
+def test_locations_are_misplaced_where_only_some_documents_have_any() -> None:
+    """In chunks of one document each, the second without locations."""
+    craft = minimal(17, docs=3)
+    craft.chunk_mode = 1
+    place = uv(5, 0, 1, 0, 1, 0)
+    freqs = chunked([uv(3, 1), uv(2, 1), uv(3, 1)])
+    at = craft.postings([0, 1, 2], freqs, chunked([place, b"", place], ends=[6, 12, 18]))
+    expected = [Posting(doc, 1, 1, () if doc == 1 else ((0, 1, 0, 1, ()),)) for doc in range(3)]
+    assert read(craft, at, salvage=True) == expected
+    assert read(craft, at, locations=False) == [posting._replace(places=()) for posting in expected]
+    with pytest.raises(NotCanonical, match=r"location chunks that zapx 17.0.9 to 17.1.3 misplaced"):
+        read(craft, at)
+
+
+@pytest.mark.parametrize("version", [15, 16])
+def test_earlier_versions_have_no_such_chunks(version: int) -> None:
+    craft = minimal(version, docs=2)
+    craft.chunk_mode = 1
+    at = craft.postings([0], chunked([uv(2, 1), b""], ends=[2, 4]))
+    with pytest.raises(NotCanonical, match="freq/norm chunk"):
+        read(craft, at, salvage=True)

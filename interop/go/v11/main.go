@@ -4,9 +4,10 @@ package main
 import (
 	_ "unsafe" // for linkname
 
-	"dvcodec/shared/segments"
-
+	"github.com/RoaringBitmap/roaring/v2"
 	zap "github.com/blevesearch/zapx/v11"
+
+	"dvcodec/shared/segments"
 )
 
 // In this version the variable is not exported.
@@ -15,5 +16,7 @@ import (
 var chunkFactor uint32
 
 func main() {
-	segments.Main(segments.Format{Plugin: &zap.ZapPlugin{}, ChunkMode: &chunkFactor})
+	segments.Main(segments.Format[roaring.Bitmap]{
+		Plugin: &zap.ZapPlugin{}, BitmapOf: roaring.BitmapOf, ChunkMode: &chunkFactor,
+	})
 }

@@ -4,11 +4,11 @@ go 1.25.0
 
 require (
 	dvcodec/shared v0.0.0
+	github.com/RoaringBitmap/roaring/v2 v2.4.5
 	github.com/blevesearch/zapx/v12 v12.4.3
 )
 
 require (
-	github.com/RoaringBitmap/roaring/v2 v2.4.5 // indirect
 	github.com/bits-and-blooms/bitset v1.12.0 // indirect
 	github.com/blevesearch/bleve_index_api v1.2.8 // indirect
 	github.com/blevesearch/mmap-go v1.0.4 // indirect

@@ -2,11 +2,14 @@
 package main
 
 import (
-	"dvcodec/shared/segments"
-
+	"github.com/RoaringBitmap/roaring/v2"
 	zap "github.com/blevesearch/zapx/v16"
+
+	"dvcodec/shared/segments"
 )
 
 func main() {
-	segments.Main(segments.Format{Plugin: &zap.ZapPlugin{}, ChunkMode: &zap.DefaultChunkMode})
+	segments.Main(segments.Format[roaring.Bitmap]{
+		Plugin: &zap.ZapPlugin{}, BitmapOf: roaring.BitmapOf, ChunkMode: &zap.DefaultChunkMode,
+	})
 }

@@ -2,21 +2,14 @@
 package main
 
 import (
-	index "github.com/blevesearch/bleve_index_api"
+	"github.com/RoaringBitmap/roaring/v2"
 	segment "github.com/blevesearch/scorch_segment_api/v2"
 	zap "github.com/blevesearch/zapx/v17"
 
 	"dvcodec/shared/lines"
+	"dvcodec/shared/nested"
 	"dvcodec/shared/segments"
 )
-
-func ancestors(of segment.Segment, doc uint64) []uint64 {
-	var found []uint64
-	for _, ancestor := range of.(segment.NestedSegment).Ancestors(doc, []index.AncestorID{}) {
-		found = append(found, uint64(ancestor))
-	}
-	return found
-}
 
 func geo(of segment.Segment, field string) (map[uint32]segments.GeoJSON, error) {
 	data, err := of.(segment.GeoShapeV2Segment).GeoShapeV2Data(field, nil)
@@ -55,7 +48,8 @@ func geo(of segment.Segment, field string) (map[uint32]segments.GeoJSON, error) 
 }
 
 func main() {
-	segments.Main(segments.Format{
-		Plugin: &zap.ZapPlugin{}, ChunkMode: &zap.DefaultChunkMode, Ancestors: ancestors, Geo: geo,
+	segments.Main(segments.Format[roaring.Bitmap]{
+		Plugin: &zap.ZapPlugin{}, BitmapOf: roaring.BitmapOf, ChunkMode: &zap.DefaultChunkMode,
+		Extras: segments.Extras{Ancestors: nested.Ancestors, Geo: geo},
 	})
 }

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dvcodec.core import varints
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
-from dvcodec.core.ragged import ByteStrings, Index, copy_pieces, offsets_of, spread
+from dvcodec.core.ragged import ByteStrings, Index, Values, copy_pieces, offsets_of, spread
 from dvcodec.core.usage import check_integer
 from dvcodec.zap.data import Pieces, SegmentData
 from dvcodec.zap.footer import Footer
@@ -120,7 +120,9 @@ class ChunkedBlocks:
             raise self.error(what, chunk, expected=expected[chunk], actual=found[chunk])
 
 
-def read_blocks(data: SegmentData, addresses: Index, num_chunks: Index, what: str) -> ChunkedBlocks:
+def read_blocks(
+    data: SegmentData, addresses: Index, num_chunks: Index, what: str, *, entries: Index | None = None
+) -> ChunkedBlocks:
     """Read many chunk blocks and the varints in their chunks.
 
     Args:
@@ -128,10 +130,11 @@ def read_blocks(data: SegmentData, addresses: Index, num_chunks: Index, what: st
         addresses: int64[n], address of each block.
         num_chunks: int64[n], expected chunks of each block.
         what: for errors.
+        entries: int64[chunks], expected entries of each chunk, where a chunk without any may have a length.
 
     Raises:
-        Truncated, NotCanonical: a block beyond the footer, an unexpected number of chunks, descending ends, or a chunk
-            that ends inside a varint.
+        Truncated, NotCanonical: a block beyond the footer, an unexpected number of chunks, descending ends, a chunk
+            that ends inside a varint, or chunks that zapx 17 misplaced.
     """
     window = data.around(addresses, varints.MAX_BYTES * (num_chunks + 1), what)
     counts, at = varints.read_at(window, addresses - window.base, f"number of {what} chunks")
@@ -139,6 +142,8 @@ def read_blocks(data: SegmentData, addresses: Index, num_chunks: Index, what: st
         raise data.error(f"number of {what} chunks", addresses[i], expected=num_chunks[i], actual=counts[i])
     end_of = f"end of a {what} chunk"
     raw_ends, stops = varints.read_runs(window, at, num_chunks, end_of)
+    if entries is not None and len(addresses):
+        raw_ends = _true_ends(data, addresses, raw_ends, num_chunks, entries == 0, what)
     term = np.repeat(np.arange(len(addresses)), num_chunks)
     starts = stops + window.base
     beyond = raw_ends > (data.end - starts)[term].astype(np.uint64)
@@ -159,6 +164,35 @@ def read_blocks(data: SegmentData, addresses: Index, num_chunks: Index, what: st
     edges = np.zeros(len(last_bytes) + 1, np.int64)
     np.add(last_bytes, 1, out=edges[1:])
     return ChunkedBlocks(cursor, bounds, values, edges, np.searchsorted(last_bytes, bounds))
+
+
+def _true_ends(
+    data: SegmentData, addresses: Index, ends: Values, num_chunks: Index, empty: NDArray[np.bool_], what: str
+) -> Values:
+    """Return the ends of chunks, without the lengths that zapx 17.0.9 to 17.1.3 gives to empty chunks.
+
+    Source: ``intcoder.go`` (``Write``) of these releases sums up the lengths twice. An empty chunk keeps the first sum
+    as its length: that of all chunks before it. Readers then look for the chunks after it in the wrong place.
+    """
+    firsts = offsets_of(num_chunks)[:-1]
+    sizes = np.diff(ends, prepend=np.uint64(0))
+    sizes[firsts] = ends[firsts]
+    lengthy = empty & (sizes > 0)
+    if not lengthy.any():
+        return ends
+    true = np.where(empty, np.uint64(0), sizes)
+    sums = np.cumsum(true)
+    sums -= np.repeat(sums[firsts] - true[firsts], num_chunks)
+    ours = np.logical_or.reduceat(lengthy, firsts) & np.logical_and.reduceat(~empty | (sizes == sums), firsts)
+    misplaced = np.logical_or.reduceat(~empty & (ends != sums), firsts)
+    if not data.salvage and (i := first_true(ours & misplaced)) is not None:
+        raise data.error(
+            f"{what} chunks that zapx 17.0.9 to 17.1.3 misplaced (Go misreads them; zap merge --salvage repairs them)",
+            addresses[i],
+            expected="no bytes in a chunk without entries",
+            actual=sizes[firsts[i] + np.argmax(lengthy[firsts[i] :])],
+        )
+    return np.where(np.repeat(ours, num_chunks), sums, ends)
 
 
 def encode_blocks(num_chunks: Index, chunk_bytes: Index, contents: NDArray[np.uint8]) -> ByteStrings:

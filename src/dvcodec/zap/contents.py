@@ -56,14 +56,16 @@ class Contents:
     limits: Limits = DEFAULT_LIMITS
 
     @classmethod
-    def read(cls, source: Source, footer: Footer, limits: Limits = DEFAULT_LIMITS) -> Contents:
-        """Read the fields of a segment.
+    def read(
+        cls, source: Source, footer: Footer, limits: Limits = DEFAULT_LIMITS, *, salvage: bool = False
+    ) -> Contents:
+        """Read the fields of a segment; for `salvage` see `Segment.open`.
 
         Raises:
             Unsupported: contents transformed by a custom writer (encrypted), version 17.
             DecodeError: an invalid chunk mode or list of fields; see `decode_fields`.
         """
-        data = SegmentData(source, source.size - footer.size)
+        data = SegmentData(source, source.size - footer.size, salvage)
         refuse_writer_id(source, footer)
         decode_mode(data, footer)
         return cls(data, footer, decode_fields(data, footer), limits)

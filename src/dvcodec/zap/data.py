@@ -61,10 +61,12 @@ class SegmentData:
     Attributes:
         source: the file.
         end: bytes before the footer.
+        salvage: whether to read chunks that zapx misplaced; see `Segment.open`.
     """
 
     source: Source
     end: int
+    salvage: bool = False
     _keys: _Keys = field(default_factory=_Keys, init=False, repr=False, compare=False)
     _claims: Claims = field(default_factory=Claims, init=False, repr=False, compare=False)
 

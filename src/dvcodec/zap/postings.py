@@ -33,6 +33,8 @@ __all__ = ["LOCATIONS_WITHIN_FREQ", "decode_postings", "encode_postings"]
 
 LOCATIONS_WITHIN_FREQ = 14
 """Up to this version zapx panics if a posting has more locations than its frequency."""
+LENGTHY_CHUNKS = 17
+"""The version in which chunks without entries may have a length; see `chunks.read_blocks`."""
 
 
 def decode_postings(
@@ -91,8 +93,10 @@ def _decode_general(
     if (i := first_true((lasts >= footer.num_docs) | (counts != records.counts))) is not None:
         raise data.error("document number", records.bitmap_at[i], expected=f"below {footer.num_docs}", actual=lasts[i])
     num_chunks, bounds = chunks.cut_postings(docs, counts, records.chunk_docs, footer.num_docs)
-    blocks = chunks.read_blocks(data, records.freq_at, num_chunks, "freq/norm")
-    freqs, norms = _decode_freqs(footer.version, blocks, np.diff(bounds))
+    entries = np.diff(bounds)
+    lengthy = footer.version == LENGTHY_CHUNKS
+    blocks = chunks.read_blocks(data, records.freq_at, num_chunks, "freq/norm", entries=entries if lengthy else None)
+    freqs, norms = _decode_freqs(footer.version, blocks, entries)
     has_locations = (freqs & np.uint64(1)).astype(np.bool_)
     freqs >>= np.uint64(1)
     location_counts = np.zeros(len(docs), np.int64)
@@ -104,8 +108,10 @@ def _decode_general(
         raise data.error("postings with locations", at, expected="an address of a location block", actual="none")
     if with_locations and has_block.any():
         lists = np.flatnonzero(has_block)
-        blocks = chunks.read_blocks(data, records.location_at[lists], num_chunks[lists], "location")
         expected = np.diff(located[bounds])[np.repeat(has_block, num_chunks)]
+        blocks = chunks.read_blocks(
+            data, records.location_at[lists], num_chunks[lists], "location", entries=expected if lengthy else None
+        )
         found_counts, locations = decode_locations(blocks, expected, freqs[has_locations], num_fields)
         location_counts[has_locations] = found_counts
         more = location_counts.astype(np.uint64) > freqs

@@ -56,6 +56,7 @@ class Segment:
         target: SourceTarget,
         *,
         verify_checksum: bool = True,
+        salvage: bool = False,
         limits: Limits = DEFAULT_LIMITS,
         storage_options: StorageOptions = None,
     ) -> Segment:
@@ -64,6 +65,8 @@ class Segment:
         Args:
             target: bytes-like, path (mapped into memory), URL, seekable binary file, or a `Source`.
             verify_checksum: whether to check the CRC, which reads the whole file. Go readers never do.
+            salvage: whether to read postings whose chunks zapx 17.0.9 to 17.1.3 misplaced, which are an error
+                otherwise. Their bitmaps prove where each chunk is.
             limits: bounds on decoding.
             storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
@@ -79,7 +82,7 @@ class Segment:
             footer = decode_footer(source)
             if verify_checksum:
                 compare_checksum(source, footer)
-            return cls(Contents.read(source, footer, limits), stack.pop_all())
+            return cls(Contents.read(source, footer, limits, salvage=salvage), stack.pop_all())
 
     def close(self) -> None:
         """Close the file. Decoded values stay valid; views into the file keep it mapped."""

@@ -224,15 +224,15 @@ def decoded(data: bytes, values: np.ndarray, footer: Footer, *, base: int = 0, l
 # ------------------------------------------------------------------ records
 
 
-def segment_of(craft: SegmentBuilder) -> Segment:
-    return Segment.open(craft.finish())
+def segment_of(craft: SegmentBuilder, *, salvage: bool = False) -> Segment:
+    return Segment.open(craft.finish(), salvage=salvage)
 
 
-def read(craft: SegmentBuilder, at: int, *, locations: bool = True) -> list[Posting]:
+def read(craft: SegmentBuilder, at: int, *, locations: bool = True, salvage: bool = False) -> list[Posting]:
     """Read the list whose record is at an address, of a segment with `FIELDS` fields."""
     while len(craft.records) < FIELDS:
         craft.field(f"f{len(craft.records)}" if craft.records else "_id")
-    with segment_of(craft) as segment:
+    with segment_of(craft, salvage=salvage) as segment:
         records = decode_records(segment.contents.data, segment.footer, np.array([at], np.uint64))
         (found,) = rows(decode_postings(segment.contents.data, segment.footer, FIELDS, records, locations=locations))
         return found

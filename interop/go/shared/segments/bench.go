@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/RoaringBitmap/roaring/v2"
 	index "github.com/blevesearch/bleve_index_api"
 	segment "github.com/blevesearch/scorch_segment_api/v2"
 
@@ -15,20 +14,20 @@ import (
 )
 
 // bencher keeps what a benchmark needs ready between commands: open segments, documents that are parsed and analysed.
-type bencher struct {
-	format    *Format
+type bencher[Bitmap any] struct {
+	format    *Format[Bitmap]
 	opened    map[string]segment.Segment
 	documents map[string][]index.Document
 	// Sum depends on every value that was read, so that no work can be left out.
 	sum uint64
 }
 
-func newBencher(format *Format) *bencher {
-	return &bencher{format: format, opened: map[string]segment.Segment{}, documents: map[string][]index.Document{}}
+func newBencher[Bitmap any](format *Format[Bitmap]) *bencher[Bitmap] {
+	return &bencher[Bitmap]{format: format, opened: map[string]segment.Segment{}, documents: map[string][]index.Document{}}
 }
 
 // bench does one task over and over and answers how long one run took. It has one core, garbage collection included.
-func (b *bencher) bench(command []byte) (map[string]any, error) {
+func (b *bencher[Bitmap]) bench(command []byte) (map[string]any, error) {
 	var given struct {
 		Op, What, Path, Out string
 		Drops               []uint32
@@ -64,7 +63,7 @@ func (b *bencher) bench(command []byte) (map[string]any, error) {
 	return map[string]any{"seconds": took, "sum": b.sum / uint64(given.Times)}, nil
 }
 
-func (b *bencher) task(what, path, out string, drops []uint32) (func() error, error) {
+func (b *bencher[Bitmap]) task(what, path, out string, drops []uint32) (func() error, error) {
 	if what == "write" {
 		documents, err := b.read(path)
 		return func() error { return b.write(documents) }, err
@@ -83,13 +82,13 @@ func (b *bencher) task(what, path, out string, drops []uint32) (func() error, er
 	case "doc_values":
 		return func() error { return b.docValues(opened) }, nil
 	case "merge":
-		dropped := []*roaring.Bitmap{roaring.BitmapOf(drops...)}
+		dropped := []*Bitmap{b.format.BitmapOf(drops...)}
 		return func() error { return b.merge(opened, dropped, out) }, nil
 	}
 	return nil, fmt.Errorf("no such task: %q", what)
 }
 
-func (b *bencher) read(path string) ([]index.Document, error) {
+func (b *bencher[Bitmap]) read(path string) ([]index.Document, error) {
 	if found, ok := b.documents[path]; ok {
 		return found, nil
 	}
@@ -98,7 +97,7 @@ func (b *bencher) read(path string) ([]index.Document, error) {
 	return found, err
 }
 
-func (b *bencher) open(path string) (segment.Segment, error) {
+func (b *bencher[Bitmap]) open(path string) (segment.Segment, error) {
 	if found, ok := b.opened[path]; ok {
 		return found, nil
 	}
@@ -111,7 +110,7 @@ func (b *bencher) open(path string) (segment.Segment, error) {
 }
 
 // terms asks for every term and the number of its documents.
-func (b *bencher) terms(of segment.Segment) error {
+func (b *bencher[Bitmap]) terms(of segment.Segment) error {
 	for _, field := range of.Fields() {
 		dictionary, err := of.Dictionary(field)
 		if err != nil {
@@ -131,7 +130,7 @@ func (b *bencher) terms(of segment.Segment) error {
 
 // postings asks for every posting of every term, with frequency and norm, and for every location if so asked. As in a
 // search, a list is found by its term, and the objects of the last one are used again.
-func (b *bencher) postings(of segment.Segment, locations bool) error {
+func (b *bencher[Bitmap]) postings(of segment.Segment, locations bool) error {
 	var list segment.PostingsList
 	var postings segment.PostingsIterator
 	for _, field := range of.Fields() {
@@ -167,7 +166,7 @@ func (b *bencher) postings(of segment.Segment, locations bool) error {
 }
 
 // stored asks for every stored value.
-func (b *bencher) stored(of segment.Segment) error {
+func (b *bencher[Bitmap]) stored(of segment.Segment) error {
 	visitor := func(field string, kind byte, value []byte, positions []uint64) bool {
 		b.sum += uint64(len(field)+len(value)+len(positions)) + uint64(kind)
 		return true
@@ -181,7 +180,7 @@ func (b *bencher) stored(of segment.Segment) error {
 }
 
 // docValues asks for the doc values of every document.
-func (b *bencher) docValues(of segment.Segment) error {
+func (b *bencher[Bitmap]) docValues(of segment.Segment) error {
 	visitable := of.(segment.DocValueVisitable)
 	fields, err := visitable.VisitableDocValueFields()
 	if err != nil {
@@ -198,7 +197,7 @@ func (b *bencher) docValues(of segment.Segment) error {
 }
 
 // write builds a segment of analysed documents, and puts it into memory as it would be in a file.
-func (b *bencher) write(documents []index.Document) error {
+func (b *bencher[Bitmap]) write(documents []index.Document) error {
 	built, _, err := b.format.Plugin.New(documents)
 	if err != nil {
 		return err
@@ -210,7 +209,7 @@ func (b *bencher) write(documents []index.Document) error {
 	return err
 }
 
-func (b *bencher) merge(of segment.Segment, drops []*roaring.Bitmap, out string) error {
+func (b *bencher[Bitmap]) merge(of segment.Segment, drops []*Bitmap, out string) error {
 	if err := remove(out); err != nil {
 		return err
 	}

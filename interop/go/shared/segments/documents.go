@@ -165,8 +165,7 @@ type shapeField struct {
 	shape string
 }
 
-func (s *shapeField) GeoShape() (index.GeoJSON, error) { return nil, nil }
-func (s *shapeField) EncodedShape() []byte             { return []byte(s.shape) }
+func (s *shapeField) EncodedShape() []byte { return []byte(s.shape) }
 
 type geoField struct {
 	field
@@ -209,14 +208,6 @@ func (d *document) VisitComposite(visitor index.CompositeFieldVisitor) {
 	}
 }
 
-func (d *document) VisitSynonymFields(visitor index.SynonymFieldVisitor) {
-	for _, field := range d.fields {
-		if synonym, ok := field.(*synonymField); ok {
-			visitor(synonym)
-		}
-	}
-}
-
 func (d *document) VisitNestedDocuments(visitor func(index.Document)) {
 	for _, kid := range d.kids {
 		visitor(kid)
@@ -224,7 +215,7 @@ func (d *document) VisitNestedDocuments(visitor func(index.Document)) {
 }
 
 // readDocuments reads a file of documents, refusing what this version would silently leave out.
-func (f *Format) readDocuments(path string) ([]index.Document, error) {
+func (f *Format[Bitmap]) readDocuments(path string) ([]index.Document, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -236,7 +227,7 @@ func (f *Format) readDocuments(path string) ([]index.Document, error) {
 	return f.documents(parsed)
 }
 
-func (f *Format) documents(parsed []documentJSON) ([]index.Document, error) {
+func (f *Format[Bitmap]) documents(parsed []documentJSON) ([]index.Document, error) {
 	built := make([]index.Document, len(parsed))
 	for i := range parsed {
 		document, err := f.document(&parsed[i])
@@ -248,7 +239,7 @@ func (f *Format) documents(parsed []documentJSON) ([]index.Document, error) {
 	return built, nil
 }
 
-func (f *Format) document(given *documentJSON) (*document, error) {
+func (f *Format[Bitmap]) document(given *documentJSON) (*document, error) {
 	if len(given.Kids) > 0 && f.Ancestors == nil {
 		return nil, fmt.Errorf("this version has no nested documents")
 	}
@@ -298,12 +289,14 @@ func (f *Format) document(given *documentJSON) (*document, error) {
 	return built, err
 }
 
-func (f *Format) check(given *fieldJSON) error {
+func (f *Format[Bitmap]) check(given *fieldJSON) error {
 	switch {
 	case len(given.Type) > 1:
 		return fmt.Errorf("a type is one letter")
 	case given.Syn != nil && f.Plugin.Version() < 16:
 		return fmt.Errorf("this version has no synonyms")
+	case given.Shape != nil && !hasShapes:
+		return fmt.Errorf("this version has no shapes")
 	case given.Geo != nil && f.Geo == nil:
 		return fmt.Errorf("this version has no geo section")
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // dump writes what zapx's reader sees of a file.
-func (f *Format) dump(command []byte) (map[string]any, error) {
+func (f *Format[Bitmap]) dump(command []byte) (map[string]any, error) {
 	var given struct {
 		Op, Path, Out string
 		TrueCounts    bool `json:"true_counts"`
@@ -30,7 +30,7 @@ func (f *Format) dump(command []byte) (map[string]any, error) {
 		return nil, err
 	}
 	defer file.Close()
-	dumper := &dumper{lines.Writer{Writer: bufio.NewWriterSize(file, 1<<20)}, opened, f, given.TrueCounts}
+	dumper := &dumper{lines.Writer{Writer: bufio.NewWriterSize(file, 1<<20)}, opened, &f.Extras, given.TrueCounts}
 	if err := dumper.dump(); err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (f *Format) dump(command []byte) (map[string]any, error) {
 type dumper struct {
 	lines.Writer
 	segment    segment.Segment
-	format     *Format
+	extras     *Extras
 	trueCounts bool
 }
 
@@ -68,11 +68,8 @@ func (d *dumper) dump() error {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}
 	}
-	if holder, ok := d.segment.(segment.ThesaurusSegment); ok {
-		d.Raw(",\n\"thesauri\":")
-		if err := d.thesauri(holder); err != nil {
-			return fmt.Errorf("thesauri: %w", err)
-		}
+	if err := d.thesauri(); err != nil {
+		return fmt.Errorf("thesauri: %w", err)
 	}
 	d.nesting()
 	if err := d.geo(); err != nil {
@@ -257,77 +254,14 @@ func (d *dumper) locations(locations []segment.Location) {
 	d.End(len(locations))
 }
 
-func (d *dumper) thesauri(holder segment.ThesaurusSegment) error {
-	d.Raw("{")
-	item := 0
-	for _, field := range d.segment.Fields() {
-		thesaurus, err := holder.Thesaurus(field)
-		if err != nil {
-			return fmt.Errorf("%q: %w", field, err)
-		}
-		terms := thesaurus.AutomatonIterator(nil, nil, nil)
-		count := 0
-		for ; ; count++ {
-			entry, err := terms.Next()
-			if err != nil {
-				return err
-			}
-			if entry == nil {
-				break
-			}
-			if count == 0 {
-				d.Item(item, "")
-				item++
-				d.Key(field)
-			}
-			d.Item(count, "{")
-			d.Key(entry.Term)
-			if err := d.synonyms(thesaurus, entry.Term); err != nil {
-				return fmt.Errorf("%q: %w", entry.Term, err)
-			}
-		}
-		if count > 0 {
-			d.Raw("}")
-		}
-	}
-	d.Raw("}")
-	return nil
-}
-
-func (d *dumper) synonyms(thesaurus segment.Thesaurus, term string) error {
-	list, err := thesaurus.SynonymsList([]byte(term), nil, nil)
-	if err != nil {
-		return err
-	}
-	synonyms := list.Iterator(nil)
-	d.Raw("[")
-	for item := 0; ; item++ {
-		synonym, err := synonyms.Next()
-		if err != nil {
-			return err
-		}
-		if synonym == nil {
-			break
-		}
-		d.Item(item, "")
-		d.Raw("[")
-		d.Text(synonym.Term())
-		d.Raw(",")
-		d.Number(uint64(synonym.Number()))
-		d.Raw("]")
-	}
-	d.Raw("]")
-	return nil
-}
-
 // nesting writes each nested document's parents, nearest first, if there are any.
 func (d *dumper) nesting() {
-	if d.format.Ancestors == nil {
+	if d.extras.Ancestors == nil {
 		return
 	}
 	item := 0
 	for doc := uint64(0); doc < d.segment.Count(); doc++ {
-		found := d.format.Ancestors(d.segment, doc)
+		found := d.extras.Ancestors(d.segment, doc)
 		if len(found) < 2 {
 			continue
 		}
@@ -343,12 +277,12 @@ func (d *dumper) nesting() {
 
 // geo writes what the geo sections hold, if there are any.
 func (d *dumper) geo() error {
-	if d.format.Geo == nil {
+	if d.extras.Geo == nil {
 		return nil
 	}
 	found := map[string]map[uint32]GeoJSON{}
 	for _, field := range d.segment.Fields() {
-		documents, err := d.format.Geo(d.segment, field)
+		documents, err := d.extras.Geo(d.segment, field)
 		if err != nil {
 			return fmt.Errorf("field %q: %w", field, err)
 		}

@@ -6,42 +6,48 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/RoaringBitmap/roaring/v2"
 	index "github.com/blevesearch/bleve_index_api"
 	segment "github.com/blevesearch/scorch_segment_api/v2"
 
 	"dvcodec/shared/lines"
 )
 
-// Plugin is what all versions of zapx have in common.
-type Plugin interface {
+// Plugin is what all versions of zapx have in common. Bitmap is that of the version of roaring that they use.
+type Plugin[Bitmap any] interface {
 	New(results []index.Document) (segment.Segment, uint64, error)
 	Open(path string) (segment.Segment, error)
-	Merge(segments []segment.Segment, drops []*roaring.Bitmap, path string, closeCh chan struct{},
+	Merge(segments []segment.Segment, drops []*Bitmap, path string, closeCh chan struct{},
 		reporter segment.StatsReporter) ([][]uint64, uint64, error)
 	Version() uint32
 }
 
 // Format is one version of zapx.
-type Format struct {
-	Plugin Plugin
+type Format[Bitmap any] struct {
+	Plugin Plugin[Bitmap]
+	// BitmapOf makes a bitmap of document numbers.
+	BitmapOf func(docs ...uint32) *Bitmap
 	// ChunkMode is zapx's variable of the chunk mode for everything that is written.
 	ChunkMode *uint32
-	// Ancestors are a document and its parents, upwards; nil if the version has no nested documents.
+	Extras
+}
+
+// Extras are what only some versions have; nil in the others.
+type Extras struct {
+	// Ancestors are a document and its parents, upwards.
 	Ancestors func(of segment.Segment, doc uint64) []uint64
-	// Geo is what the geo section keeps of a field, by document number; nil if the version has no such section.
+	// Geo is what the geo section keeps of a field, by document number.
 	Geo func(of segment.Segment, field string) (map[uint32]GeoJSON, error)
 }
 
 // Main is the whole of a program for one version.
-func Main(format Format) {
+func Main[Bitmap any](format Format[Bitmap]) {
 	lines.Serve(map[string]lines.Operation{
 		"write": format.write, "merge": format.merge, "dump": format.dump, "bench": newBencher(&format).bench,
 	})
 }
 
 // withChunkMode runs with another chunk mode than the version's own, if one is given.
-func (f *Format) withChunkMode(mode *uint32, do func() error) error {
+func (f *Format[Bitmap]) withChunkMode(mode *uint32, do func() error) error {
 	if mode != nil {
 		before := *f.ChunkMode
 		defer func() { *f.ChunkMode = before }()
@@ -50,7 +56,7 @@ func (f *Format) withChunkMode(mode *uint32, do func() error) error {
 	return do()
 }
 
-func (f *Format) write(command []byte) (map[string]any, error) {
+func (f *Format[Bitmap]) write(command []byte) (map[string]any, error) {
 	var given struct {
 		Op, Docs, Out string
 		ChunkMode     *uint32 `json:"chunk_mode"`
@@ -92,7 +98,7 @@ func remove(path string) error {
 	return nil
 }
 
-func (f *Format) merge(command []byte) (map[string]any, error) {
+func (f *Format[Bitmap]) merge(command []byte) (map[string]any, error) {
 	var given struct {
 		Op     string
 		Inputs []struct {
@@ -111,16 +117,16 @@ func (f *Format) merge(command []byte) (map[string]any, error) {
 			input.Close()
 		}
 	}()
-	var drops []*roaring.Bitmap
+	var drops []*Bitmap
 	for _, input := range given.Inputs {
 		opened, err := f.Plugin.Open(input.Path)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", input.Path, err)
 		}
 		inputs = append(inputs, opened)
-		var dropped *roaring.Bitmap
+		var dropped *Bitmap
 		if input.Drops != nil {
-			dropped = roaring.BitmapOf(*input.Drops...)
+			dropped = f.BitmapOf(*input.Drops...)
 		}
 		drops = append(drops, dropped)
 	}

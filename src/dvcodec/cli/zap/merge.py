@@ -52,6 +52,10 @@ def merge(
         str | None,
         typer.Option("--numbers", metavar="FILE", help="File for the new document numbers, as JSON."),
     ] = None,
+    salvage: Annotated[
+        bool,
+        typer.Option("--salvage", help="Also read postings that zapx 17.0.9 to 17.1.3 misplaced (verify names them)."),
+    ] = False,
     no_checksum: NoChecksum = False,
     as_json: Json = False,
 ) -> None:
@@ -62,7 +66,9 @@ def merge(
     with ExitStack() as stack:
         targets = find_segments(segments)
         _refuse_overwriting(targets, output, numbers)
-        inputs = [stack.enter_context(open_segment(target, unchecked=no_checksum)) for target in targets]
+        inputs = [
+            stack.enter_context(open_segment(target, unchecked=no_checksum, salvage=salvage)) for target in targets
+        ]
         dropped = _dropped([target.path for target in targets], drops or [], drop_files or [])
         steps = len({info.name for one in inputs for info in one.fields})
         numbers_file = None

@@ -100,8 +100,8 @@ def open_bytes(target: Target) -> Iterator[Source]:
 
 
 @contextmanager
-def open_segment(target: str | Target, *, unchecked: bool = False) -> Iterator[Segment]:
-    """Open a segment; its CRC is checked unless `unchecked`.
+def open_segment(target: str | Target, *, unchecked: bool = False, salvage: bool = False) -> Iterator[Segment]:
+    """Open a segment; its CRC is checked unless `unchecked`. For `salvage` see `Segment.open`.
 
     Raises:
         UsageError: the name means several files.
@@ -110,7 +110,7 @@ def open_segment(target: str | Target, *, unchecked: bool = False) -> Iterator[S
     """
     with open_bytes(only(target) if isinstance(target, str) else target) as source:
         try:
-            segment = Segment.open(source, verify_checksum=not unchecked)
+            segment = Segment.open(source, verify_checksum=not unchecked, salvage=salvage)
         except ChecksumMismatch as err:
             err.what += " (--no-checksum ignores it)"
             raise

@@ -1,0 +1,15 @@
+// Command zap15_first writes, merges and reads segments of version 15.
+package main
+
+import (
+	"github.com/RoaringBitmap/roaring"
+	zap "github.com/blevesearch/zapx/v15"
+
+	"dvcodec/shared/segments"
+)
+
+func main() {
+	segments.Main(segments.Format[roaring.Bitmap]{
+		Plugin: &zap.ZapPlugin{}, BitmapOf: roaring.BitmapOf, ChunkMode: &zap.DefaultChunkMode,
+	})
+}

@@ -1,0 +1,15 @@
+// Command zap16_first writes, merges and reads segments of version 16.
+package main
+
+import (
+	"github.com/RoaringBitmap/roaring/v2"
+	zap "github.com/blevesearch/zapx/v16"
+
+	"dvcodec/shared/segments"
+)
+
+func main() {
+	segments.Main(segments.Format[roaring.Bitmap]{
+		Plugin: &zap.ZapPlugin{}, BitmapOf: roaring.BitmapOf, ChunkMode: &zap.DefaultChunkMode,
+	})
+}
