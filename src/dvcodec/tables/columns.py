@@ -10,8 +10,21 @@ from typing import Any
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa, types
 
-__all__ = ["Column", "ColumnIndex", "ColumnKey", "chosen", "column_errors", "parts_of", "select", "unrelated"]
+__all__ = [
+    "EXTENSION",
+    "Column",
+    "ColumnIndex",
+    "ColumnKey",
+    "chosen",
+    "column_errors",
+    "parts_of",
+    "select",
+    "storage_field",
+    "unrelated",
+]
 
+EXTENSION = b"ARROW:extension:name"
+"""Key of the metadata of Arrow fields."""
 _SHOWN = 10
 
 
@@ -45,6 +58,7 @@ class Column(ColumnKey):
         children: fields of a struct, element of a list, key and value of a map.
         kind: the format's own type: Iceberg's name of it without parameters, Paimon's `DataType`.
         default: Iceberg's ``initial-default`` as JSON; None = null.
+        extension: name of the Arrow extension type that `type` is the storage of; empty if it says all.
     """
 
     type: pa.DataType
@@ -52,11 +66,13 @@ class Column(ColumnKey):
     children: tuple[Column, ...] = ()
     kind: Any = None
     default: Any = None
+    extension: str = ""
 
     @property
     def field(self) -> pa.Field:
-        """The column as an Arrow field."""
-        return pa.field(self.name, self.type, self.nullable)
+        """The column as an Arrow field; libraries that know the extension type make it of the field's metadata."""
+        metadata = {EXTENSION: self.extension, b"ARROW:extension:metadata": ""} if self.extension else None
+        return pa.field(self.name, self.type, self.nullable, metadata)
 
 
 class ColumnIndex:
@@ -110,6 +126,14 @@ def parts_of(kind: Any) -> list[pa.Field]:
     if types.is_struct(kind):
         return [kind.field(i) for i in range(kind.num_fields)]
     return [kind.value_field.with_name("element")] if hasattr(kind, "value_field") else []
+
+
+def storage_field(field: pa.Field) -> pa.Field:
+    """Return a field of an extension type as one of its storage, with the name of the extension in its metadata."""
+    storage = getattr(field.type, "storage_type", None)
+    if storage is None:
+        return field
+    return pa.field(field.name, storage, field.nullable, {EXTENSION: field.type.extension_name})
 
 
 def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -> list[str]:

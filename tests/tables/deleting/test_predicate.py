@@ -101,10 +101,11 @@ def test_expressions(where: Any, rows: set[int], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        (pc.field("nope") == 1, r"No match for FieldRef.Name\(nope\) \(columns: a, b, c, d\)"),
-        (pc.field("a", "x") == 1, "columns: a, b"),
+        (pc.field("nope") == 1, "plain has no column 'nope': it has a, b, c, d"),
+        (pc.field("a", "x") == 1, r"No match for FieldRef.*\(columns a\)"),
+        (pc.field(0) == 1, "columns must be given by name, not by number"),
         (A, "bool"),
-        (A == "x", "columns"),
+        (A == "x", "columns a"),
         (5, "expected a pyarrow expression or SQL text, not int"),
         (None, "not NoneType"),
         (A / pc.field("d") == 1, r"0.parquet: where .*divide by zero.*columns a, d"),
@@ -170,8 +171,8 @@ def test_many_rows_of_a_file_are_gathered_in_between(tmp_path: Path, monkeypatch
     assert found(table, (A < 50) | (A > 900))[0] == [{*range(50), *range(901, 1000)}]
 
 
-def test_columns_that_an_expression_cannot_be_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrow has no type of one of them; SQL asks for those that it names."""
+def test_only_the_types_of_named_columns_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow has no type of another one."""
 
     def schema(self: PlainSnapshot, columns: Any = None) -> pa.Schema:
         if columns is None:
@@ -180,9 +181,7 @@ def test_columns_that_an_expression_cannot_be_told_of(tmp_path: Path, monkeypatc
 
     whole = PlainSnapshot.schema
     monkeypatch.setattr(PlainSnapshot, "schema", schema)
-    table = PlainTable(tmp_path, SOME)
-    with pytest.raises(Unsupported, match="t: column v: expected a known type, or SQL text in place of an expression"):
-        found(table, A == 1)
+    assert found(PlainTable(tmp_path, SOME), A == 1)[0] == [{0}]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -54,6 +55,10 @@ KINDS: dict[str, pa.Array] = {
     "position": pa.array([10, 11, 12, 13]),
     "rows_of_the_batch": pa.array([{"i": 4}, {"i": 3}, None, {"i": 1}]),
     "nothing": pa.nulls(4),
+    "sec": pa.array([0, 1, None, 2], pa.timestamp("s")),
+    "day64": pa.array([0, 86_400_000, None, -86_400_000], pa.int64()).view(pa.date64()),
+    "span": pa.array([1000, 2000, None, 0], pa.duration("ns")),
+    "big": pa.array([D("1.01"), D(2), None, D(3)], pa.decimal256(38, 2)),
 }
 ROWS = pa.table(KINDS)
 
@@ -136,6 +141,28 @@ def matched(text: str, rows: pa.Table = ROWS) -> list[int]:
         ("CASE WHEN i = 1 THEN true END", [0]),
         ("s = ';'';'", []),
         ("s = 'A' COLLATE NOCASE", [0]),
+        ("i = '1' OR i IN ('2', 7)", [0, 1]),
+        ("d = '0.1'", [0]),
+        ("day < TIMESTAMP '1970-01-01 12:00' AND day > TIMESTAMPTZ '1969-12-31 23:00-02'", []),
+        ("us = '1970-01-01T00:00:00.000001Z'", [0]),
+        ("us = TIMESTAMPTZ '1970-01-01 01:00:00.000001+01'", [0]),
+        ("ny = '1970-01-01 01:00:00.000001+01'", [0]),
+        ("sec < TIMESTAMP '1970-01-01 00:00:00.5'", [0]),
+        ("day64 < DATE '1970-01-01'", [3]),
+        ("span = INTERVAL '1 microsecond'", [0]),
+        ("big = 1.01", [0]),
+        ("flag = 'yes'", [0, 3]),
+        ("f = '0.1'", [0]),
+        ("many = [1, 2] OR part = {'x': 1, 'Deep': {'y': 'a'}}", [0]),
+        # DuckDB 2.0.1 has overloads of these, for times with a zone, that depend on the session's time zone.
+        ("i + 1 = 2 AND i - 1 = 0 AND -i = -1", [0]),
+        ("year(us) = 1970 AND year(ny) = 1970 AND year(day) = 1970", [0, 1]),
+        ("hour(ny) = 0 AND date_trunc('day', ny) = '1970-01-01' AND strftime(ny, '%Y') = '1970'", [0, 1]),
+        ("ny - INTERVAL 1 DAY < '1970-01-01' AND ny - ny = INTERVAL 0 DAY", [0, 1, 3]),
+        ("ny = make_timestamptz(1970, 1, 1, 0, 0, 0.000001)", [0]),
+        ("us AT TIME ZONE 'UTC' = '1970-01-01 00:00:00.000001'", [0]),
+        ("date_add(us, INTERVAL 1 DAY) < '1970-01-03' AND nullif(i, 1) IS NULL AND fmod(i, 2) = 1", [0]),
+        ("age(us, TIMESTAMP '1970-01-01') = INTERVAL '1 microsecond'", [0]),
     ],
 )
 def test_rows(text: str, rows: list[int]) -> None:
@@ -181,6 +208,38 @@ def test_rows(text: str, rows: list[int]) -> None:
         ("1.0 % (i - 1) = 0", "division by zero"),
         ("i * 9223372036854775807 * 9223372036854775807 > 1", "overflow|out of range"),
         ("many = 1", "columns many"),
+        ("age(us) > INTERVAL 1 DAY", r"age\(\) may return something else"),
+        ("age(ny) > INTERVAL 1 DAY", r"age\(\) may return something else"),
+        ("today() > day", r"today\(\) may return something else"),
+        ("ago(INTERVAL 1 DAY) > ny", r"ago\(\) may return something else"),
+        ("pg_conf_load_time() > ny", r"pg_conf_load_time\(\) may return something else"),
+        ("format_type(1, 2) = ''", r"format_type\(\) may return something else"),
+        ("getvariable('x') = 1", r"getvariable\(\) may return something else"),
+        ("raw LIKE 'a%'", r"LIKE is for text: CAST\(column AS VARCHAR\)"),
+        ("i = '1.5'", r"'1\.5' is not a value of type BIGINT: write the number without quotes"),
+        ("i + 1 = '1.5'", "'1.5' is not a value of type BIGINT"),
+        ("i IN ('1', '1.5')", "'1.5' is not a value"),
+        ("1.5 BETWEEN i AND '2.005'", "'2.005' is not a value of type BIGINT"),
+        ("CASE i WHEN '1.5' THEN true END", "'1.5' is not a value"),
+        ("i IS DISTINCT FROM '0x1'", "'0x1' is not a value"),
+        ("d = '0.10000000001'", r"is not a value of type DECIMAL\(38,10\)"),
+        ("s = 7", "text is compared with another type: write the value as text, '7' for 7, or cast one"),
+        ("s IN ('a', 7)", "text is compared with another type"),
+        ("s = i", "text is compared with BIGINT"),
+        ("day = lower('1970-01-01')", "text is compared with DATE"),
+        ("day < '1970-01-01 12:00'", "not a value of type DATE: write TIMESTAMP '1970-01-01 12:00'"),
+        ("day < '1970-01-01 12:00+01'", r"write TIMESTAMPTZ '1970-01-01 12:00\+01'"),
+        (
+            "us = '1970-01-01 00:00:00+01'",
+            r"not a value of type TIMESTAMP: write TIMESTAMPTZ '1970-01-01 00:00:00\+01'",
+        ),
+        ("us = '1970-01-01 00:00:00.0000019'", "write at most 6 digits of a second's fraction"),
+        ("ns = '1970-01-01 00:00:00.0000000019'", "write at most 9 digits of a second's fraction"),
+        ("sec = '1970-01-01 00:00:00.5'", "write TIMESTAMP '1970-01-01 00:00:00.5'"),
+        ("clock = '00:00:00.0000019'", "write '10:00:00' with up to 6 decimals"),
+        ("clock = '1970-01-01 00:00:00'", "not a value of type TIME"),
+        ("many = '[1.5]'", r"text is compared with BIGINT\[\]: write the value itself, \[1, 2\]"),
+        ("part = '{x: 1.5}'", "text is compared with STRUCT"),
     ],
 )
 def test_conditions_that_are_refused(text: str, message: str) -> None:
@@ -209,9 +268,59 @@ def test_names_that_differ_in_case() -> None:
 
 def test_types_that_duckdb_does_not_have() -> None:
     rows = pa.table({"wide": pa.array([1], pa.decimal256(50, 0)), "n": [1]})
-    with pytest.raises(UsageError, match=r"column wide of type decimal256.* cannot be used"):
+    with pytest.raises(
+        UsageError, match=r"column wide of type decimal256.* cannot be used.*: use a pyarrow expression"
+    ):
         bound("wide = 1", rows)
     assert matched("n = 1", rows) == [0]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_durations_that_duckdb_would_cut_down(inside: bool) -> None:
+    array = pa.array([1000, 1500], pa.duration("ns"))
+    rows = pa.table({"x": pa.ListArray.from_arrays([0, 1, 2], array) if inside else array})
+    text = "x[1] = INTERVAL '1 microsecond'" if inside else "x = INTERVAL '1 microsecond'"
+    assert matched(text, rows.slice(0, 1)) == [0]
+    with pytest.raises(UsageError, match=r"would lose data.*columns x"):
+        matched(text, rows)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("extension", ["geoarrow.wkb", "paimon.variant"])
+def test_extension_types_that_duckdb_is_not_told_of(extension: str, inside: bool) -> None:
+    """It would compare the bytes of their storage, or decode them in this process."""
+    field = pa.field("g", pa.binary(), metadata={"ARROW:extension:name": extension})
+    array = pa.array([b"a", None, b""])
+    if inside:
+        array, field = pa.StructArray.from_arrays([array], fields=[field]), pa.field("g", pa.struct([field]))
+    rows = pa.table([array, pa.array([1, 2, 3])], schema=pa.schema([field, pa.field("i", pa.int64())]))
+    assert matched("g IS NOT NULL AND i > 1", rows) == ([1, 2] if inside else [2])
+    assert matched("G IS NULL", rows) == ([] if inside else [1])
+    for text in ("g = 'a'", "g <> 'a'", "g.g IS NULL", "coalesce(g, 'a') IS NULL"):
+        with pytest.raises(UsageError, match=rf"column g has values of type {extension}, which cannot be compared"):
+            bound(text, rows)
+
+
+def test_halves_of_characters() -> None:
+    with pytest.raises(UsageError, match=r"where \"s = '\\ud800'\": it has halves of characters"):
+        bound("s = '\ud800'")
+
+
+def test_a_column_named_like_the_rows() -> None:
+    """A field of a struct is not taken for a column of the table that a query is of."""
+    part = pa.array([{"x": 1}, {"x": 2}])
+    rows = pa.table({"rows_of_the_batch": part, "x": [2, 1]})
+    assert matched("rows_of_the_batch.x = 1 AND x = 2", rows) == [0]
+    assert matched("Rows_Of_The_Batch.x = 2", rows) == [1]
+
+
+def test_a_fatal_error_ends_the_database_alone() -> None:
+    """DuckDB 2.0 does not expect that a cast to text fails, and answers nothing more."""
+    rows = pa.table({"t": pa.array([2**62], pa.timestamp("s"))})
+    for _ in range(2):
+        with suppress(UsageError):
+            matched("CAST(t AS VARCHAR) LIKE '1%'", rows)
+        assert matched("i = 1") == [0]
 
 
 def test_only_what_is_named_is_read(tmp_path: Path) -> None:

@@ -31,7 +31,8 @@ class Engine:
     """A database of DuckDB's.
 
     Attributes:
-        error: root of the exceptions that it raises.
+        error: the exceptions that it raises: its own, and another if a message of its own is not text.
+        fatal: those after which it answers nothing more.
     """
 
     def __init__(self, config: Mapping[str, str], path: str = ":memory:") -> None:
@@ -43,7 +44,8 @@ class Engine:
         duckdb = require_extra("duckdb", "sql")
         if int(duckdb.__version__.partition(".")[0]) < _FIRST_VERSION:
             raise MissingExtra(f"DuckDB {_FIRST_VERSION}.0 or later (for Python 3.11 or later)", "sql")
-        self.error: type[Exception] = duckdb.Error
+        self.error: tuple[type[Exception], ...] = (duckdb.Error, UnicodeDecodeError)
+        self.fatal: tuple[type[Exception], ...] = (duckdb.FatalException, duckdb.InternalException)
         self._database = duckdb.connect(path, config={"python_enable_replacements": "false", **config})
         self._local, self._lock = threading.local(), threading.Lock()
 

@@ -6,16 +6,18 @@ never null, so that ``~isin`` deletes nulls too. Integer division by zero and ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import Unsupported, UsageError
-from dvcodec.core.extras import pa, pc, require_extra
+from dvcodec.core.errors import UsageError
+from dvcodec.core.extras import pa, pc, require_extra, types
 from dvcodec.tables.bounds import ColumnBounds, FilterBounds
+from dvcodec.tables.columns import EXTENSION, storage_field
+from dvcodec.tables.deleting.expression import COMPARISONS, Call, Column, Literal, Node, nodes, parse, weaker
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder, free_name, one_line
 from dvcodec.tables.deleting.sql import SqlCondition
 from dvcodec.tables.table import Snapshot
@@ -53,33 +55,44 @@ class _WhereFinder(ConditionFinder):
 
 class _ExpressionCondition(Condition):
     def __init__(self, expression: pc.Expression, snapshot: Snapshot) -> None:
-        try:
-            whole = snapshot.schema()
-        except Unsupported as err:
-            err.expected = f"{err.expected}, or SQL text in place of an expression: it names the columns that it reads"
-            raise
-        problem = _problem(expression, whole)
-        if problem is not None:
-            raise UsageError(f"where {expression!s:.200}: {problem} (columns: {', '.join(whole.names):.300})")
-        self._expression = expression
-        self.columns = tuple(_needed(expression, whole, whole.names, ()))
+        tree = parse(expression)
         self.name = f"where {expression!s:.200}"
+        self.columns = tuple(dict.fromkeys(node.path[0] for node in nodes(tree) if isinstance(node, Column)))
         self.position = free_name("position", self.columns)
-        self._bounds = FilterBounds(expression, snapshot.schema(self.columns))
+        schema = pa.schema(list(map(storage_field, snapshot.schema(self.columns))))
+        problem = _problem_of_extensions(tree, schema) or _problem(expression, schema)
+        if problem is not None:
+            raise self._error(problem)
+        self._expression = expression
+        known = weaker(tree, schema)
+        self._bounds = None if known is None else FilterBounds(known, schema)
+
+    def _error(self, why: str) -> UsageError:
+        advice = next((f"; {what}" for part, what in _ADVICE.items() if part in why), "")
+        return UsageError(f"{self.name}: {why}{advice} (columns {', '.join(self.columns):.300})")
 
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
-        return self._bounds.may_be_true(known)
+        return self._bounds is None or self._bounds.may_be_true(known)
 
     def positions(
         self,
         batch: pa.RecordBatch,
         known: Mapping[str, ColumnBounds],  # noqa: ARG002  (of conditions that read less then)
     ) -> NDArray[np.int64]:
+        columns = [getattr(column, "storage", column) for column in batch.columns]
+        rows = pa.Table.from_arrays(columns, batch.schema.names)  # of a batch, pyarrow 19 fails without rows
         try:
-            found = pa.Table.from_batches([batch]).filter(self._expression)  # of a batch, pyarrow 19 fails without rows
+            found = rows.filter(self._expression)
         except pa.ArrowException as err:
-            raise UsageError(f"{self.name}: {one_line(err)} (columns {', '.join(self.columns)})") from None
+            raise self._error(one_line(err)) from None
         return np.asarray(found.column(self.position), np.int64)
+
+
+_ADVICE = {
+    "timestamp with timezone": "give the time a zone like the column's: datetime(..., tzinfo=timezone.utc), or none",
+    "not in range": "compare whole numbers with whole numbers: 2**60, not 2.0**60",
+}
+"""What to write instead, by a part of pyarrow's message."""
 
 
 def _problem(expression: pc.Expression, schema: pa.Schema) -> str | None:
@@ -91,12 +104,59 @@ def _problem(expression: pc.Expression, schema: pa.Schema) -> str | None:
     return None
 
 
-def _needed(expression: pc.Expression, schema: pa.Schema, names: Sequence[str], others: Sequence[str]) -> Sequence[str]:
-    """Return those of `names` that an expression reads besides `others`: by bisection, as pyarrow has no list."""
-    if _problem(expression, pa.schema([schema.field(name) for name in others])) is None:
-        return ()
-    if len(names) == 1:
-        return names
-    half = len(names) // 2
-    first = _needed(expression, schema, names[:half], [*names[half:], *others])
-    return [*first, *_needed(expression, schema, names[half:], [*first, *others])]
+def _problem_of_extensions(tree: Node, schema: pa.Schema) -> str | None:
+    """Return which column of an extension type is asked for more than whether it is null, or is a value as stored.
+
+    pyarrow knows the storage alone: the text of a UUID is other bytes than those stored, and greater or less by chance.
+    """
+    for call in nodes(tree):
+        if not isinstance(call, Call) or call.function in ("is_null", "is_valid"):
+            continue
+        for column in call.arguments:
+            field = _extension(column, schema)
+            if field is None:
+                continue
+            others = [other for other in call.arguments if other is not column] if call.function in COMPARISONS else []
+            values = call.options["value_set"].values if call.function == "is_in" else ()
+            others += [Literal(value) for value in values]
+            if not others or not all(_is_stored(other, field.type, schema) for other in others):
+                extension = field.metadata[EXTENSION]
+                spelled = "uuid.UUID('...').bytes" if extension == b"arrow.uuid" else f"values of type {field.type}"
+                name = ".".join(column.path) if isinstance(column, Column) else ""
+                return f"column {name:.80} has values of type {extension.decode():.80}: compare it with {spelled}"
+    return None
+
+
+def _extension(node: Node, schema: pa.Schema) -> pa.Field | None:
+    """Return a column of an extension type, or a field in one, as its storage; None for others."""
+    field = _stored_field(node, schema)
+    return field if field is not None and EXTENSION in (field.metadata or {}) else None
+
+
+def _stored_field(node: Node, schema: pa.Schema) -> pa.Field | None:
+    if not isinstance(node, Column):
+        return None
+    found = schema.field(node.path[0])
+    for name in node.path[1:]:
+        if not types.is_struct(found.type) or found.type.get_field_index(name) < 0:
+            return None
+        found = storage_field(found.type.field(name))
+    return found
+
+
+def _is_stored(other: Node, storage: pa.DataType, schema: pa.Schema) -> bool:
+    """Whether a node is a value, or a column, of a type of storage; bytes may have any width."""
+    if not isinstance(other, Literal):
+        field = _stored_field(other, schema)
+        return field is not None and bool(field.type == storage)
+    value = other.value
+    if value.type == storage or not value.is_valid:
+        return True
+    if _is_bytes(value.type) and types.is_fixed_size_binary(storage):
+        return len(value.as_py()) == int(storage.byte_width)
+    return _is_bytes(value.type) and _is_bytes(storage)
+
+
+def _is_bytes(kind: Any) -> bool:
+    kinds = (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary)
+    return any(is_one(kind) for is_one in kinds)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import combinations
@@ -35,26 +35,18 @@ from dvcodec.tables.bounds import ColumnBounds, FilterBounds
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.deleting.engine import Engine
 from dvcodec.tables.deleting.matching import Condition, free_name, one_line
-from dvcodec.tables.deleting.weaker import Literals, weaker
+from dvcodec.tables.deleting.sql_checks import Node, check_comparisons, check_functions, nodes
+from dvcodec.tables.deleting.sql_columns import GivenColumns
+from dvcodec.tables.deleting.weaker import Literals, select_text, weaker
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["SqlCondition"]
 
 _SETTINGS = ("TimeZone='UTC'", "ieee_floating_point_ops=false", "error_on_division_by_zero=true")
-_BATCH = "rows_of_the_batch"
-_KNOWN = frozenset({"BETWEEN", "CASE", "CAST", "COLLATE", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT"}) | {
-    "FUNCTION",
-    "OPERATOR",
-    "TYPE",
-}
-_REFUSED = {
-    "LAMBDA": "a lambda or ->",
-    "PARAMETER": "a parameter",
-    "POSITIONAL_REFERENCE": "a reference by number",
-    "STAR": "*",
-    "SUBQUERY": "a subquery",
-    "WINDOW": "a window function",
-}
+_ROWS = "rows_of_the_batch"
+"""Name of the table in queries, longer if the text has it."""
+_LIKE = "LIKE is for text: CAST(column AS VARCHAR)"
+_NULL_TESTS = ("OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL")
 _MOMENTS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
 
 
@@ -69,18 +61,27 @@ class SqlCondition(Condition):
             MissingExtra: DuckDB 2.0 or later is not installed.
         """
         self.name = f"where {' '.join(text.split()):.200}"
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"where {text!r:.200}: it has halves of characters, which are not text") from None
         self._text = text
+        self._rows = _ROWS
+        while self._rows in text.lower():
+            self._rows += "_"
         self._engine = _open(os.getpid())
         tree = self._parse()
-        self._check(tree)
+        self._refuse(check_functions(tree, self._ask, self._expression))
         self.columns = self._resolve(tree, snapshot)
         self.position = free_name("position", self.columns)
-        self._batch = free_name(_BATCH, self.columns)  # a field of a column of that name would be a column of the batch
-        self._schema = snapshot.schema(self.columns)
-        kinds = self._bind()
-        literals = Literals(self._engine, dict(zip(self.columns, kinds, strict=True)), self._schema)
-        self._weaker = None if any(_nodes(tree, "COLLATE")) else weaker(tree, literals)
-        self._bounds = None if self._weaker is None else FilterBounds(self._weaker, self._schema)
+        schema = snapshot.schema(self.columns)
+        self._given = GivenColumns(schema.insert(0, pa.field(self.position, pa.int64())))
+        self._check_opaque(tree)
+        self._kinds = dict(zip(self.columns, self._bind(schema), strict=True))
+        self._refuse(check_comparisons(tree, self._types, self._ask))
+        literals = Literals(self._engine, self._kinds, schema)
+        self._weaker = None if any(nodes(tree, "COLLATE")) else weaker(tree, literals)
+        self._bounds = None if self._weaker is None else FilterBounds(self._weaker, schema)
 
     def may_match(self, known: Mapping[str, ColumnBounds]) -> bool:
         """Whether a row with values in these bounds can match; see `Condition.may_match`."""
@@ -92,33 +93,45 @@ class SqlCondition(Condition):
         known: Mapping[str, ColumnBounds],  # noqa: ARG002  (of conditions that read less then)
     ) -> NDArray[np.int64]:
         """Return the positions of the rows that match; see `Condition.positions`."""
-        position = _quoted(self.position)
-        query = f"SELECT {position} FROM {self._batch} WHERE (\n{self._text}\n)"  # noqa: S608  (text was checked)
+        query = f"SELECT {_quoted(self.position)} FROM {self._rows} WHERE (\n{self._text}\n)"  # noqa: S608  (checked)
         try:
-            found = self._engine.query(query, self._batch, _comparable(batch)).fetchnumpy()[self.position]
-        except self._engine.error as err:
-            raise self._error(_reason(err)) from None
+            found = self._query(query, self._given.batch(batch)).fetchnumpy()[self.position]
+        except (*self._engine.error, pa.ArrowException) as err:
+            raise self._error(err) from None
         return np.asarray(found, np.int64)
 
-    def _error(self, why: str) -> UsageError:
-        named = f" (columns {', '.join(self.columns)})" if getattr(self, "columns", ()) else ""
-        return UsageError(f"{self.name}: {why}{named}")
+    def _query(self, query: str, rows: pa.RecordBatch) -> Any:
+        return self._engine.query(query, self._rows, rows)
 
-    def _parse(self) -> dict[str, Any]:
+    def _refuse(self, problem: str | None) -> None:
+        if problem is not None:
+            raise self._error(problem)
+
+    def _error(self, why: str | Exception) -> UsageError:
+        """Return an error; after a fatal one, later conditions have another database."""
+        if isinstance(why, self._engine.fatal):
+            _open.cache_clear()
+        named = f" (columns {', '.join(self.columns)})" if getattr(self, "columns", ()) else ""
+        return UsageError(f"{self.name}: {why if isinstance(why, str) else _reason(why)}{named}")
+
+    def _parse(self) -> Node:
         """Return the tree of the expression; the text is one, and stays one where it is put into a query."""
         alone = self._select(f"SELECT {self._text}\n")
-        inside = self._select(f"SELECT x FROM {_BATCH} WHERE (\n{self._text}\n)")  # noqa: S608  (parsed only)
+        inside = self._select(f"SELECT x FROM {self._rows} WHERE (\n{self._text}\n)")  # noqa: S608  (parsed only)
         plain = self._select("SELECT true")
         tree = alone["select_list"][0] if len(alone.get("select_list", ())) == 1 else None
         if tree is None or tree.get("alias") or _without(alone) != _without(plain):
             raise self._error("expected one expression without clauses or names")
-        wanted = self._select(f"SELECT x FROM {_BATCH} WHERE true")  # noqa: S608
+        wanted = self._select(f"SELECT x FROM {self._rows} WHERE true")  # noqa: S608
         if _bare(inside["where_clause"]) != _bare(tree) or _without(inside) != _without(wanted):
             raise self._error("expected one expression")
         return dict(tree)
 
-    def _select(self, query: str) -> dict[str, Any]:
-        found = self._values("SELECT json_serialize_sql(text) AS tree FROM asked", query)[0]
+    def _expression(self, text: str) -> Node:
+        return dict(self._select(f"SELECT {text}")["select_list"][0])
+
+    def _select(self, query: str) -> Node:
+        found = self._ask("SELECT json_serialize_sql(text) AS tree FROM asked", [query])[0]
         parsed = json.loads(found["tree"])
         if parsed["error"] and "Only SELECT" in parsed["error_message"]:  # a semicolon, and another statement
             raise self._error("expected one expression, found several statements")
@@ -126,38 +139,27 @@ class SqlCondition(Condition):
             raise self._error(f"not SQL that can be used here: {parsed['error_message']}".partition("\n")[0])
         if len(parsed["statements"]) != 1:
             raise self._error(f"expected one expression, found {len(parsed['statements'])} statements")
-        node: dict[str, Any] = parsed["statements"][0]["node"]
-        return node
+        return dict(parsed["statements"][0]["node"])
 
-    def _values(self, query: str, text: str) -> list[dict[str, Any]]:
-        """Run a query with a table ``asked``, whose one row is a text."""
-        found = self._engine.query(query, "asked", pa.RecordBatch.from_pydict({"text": [text]}))
+    def _ask(self, query: str, texts: Sequence[str]) -> list[dict[str, Any]]:
+        """Run a query; see `Ask`."""
+        found = self._engine.query(query, "asked", pa.RecordBatch.from_pydict({"text": pa.array(texts, pa.string())}))
         rows: list[dict[str, Any]] = found.to_arrow_table().to_pylist()
         return rows
 
-    def _check(self, tree: dict[str, Any]) -> None:
-        """Refuse what is more than an expression over columns."""
-        for node in _nodes(tree):
-            kind = node["class"]
-            if kind not in _KNOWN:
-                raise self._error(f"{_REFUSED.get(kind, kind.lower())} cannot be used here")
-            if kind == "FUNCTION":
-                self._check_function(node["function_name"].lower())
+    def _types(self, expressions: Sequence[Node]) -> list[str]:
+        """Return the types of parts of the tree."""
+        columns = {name.lower(): kind for name, kind in self._kinds.items()}
+        names = [".".join(node.get("column_names", ())).lower() for node in expressions]
+        if all(name in columns for name in names):
+            return [columns[name] for name in names]
+        query = select_text(self._engine, expressions)
+        found = self._query(f"{query} FROM {self._rows}", _empty(self._given.schema)).types
+        return [str(kind) for kind in found]
 
-    def _check_function(self, name: str) -> None:
-        query = "SELECT function_type, stability FROM duckdb_functions(), asked WHERE lower(function_name) = text"
-        found = [tuple(row.values()) for row in self._values(query, name)]
-        kinds = {kind for kind, _ in found}
-        if found and not kinds & {"scalar", "macro"}:
-            raise self._error(f"{name} is a function of several rows ({', '.join(sorted(kinds))})")
-        if any(kind == "scalar" and stability != "CONSISTENT" for kind, stability in found):
-            raise self._error(f"{name}() may return something else each time: write the value itself")
-        if not found:
-            raise self._error(f"no function {name}")
-
-    def _resolve(self, tree: dict[str, Any], snapshot: Snapshot) -> tuple[str, ...]:
+    def _resolve(self, tree: Node, snapshot: Snapshot) -> tuple[str, ...]:
         """Return the columns of the table that the text names."""
-        names = dict.fromkeys(str(node["column_names"][0]) for node in _nodes(tree, "COLUMN_REF"))
+        names = dict.fromkeys(str(node["column_names"][0]) for node in nodes(tree, "COLUMN_REF"))
         found = tuple(dict.fromkeys(self._resolve_name(name, snapshot) for name in names))
         for first, other in combinations(found, 2):
             if first.lower() == other.lower():
@@ -176,23 +178,35 @@ class SqlCondition(Condition):
             raise self._error(f"{name} is something else each time: write the value itself")
         return found[0] if found else chosen(every, [name], snapshot.table.location)[0]
 
-    def _bind(self) -> Sequence[str]:
-        """Return DuckDB's types of the columns; refuse types that it does not have, and what is not boolean."""
-        every = f"SELECT * FROM {self._batch}"  # noqa: S608
-        for field in self._schema:
-            try:
-                self._engine.query(every, self._batch, _comparable(_empty(self._schema, [field.name])))
-            except self._engine.error as err:
-                message = (
-                    f"column {field.name:.80} of type {field.type!s:.80} cannot be used in SQL text: {_reason(err)}"
+    def _check_opaque(self, tree: Node) -> None:
+        """Refuse what asks more of a column than whether it is null, if that is all that DuckDB is told."""
+        opaque = {name.lower(): (name, extension) for name, extension in self._given.opaque.items()}
+        asked = [id(node["children"][0]) for node in nodes(tree, "OPERATOR") if node["type"] in _NULL_TESTS]
+        for node in nodes(tree, "COLUMN_REF"):
+            found = opaque.get(str(node["column_names"][0]).lower())
+            if found and (id(node) not in asked or len(node["column_names"]) > 1):
+                name, extension = found
+                why = f"column {name:.80} has values of type {extension:.80}"
+                raise self._error(
+                    f"{why}, which cannot be compared in SQL text: only IS NULL and IS NOT NULL can be used"
                 )
-                raise self._error(message) from None
-        empty = _comparable(_empty(self._schema, self.columns, self.position))
+
+    def _bind(self, schema: pa.Schema) -> Sequence[str]:
+        """Return DuckDB's types of the columns; refuse types that it does not have, and what is not boolean."""
+        every = f"SELECT * FROM {self._rows}"  # noqa: S608
+        for field in schema:
+            alone = pa.schema([field])
+            try:
+                self._query(every, GivenColumns(alone).batch(_empty(alone)))
+            except (*self._engine.error, pa.ArrowException) as err:
+                why = f"column {field.name:.80} of type {field.type!s:.80} cannot be used in SQL text"
+                raise self._error(f"{why}: use a pyarrow expression ({_reason(err)})") from None
+        empty = self._given.batch(_empty(schema.insert(0, self._given.schema.field(0))))
         try:
-            kinds = self._engine.query(every, self._batch, empty).types
-            (kind,) = self._engine.query(f"SELECT (\n{self._text}\n) FROM {self._batch}").types  # noqa: S608
+            kinds = self._query(every, empty).types
+            (kind,) = self._engine.query(f"SELECT (\n{self._text}\n) FROM {self._rows}").types  # noqa: S608
         except self._engine.error as err:
-            raise self._error(_reason(err)) from None
+            raise self._error(err) from None
         if str(kind) not in ("BOOLEAN", '"NULL"'):
             raise self._error(f"expected a condition, found a value of type {kind}")
         return [str(kind) for kind in kinds[1:]]
@@ -214,19 +228,6 @@ def _open(process: int) -> Engine:  # noqa: ARG001  (a database does not survive
     return engine
 
 
-def _nodes(tree: Any, kind: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the expressions of a tree, those of one class if it is named."""
-    waiting = [tree]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            if "class" in value and kind in (None, value["class"]):
-                yield value
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value
-
-
 def _without(select: dict[str, Any]) -> Any:
     """Return a parsed query without its one expression and its condition."""
     return _bare({name: value for name, value in select.items() if name not in ("select_list", "where_clause")})
@@ -239,22 +240,18 @@ def _bare(value: Any) -> Any:
     return [_bare(part) for part in value] if isinstance(value, list) else value
 
 
-def _empty(schema: pa.Schema, names: Sequence[str], position: str | None = None) -> pa.RecordBatch:
-    first = [] if position is None else [pa.field(position, pa.int64())]
-    return pa.RecordBatch.from_pylist([], pa.schema([*first, *(schema.field(name) for name in names)]))
-
-
-def _comparable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch in types that DuckDB has: half floats as floats, which hold them all."""
-    for i, field in enumerate(batch.schema):
-        if pa.types.is_float16(field.type):
-            batch = batch.set_column(i, field.name, batch.column(i).cast(pa.float32()))
-    return batch
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def _reason(err: Exception) -> str:
-    """Return what DuckDB says, without the name of the error and without settings to change."""
-    return one_line(err).partition(": ")[2].partition(" Use TRY(")[0]
+    """Return what DuckDB or Arrow says, without the name of the error and without settings to change."""
+    text = one_line(err)
+    if isinstance(err, UnicodeDecodeError):
+        return "a value of bytes that is none of the other type"
+    if not isinstance(err, pa.ArrowException):
+        text = text.partition(": ")[2].partition(" Use TRY(")[0]
+    return text.replace("You might need to add explicit type casts", _LIKE) if "~~" in text else text
 
 
 def _quoted(name: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from dvcodec.core.extras import pa, pc
 from dvcodec.tables.deleting.engine import Engine
 
-__all__ = ["Literals", "weaker"]
+__all__ = ["Literals", "select_text", "weaker"]
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "COMPARE_EQUAL": eq,
@@ -80,7 +80,7 @@ class Literals:
             return None
         names = [f"k{i}" for i in range(len(nodes))]
         try:
-            given = f"({self._text(nodes)}) AS given({', '.join(names)})"
+            given = f"({select_text(self.engine, nodes)}) AS given({', '.join(names)})"
             typeof = ", ".join(f"typeof({name})" for name in names)
             found = self._row(f"SELECT {typeof} FROM {given}")  # noqa: S608  (the tree was checked)
             casts, checks = [], []
@@ -101,19 +101,24 @@ class Literals:
             values = [value.cast(self.schema.field(column).type) for value in row[: len(casts)]]
             # NaN is greater than all in SQL, and not comparable in pyarrow.
             return None if _family(kind) == "float" and any(map(_is_nan, values)) else values
-        except (self.engine.error, pa.ArrowException):
+        except (*self.engine.error, pa.ArrowException):
             return None
 
     def _row(self, query: str) -> list[Any]:
         table = self.engine.query(query).to_arrow_table()
         return [table.column(i)[0] for i in range(table.num_columns)]
 
-    def _text(self, nodes: Sequence[dict[str, Any]]) -> str:
-        """Return a query for parts of the tree."""
-        plain = json.loads(str(self._row("SELECT json_serialize_sql('SELECT true')")[0]))
-        plain["statements"][0]["node"]["select_list"] = list(nodes)
-        literal = json.dumps(plain).replace("'", "''")
-        return str(self._row(f"SELECT json_deserialize_sql('{literal}')")[0])
+
+def select_text(engine: Engine, nodes: Sequence[dict[str, Any]]) -> str:
+    """Return a query without tables for parts of a tree."""
+
+    def ask(query: str) -> str:
+        return str(engine.query(query).to_arrow_table().column(0)[0])
+
+    plain = json.loads(ask("SELECT json_serialize_sql('SELECT true')"))
+    plain["statements"][0]["node"]["select_list"] = list(nodes)
+    literal = json.dumps(plain).replace("'", "''")
+    return ask(f"SELECT json_deserialize_sql('{literal}')")
 
 
 def weaker(node: dict[str, Any], literals: Literals) -> pc.Expression | None:

@@ -150,10 +150,13 @@ def _typed(
         elif kind == "map":
             key = _part(nested, "key", depth, nullable=False)
             value = _part(nested, "value", depth, nullable=not nested.flag("value-required"))
-            children, arrow = (key, value), pa.map_(key.type, value.field)
+            children, arrow = (key, value), pa.map_(key.field, value.field)
         else:
             nested.fail("type", "struct, list or map", repr(kind)[:60])
-    return Column(name, number, type=arrow, nullable=nullable, children=children, kind=kind, default=default)
+    extension = "arrow.uuid" if kind == "uuid" else ""
+    return Column(
+        name, number, type=arrow, nullable=nullable, children=children, kind=kind, default=default, extension=extension
+    )
 
 
 def _primitive(parent: JsonFields, member: str, text: str) -> tuple[str, pa.DataType]:

@@ -222,7 +222,10 @@ def to_column(field: Field) -> Column:
     parts = tuple(map(to_column, children))
     made = _arrow_type(kind, [part.field for part in parts])  # of those of its parts, which are made once
     inner = () if kind.root == "VECTOR" else parts
-    return Column(field.name, field.id, type=made, nullable=kind.nullable, children=inner, kind=kind)
+    extension = "paimon.variant" if kind.root == "VARIANT" else ""
+    return Column(
+        field.name, field.id, type=made, nullable=kind.nullable, children=inner, kind=kind, extension=extension
+    )
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
