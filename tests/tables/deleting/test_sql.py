@@ -306,14 +306,6 @@ def test_halves_of_characters() -> None:
         bound("s = '\ud800'")
 
 
-def test_a_column_named_like_the_rows() -> None:
-    """A field of a struct is not taken for a column of the table that a query is of."""
-    part = pa.array([{"x": 1}, {"x": 2}])
-    rows = pa.table({"rows_of_the_batch": part, "x": [2, 1]})
-    assert matched("rows_of_the_batch.x = 1 AND x = 2", rows) == [0]
-    assert matched("Rows_Of_The_Batch.x = 2", rows) == [1]
-
-
 def test_a_fatal_error_ends_the_database_alone() -> None:
     """DuckDB 2.0 does not expect that a cast to text fails, and answers nothing more."""
     rows = pa.table({"t": pa.array([2**62], pa.timestamp("s"))})
