@@ -44,10 +44,11 @@ def test_audit_of_a_valid_table(lake: Path) -> None:
 def test_audit_names_what_is_damaged_and_where(damaged: Path) -> None:
     result = run("audit", damaged)
     assert (result.code, result.err) == (1, "")
-    _, line, last, bounds = result.out.splitlines()
+    _, line, last, bounds, older = result.out.splitlines()
     assert line.startswith(f"  ERROR crc {NEW}@1, for a.parquet: CRC-32 of magic and bitmap: expected 0x")
     assert last.endswith(": 1 error")
     assert bounds == "1 vector could not be read: 256 rows: unknown how many are deleted, at most 256 live"
+    assert older == "snapshot 1 has no vector or data file with these errors (--snapshot 1)"
 
 
 def test_audit_json(damaged: Path) -> None:

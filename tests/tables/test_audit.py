@@ -87,6 +87,7 @@ def test_a_valid_table(tmp_path: Path) -> None:
         "kind": "iceberg",
         "snapshot": {"id": 2, "timestamp_ms": 2_000, "operation": "delete", "parent": 1},
         "ok": True,
+        "older": None,
         "counts": {
             "data_files": 4,
             "vectors": 3,

@@ -116,7 +116,7 @@ def test_no_more_is_kept_than_there_is_memory_for(tmp_path: Path, monkeypatch: p
 def test_what_is_deleted_for_certain(
     read: list[int] | None, doubtful: set[str | None], doubt: bool, rows: list[int]
 ) -> None:
-    found = SnapshotRows({} if read is None else {"a": RowSet(read)}, doubtful)
+    found = SnapshotRows({} if read is None else {"a": RowSet(read)}, unread=doubtful)
     file = DataFile("a", "a", 10)
     assert (found.in_doubt(file), found.of(file)) == (doubt, RowSet(rows))
     assert bool(found) is bool(read or doubtful)

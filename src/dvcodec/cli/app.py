@@ -78,7 +78,9 @@ class _Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except EOFError as err:
-            raise DvcodecError(str(err)) from err
+            again = DvcodecError(str(err))
+            again.__dict__.update(vars(err))  # its notes
+            raise again from err
         except KeyboardInterrupt as err:
             if err.args:
                 complain(err.args[0])

@@ -32,9 +32,11 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 
 
 def complain(problem: Exception | str) -> None:
-    """Report a problem on standard error, on one line."""
+    """Report a problem on standard error, on one line; the notes of an error on lines of their own."""
+    notes = getattr(problem, "__notes__", ())
     if isinstance(problem, OSError) and hasattr(problem, "words"):  # `StoreError`: its text is one line
         problem = str(problem)
     elif isinstance(problem, OSError) and problem.strerror:
         problem = f"{problem.filename}: {problem.strerror}" if problem.filename is not None else problem.strerror
-    print(f"dvcodec: {plain(str(problem))}", file=sys.stderr)
+    for line in (problem, *notes):
+        print(f"dvcodec: {plain(str(line))}", file=sys.stderr)

@@ -53,6 +53,7 @@ from dvcodec.tables.arguments import check_progress, check_table
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.folder import StoredFile
 from dvcodec.tables.model import DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.older import older_without
 from dvcodec.tables.reading import Progress, by_container
 from dvcodec.tables.scanning import Scan, scan_snapshot
 from dvcodec.tables.storage import check_data_files, find_orphans, list_files
@@ -97,6 +98,8 @@ class Audit:
         counts: how much was checked.
         scan: what the vectors delete; rows are not kept.
         notes: damage that no check can find here, and why; a table without findings may have notes.
+        older: id of the newest snapshot before the current one that has no vector or data file with an error; None if
+            there are no such errors, or it is not among the last ten. It is not audited.
     """
 
     table: str
@@ -106,6 +109,7 @@ class Audit:
     counts: AuditCounts
     scan: Scan
     notes: tuple[Finding, ...] = ()
+    older: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -120,6 +124,7 @@ class Audit:
             "kind": self.kind.value,
             "snapshot": asdict(self.info),
             "ok": self.ok,
+            "older": self.older,
             "counts": asdict(self.counts) | {f"{kind.value}s": severities[kind] for kind in Severity},
         }
 
@@ -246,4 +251,5 @@ def audit(
         counts,
         scan,
         tuple(Finding(check, Severity.INFO, message, number) for check, message in notes),
+        older_without(table, findings) if snapshot_id is None else None,
     )

@@ -219,12 +219,12 @@ def _change(old: Snapshot | None, new: Snapshot, reader: RowsReader, *, keep_row
     new_rows = rows_of(new, now)
     files = []
     for path, file in after.items() if old_rows or new_rows else ():
-        was_there = path in before
-        then_doubtful = path in touched and was_there and old_rows.in_doubt(file)
-        now_doubtful = path in touched and new_rows.in_doubt(file)
-        if not (then_doubtful or now_doubtful or path in new_rows.rows or (was_there and path in old_rows.rows)):
+        then_rows, now_rows = old_rows.rows.get(path) if path in before else None, new_rows.rows.get(path)
+        unread = path in touched and (new_rows.is_unread(file) or (path in before and old_rows.is_unread(file)))
+        if then_rows == now_rows and not unread:
             continue
-        found = diff(old_rows.of(file) if was_there else RowSet(), new_rows.of(file))
+        then_doubtful, now_doubtful = path in before and old_rows.in_doubt(file), new_rows.in_doubt(file)
+        found = diff(old_rows.of(file) if path in before else RowSet(), new_rows.of(file))
         if then_doubtful or now_doubtful:
             deleted = 0 if then_doubtful else found.added.cardinality
             restored = 0 if now_doubtful else found.restored.cardinality

@@ -30,25 +30,30 @@ class SnapshotRows:
     Attributes:
         rows: as read; of vectors of one data file that contradict each other, the rows that all have.
         with_vector: data files with a vector that was read, position deletes aside.
-        doubtful: data files with such vectors, or with one that could not be read; None stands for position deletes of
-            partitions.
+        contradicted: data files with such vectors.
+        unread: data files of vectors that could not be read; None stands for position deletes of partitions.
         unreadable: the vectors that could not be read, with the reason.
     """
 
     rows: dict[str, RowSet] = field(default_factory=dict)
-    doubtful: set[str | None] = field(default_factory=set)
+    contradicted: set[str] = field(default_factory=set)
+    unread: set[str | None] = field(default_factory=set)
     with_vector: set[str] = field(default_factory=set)
     unreadable: list[tuple[DeletionVector, str]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         """Whether any vector was read, or could not be."""
-        return bool(self.rows or self.doubtful)
+        return bool(self.rows or self.unread)
+
+    def is_unread(self, file: DataFile) -> bool:
+        """Whether a vector that may be for a data file could not be read."""
+        return file.path in self.unread or None in self.unread
 
     def in_doubt(self, file: DataFile) -> bool:
         """Whether the deleted rows of a data file may be others than those read, or are beyond the file."""
-        rows, path = self.rows.get(file.path), file.path
+        rows = self.rows.get(file.path)
         beyond = rows is not None and file.physical_rows is not None and (rows.max or 0) >= file.physical_rows
-        return beyond or path in self.doubtful or None in self.doubtful
+        return beyond or file.path in self.contradicted or self.is_unread(file)
 
     def of(self, file: DataFile) -> RowSet:
         """Return the rows of a data file that are deleted for certain."""
@@ -127,7 +132,7 @@ def _memory(read: VectorRead) -> int:
 def _add(found: SnapshotRows, vector: DeletionVector, read: VectorRead) -> None:
     if read.error is not None:
         found.unreadable.append((vector, str(read.error)))
-        found.doubtful.add(vector.data_file)
+        found.unread.add(vector.data_file)
     is_vector = vector.format != POSITION_DELETES
     for part in read.found:
         path, rows, earlier = part.data_file, part.rows, found.rows.get(part.data_file)
@@ -135,7 +140,7 @@ def _add(found: SnapshotRows, vector: DeletionVector, read: VectorRead) -> None:
         if is_vector:
             found.with_vector.add(path)
         if twice and earlier != rows:
-            found.doubtful.add(path)
+            found.contradicted.add(path)
         if earlier is not None:
             rows = earlier & rows if twice else earlier | rows
         found.rows[path] = rows

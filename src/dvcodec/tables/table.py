@@ -357,6 +357,14 @@ class Table(ABC):
             OSError: it cannot be read.
         """
 
+    def older_ids(self) -> Iterator[int]:
+        """Yield the ids of the snapshots before the current one, newest first, which may be damaged.
+
+        Raises:
+            DecodeError, OSError: their list cannot be read.
+        """
+        yield from (info.id for info in reversed(self.snapshots()[:-1]))
+
     def compared(
         self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
     ) -> Iterator[tuple[Snapshot | None, Snapshot]]:

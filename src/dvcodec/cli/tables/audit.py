@@ -136,5 +136,7 @@ def _show(found: Audit, every: bool) -> None:
     print(f"{looked}: {', '.join(summary) or 'no findings'}")
     if counts.unreadable:
         print(f"{counted(counts.unreadable, 'vector')} could not be read: {rows_text(totals(found.scan))}")
+    if found.older is not None:
+        print(f"snapshot {found.older} has no vector or data file with these errors (--snapshot {found.older})")
     for note in found.notes:
         print(f"not checked: {note.check}: {plain(note.message)}")

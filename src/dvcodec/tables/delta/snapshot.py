@@ -155,7 +155,7 @@ class DeltaSnapshot(Snapshot):
         """Find where the log contradicts the vectors, the columns or itself; see `contradictions`."""
         yield from contradictions(self.protocol, self.metadata, vectors=bool(self.vectors))
         yield from self.action_findings
-        if self.info.id == self.log.latest:
+        if not self.log.is_broken and self.info.id == self.log.latest:
             yield from check_hint(self.table.folder, self.log)
 
     @cached_property

@@ -20,6 +20,7 @@ from dvcodec.tables.delta.walk import LogWalk
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.older import names_older
 from dvcodec.tables.repeats import OPENED_WORK, HistoryWork
 from dvcodec.tables.table import Snapshot
 
@@ -91,6 +92,7 @@ class DeltaTable(WritableTable):
         self.log.latest  # noqa: B018  (checked)
         return tuple(commit_infos(self.folder, self.log, self.log.versions))
 
+    @names_older
     def snapshot(self, id: int | None = None) -> DeltaSnapshot:  # noqa: A002
         """Return a version; see `Table.snapshot`.
 
@@ -103,6 +105,11 @@ class DeltaTable(WritableTable):
         self.log.check(version)
         (info,) = commit_infos(self.folder, self.log, [version])
         return self._snapshot(self._state(version), info)
+
+    def older_ids(self) -> Iterator[int]:
+        """Yield the versions before the current one that can be rebuilt; see `Table.older_ids`."""
+        current = max({*self.log.commits, *self.log.checkpoints}, default=0)
+        yield from (version for version in reversed(self.log.versions) if version < current)
 
     def compared(
         self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork

@@ -27,6 +27,7 @@ __all__ = [
     "check_newest",
     "find_metadata",
     "old_metadata",
+    "older_metadata",
     "some_of",
     "version_of",
     "without_version",
@@ -43,6 +44,7 @@ _CATALOG_NAME = re.compile(r"([0-9]{1,18})-.*?(?:\.gz)?\.metadata\.json(?:\.gz)?
 _HINT_BYTES, _HINT_ATTEMPTS = 4096, 10
 _NUMBER = re.compile("[0-9]+")
 _SHOWN_DIGITS, _SHOWN_NAMES = 18, 5
+_MOST_TRIED = 10
 
 
 def version_of(name: str) -> int:
@@ -122,6 +124,15 @@ def _numbered(names: Iterable[str]) -> dict[int, list[str]]:
         if version >= 0:
             numbered.setdefault(version, []).append(name)
     return numbered
+
+
+def older_metadata(names: Iterable[str], current: str) -> list[str]:
+    """Return the metadata files before the current one, the newest first; of many, the first few."""
+    last = version_of(current)
+    older = [
+        name for name in names if name != current and version_of(name) >= 0 and (last < 0 or version_of(name) <= last)
+    ]
+    return sorted(older, key=version_of, reverse=True)[:_MOST_TRIED]
 
 
 def find_metadata(folder: Folder, names: Collection[str] | None = None) -> str:

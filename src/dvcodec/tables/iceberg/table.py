@@ -6,11 +6,12 @@ import itertools
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar, cast
 
-from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.usage import check_integer
 from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
@@ -20,7 +21,15 @@ from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import Change
 from dvcodec.tables.iceberg.deletes import PositionDeletes
-from dvcodec.tables.iceberg.latest import METADATA, VERSION_HINT, check_newest, find_metadata, some_of, without_version
+from dvcodec.tables.iceberg.latest import (
+    METADATA,
+    VERSION_HINT,
+    check_newest,
+    find_metadata,
+    older_metadata,
+    some_of,
+    without_version,
+)
 from dvcodec.tables.iceberg.manifest_list import Manifest, read_list
 from dvcodec.tables.iceberg.manifests import ListedFile, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
@@ -29,6 +38,7 @@ from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.walk import ENTRY_WORK, MANIFEST_WORK, VECTOR_WORK, ManifestWalk
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import METADATA_SUFFIXES, NO_SNAPSHOT, SnapshotInfo, TableKind
+from dvcodec.tables.older import add_note, is_damage, names_older
 from dvcodec.tables.repeats import OPENED_WORK, HistoryWork
 from dvcodec.tables.table import Snapshot
 
@@ -64,11 +74,20 @@ def open(location: Folder | str | os.PathLike[str]) -> IcebergTable:  # noqa: A0
     """
     folder = Folder.of(location)
     spelled = folder.location
-    nameless: tuple[str, ...] = ()
-    if not spelled.endswith(METADATA_SUFFIXES):
-        names = folder.names(METADATA)
-        spelled, nameless = find_metadata(folder, names), without_version(names)
-    metadata = read_metadata(spelled, folder.storage)
+    of_folder = not spelled.endswith(METADATA_SUFFIXES)
+    names: Collection[str] = folder.names(METADATA) if of_folder else ()
+    nameless = without_version(names)
+    try:
+        spelled = find_metadata(folder, names) if of_folder else spelled
+        metadata = read_metadata(spelled, folder.storage)
+    except (DecodeError, FileNotFoundError) as error:
+        if is_damage(error):
+            for older in older_metadata(names, split(spelled)[1]):
+                with suppress(DecodeError, OSError):
+                    read_metadata(folder.join(f"{METADATA}/{older}"), folder.storage)
+                    add_note(error, f"{METADATA}/{older} can be read: open the table by its path")
+                    break
+        raise
     above, name = split(split(spelled)[0])
     if name != METADATA:
         check_reach(metadata.location, spelled, folder.allow)
@@ -144,6 +163,7 @@ class IcebergTable(WritableTable):
         """Return the snapshots of the metadata by sequence number, with the current one last, whatever its branch."""
         return tuple(record.info for record in self.metadata.snapshots.values())
 
+    @names_older
     def snapshot(self, id: int | None = None) -> IcebergSnapshot:  # noqa: A002
         """Return a snapshot; None = the current one, that of the main branch.
 

@@ -16,6 +16,7 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, data_file_place, deletion_file_place, needed
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
+from dvcodec.tables.older import names_older
 from dvcodec.tables.repeats import HistoryWork
 
 __all__ = ["KNOWN_FLAGS", "LanceTable", "open"]
@@ -78,6 +79,7 @@ class LanceTable(WritableTable):
 
         return tuple(run_bounded(info, manifests.items(), self.folder.storage.readers(self.location)))
 
+    @names_older
     def snapshot(self, id: int | None = None) -> LanceSnapshot:  # noqa: A002
         """Return a version; see `Table.snapshot`.
 
@@ -90,6 +92,10 @@ class LanceTable(WritableTable):
         if id is not None:
             check_integer(id, "the id of a snapshot")
         return self._snapshot(id, self.manifests())
+
+    def older_ids(self) -> Iterator[int]:
+        """Yield the versions before the current one; see `Table.older_ids`."""
+        yield from list(self.manifests())[-2::-1]
 
     def opener(self, work: HistoryWork) -> Callable[[int], LanceSnapshot]:
         """Return what opens versions; see `Table.opener`. The folder of manifests is listed once."""

@@ -12,6 +12,7 @@ from dvcodec.paimon import IndexManifestEntry
 from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletionVector, SnapshotInfo, TableKind
+from dvcodec.tables.older import names_older
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, live_entries
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema, numbered, read_schema, read_snapshot
@@ -51,6 +52,7 @@ class PaimonTable(WritableTable):
         """Return the snapshots that still have metadata; see `Table.snapshots`."""
         return tuple(self._state(name).info for name in self._state_names().values())
 
+    @names_older
     def snapshot(self, id: int | None = None) -> PaimonSnapshot:  # noqa: A002
         """Return a snapshot; see `Table.snapshot`."""
         if id is not None:
@@ -75,6 +77,10 @@ class PaimonTable(WritableTable):
         shown = self._newest_schema() if id is None else state.schema_id
         self._schema(shown)  # its errors are errors of the snapshot
         return replace(snapshot, schema_id=shown, visible=visible_records(schema, snapshot.data_files))
+
+    def older_ids(self) -> Iterator[int]:
+        """Yield the snapshots before the current one; see `Table.older_ids`."""
+        yield from list(self._state_names())[-2::-1]
 
     def compared(
         self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork

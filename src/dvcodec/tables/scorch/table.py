@@ -10,6 +10,7 @@ from dvcodec.core.usage import check_integer
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
+from dvcodec.tables.older import names_older
 from dvcodec.tables.repeats import HistoryWork
 from dvcodec.tables.scorch.metadata import Epoch, Root, SegmentEntry, read_root, read_transaction
 from dvcodec.tables.scorch.snapshot import ScorchSnapshot, SegmentRecord
@@ -59,6 +60,7 @@ class ScorchTable(Table):
         """
         return tuple(map(_info, self._root().epochs))
 
+    @names_older
     def snapshot(self, id: int | None = None) -> ScorchSnapshot:  # noqa: A002
         """Return an epoch; see `Table.snapshot`.
 
