@@ -594,7 +594,7 @@ def test_merge_of_one_changes_its_version_in_place(two: tuple[Path, Path]) -> No
 
 
 def test_merge_of_a_folder(two: tuple[Path, Path], tmp_path: Path) -> None:
-    Path("root.bolt").write_bytes(bytes(4096))
+    Path("other.txt").write_bytes(bytes(4096))
     result = run("zap", "merge", tmp_path, "-o", tmp_path.parent / "out.zap")
     assert (result.code, result.complaint) == (0, "1 other file without search segments")
     assert len(ids(tmp_path.parent / "out.zap")) == 17
@@ -687,7 +687,7 @@ WRONG = {
     "no bytes": (["footer", "-"], "<stdin> at byte 0: zap footer: expected at least 12 bytes, found 0"),
     "missing": (["footer", "nothing"], "nothing: No such file or directory"),
     "missing, one": (["stored", "nothing"], "nothing: No such file or directory"),
-    "several": (["terms", "*.zap", "_id"], "*.zap: expected one file, found 2 in a folder or glob"),
+    "several": (["terms", "*.zap", "_id"], "*.zap: expected one file or one index, found 2 files in a folder or glob"),
     "damaged": (["fields", "bad.zap"], "CRC-32 of the segment (--no-checksum ignores it): expected 0x"),
     "folder without segments": (["footer", "others"], "no search segments in 1 file"),
     "merge a folder without segments": (["merge", "others", "-o", "x"], "no search segments in 1 file"),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cli_runner import run
 from dvcodec.io import open_source
 from dvcodec.tables import open_table
 from dvcodec.tables.scorch import ScorchTable, SegmentRecord
@@ -34,6 +35,30 @@ def test_a_life_in_every_version(bleve: GoBleve, tmp_path: Path, version: int) -
     assert len(expected) > 5
     assert any(segment["deleted"] for epoch in expected for segment in epoch["segments"])
     check(opened(path), expected)
+
+
+@pytest.mark.parametrize("version", [12, 15, 17])
+def test_commands_on_an_index_answer_like_bleve(bleve: GoBleve, tmp_path: Path, version: int) -> None:
+    """Terms with their live documents, the documents themselves, and those of the merged index."""
+    path = make(bleve, tmp_path / "index", version, [*life(), drop([2])], tmp_path, **NO_MERGES)
+    live = set(truth(bleve, path, tmp_path)[-1]["live"])
+    out = tmp_path / "merged.zap"
+    assert run("zap", "merge", path, "-o", out).code == 0
+    for name in (path, out):
+        documents = run("zap", "stored", name, "--json").json["documents"]
+        ids = {(one.get("segment"), one["doc"]): one["values"][0]["value"] for one in documents}
+        assert (set(ids.values()), len(ids)) == (live, len(live))
+        for field in ("title", "_all", "list"):
+            every = [one["term"] for one in run("zap", "terms", path, field, "--with-deleted", "--json").json["terms"]]
+            found = {one["term"]: one["docs"] for one in run("zap", "terms", name, field, "--json").json["terms"]}
+            assert ("2" in every, "2" in found) == (field != "list", False)
+            queries = [{"op": "search", "path": str(path), "query": {"term": term, "field": field}} for term in every]
+            answers = dict(zip(every, bleve.answers(queries), strict=True))
+            assert {term: answer["total"] for term, answer in answers.items() if answer["total"]} == found
+            hits: dict[str, list[str]] = {}
+            for one in run("zap", "postings", name, field, "--json").json["postings"]:
+                hits.setdefault(one["term"], []).append(ids[one.get("segment"), one["doc"]])
+            assert {term: sorted(of) for term, of in hits.items()} == {term: answers[term]["ids"] for term in found}
 
 
 def test_more_batches_on_an_index_that_was_closed(bleve: GoBleve, tmp_path: Path) -> None:

@@ -114,6 +114,8 @@ FILE_COMMANDS = [
     "verify {}/z/0.zap --json",
     "zap footer {}/z/0.zap --json",
     "zap fields {}/z/0.zap --json",
+    "zap terms {}/scorch title --json",
+    "zap stored {}/scorch/store/000000000002.zap",
 ]
 TARGETS = [
     "{}/p",
@@ -206,6 +208,7 @@ def _bytes(lake: Lake, key: str) -> bytes:
         ("rewrite-paths {}/p/a.puffin --from data --to s3://x/data -o {}/%s", "moved.puffin"),
         ("report {}/d -o {}/%s", "report.html"),
         ("zap merge {}/z/0.zap -o {}/%s", "merged.zap"),
+        ("zap merge {}/scorch -o {}/%s", "live.zap"),
     ],
 )
 def test_outputs(lake: Lake, command: str, name: str) -> None:

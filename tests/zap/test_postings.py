@@ -19,7 +19,7 @@ from dvcodec.zap import Segment, chunks, postings, verify_segment
 from dvcodec.zap.footer import Footer
 from dvcodec.zap.postings import decode_postings, encode_postings
 from dvcodec.zap.postings_lists import Postings
-from dvcodec.zap.postings_records import decode_records
+from dvcodec.zap.postings_records import POSTINGS_AT_ONCE, Records, decode_records
 from samples.bitmaps import array, bitmap, bitset, runs
 from samples.zap import parts
 from samples.zap.parts import Sample
@@ -107,6 +107,27 @@ def kind(footer: Footer) -> tuple[int, int, int]:
 def decoded_from(sample: Sample, values: np.ndarray) -> Postings:
     records = decode_records(sample.data, sample.footer, values)
     return decode_postings(sample.data, sample.footer, len(sample.fields), records, locations=True)
+
+
+@pytest.mark.parametrize("most", [1, 4, POSTINGS_AT_ONCE])
+def test_lists_are_counted_without_some_documents(
+    samples: list[Sample], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In segments and merges of Go, whose dictionaries have lists of their own."""
+    cuts = Records.cuts
+    monkeypatch.setattr(Records, "cuts", lambda self: cuts(self, most))
+    one_hits = 0
+    for sample in samples:
+        deleted = np.random.default_rng(7).random(sample.footer.num_docs) < 0.4
+        with Segment.open(sample.raw) as segment:
+            for info in segment.fields:
+                for block in segment.contents.term_blocks(info.dictionary):
+                    records = segment.contents.records(block.values)
+                    found = segment.contents.postings(records)
+                    expected = np.bincount(found.owner[~deleted[found.docs]], minlength=len(records))
+                    assert segment.contents.count_without(records, deleted).tolist() == expected.tolist()
+                    one_hits += int(records.one_hit.sum())
+    assert one_hits > 0
 
 
 # ------------------------------------------------------------------ frequencies and norms

@@ -19,7 +19,7 @@ from dvcodec.zap.dictionary import decode_dictionary
 from dvcodec.zap.doc_values import DocValueBlock
 from dvcodec.zap.fields import FieldInfo, decode_fields
 from dvcodec.zap.footer import Footer, refuse_writer_id
-from dvcodec.zap.postings import decode_postings
+from dvcodec.zap.postings import count_without, decode_postings
 from dvcodec.zap.postings_records import Records, decode_records
 from dvcodec.zap.stored import iter_stored
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dvcodec.core.ragged import ByteStrings
+    from dvcodec.core.ragged import ByteStrings, Index
     from dvcodec.io.source import Source
     from dvcodec.zap.doc_value_chunks import DocValues
     from dvcodec.zap.postings_lists import Postings
@@ -134,6 +134,10 @@ class Contents:
     def postings(self, records: Records, *, locations: bool = False) -> Postings:
         """Read the lists of postings records; see `decode_postings`."""
         return decode_postings(self.data, self.footer, len(self.fields), records, locations=locations)
+
+    def count_without(self, records: Records, deleted: NDArray[np.bool_]) -> Index:
+        """Count the postings of lists without some documents; see `postings.count_without`."""
+        return count_without(self.data, self.footer, records, deleted)
 
     def lists(self, info: FieldInfo, *, locations: bool = False) -> Iterator[tuple[ByteStrings, Postings]]:
         """Read terms and lists of a field, a bounded number of postings at a time; see `Segment.lists`."""

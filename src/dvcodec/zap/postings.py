@@ -29,7 +29,7 @@ from dvcodec.zap.norms import NORM_IS_LENGTH_FROM
 from dvcodec.zap.postings_lists import Postings
 from dvcodec.zap.postings_records import ALWAYS_BLOCK, Records, decode_one_hits, place_records
 
-__all__ = ["LOCATIONS_WITHIN_FREQ", "decode_postings", "encode_postings"]
+__all__ = ["LOCATIONS_WITHIN_FREQ", "count_without", "decode_postings", "encode_postings"]
 
 LOCATIONS_WITHIN_FREQ = 14
 """Up to this version zapx panics if a posting has more locations than its frequency."""
@@ -86,12 +86,7 @@ def _decode_general(
 ) -> Postings:
     if not len(records):
         return Postings.none()
-    window = data.around(records.bitmap_at, records.bitmap_size, "bitmap")
-    found, counts = bitmaps.expand(window, records.bitmap_at - window.base, records.bitmap_size)
-    docs = found.astype(np.int64)
-    lasts = docs[np.cumsum(counts) - 1]
-    if (i := first_true((lasts >= footer.num_docs) | (counts != records.counts))) is not None:
-        raise data.error("document number", records.bitmap_at[i], expected=f"below {footer.num_docs}", actual=lasts[i])
+    docs, counts = _expand(data, footer, records), records.counts
     num_chunks, bounds = chunks.cut_postings(docs, counts, records.chunk_docs, footer.num_docs)
     entries = np.diff(bounds)
     lengthy = footer.version == LENGTHY_CHUNKS
@@ -120,6 +115,39 @@ def _decode_general(
             most = f"at most {freqs[i]}, its frequency"
             raise data.error("locations of a posting", at, expected=most, actual=location_counts[i])
     return Postings(counts, docs, freqs, norms, location_counts, locations)
+
+
+def _expand(data: SegmentData, footer: Footer, records: Records) -> Index:
+    """Return the documents of lists that are not in the dictionary."""
+    window = data.around(records.bitmap_at, records.bitmap_size, "bitmap")
+    found, counts = bitmaps.expand(window, records.bitmap_at - window.base, records.bitmap_size)
+    docs = found.astype(np.int64)
+    lasts = docs[np.cumsum(counts) - 1]
+    if (i := first_true((lasts >= footer.num_docs) | (counts != records.counts))) is not None:
+        raise data.error("document number", records.bitmap_at[i], expected=f"below {footer.num_docs}", actual=lasts[i])
+    return docs
+
+
+def count_without(data: SegmentData, footer: Footer, records: Records, deleted: NDArray[np.bool_]) -> Index:
+    """Count the postings of lists without some documents; only bitmaps are read.
+
+    Args:
+        data: the segment.
+        footer: its footer.
+        records: records of the lists.
+        deleted: bool[num_docs], whether each document is left out.
+
+    Raises:
+        Truncated, NotCanonical: as `bitmaps.expand`; a document that the segment does not have.
+    """
+    kept: Index = records.counts.copy()
+    for cut in records.cuts():
+        part = records[cut]
+        kept[cut][part.one_hit] -= deleted[decode_one_hits(part.values[part.one_hit])[0]]
+        if len(general := part[~part.one_hit]):
+            before = offsets_of(deleted[_expand(data, footer, general)])
+            kept[cut][~part.one_hit] -= np.diff(before[offsets_of(general.counts)])
+    return kept
 
 
 def _decode_freqs(version: int, blocks: ChunkedBlocks, per_chunk: Index) -> tuple[Values, Values]:

@@ -12,12 +12,12 @@ import typer
 from dvcodec.cli.json_text import print_json
 from dvcodec.cli.render import Table, number
 from dvcodec.cli.shared import Json
+from dvcodec.cli.zap.live import LiveSegment, LiveSegments, SegmentOrIndex, WithDeleted, open_live
 from dvcodec.cli.zap.shared import (
     FieldName,
     Hex,
     Limit,
     NoChecksum,
-    SegmentName,
     arrays_text,
     bytes_json,
     bytes_of,
@@ -27,65 +27,123 @@ from dvcodec.cli.zap.shared import (
     json_size,
     key_text,
     most,
-    open_segment,
     parse_numbers,
     report_more,
     zap,
 )
 from dvcodec.core.errors import UsageError
-from dvcodec.core.rowset import RowSet
 from dvcodec.zap import Segment, StoredValue, number_value
+from dvcodec.zap.fields import ID
 from dvcodec.zap.lookup import find_stored
 
 
 @zap.command()
 def stored(
-    segment: SegmentName,
+    segment: SegmentOrIndex,
     docs: Annotated[
         list[str] | None, typer.Argument(metavar="[DOC]...", help="Numbers and ranges: 3 5-9; default: all.")
     ] = None,
     ids: Annotated[list[str] | None, typer.Option("--id", help="The document of this id; repeat for more.")] = None,
     limit: Limit = None,
     in_hex: Hex = False,
+    with_deleted: WithDeleted = False,
     no_checksum: NoChecksum = False,
     as_json: Json = False,
 ) -> None:
     """Show the stored values of documents: ids first, then values by field."""
-    with open_segment(segment, unchecked=no_checksum) as this:
-        chosen: list[int] | range = range(this.num_docs)
+    with open_live(segment, with_deleted=with_deleted, unchecked=no_checksum) as this:
+        chosen: _Chosen
         if docs or ids:
-            chosen = [doc for text in docs or [] for doc in _numbers(this, text)]
-            chosen += [doc for text in ids or [] for doc in _docs_of(this, bytes_of(text, in_hex))]
+            chosen = [(part, numbers) for text in docs or [] for part, numbers in _numbers(this, text)]
+            chosen += [pair for text in ids or [] for pair in _docs_of(this, bytes_of(text, in_hex))]
+        else:
+            chosen = [(part, _live(part)) for part in this.parts]
+        total = sum(len(numbers) for _, numbers in chosen)
         if as_json:
-            check_json(this, len(chosen), limit, "document")
-        shown_docs = chosen[: most(limit, as_json)]
-        found = list(zip(shown_docs, _stored(this, shown_docs), strict=True))
+            check_json(this.size, total, limit, "document")
+        found = list(_stored(chosen, most(limit, as_json)))
         if as_json:
-            sizes = {info.name: json_size(info.name) for info in this.fields}
-            check_json_bytes(this, sum(sizes[one.field] for _, values in found for one in values), "names of fields")
+            check_json_bytes(this.size, _name_bytes(found), "names of fields")
             items = (
-                {"doc": doc, "values": (one._asdict() | {"value": bytes_json(one.value, in_hex)} for one in values)}
-                for doc, values in found
+                this.naming(of)
+                | {"doc": doc, "values": (one._asdict() | {"value": bytes_json(one.value, in_hex)} for one in values)}
+                for of, doc, values in found
             )
-            print_json({"source": this.name, "total": len(chosen), "documents": items})
+            print_json({"source": this.name, "total": total, "documents": items})
             return
-        shown = Table("doc", "field", "type", "bytes", "value", "in arrays", right=("doc", "bytes"))
-        for doc, values in found:
+        columns = ("doc", "field", "type", "bytes", "value", "in arrays")
+        shown = Table(*this.columns, *columns, right=("doc", "bytes"))
+        for of, doc, values in found:
             for one in values:
                 value = key_text(one.value, in_hex) if in_hex or one.type != "n" else _number_text(one.value)
-                arrays = arrays_text(one.array_positions)
-                shown.add(number(doc), field_text(one.field), one.type, number(len(one.value)), value, arrays)
+                cells = (field_text(one.field), one.type, number(len(one.value)), value)
+                shown.add(*this.cells(of), number(doc), *cells, arrays_text(one.array_positions))
         shown.show()
-        report_more(len(chosen), len(found), "document")
+        report_more(total, len(found), "document")
 
 
-def _stored(segment: Segment, docs: Sequence[int]) -> Iterator[tuple[StoredValue, ...]]:
+_Chosen = list[tuple[LiveSegment, Sequence[int]]]
+
+
+def _live(part: LiveSegment) -> Sequence[int]:
+    """Return the documents that are not deleted."""
+    if part.mask is None:
+        return range(part.segment.num_docs)
+    live: list[int] = np.flatnonzero(~part.mask).tolist()
+    return live
+
+
+def _numbers(this: LiveSegments, text: str) -> _Chosen:
+    """Parse document numbers; deleted ones are left out.
+
+    Raises:
+        UsageError: invalid numbers, a document that the segment does not have, only deleted ones, or several segments.
+    """
+    if this.is_index:
+        raise UsageError(f"{this.name}: a document number counts within its segment: name the segment, or use --id")
+    (part,) = this.parts
+    found = parse_numbers(text, text)
+    if (found.max or 0) >= part.segment.num_docs:
+        raise UsageError(
+            f"{this.name}: expected document numbers from 0 to {part.segment.num_docs - 1}, found {found.max}"
+        )
+    if not (left := found - part.deleted):
+        raise UsageError(f"{this.name}: deleted: {text} (--with-deleted shows it)")
+    return [(part, left.to_numpy().tolist())]
+
+
+def _docs_of(this: LiveSegments, name: bytes) -> _Chosen:
+    """Find the live document of an id.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = [(part, part.segment.postings(ID, name, locations=False)) for part in this.parts]
+    known = [(part, postings.rows) for part, postings in found if postings is not None]
+    live = [(part, left.to_numpy().tolist()) for part, rows in known if (left := rows - part.deleted)]
+    if not live:
+        deleted = "; a deleted one has it (--with-deleted shows it)" if known else ""
+        raise UsageError(f"{this.name}: no document with id {key_text(name)}{deleted}")
+    return live
+
+
+def _stored(chosen: _Chosen, limit: int | None) -> Iterator[tuple[Segment, int, tuple[StoredValue, ...]]]:
     """Yield the stored values of documents; those that follow each other are read together."""
-    numbers = np.array(docs, np.int64)
-    cuts = (np.flatnonzero(np.diff(numbers) != 1) + 1).tolist()
-    for first, stop in zip([0, *cuts], [*cuts, len(docs)], strict=True):
-        if first < stop:
-            yield from find_stored(segment.contents, docs[first], docs[stop - 1] + 1)
+    for part, docs in chosen:
+        shown = docs[:limit]
+        limit = None if limit is None else limit - len(shown)
+        cuts = (np.flatnonzero(np.diff(np.array(shown, np.int64)) != 1) + 1).tolist()
+        for first, stop in zip([0, *cuts], [*cuts, len(shown)], strict=True):
+            if first < stop:
+                numbers = shown[first:stop]
+                values = find_stored(part.segment.contents, numbers[0], numbers[-1] + 1)
+                yield from zip([part.segment] * len(numbers), numbers, values, strict=True)
+
+
+def _name_bytes(found: list[tuple[Segment, int, tuple[StoredValue, ...]]]) -> int:
+    """Return the bytes of the names of fields that JSON repeats."""
+    sizes = {info.name: json_size(info.name) for segment in {of for of, *_ in found} for info in segment.fields}
+    return sum(sizes[one.field] for *_, values in found for one in values)
 
 
 def _number_text(value: bytes) -> str:
@@ -96,30 +154,9 @@ def _number_text(value: bytes) -> str:
         return key_text(value)
 
 
-def _numbers(segment: Segment, text: str) -> RowSet:
-    """Parse document numbers.
-
-    Raises:
-        UsageError: invalid numbers, or a document that the segment does not have.
-    """
-    found = parse_numbers(text, text)
-    if (found.max or 0) >= segment.num_docs:
-        raise UsageError(
-            f"{segment.name}: expected document numbers from 0 to {segment.num_docs - 1}, found {found.max}"
-        )
-    return found
-
-
-def _docs_of(segment: Segment, name: bytes) -> list[int]:
-    found = segment.postings("_id", name, locations=False)
-    if found is None:
-        raise UsageError(f"{segment.name}: no document with id {key_text(name)}")
-    return [int(doc) for doc in found.docs.tolist()]
-
-
 @zap.command()
 def docvalues(
-    segment: SegmentName,
+    segment: SegmentOrIndex,
     field: FieldName,
     docs: Annotated[
         list[str] | None,
@@ -127,28 +164,46 @@ def docvalues(
     ] = None,
     limit: Limit = None,
     in_hex: Hex = False,
+    with_deleted: WithDeleted = False,
     no_checksum: NoChecksum = False,
     as_json: Json = False,
 ) -> None:
     """Show the doc values of a field: the distinct terms of each document that has any."""
-    with open_segment(segment, unchecked=no_checksum) as this:
-        kept = this.field(field).doc_values is not None
-        wanted = None if docs is None else {doc for text in docs for doc in _numbers(this, text)}
+    with open_live(segment, with_deleted=with_deleted, unchecked=no_checksum) as this:
+        parts = this.having(field)
+        kept = any(part.segment.field(field).doc_values is not None for part in parts)
+        wanted = None
+        if docs is not None:
+            wanted = {doc for text in docs for _, numbers in _numbers(this, text) for doc in numbers}
         if as_json:
-            check_json(this, this.num_docs, limit, "document")
-        in_docs = iter(this.doc_values(field, wanted))
+            check_json(this.size, sum(part.segment.num_docs for part in parts), limit, "document")
+        in_docs = _values(parts, field, wanted)
         found = list(islice(in_docs, most(limit, as_json)))
         total = len(found) + sum(1 for _ in in_docs)
         if as_json:
-            items = [{"doc": doc, "values": [bytes_json(value, in_hex) for value in values]} for doc, values in found]
+            items = [
+                this.naming(of) | {"doc": doc, "values": [bytes_json(value, in_hex) for value in values]}
+                for of, doc, values in found
+            ]
             print_json({"source": this.name, "field": field, "total": total, "documents": items})
             return
-        shown = Table("doc", "terms", "values", right=("doc", "terms"))
-        for doc, values in found:
+        shown = Table(*this.columns, "doc", "terms", "values", right=("doc", "terms"))
+        for of, doc, values in found:
             text = "  ".join(key_text(value, in_hex) for value in values)
-            shown.add(number(doc), number(len(values)), text if len(text) <= 100 else f"{text[:100]}...")
+            cut = text if len(text) <= 100 else f"{text[:100]}..."
+            shown.add(*this.cells(of), number(doc), number(len(values)), cut)
         shown.show()
         if kept:
             report_more(total, len(found), "document")
         else:
             print("the field has no doc values")
+
+
+def _values(
+    parts: list[LiveSegment], field: str, wanted: set[int] | None
+) -> Iterator[tuple[Segment, int, tuple[bytes, ...]]]:
+    """Yield the doc values of live documents."""
+    for part in parts:
+        for doc, values in part.segment.doc_values(field, wanted):
+            if part.mask is None or not part.mask[doc]:
+                yield part.segment, doc, values

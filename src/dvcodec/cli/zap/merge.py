@@ -17,7 +17,8 @@ from dvcodec.cli.render import Table, bytes_text, counted, counter, number, plai
 from dvcodec.cli.shared import STDOUT, Json, Output, messages_of, opened
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import Target
-from dvcodec.cli.zap.shared import NoChecksum, SegmentNames, find_segments, open_segment, parse_numbers, zap
+from dvcodec.cli.zap.live import LiveSegment, WithDeleted, find_segments
+from dvcodec.cli.zap.shared import NoChecksum, SegmentNames, open_segment, parse_numbers, zap
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Sink, open_sink, open_source
@@ -56,20 +57,29 @@ def merge(
         bool,
         typer.Option("--salvage", help="Also read postings that zapx 17.0.9 to 17.1.3 misplaced (verify names them)."),
     ] = False,
+    with_deleted: WithDeleted = False,
     no_checksum: NoChecksum = False,
     as_json: Json = False,
 ) -> None:
-    """Merge segments into one, in their order, without the dropped documents.
+    """Merge segments into one, in their order, without dropped documents and those that root.bolt marks as deleted.
 
-    A single segment is rewritten, in another version with --version.
+    A single segment is rewritten, in another version with --version. Of an index, the segments of its newest snapshot
+    are merged.
     """
     with ExitStack() as stack:
-        targets = find_segments(segments)
+        found = find_segments(segments, with_deleted=with_deleted)
+        targets = [target for target, _ in found]
         _refuse_overwriting(targets, output, numbers)
+        if any(deleted and _place(target.path) == _place(output) for target, deleted in found):
+            raise UsageError(
+                f"{output}: root.bolt marks deleted documents by the numbers that they have now: write elsewhere"
+            )
         inputs = [
             stack.enter_context(open_segment(target, unchecked=no_checksum, salvage=salvage)) for target in targets
         ]
         dropped = _dropped([target.path for target in targets], drops or [], drop_files or [])
+        for i, (one, (_, deleted)) in enumerate(zip(inputs, found, strict=True)):
+            dropped[i] |= LiveSegment.of(one, deleted).deleted
         steps = len({info.name for one in inputs for info in one.fields})
         numbers_file = None
         if numbers is not None:  # opened before the merge, because its path may be invalid
@@ -77,7 +87,7 @@ def merge(
         buffer = BytesIO()
         done = itertools.count(1)
         with counter("merging", show=steps > 1) as progress:
-            found = merge_segments(
+            merged = merge_segments(
                 buffer if output == STDOUT else output,
                 inputs,
                 dropped,
@@ -85,11 +95,11 @@ def merge(
                 progress=lambda _: progress(next(done), steps),
                 storage_options=storage(),
             )
-        kept = [int((new >= 0).sum()) for new in found]
+        kept = [int((new >= 0).sum()) for new in merged]
         counts = [(one.name, one.version, one.num_docs, count) for one, count in zip(inputs, kept, strict=True)]
         highest = max(one.version for one in inputs)
         if numbers_file is not None:
-            _write_numbers(numbers_file, [(name, new.tolist()) for (name, *_), new in zip(counts, found, strict=True)])
+            _write_numbers(numbers_file, [(name, new.tolist()) for (name, *_), new in zip(counts, merged, strict=True)])
     if output == STDOUT:
         sys.stdout.buffer.write(buffer.getbuffer())
         size = buffer.tell()

@@ -12,8 +12,7 @@ import typer
 
 from dvcodec.cli.render import NOTHING, bytes_text, counted, number, plain
 from dvcodec.cli.storage import storage
-from dvcodec.cli.streams import complain
-from dvcodec.cli.targets import Target, expand, only, open_source_of
+from dvcodec.cli.targets import Target, only, open_source_of
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.core.rowset import RowSet
@@ -38,7 +37,6 @@ __all__ = [
     "count_terms",
     "count_text",
     "field_text",
-    "find_segments",
     "is_segment",
     "json_size",
     "key_text",
@@ -116,22 +114,6 @@ def open_segment(target: str | Target, *, unchecked: bool = False, salvage: bool
             raise
         with segment:
             yield segment
-
-
-def find_segments(names: list[str]) -> list[Target]:
-    """Return the segments of some names: files, and all segments in folders.
-
-    Raises:
-        UsageError: there is none.
-    """
-    targets = expand(names)
-    found = [target for target in targets if not target.found or is_segment(target)]
-    others = len(targets) - len(found)
-    if not found:
-        raise UsageError(f"no search segments in {counted(others, 'file')}")
-    if others:
-        complain(f"{counted(others, 'other file')} without search segments")
-    return found
 
 
 def is_segment(target: Target) -> bool:
@@ -221,17 +203,16 @@ def most(limit: int | None, as_json: bool) -> int | None:
     return _SHOWN if limit is None and not as_json else limit
 
 
-def check_json(segment: Segment, total: int, limit: int | None, what: str) -> None:
-    """Raise `UsageError` if JSON without a limit would have more than the segment's size explains."""
-    if limit is None and total > _JSON_ROWS + segment.contents.data.end:
+def check_json(size: int, total: int, limit: int | None, what: str) -> None:
+    """Raise `UsageError` if JSON without a limit would have more than the size of the segments explains."""
+    if limit is None and total > _JSON_ROWS + size:
         raise UsageError(f"{counted(total, what)} are too many for JSON: use --limit")
 
 
-def check_json_bytes(segment: Segment, size: int, what: str) -> None:
+def check_json_bytes(size: int, repeated: int, what: str) -> None:
     """Raise `UsageError` if terms and names, which JSON repeats in each row, would take more than the size explains."""
-    most = DEFAULT_LIMITS.max_base_work + DEFAULT_LIMITS.max_work_per_byte * segment.contents.data.end
-    if size > most:
-        raise UsageError(f"{what}, repeated in {bytes_text(size)}, are too many for JSON: use a lower --limit")
+    if repeated > DEFAULT_LIMITS.max_base_work + DEFAULT_LIMITS.max_work_per_byte * size:
+        raise UsageError(f"{what}, repeated in {bytes_text(repeated)}, are too many for JSON: use a lower --limit")
 
 
 def json_size(value: Any) -> int:

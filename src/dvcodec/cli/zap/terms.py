@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
+from operator import itemgetter
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -13,12 +14,12 @@ import typer
 from dvcodec.cli.json_text import print_json
 from dvcodec.cli.render import NOTHING, Table, counted, number
 from dvcodec.cli.shared import Json
+from dvcodec.cli.zap.live import LiveSegment, LiveSegments, SegmentOrIndex, WithDeleted, open_live
 from dvcodec.cli.zap.shared import (
     FieldName,
     Hex,
     Limit,
     NoChecksum,
-    SegmentName,
     arrays_text,
     bytes_json,
     bytes_of,
@@ -28,19 +29,20 @@ from dvcodec.cli.zap.shared import (
     json_size,
     key_text,
     most,
-    open_segment,
     report_more,
     zap,
 )
 from dvcodec.core.errors import UsageError
 from dvcodec.zap import Locations, Segment, norm_values
+from dvcodec.zap.lookup import choose_terms
+from dvcodec.zap.vellum import Fst
 
 # ---------------------------------------------------------------------- terms
 
 
 @zap.command()
 def terms(
-    segment: SegmentName,
+    segment: SegmentOrIndex,
     field: FieldName,
     prefix: Annotated[str | None, typer.Option("--prefix", help="Only terms with this prefix.")] = None,
     start: Annotated[str | None, typer.Option("--start", help="Only terms from this one on, in byte order.")] = None,
@@ -50,6 +52,7 @@ def terms(
     ] = None,
     limit: Limit = None,
     in_hex: Hex = False,
+    with_deleted: WithDeleted = False,
     no_checksum: NoChecksum = False,
     as_json: Json = False,
 ) -> None:
@@ -58,8 +61,8 @@ def terms(
         raise UsageError("--prefix excludes --start and --stop")
     if top is not None and limit is not None:
         raise UsageError("--top excludes --limit")
-    bounds = tuple(None if text is None else bytes_of(text, in_hex) for text in (prefix, start, stop))
-    with open_segment(segment, unchecked=no_checksum) as this:
+    bounds = (_key(prefix, in_hex), _key(start, in_hex), _key(stop, in_hex))
+    with open_live(segment, with_deleted=with_deleted, unchecked=no_checksum) as this:
         total, found = _terms(this, field, bounds, None if top else most(limit, as_json), as_json and not top)
         if top is not None:
             found = heapq.nsmallest(top, found, key=lambda item: (-item[1], item[0]))
@@ -74,27 +77,67 @@ def terms(
         report_more(total, len(found), "term")
 
 
+def _key(text: str | None, in_hex: bool) -> bytes | None:
+    return None if text is None else bytes_of(text, in_hex)
+
+
+_Bounds = tuple[bytes | None, bytes | None, bytes | None]
+"""Prefix, first term, end."""
+
+
 def _terms(
-    segment: Segment, field: str, bounds: tuple[bytes | None, ...], limit: int | None, as_json: bool
+    this: LiveSegments, field: str, bounds: _Bounds, limit: int | None, as_json: bool
 ) -> tuple[int, list[tuple[bytes, int]]]:
     """Return the number of terms within bounds, and the first ones with their number of documents."""
+    parts = this.having(field)
+    keys = sum(_count_keys(part.segment, field, bounds) for part in parts)
+    if as_json:
+        check_json(this.size, keys, limit, "term")
+    if limit is not None and len(parts) == 1 and parts[0].mask is None:
+        return keys, _first_terms(parts[0].segment, field, bounds, limit)
+    every = [_live_terms(part, field, bounds) for part in parts]
+    merged = every[0] if len(every) == 1 else _sums(every)
+    found = list(islice(merged, limit))
+    return len(found) + sum(1 for _ in merged), found
+
+
+def _pairs(dictionary: Fst, bounds: _Bounds) -> Iterator[tuple[bytes, int]]:
+    prefix, start, stop = bounds
+    return dictionary.range(start or b"", stop) if prefix is None else dictionary.prefix(prefix)
+
+
+def _count_keys(segment: Segment, field: str, bounds: _Bounds) -> int:
+    """Count the terms within bounds, deleted documents' included, without reading their lists."""
     dictionary = segment.dictionary(field)
     if dictionary is None:
-        return 0, []
-    prefix, start, stop = bounds
+        return 0
+    return dictionary.num_keys if bounds == (None, None, None) else sum(1 for _ in _pairs(dictionary, bounds))
 
-    def pairs() -> Iterator[tuple[bytes, int]]:
-        return dictionary.range(start or b"", stop) if prefix is None else dictionary.prefix(prefix)
 
-    every = bounds == (None, None, None)
-    total = dictionary.num_keys if every else sum(1 for _ in pairs())
-    if as_json:
-        check_json(segment, total, limit, "term")
-    if every and limit is None:
-        return total, list(segment.terms(field))
-    first = list(islice(pairs(), limit))
+def _first_terms(segment: Segment, field: str, bounds: _Bounds, limit: int) -> list[tuple[bytes, int]]:
+    """Return the first terms within bounds; only their lists are read."""
+    dictionary = segment.dictionary(field)
+    first = [] if dictionary is None else list(islice(_pairs(dictionary, bounds), limit))
     records = segment.contents.records(np.array([value for _, value in first], np.uint64))
-    return total, [(term, docs) for (term, _), docs in zip(first, records.counts.tolist(), strict=True)]
+    return [(term, docs) for (term, _), docs in zip(first, records.counts.tolist(), strict=True)]
+
+
+def _live_terms(part: LiveSegment, field: str, bounds: _Bounds) -> Iterator[tuple[bytes, int]]:
+    """Yield the terms that live documents have, with the number of these."""
+    prefix, start, stop = bounds
+    if part.mask is None:
+        yield from part.segment.terms(field, prefix=prefix or b"", start=start or b"", stop=stop)
+    elif (dictionary := part.segment.dictionary(field)) is not None:
+        lists = part.segment.contents.reader(part.segment.field(field).dictionary)
+        for keys, values in choose_terms(dictionary, prefix or b"", start or b"", stop):
+            counts = part.segment.contents.count_without(lists.records(values), part.mask)
+            yield from ((term, count) for term, count in zip(keys, counts.tolist(), strict=True) if count)
+
+
+def _sums(every: list[Iterator[tuple[bytes, int]]]) -> Iterator[tuple[bytes, int]]:
+    """Add up the documents of each term of several segments."""
+    for term, found in groupby(heapq.merge(*every), key=itemgetter(0)):
+        yield term, sum(docs for _, docs in found)
 
 
 # ---------------------------------------------------------------------- postings
@@ -103,6 +146,7 @@ def _terms(
 class _Posting(NamedTuple):
     """One posting; `locations` index into `of`."""
 
+    segment: Segment
     term: bytes
     doc: int
     freq: int
@@ -113,67 +157,80 @@ class _Posting(NamedTuple):
 
 @zap.command()
 def postings(
-    segment: SegmentName,
+    segment: SegmentOrIndex,
     field: FieldName,
     term: Annotated[str | None, typer.Argument(metavar="[TERM]", help="Term; default: all terms.")] = None,
     locations: Annotated[bool, typer.Option("--locations", help="Show its locations in the documents.")] = False,
     limit: Limit = None,
     in_hex: Hex = False,
+    with_deleted: WithDeleted = False,
     no_checksum: NoChecksum = False,
     as_json: Json = False,
 ) -> None:
-    """Show the documents of a term, its frequency in each, and the norm of its field there."""
-    key = None if term is None else bytes_of(term, in_hex)
-    with open_segment(segment, unchecked=no_checksum) as this:
+    """Show the documents of a term, its frequency in each, and the norm of its field there.
+
+    Those of an index are listed segment by segment: a document number counts within its segment.
+    """
+    key = _key(term, in_hex)
+    with open_live(segment, with_deleted=with_deleted, unchecked=no_checksum) as this:
         total, found = _postings(this, field, key)
         if as_json:
-            check_json(this, total, limit, "posting")
+            check_json(this.size, total, limit, "posting")
         chosen = list(islice(found, most(limit, as_json)))
         if as_json:
-            size = _json_bytes(this, chosen, locations, in_hex)
-            check_json_bytes(this, size, "terms and names")
+            check_json_bytes(this.size, _json_bytes(chosen, locations, in_hex), "terms and names")
             items = _postings_json(this, chosen, locations, in_hex)
             print_json({"source": this.name, "field": field, "total": total, "postings": items})
             return
         if locations:
             shown, count, more = _location_rows(this, chosen, in_hex, most(limit, as_json) or 0)
         else:
-            shown, count, more = _posting_rows(chosen, in_hex), len(chosen), 0
+            shown, count, more = _posting_rows(this, chosen, in_hex), len(chosen), 0
         shown.show()
         if more:
             print(f"... {counted(more, 'more location')}")
         report_more(total, count, "posting")
 
 
-def _postings(segment: Segment, field: str, term: bytes | None) -> tuple[int, Iterator[_Posting]]:
+def _postings(this: LiveSegments, field: str, term: bytes | None) -> tuple[int, Iterator[_Posting]]:
     """Return the number of postings of a term, or of all terms, and the postings.
 
     Raises:
         UsageError: no such term.
     """
+    parts = this.having(field)
     if term is None:
-        return sum(docs for _, docs in segment.terms(field)), _all_postings(segment, field)
-    found = segment.postings(field, term)
-    if found is None:
-        raise UsageError(f"{segment.name}: no term {key_text(term)} in the field {field}")
-    lists = [found.docs, found.freqs, found.norms, found.location_counts]
-    return len(found), _each([term], np.zeros(len(found), np.int64), lists, found.locations)
+        total = sum(docs for part in parts for _, docs in _live_terms(part, field, (None, None, None)))
+        return total, chain.from_iterable(_all_postings(part, field) for part in parts)
+    total, every, known = 0, [], False
+    for part in parts:
+        found = part.segment.postings(field, term)
+        if found is not None:
+            known = True
+            total += len(found) - (0 if part.mask is None else int(part.mask[found.docs].sum()))
+            lists = [found.docs, found.freqs, found.norms, found.location_counts]
+            every.append(_each(part, [term], np.zeros(len(found), np.int64), lists, found.locations))
+    if not known:
+        raise UsageError(f"{this.name}: no term {key_text(term)} in the field {field}")
+    return total, chain.from_iterable(every)
 
 
-def _all_postings(segment: Segment, field: str) -> Iterator[_Posting]:
+def _all_postings(part: LiveSegment, field: str) -> Iterator[_Posting]:
     """Read the postings of all terms, in batches of bounded size."""
-    for keys, found in segment.lists(field, locations=True):
-        lists = [found.docs, found.freqs, norm_values(segment.version, found.norms), found.location_counts]
-        yield from _each(keys, found.owner, lists, found.locations)
+    for keys, found in part.segment.lists(field, locations=True):
+        lists = [found.docs, found.freqs, norm_values(part.segment.version, found.norms), found.location_counts]
+        yield from _each(part, keys, found.owner, lists, found.locations)
 
 
-def _each(keys: Any, owner: Any, lists: list[Any], locations: Locations) -> Iterator[_Posting]:
-    at, last, term = 0, -1, b""
+def _each(part: LiveSegment, keys: Any, owner: Any, lists: list[Any], locations: Locations) -> Iterator[_Posting]:
+    """Yield the postings of live documents."""
+    at, last, term, deleted = 0, -1, b"", part.mask
     for of, doc, freq, norm, located in zip(*(values.tolist() for values in (owner, *lists)), strict=True):
         known = norm if np.isfinite(norm) else None
         if of != last:  # a copy for each posting would take as much memory as the output
             last, term = of, bytes(keys[of])
-        yield _Posting(term, doc, freq, known, range(at, at + located), locations)
+        if deleted is None or not deleted[doc]:
+            yield _Posting(part.segment, term, doc, freq, known, range(at, at + located), locations)
         at += located
 
 
@@ -183,32 +240,34 @@ def _by_term(chosen: list[_Posting], in_hex: bool) -> Iterator[tuple[str | dict[
         yield bytes_json(term, in_hex), list(found)
 
 
-def _json_bytes(segment: Segment, chosen: list[_Posting], locations: bool, in_hex: bool) -> int:
+def _json_bytes(chosen: list[_Posting], locations: bool, in_hex: bool) -> int:
     """Return the bytes of the terms and names that JSON repeats."""
     total = sum(json_size(term) * len(found) for term, found in _by_term(chosen, in_hex))
     if locations:
-        names = np.array([json_size(info.name) for info in segment.fields], np.int64)
-        for of, found in groupby(chosen, key=lambda one: one.of):
-            parts = [one.locations for one in found]
-            total += int(names[of.fields[parts[0].start : parts[-1].stop]].sum())
+        for of, group in groupby(chosen, key=lambda one: one.of):
+            found = list(group)
+            names = np.array([json_size(info.name) for info in found[0].segment.fields], np.int64)
+            total += int(names[of.fields[found[0].locations.start : found[-1].locations.stop]].sum())
     return total
 
 
-def _postings_json(segment: Segment, chosen: list[_Posting], locations: bool, in_hex: bool) -> Iterator[dict[str, Any]]:
+def _postings_json(
+    this: LiveSegments, chosen: list[_Posting], locations: bool, in_hex: bool
+) -> Iterator[dict[str, Any]]:
     for term, found in _by_term(chosen, in_hex):
         for one in found:
             item = {"term": term, "doc": one.doc, "freq": one.freq, "norm": one.norm}
             item["location_count"] = len(one.locations)
-            yield item | {"locations": _locations(segment, one)} if locations else item
+            yield this.naming(one.segment) | item | ({"locations": _locations(one)} if locations else {})
 
 
-def _locations(segment: Segment, one: _Posting) -> list[dict[str, Any]]:
+def _locations(one: _Posting) -> list[dict[str, Any]]:
     part = one.of.take(np.arange(one.locations.start, one.locations.stop))
     stops = np.cumsum(part.array_counts).tolist()
     arrays = part.array_positions.tolist()
     return [
         {
-            "field": segment.fields[number].name,
+            "field": one.segment.fields[number].name,
             "position": position,
             "start": start,
             "end": end,
@@ -222,26 +281,28 @@ def _locations(segment: Segment, one: _Posting) -> list[dict[str, Any]]:
     ]
 
 
-def _posting_rows(chosen: list[_Posting], in_hex: bool) -> Table:
+def _posting_rows(this: LiveSegments, chosen: list[_Posting], in_hex: bool) -> Table:
     columns = ("term", "doc", "freq", "norm", "locations")
-    shown = Table(*columns, right=columns[1:])
+    shown = Table(*this.columns, *columns, right=columns[1:])
     for one in chosen:
         values = (number(one.freq), _norm_text(one.norm), number(len(one.locations)))
-        shown.add(key_text(one.term, in_hex), number(one.doc), *values)
+        shown.add(*this.cells(one.segment), key_text(one.term, in_hex), number(one.doc), *values)
     return shown
 
 
-def _location_rows(segment: Segment, chosen: list[_Posting], in_hex: bool, rows: int) -> tuple[Table, int, int]:
+def _location_rows(this: LiveSegments, chosen: list[_Posting], in_hex: bool, rows: int) -> tuple[Table, int, int]:
     """Return so many rows at most, the number of postings in them, and the locations of these that they lack."""
     right = ("doc", "freq", "norm", "position", "start", "end")
-    shown = Table("term", *right[:3], "in field", *right[3:], "in arrays", right=right)
+    columns = ("term", *right[:3], "in field", *right[3:], "in arrays")
+    shown = Table(*this.columns, *columns, right=right)
     count = more = 0
     for one in chosen:
         if not rows:
             break
-        head = (key_text(one.term, in_hex), number(one.doc), number(one.freq), _norm_text(one.norm))
+        name = (*this.cells(one.segment), key_text(one.term, in_hex))
+        head = (*name, number(one.doc), number(one.freq), _norm_text(one.norm))
         part = one.locations[:rows]
-        for place in _locations(segment, one._replace(locations=part)):
+        for place in _locations(one._replace(locations=part)):
             places = (number(place["position"]), number(place["start"]), number(place["end"]))
             shown.add(*head, field_text(place["field"]), *places, arrays_text(place["array_positions"]))
         if not part:
