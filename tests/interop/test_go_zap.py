@@ -91,9 +91,9 @@ def test_the_first_release_of_a_version(go: Programs, tmp_path: Path, version: i
     for seed, given in cases:
         source, ours, old, new = (tmp_path / f"{seed}.{name}" for name in ("docs", "ours", "first", "newest"))
         source.write_text(json.dumps(given))
-        mode = {} if seed % 2 else {"chunk_mode": 1 + seed % 3}
-        write_segment(ours, documents(given), version, **mode)
-        write = {"op": "write", "docs": str(source)} | mode
+        mode = None if seed % 2 else 1 + seed % 3
+        write_segment(ours, documents(given), version, chunk_mode=mode)
+        write: Json = {"op": "write", "docs": str(source)} | ({} if mode is None else {"chunk_mode": mode})
         commands[0].extend([write | {"out": str(old)}, dump_command(old), dump_command(ours)])
         commands[1].extend([write | {"out": str(new)}, dump_command(new)])
     answers = first.answers(commands[0]) + newest.answers(commands[1])

@@ -365,7 +365,7 @@ def test_chunks_without_documents_are_read_as_go_reads_them(vectors: Path, name:
         return
     (check,) = report.findings
     assert (check.name, check.offset) == ("postings", 130_324)
-    assert "zapx 17.0.9 to 17.1.3 misplaced" in check.message
+    assert "zapx 17.0.9 to 17.1.3 misplaced" in str(check.message)
 
 
 def test_locations_are_misplaced_where_only_some_documents_have_any() -> None:
