@@ -17,7 +17,8 @@ Checks, each the `check` of its findings:
 - ``delta-schema``, ``delta-action``, ``delta-path``, ``delta-checkpoint``: deltalake does not open the table, because
   of its columns, of missing members of actions, or of a checkpoint that is damaged, or that ``_last_checkpoint`` names
   and is missing or empty; a data file with two spellings in the log, which deltalake takes for two files;
-- ``delta-empty-checkpoint``: a checkpoint without a byte, which engines ignore;
+- ``delta-empty-checkpoint``: a checkpoint without a byte, which engines ignore; ``delta-statistics``: times before 1973
+  whose zone offset seems to lack its seconds, so that Delta Spark may skip the file though it has the rows;
 - ``iceberg-version``, ``partition-mismatch``, ``sequence-number``: Puffin vectors in a table of version 1 or 2; deletes
   of one data file with another partition or partition spec, or a lower sequence number, than the file;
 - ``metadata-name``: metadata files of an Iceberg table that were not read, because their names have no version;

@@ -212,6 +212,7 @@ _SEVERITIES = {
     "delta-append-only": Severity.WARNING,
     "delta-empty-checkpoint": Severity.WARNING,
     "delta-property": Severity.INFO,
+    "delta-statistics": Severity.WARNING,
     "gone-data-file": Severity.WARNING,
     "listing": Severity.WARNING,
     "metadata-name": Severity.WARNING,

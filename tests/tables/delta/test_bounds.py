@@ -11,8 +11,10 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from dvcodec.tables import Severity, audit, delete, open_table
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import Column
 from dvcodec.tables.delta import open as open_delta
@@ -69,6 +71,34 @@ def test_times_are_cut_to_milliseconds(text: str) -> None:
     assert upper - lower == dt.timedelta(microseconds=999)
     local = ends(pa.timestamp("us"), '"2026-01-01T00:00:00.123"', '"2026-01-01 00:00:00.123"')
     assert local == (lower.replace(tzinfo=None), upper.replace(tzinfo=None))
+
+
+@pytest.mark.parametrize("offset", ["+00:53", "-00:44"])
+def test_offsets_that_lack_their_seconds(offset: str) -> None:
+    """As Delta 3.3 writes those of local mean time; only an offset with seconds could be longer."""
+    text = json.dumps(f"1850-01-01T01:01:01.000{offset}")
+    lower, upper = ends(UTC, text, text)
+    for seconds in (0, 28, 59):
+        sign = 1 if offset[0] == "+" else -1
+        zone = dt.timezone(sign * dt.timedelta(minutes=int(offset[4:]), seconds=seconds))
+        assert lower <= dt.datetime(1850, 1, 1, 1, 1, 1, tzinfo=zone) <= upper
+    assert upper - lower == dt.timedelta(seconds=118, microseconds=999)
+
+
+def test_a_file_is_not_skipped_for_lost_seconds(tmp_path: Path) -> None:
+    """Sweden in 1850; Delta Spark 4.4 finds no row (delta-io/delta#5512)."""
+    field = {"name": "at", "type": "timestamp", "nullable": True, "metadata": {}}
+    crafted = DeltaBuilder(tmp_path / "t", fields=[field])
+    crafted.create()
+    at = dt.datetime(1850, 1, 1, 0, 7, 33, tzinfo=dt.timezone.utc)
+    added = crafted.write_file("a.parquet", pa.table({"at": pa.array([at], UTC)}), {})
+    text = "1850-01-01T01:01:01.000+00:53"
+    stats = {"numRecords": 1, "minValues": {"at": text}, "maxValues": {"at": text}, "nullCount": {"at": 0}}
+    crafted.commit({"add": added | {"stats": json.dumps(stats)}})
+    table = open_table(crafted.root)
+    assert delete(table, pc.field("at") == pa.scalar(at, UTC), dry_run=True).rows == 1
+    (finding,) = (one for one in audit(table).findings if one.check == "delta-statistics")
+    assert (finding.severity, finding.actual) == (Severity.WARNING, f'"{text}"')
 
 
 def test_decimals_that_a_float_does_not_hold() -> None:

@@ -7,10 +7,13 @@ cut off, times are cut down to milliseconds. What the specification leaves open 
 - NaN: writers leave it out of bounds of floats, or not. So floats have none.
 - delta-rs writes decimals as 64-bit floats: those that such a float may not hold are widened.
 - Days and times before 1583 may be in another calendar than the data file's.
+- Offsets of time zones had seconds once, the last until 1972. Delta Spark 3.2 and 3.3 leave them out (``+00:53`` for
+  ``+00:53:28``), so that a time is up to 59 seconds off.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
@@ -21,7 +24,7 @@ from dvcodec.core.json_text import parse_json
 from dvcodec.tables.bounds import ColumnBounds, ending_text, safe_text
 from dvcodec.tables.columns import Column
 
-__all__ = ["bounds_of", "parse_statistics"]
+__all__ = ["SHORT_OFFSET", "bounds_of", "parse_statistics"]
 
 _FLOAT_DIGITS = 15
 """Decimals of up to this many digits survive the conversion to a 64-bit float and back."""
@@ -30,6 +33,10 @@ _WIDE = Context(prec=100)
 _MICROSECONDS = 999
 """How far a time may be beyond its recorded millisecond."""
 _GREGORIAN_YEARS = 1583
+_LEFT_OUT, _WHOLE_MINUTES = 59_000_000, 94_694_400_000_000
+"""Microseconds that an offset may lack, and the time from which on offsets have no seconds: 1973."""
+SHORT_OFFSET = re.compile(r'"1(?:[5-8]|9[0-6]|97[0-2])[^"]{2,24}T[0-9:.]+[+-][0-9]{2}:(?!00|15|30|45)[0-9]{2}"')
+"""A time in statistics whose offset had seconds, most probably."""
 _ENDS = "\ufffd\U0010ffff"
 """What writers append to truncated text, so that it stays an upper bound."""
 
@@ -96,6 +103,7 @@ def _moment(text: str, kind: pa.DataType, *, up: bool) -> pa.Scalar[Any] | None:
     if not text[:4].isdigit() or text[4:5] != "-" or int(text[:4]) < _GREGORIAN_YEARS:
         return None
     value = pa.scalar(text).cast(kind)
-    if up and pa.types.is_timestamp(kind):
-        return pa.scalar(value.value + _MICROSECONDS, kind)
-    return value
+    if not pa.types.is_timestamp(kind):
+        return value
+    off = _LEFT_OUT if kind.tz is not None and value.value < _WHOLE_MINUTES else 0
+    return pa.scalar(value.value + off + _MICROSECONDS if up else value.value - off, kind)

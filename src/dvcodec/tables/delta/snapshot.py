@@ -17,7 +17,7 @@ from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.cache import Cache
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.delta.actions import AddFile, Metadata, Protocol
-from dvcodec.tables.delta.bounds import bounds_of, parse_statistics
+from dvcodec.tables.delta.bounds import SHORT_OFFSET, bounds_of, parse_statistics
 from dvcodec.tables.delta.contradictions import check_hint, contradictions
 from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.partition import partition_scalar
@@ -155,8 +155,21 @@ class DeltaSnapshot(Snapshot):
         """Find where the log contradicts the vectors, the columns or itself; see `contradictions`."""
         yield from contradictions(self.protocol, self.metadata, vectors=bool(self.vectors))
         yield from self.action_findings
+        yield from self._short_offsets()
         if not self.log.is_broken and self.info.id == self.log.latest:
             yield from check_hint(self.table.folder, self.log)
+
+    def _short_offsets(self) -> Iterator[Finding]:
+        """Find statistics whose times may be off by seconds (``delta-statistics``): Delta Spark skips files by them."""
+        if '"timestamp"' not in self.metadata.schema:
+            return
+        for file in self.data_files:
+            text = self._record(file, AddFile).action.get("stats")
+            if isinstance(text, str) and (found := SHORT_OFFSET.search(text)):
+                what, expected = "statistics of a data file", "offsets with the seconds that they had before 1973"
+                yield Finding.failed(
+                    "delta-statistics", what, expected, found[0], data_file=file.path, path=self.log.location
+                )
 
     @cached_property
     def _columns(self) -> TableSchema:
