@@ -32,6 +32,8 @@ from dvcodec.tables.path_matching import PathMatcher
 from dvcodec.tables.repeats import HistoryWork, charge_listed, charge_repeats, charge_same_files, charge_text
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
     from dvcodec.tables.findings import Finding
 
@@ -110,6 +112,14 @@ class Snapshot(ABC):
             DecodeError: it is corrupt.
             OSError: its file cannot be read.
         """
+
+    def has_columns_of(self, other: Self) -> bool:
+        """Whether another snapshot of the table reads the same columns; one that was added anew is another.
+
+        Raises:
+            DecodeError, OSError: the other's can no longer be read.
+        """
+        return self.schema_id == other.schema_id
 
     @abstractmethod
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:

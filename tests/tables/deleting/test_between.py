@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -304,6 +305,103 @@ def test_a_data_file_that_is_missing(tmp_path: Path) -> None:
     MAKERS["delta"](folder, ROWS, SIZE)
     with pytest.raises(FileNotFoundError):
         run(committer_of(open_table(folder)), Vanishing(lambda _: (folder / "64.parquet").unlink(missing_ok=True)))
+
+
+# ---------------------------------------------------------------------- other values under the same names
+
+
+def named(field: dict[str, Any], name: str, number: int) -> dict[str, Any]:
+    return field | {"name": name, "id": number, "required": False, "nullable": True}
+
+
+def iceberg_names(folder: Path, turn: int, ids: dict[str, int]) -> None:
+    source = Path(open_table(folder).metadata.source)  # type: ignore[attr-defined]
+    metadata = json.loads(source.read_text())
+    fields = [named(metadata["schemas"][0]["fields"][0], name, number) for name, number in ids.items()]
+    metadata["schemas"].append(metadata["schemas"][0] | {"schema-id": turn, "fields": fields})
+    new = source.with_name(f"v{turn + 1}.metadata.json")
+    new.write_text(json.dumps(metadata | {"current-schema-id": turn, "last-column-id": 9}))
+
+
+def delta_names(folder: Path, turn: int, ids: dict[str, int]) -> None:
+    first = (folder / "_delta_log" / f"{0:020}.json").read_text().splitlines()
+    (metadata,) = (one["metaData"] for one in map(json.loads, first) if "metaData" in one)
+    schema = json.loads(metadata["schemaString"])
+    field = schema["fields"][0]
+    keys = {
+        name: {"delta.columnMapping.id": n, "delta.columnMapping.physicalName": STORED[n]} for name, n in ids.items()
+    }
+    schema["fields"] = [named(field, name, number) | {"metadata": keys[name]} for name, number in ids.items()]
+    on = metadata["configuration"] | {"delta.columnMapping.mode": "name"}
+    new = metadata | {"schemaString": json.dumps(schema), "configuration": on}
+    delta_log.commit(folder, turn + 1, "RENAME COLUMN", {"metaData": new})
+
+
+def paimon_names(folder: Path, turn: int, ids: dict[str, int]) -> None:
+    schema = json.loads((folder / "schema" / "schema-0").read_text())
+    fields = [named(schema["fields"][0], name, number - 1) for name, number in ids.items()]
+    (folder / "schema" / f"schema-{turn}").write_text(
+        json.dumps(schema | {"id": turn, "fields": fields, "highestFieldId": 9})
+    )
+
+
+STORED = {1: "id", 9: "new"}
+"""Names in data files, which have no second column."""
+NAMES = {"iceberg": iceberg_names, "delta": delta_names, "paimon": paimon_names}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_columns_that_swap_their_names(tmp_path: Path, kind: str) -> None:
+    """What is called ``id`` afterwards has the same name and type, but is another column, without a value."""
+    folder = tmp_path / "t"
+    MAKERS[kind](folder, ROWS, SIZE)
+    NAMES[kind](folder, 1, {"id": 1, "was": 9})
+    before = open_table(folder).snapshot().schema()
+
+    def swap() -> None:
+        NAMES[kind](folder, 2, {"id": 9, "was": 1})
+
+    done = run(Between(committer_of(open_table(folder)), swap), where_finder(pc.field("id") == 5))
+    after = open_table(folder).snapshot().schema()
+    assert (before, done.rows, done.committed, done.retries) == (after, 0, False, 1)
+    assert run(committer_of(open_table(folder)), where_finder(pc.field("was") == 5)).rows == 1
+
+
+def test_a_column_that_is_dropped_and_added_again(tmp_path: Path) -> None:
+    lance = pytest.importorskip("lance")
+    path = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"kept": range(10), "id": range(10)}), path)
+
+    def again() -> None:
+        lance.dataset(path).drop_columns(["id"])
+        lance.dataset(path).add_columns(pa.field("id", pa.int64()))
+
+    (before,) = open_table(path).snapshot().data_files
+    done = run(Between(committer_of(open_table(path)), again), where_finder(pc.field("id") == 5))
+    assert open_table(path).snapshot().data_files == (before,)
+    assert (done.rows, done.committed, done.retries) == (0, False, 1)
+
+
+def test_a_fragment_that_gets_other_values_is_searched_again(tmp_path: Path) -> None:
+    """It stays the same by its number, its rows and its bytes."""
+    lance = pytest.importorskip("lance")
+    path = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"id": range(10), "x": range(10)}), path)
+
+    def update(*values: int) -> None:
+        dataset = lance.dataset(path)
+        changed, fields = dataset.get_fragments()[0].update_columns(pa.table({"id": [3, 4], "x": values}), left_on="id")
+        operation = lance.LanceOperation.Update(updated_fragments=[changed], fields_modified=fields)
+        lance.LanceDataset.commit(path, operation, read_version=dataset.version)
+
+    update(3, 30)
+    (before,) = open_table(path).snapshot().data_files
+    done = run(Between(committer_of(open_table(path)), lambda: update(30, 3)), where_finder(pc.field("x") == 3))
+    (after,) = open_table(path).snapshot().data_files
+    assert (before.path, before.size, before.physical_rows) == (after.path, after.size, after.physical_rows)
+    assert done.rows == 1
+    left = lance.dataset(path).to_table().to_pydict()
+    assert (4 in left["id"], 3 in left["x"], 30 in left["x"]) == (False, False, True)
 
 
 # ---------------------------------------------------------------------- hints

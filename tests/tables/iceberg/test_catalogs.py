@@ -103,6 +103,23 @@ def test_properties_that_others_set_meanwhile_stay(catalog: Any, crafted: Iceber
     assert live(catalog) == 45 - 4
 
 
+def test_a_schema_that_others_change_meanwhile_is_a_conflict(catalog: Any, crafted: IcebergFiles) -> None:
+    """There is no snapshot for it, but the rows were searched in other columns."""
+
+    def change(metadata: dict[str, Any]) -> None:
+        (schema,) = metadata["schemas"]
+        metadata["schemas"].append(schema | {"schema-id": 1})
+        metadata["current-schema-id"] = 1
+
+    writer = committer(from_catalog(catalog, "db.t"))
+    base = writer.current()
+    by_hand(catalog, crafted, change)
+    with pytest.raises(CommitConflict, match="schema"):
+        delete(writer, {crafted.paths["a"]: RowSet([6])}, base=base)
+    delete(writer, {crafted.paths["a"]: RowSet([6])})
+    assert live(catalog) == 45 - 4
+
+
 def test_an_unanswered_commit_is_settled(catalog: Any, crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     commit = sql.SqlCatalog.commit_table
 
@@ -317,12 +334,13 @@ def test_what_a_rest_catalog_is_sent(catalog: Any, crafted: IcebergFiles) -> Non
     base = writer.current()
     metadata = set(crafted.folder.glob("metadata/*.json"))
     number = delete(writer, {crafted.paths["a"]: RowSet([6])}, base=base)
-    added, reference, same_table, same_branch = sent
+    added, reference, same_table, same_branch, same_schema = sent
     assert added["action"] == "add-snapshot"
     assert (added["snapshot"]["snapshot-id"], added["snapshot"]["parent-snapshot-id"]) == (number, base.info.id)
     assert reference == {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": number}
     assert same_table["type"] == "assert-table-uuid"
     assert same_branch == {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": base.info.id}
+    assert same_schema == {"type": "assert-current-schema-id", "current-schema-id": 0}
     assert set(crafted.folder.glob("metadata/*.json")) == metadata
 
 

@@ -114,12 +114,17 @@ def plan_again(plan: Plan, newest: Snapshot, finder: Finder) -> Plan | None:
     found = []
     for old in plan.deletes:
         file = newest.files.get(old.data_file.path)
-        if file is None or (file.size, file.physical_rows) != (old.data_file.size, old.data_file.physical_rows):
+        if file is None or _content(file) != _content(old.data_file):
             return None
         one = current.delete(file, old.rows.difference(old.before))
         if one is not None:
             found.append(one)
     return Plan(newest, tuple(found), plan.searched, plan.skipped, plan.groups_skipped)
+
+
+def _content(file: DataFile) -> tuple[int | None, int | None, tuple[str, ...]]:
+    """Return what differs if a data file of one path has other values: a fragment of Lance may get other columns."""
+    return file.size, file.physical_rows, file.files
 
 
 class _Current:

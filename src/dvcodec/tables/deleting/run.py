@@ -127,7 +127,7 @@ def _resolve(finder: Finder, plan: Plan, newest: Snapshot, isolation: Isolation,
 def _is_alike(base: Snapshot, newest: Snapshot) -> bool:
     """Whether two snapshots have the same columns; False if those of the older one can no longer be read."""
     try:
-        return bool(base.schema() == newest.schema())
+        return newest.has_columns_of(base)
     except (DecodeError, OSError):
         return False
 

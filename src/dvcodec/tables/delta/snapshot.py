@@ -94,6 +94,10 @@ class DeltaSnapshot(Snapshot):
                 return (DeletedRows(vector.data_file, found.load(), measure(found, row_count=rows)),)
         return (DeletedRows(vector.data_file, found.load(), stats),)
 
+    def has_columns_of(self, other: DeltaSnapshot) -> bool:
+        """Compare the schemas as they are recorded, names in data files included; see `Snapshot.has_columns_of`."""
+        return self.metadata.schema == other.metadata.schema
+
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         """Return the columns of a version; see `Snapshot.schema`.
 

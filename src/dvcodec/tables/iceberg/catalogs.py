@@ -338,20 +338,23 @@ def _requests(members: JsonFields, change: Change, base: int | None) -> tuple[tu
     from pyiceberg.table.snapshots import Snapshot  # noqa: PLC0415
     from pyiceberg.table.update import (  # noqa: PLC0415
         AddSnapshotUpdate,
+        AssertCurrentSchemaId,
         AssertRefSnapshotId,
         AssertTableUUID,
         SetSnapshotRefUpdate,
         UpgradeFormatVersionUpdate,
     )
 
-    requirements = (
+    requirements: list[Any] = [
         AssertTableUUID.model_validate({"uuid": members.text("table-uuid")}),
         AssertRefSnapshotId.model_validate({"ref": MAIN, "snapshot-id": base}),
-    )
+    ]
     updates: list[Any] = []
     if change.upgrade is not None:
         updates.append(UpgradeFormatVersionUpdate.model_validate({"format-version": change.upgrade}))
     if change.snapshot is not None:
+        schema = {"current-schema-id": members.integer("current-schema-id")}  # in which the rows were searched
+        requirements.append(AssertCurrentSchemaId.model_validate(schema))
         branch = members.object_if_any("refs").object_if_any(MAIN)
         kept = {
             name: branch.integer_or_none(name)
@@ -360,7 +363,7 @@ def _requests(members: JsonFields, change: Change, base: int | None) -> tuple[tu
         reference = {"ref-name": MAIN, "type": SnapshotRefType.BRANCH, "snapshot-id": change.snapshot_id, **kept}
         updates.append(AddSnapshotUpdate(snapshot=Snapshot(**change.snapshot)))
         updates.append(SetSnapshotRefUpdate.model_validate(reference))
-    return requirements, tuple(updates)
+    return tuple(requirements), tuple(updates)
 
 
 @contextmanager

@@ -118,6 +118,12 @@ class LanceSnapshot(Snapshot):
             message = "a flipped bit that leaves a valid file with as many rows is not found"
             yield "no-checksum", f"Lance stores no checksum of {files}: {message}"
 
+    def has_columns_of(self, other: LanceSnapshot) -> bool:
+        """Compare the schemas of Lance's library, which have field ids; see `Snapshot.has_columns_of`."""
+        options = self.table.folder.storage.options
+        mine, its = (open_version(one.table.location, one.info.id, options).lance_schema for one in (self, other))
+        return bool(mine == its)
+
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         """Return the columns of a version, as Lance's library reports them.
 
