@@ -66,7 +66,7 @@ def _given_type(kind: Any) -> pa.DataType:
     if types.is_decimal256(kind) and kind.precision <= _MAX_DIGITS:
         return pa.decimal128(kind.precision, kind.scale)
     if types.is_date64(kind):  # DuckDB drops what is not a whole day, and overflows
-        return pa.timestamp("ms")
+        return pa.date32()
     if kind == pa.duration("ns"):  # DuckDB cuts it down to microseconds
         return pa.duration("us")
     if types.is_struct(kind):
