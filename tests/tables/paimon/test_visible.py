@@ -56,6 +56,14 @@ def test_tables_levels_and_engines(
     assert visible(keys, options, *(file(f"f{i}", level) for i, level in enumerate(levels))) == expected
 
 
+def test_postponed_records_are_merged_if_the_table_says_so() -> None:
+    files = [file("a", 5), file("b", 0, -2)]
+    assert visible(KEYED, DV, *files) == [KINDS, NONE]
+    merged = DV | {"postpone.merge-on-read": "true"}
+    assert visible(KEYED, merged, *files) == [NOT, NOT]
+    assert visible(KEYED, merged, files[0]) == [KINDS]
+
+
 def test_buckets_are_decided_each_by_itself() -> None:
     files = [file("a", 0, 0), file("b", 0, 1), file("c", 5, 1), file("d", 0, -2)]
     assert visible(KEYED, {}, *files[:1], files[3]) == [KINDS, NONE]

@@ -9,7 +9,7 @@ update before, 2 update after, 3 delete) that readers merge by key, unless each 
   ``deletion-vectors.merge-on-read`` they are merged instead;
 - merge engine ``first-row`` is the same, without vectors;
 - a bucket's only file, or files of one level above 0, hold each key once;
-- records in a postponed bucket are not visible at all.
+- records in a postponed bucket are not visible at all, except with ``postpone.merge-on-read``.
 
 If columns are spread over files (``data-evolution.enabled``), rows are put together from several files.
 """
@@ -51,6 +51,10 @@ def visible_records(schema: TableSchema, data_files: Sequence[DataFile]) -> dict
         if schema.options.get(option, "false") != "false":
             why = f"the table's rows also come from elsewhere (table option {option})"
             found.update(dict.fromkeys(metas, why))
+    if schema.is_true("postpone.merge-on-read"):
+        waiting = {meta.partition for meta in metas.values() if meta.bucket < 0}
+        why = "records of its partition have to be merged by key with postponed ones (postpone.merge-on-read)"
+        found.update((path, why) for path, meta in metas.items() if meta.partition in waiting)
     buckets: dict[object, _Bucket] = {}
     for path, meta in metas.items():
         buckets.setdefault((meta.partition, meta.bucket), {})[path] = meta
