@@ -21,7 +21,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Budget, SharedWork
 from dvcodec.io import Storage
 from dvcodec.lance import read_deletion_file
 from dvcodec.tables import live_batches, open_table
-from dvcodec.tables.iceberg.avro_rows import open_avro_rows
+from dvcodec.tables.avro_rows import open_avro_rows
 from dvcodec.tables.scanning import scan
 from fuzz import many as tables
 from limits.test_work import BOMBS, POSITION_DELETE, avro_file

@@ -42,10 +42,10 @@ from dvcodec.lance import decode_row_addr_map, decode_row_ids, decode_versions, 
 from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.lance.manifest import read_manifest as read_lance
 from dvcodec.paimon.manifest import SCHEMA as INDEX_SCHEMA
+from dvcodec.tables.avro_rows import open_avro_rows
 from dvcodec.tables.delta.actions import AddFile, parse_lines
 from dvcodec.tables.delta.checkpoint import read_checkpoint
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.iceberg.avro_rows import open_avro_rows
 from dvcodec.tables.iceberg.deletes import read_deletes
 from dvcodec.tables.iceberg.manifest_list import Manifest, read_list
 from dvcodec.tables.iceberg.manifests import read_manifest

@@ -14,13 +14,13 @@ from pyarrow import orc
 from dvcodec import DecodeError
 from dvcodec.core import avro
 from dvcodec.io import Storage
+from dvcodec.tables.avro_rows import open_avro_rows
 from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.protocol import check_protocol, mapping_mode
 from dvcodec.tables.delta.replay import rebuild
 from dvcodec.tables.delta.schema import parse_schema
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg import metadata as iceberg_metadata
-from dvcodec.tables.iceberg.avro_rows import open_avro_rows
 from dvcodec.tables.iceberg.deletes import read_deletes
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES, Manifest, read_list
 from dvcodec.tables.iceberg.manifests import read_manifest

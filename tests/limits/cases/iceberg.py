@@ -10,7 +10,7 @@ from typing import Any
 
 from dvcodec import DvLocation, iceberg
 from dvcodec.io import Storage
-from dvcodec.tables.iceberg.avro_fields import open_avro
+from dvcodec.tables.avro_fields import open_avro
 from dvcodec.tables.iceberg.deletes import read_deletes
 from dvcodec.tables.iceberg.manifest_list import DELETES, Manifest, read_list
 from dvcodec.tables.iceberg.manifests import read_manifest

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec.tables.iceberg.avro_fields import Logical
+from dvcodec.tables.avro_fields import Logical
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
 from dvcodec.tables.partition_value import PartitionValue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from dvcodec import NotCanonical, Unsupported, UsageError
+from dvcodec.core import avro
 from dvcodec.tables import PhysicalRows, Snapshot
 from dvcodec.tables.paimon import PaimonTable
 from dvcodec.tables.paimon.metadata import SchemaField
@@ -238,9 +239,70 @@ def test_file_that_is_damaged(tmp_path: Path, name: str) -> None:
 
 
 def test_format_that_is_not_read_is_named(tmp_path: Path) -> None:
-    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("data-1.avro", b"Obj")]])
-    with pytest.raises(Unsupported, match=r"data-1\.avro: file format: expected parquet or orc, found avro"):
-        read(path)
+    build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("data-1.csv", b"1,x", more={"_ROW_COUNT": 1})]])
+    with pytest.raises(Unsupported, match=r"data-1\.csv: file format: expected parquet or orc, found csv"):
+        read(tmp_path / "t")
+
+
+_AVRO_ROW = {"type": "record", "name": "r_row", "fields": [{"name": "x", "type": ["null", "int"]}]}
+_AVRO_ENTRY = {
+    "type": "record",
+    "name": "r_map",
+    "fields": [{"name": "key", "type": "int"}, {"name": "value", "type": ["null", "string"]}],
+}
+AVRO: list[tuple[Any, Any, Any, Any]] = [
+    ("INT", "int", 5, 5),
+    ("TINYINT", "int", -5, -5),
+    ("FLOAT", "float", 0.5, 0.5),
+    ("BYTES", "bytes", b"\0", b"\0"),
+    ("DATE", {"type": "int", "logicalType": "date"}, 1, date(1970, 1, 2)),
+    ("TIME(3)", {"type": "int", "logicalType": "time-millis"}, 5, time(microsecond=5000)),
+    (
+        "TIMESTAMP(3)",
+        {"type": "long", "logicalType": "timestamp-millis"},
+        -1,
+        datetime(1969, 12, 31, 23, 59, 59, 999000),
+    ),
+    (
+        "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+        {"type": "long", "logicalType": "local-timestamp-micros"},
+        7,
+        datetime(1970, 1, 1, 0, 0, 0, 7, timezone.utc),
+    ),
+    (
+        "DECIMAL(9, 2)",
+        {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        b"\xff",
+        Decimal("-0.01"),
+    ),
+    ({"type": "ARRAY", "element": "INT"}, {"type": "array", "items": ["null", "int"]}, [1, None], [1, None]),
+    (
+        {"type": "MAP", "key": "STRING", "value": "INT"},
+        {"type": "map", "values": ["null", "int"]},
+        {"k": 1},
+        [("k", 1)],
+    ),
+    (
+        {"type": "MAP", "key": "INT", "value": "STRING"},
+        {"type": "array", "items": _AVRO_ENTRY, "logicalType": "map"},
+        [{"key": 1, "value": None}],
+        [(1, None)],
+    ),
+    ({"type": "ROW", "fields": [{"id": 9, "name": "x", "type": "INT"}]}, _AVRO_ROW, {"x": 3}, {"x": 3}),
+]
+"""Type of a column, its type in Avro as ``AvroSchemaConverter`` has it, a value as stored, and what it means."""
+
+
+def test_avro(tmp_path: Path) -> None:
+    names = [f"c{i}" for i in range(len(AVRO))]
+    fields = [{"name": name, "type": ["null", kind]} for name, (_, kind, *_) in zip(names, AVRO, strict=True)]
+    records = [dict(zip(names, (stored for *_, stored, _ in AVRO), strict=True)), dict.fromkeys(names)]
+    data = avro.encode({"type": "record", "name": "r", "fields": fields}, records)
+    columns = [(i, name, kind) for i, (name, (kind, *_)) in enumerate(zip(names, AVRO, strict=True))]
+    build_paimon(tmp_path / "t", columns, [[PaimonFile("f.avro", data, more={"_ROW_COUNT": 2})]])
+    meant = dict(zip(names, (value for *_, value in AVRO), strict=True))
+    assert values(tmp_path / "t") == [meant, dict.fromkeys(names)]
+    assert [part.start for part in read(tmp_path / "t", columns=["c3"], batch_rows=1)[2]] == [0, 1]
 
 
 def test_missing_file_is_an_oserror(tmp_path: Path) -> None:

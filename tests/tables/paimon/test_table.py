@@ -309,13 +309,15 @@ UPSTREAM: dict[tuple[str, str], dict[int, Sequence[object]]] = {
         **dict.fromkeys((6, 7), _LATER),
         8: [*_LATER[:-1], "21.1"],
     },
+    ("append_avro", "ts_tz_milli"): {1: [*(f"1970-01-01 00:00:00.00{i}000+00:00" for i in (2, 4)), None]},
+    ("append_avro", "ts_micro"): {1: [*(f"1970-01-01 00:00:00.00000{i}" for i in (1, 5)), None]},
 }
 """Tables of paimon-cpp, and the values of a column at each snapshot, as their READMEs say and Java's reader returns."""
 
 
 @pytest.mark.parametrize(("name", "column"), UPSTREAM)
 def test_tables_of_paimon_cpp(vectors: Path, name: str, column: str) -> None:
-    """Manifests in ORC; and Avro ones of a Paimon before 0.9.0, whose root and data files are nullable."""
+    """Manifests in ORC; Avro ones of a Paimon before 0.9.0, whose root and data files are nullable; Avro data files."""
     table = PaimonTable(str(vectors / "paimon/paimon-cpp" / name))
     expected = {number: list(map(str, values)) for number, values in UPSTREAM[name, column].items()}
     found = {

@@ -17,7 +17,7 @@ from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage, read_within
-from dvcodec.tables.iceberg.avro_fields import AvroColumn, Found, fields_of, not_null, open_avro, select
+from dvcodec.tables.avro_fields import AvroColumn, Found, fields_of, not_null, open_avro, select
 from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, LIST_COLUMNS, OBSOLETE, PARTITION
 from dvcodec.tables.iceberg.manifest_list import DATA
 from dvcodec.tables.iceberg.manifests import ADDED, DELETED

@@ -20,7 +20,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, ROW_WORK, check_columns, data_errors, vectors_within
 from dvcodec.io import Storage
 from dvcodec.io.orc import open_orc
-from dvcodec.tables.iceberg.avro_fields import AvroColumn, open_avro, select
+from dvcodec.tables.avro_fields import AvroColumn, open_avro, select
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID
 from dvcodec.tables.parquet import open_metadata, physical_batches
 

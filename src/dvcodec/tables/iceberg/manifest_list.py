@@ -14,7 +14,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import Unsupported
 from dvcodec.io import Storage
 from dvcodec.io.file_key import place_keys
-from dvcodec.tables.iceberg.avro_fields import fail, open_avro, select
+from dvcodec.tables.avro_fields import fail, open_avro, select
 from dvcodec.tables.iceberg.avro_v3 import LIST_COLUMNS, chosen
 from dvcodec.tables.json_fields import is_path
 

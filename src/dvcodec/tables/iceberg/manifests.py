@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeAlias
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.iceberg.avro_fields import AvroColumn, Found, fail, fields_of, open_avro, partition_names, select
+from dvcodec.tables.avro_fields import AvroColumn, Found, fail, fields_of, open_avro, partition_names, select
 from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, PARTITION, chosen
 from dvcodec.tables.iceberg.manifest_list import DATA, Manifest
 from dvcodec.tables.iceberg.metadata import PartitionField

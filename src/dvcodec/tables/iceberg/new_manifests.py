@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dvcodec.core import avro
-from dvcodec.tables.iceberg.avro_fields import not_null
+from dvcodec.tables.avro_fields import not_null
 from dvcodec.tables.iceberg.avro_v3 import FILE_COLUMNS, LIST_SCHEMA, entry_schema
 from dvcodec.tables.iceberg.carried import counts_of
 from dvcodec.tables.iceberg.manifest_list import DATA, DELETES

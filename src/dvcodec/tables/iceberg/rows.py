@@ -15,11 +15,11 @@ from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, types
 from dvcodec.core.json_text import parse_json
 from dvcodec.io import Storage
+from dvcodec.tables.avro_rows import open_avro_rows
 from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.column_work import AbsentColumns
 from dvcodec.tables.columns import Column, ColumnKey
 from dvcodec.tables.data_file import FILE_FORMATS, open_data_file
-from dvcodec.tables.iceberg.avro_rows import open_avro_rows
 from dvcodec.tables.iceberg.schema import constant_of_default, constant_of_partition
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows

@@ -12,6 +12,7 @@ from typing import Any
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import pa, pc
 from dvcodec.io import Storage
+from dvcodec.tables.avro_rows import open_avro_rows
 from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.column_work import AbsentColumns
 from dvcodec.tables.columns import Column, unrelated
@@ -64,7 +65,8 @@ def read_rows(
     """
     location = data_file.location
     extension = location.rpartition("/")[2].rpartition(".")[2].lower()
-    with open_data_file(location, storage, extension, int96_unit="ns") as file:
+    opened = open_data_file(location, storage, extension, int96_unit="ns")
+    with open_avro_rows(location, storage) if extension == "avro" else opened as file:
         names = frozenset(file.schema.names)
         if file.rows != data_file.physical_rows:
             expected = f"{data_file.physical_rows} (metadata)"

@@ -1,7 +1,7 @@
 """Rows of Avro data files as Arrow batches.
 
-Specification: Iceberg table spec, appendix A, "Avro". Records are decoded as they are stored; their logical types come
-with Arrow, a column at a time.
+Specification: Iceberg table spec, appendix A, "Avro"; Paimon's class ``AvroSchemaConverter``, whose files have no field
+ids. Records are decoded as they are stored; their logical types come with Arrow, a column at a time.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa, types
 from dvcodec.io import Storage
+from dvcodec.tables.avro_fields import Logical, fields_of, not_null, open_avro
 from dvcodec.tables.columns import parts_of
 from dvcodec.tables.data_file import OpenFile
-from dvcodec.tables.iceberg.avro_fields import Logical, fields_of, not_null, open_avro
 from dvcodec.tables.schema_evolution import FIELD_ID
 
 __all__ = ["open_avro_rows"]
@@ -145,6 +145,8 @@ def _primitive(what: str, plain: Any, logical: Logical | None) -> pa.DataType:
         ("long", "timestamp-millis"): pa.timestamp("ms", zone),
         ("long", "timestamp-micros"): pa.timestamp("us", zone),
         ("long", "timestamp-nanos"): pa.timestamp("ns", zone),
+        ("long", "local-timestamp-millis"): pa.timestamp("ms"),  # Paimon's, of instants
+        ("long", "local-timestamp-micros"): pa.timestamp("us"),
     }.get((what, "" if logical is None else logical.name))
     if meant is not None:
         return meant

@@ -15,8 +15,8 @@ import pytest
 from dvcodec import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.limits import Limits
 from dvcodec.io import Storage
+from dvcodec.tables.avro_rows import open_avro_rows
 from dvcodec.tables.data_file import OpenFile
-from dvcodec.tables.iceberg.avro_rows import open_avro_rows
 
 fastavro = pytest.importorskip("fastavro")
 
