@@ -261,7 +261,7 @@ AVRO: list[tuple[Any, Any, Any, Any]] = [
         "TIMESTAMP(3)",
         {"type": "long", "logicalType": "timestamp-millis"},
         -1,
-        datetime(1969, 12, 31, 23, 59, 59, 999000),
+        datetime.fromisoformat("1969-12-31T23:59:59.999000"),
     ),
     (
         "TIMESTAMP(6) WITH LOCAL TIME ZONE",
