@@ -973,6 +973,18 @@ def test_verify_real_segments(vectors: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "command", [["verify"], ["inspect"], ["zap", "footer"], ["zap", "merge", "-o", "{}/../out.zap"]], ids=" ".join
+)
+def test_files_that_macos_keeps_beside_others_are_passed_over(command: list[str], segment: Path) -> None:
+    for name in (f"._{segment.name}", "._b.puffin"):
+        segment.with_name(name).write_bytes(b"\0\5\x16\7\0\2\0\0Mac OS X" + bytes(4080))
+    words = "search segments" if command[0] == "zap" else "deletion vectors"
+    result = run(*(part.format(segment.parent) for part in command), segment.parent)
+    assert (result.code, result.complaint) == (0, f"2 other files without {words}")
+    assert run("verify", segment.with_name(f"._{segment.name}")).code == 1
+
+
 COMMANDS: dict[str, Callable[[Path], list[str | Path]]] = {
     "inspect": lambda path: ["inspect", path],
     "verify": lambda path: ["verify", path],

@@ -316,8 +316,11 @@ def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | 
 
 
 def _is_named_so(path: str, segments: bool) -> bool:
+    """Whether a file is named like a container; ``._name`` is what macOS keeps beside a file on other file systems."""
     name = without_query(path) if is_url(path) else Path(path).absolute().as_posix()
-    return bool(_VECTOR_FILE.search(name) or (segments and _SEGMENT_FILE.search(name)))
+    return not name.rpartition("/")[2].startswith("._") and bool(
+        _VECTOR_FILE.search(name) or (segments and _SEGMENT_FILE.search(name))
+    )
 
 
 def _moved(ref: VectorRef, base: int) -> VectorRef:

@@ -29,14 +29,15 @@ Checks, each the `check` of its findings:
 - ``one-vector-per-file``: a Puffin file with two blobs for one data file, however it is spelled;
 - ``container``, and names that depend on the format: the file's own metadata;
 - ``missing-data-file``, ``unreadable-data-file``, ``data-file-size``: a data file; with ``deep`` also
-  ``physical-rows`` (its footer has another row count than the metadata);
+  ``physical-rows`` (its footer has another row count than the metadata) and ``segment`` (what `verify` finds in a
+  search segment);
 - ``orphan-vector-file``, ``orphan-data-file``: a file that no snapshot needs;
 - ``references``, ``listing``: why orphans could not be found;
 - ``moved``: the metadata records another location of the table.
 
 Two swapped vectors of the same cardinality are found by the data files that their Puffin blobs name. Files of Delta,
 Paimon and Lance do not name data files: there such a swap is not found. `Audit.notes` lists other damage that no check
-can find in a table: ``no-checksum`` (Lance), ``rows-not-counted``.
+finds in a table: ``no-checksum`` (Lance), ``rows-not-counted``, and without ``deep`` ``segment-contents`` (scorch).
 """
 
 from __future__ import annotations
@@ -171,7 +172,8 @@ def audit(
         table: see `open_table`.
         snapshot_id: the snapshot to audit; None = the current one.
         orphans: True lists the table's folder, to find orphans and missing data files.
-        deep: True opens every data file, and compares the row count in its footer with the metadata.
+        deep: True opens every data file, compares the row count in its footer with the metadata, and verifies search
+            segments.
         threads: number of concurrent readers; None = 8, or for remote tables the maximum of the storage.
         progress: called with the number of vectors and files done, and the total.
 
@@ -213,9 +215,9 @@ def audit(
     for done, found in enumerate(run_bounded(check, containers.items(), readers), len(snapshot.vectors) + 1):
         findings += (finding.in_snapshot(number) for finding in found)
         advance(done)
-    notes = list(snapshot.blind_spots())
+    notes = list(snapshot.blind_spots(deep=deep))
     counted = None
-    if deep or stored is not None:
+    if deep or stored is not None or snapshot.damaged_files():
         files = check_data_files(
             snapshot, stored, readers, deep=deep, progress=lambda done: advance(before_files + done)
         )

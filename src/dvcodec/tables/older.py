@@ -22,14 +22,16 @@ def older_without(table: Table, findings: Iterable[Finding]) -> int | None:
     """Return the newest snapshot before the current one that has no vector or data file of these errors.
 
     Returns:
-        Its id; None if there are no such errors, or it is not among the last few.
+        Its id; None if there are no such errors, or it is not among the last few. It has data files, none of which is
+        known to be damaged.
     """
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     vectors = {vector.where for finding in errors for vector in finding.vectors}
     files = {finding.data_file for finding in errors if not finding.vectors} - {None}
     if vectors or files:
         for older in _older_snapshots(table):
-            if files.isdisjoint(older.files) and vectors.isdisjoint(vector.where for vector in older.vectors):
+            other = files.isdisjoint(older.files) and vectors.isdisjoint(vector.where for vector in older.vectors)
+            if other and older.data_files and not older.damaged_files():
                 return older.info.id
     return None
 

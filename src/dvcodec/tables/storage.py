@@ -45,7 +45,8 @@ class CheckedFiles:
     """Result of checking data files.
 
     Attributes:
-        findings: ``missing-data-file``, ``unreadable-data-file``, ``data-file-size`` and ``physical-rows``.
+        findings: ``missing-data-file``, ``unreadable-data-file``, ``data-file-size``, ``physical-rows`` and those of
+            `Snapshot.check_contents`.
         counted: data files whose footer was read.
         skipped: paths of those with an unknown format.
     """
@@ -73,14 +74,17 @@ def check_data_files(
         snapshot: has the data files.
         stored: from `list_files`; None = sizes are not compared.
         threads: number of files read concurrently.
-        deep: True reads the row count in the footer of each file that could be opened.
+        deep: True reads the row count in the footer of each file that could be opened, and verifies search segments.
         progress: with `deep`, called with the number of files done.
 
     Raises:
         MissingExtra: a package that reads the footers is not installed.
     """
+    damaged = snapshot.damaged_files()
 
     def check(file: DataFile) -> tuple[list[Finding], int | Exception | None]:
+        if file.path in damaged:
+            return [_unopened(file, damaged[file.path], "a readable footer")], damaged[file.path]
         size = file.size if stored is None else _size(snapshot.table, file, stored)
         expected = "a file" if file.size is None else f"a file of {file.size} bytes"
         if isinstance(size, Exception):
@@ -94,6 +98,8 @@ def check_data_files(
         elif None not in (rows, file.physical_rows) and rows != file.physical_rows:
             expected = f"{file.physical_rows} rows (metadata)"
             found.append(_finding("physical-rows", file, expected, f"{rows} rows (its footer)"))
+        elif deep:
+            found += snapshot.check_contents(file)
         return found, rows
 
     findings: list[Finding] = []

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dvcodec.core.errors import UsageError
+from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_type
@@ -310,8 +310,23 @@ class Snapshot(ABC):
         """
         return iter(())
 
-    def blind_spots(self) -> Iterator[tuple[str, str]]:
-        """Return the damage to vectors that no check can find, because the format does not store enough.
+    def damaged_files(self) -> Mapping[str, DvcodecError | OSError]:
+        """Return the data files whose damage is known from opening the snapshot, with the reason, by path."""
+        return {}
+
+    def check_contents(self, data_file: DataFile) -> Iterator[Finding]:  # noqa: ARG002  (of the formats that have it)
+        """Check all bytes of a data file, of a format that dvcodec verifies (search segments).
+
+        Args:
+            data_file: a data file of this snapshot.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        return iter(())
+
+    def blind_spots(self, *, deep: bool = False) -> Iterator[tuple[str, str]]:  # noqa: ARG002
+        """Return the damage that no check finds: the format does not store enough, or the audit is not `deep`.
 
         Returns:
             A name in kebab case, as findings have, and one line of text for each.

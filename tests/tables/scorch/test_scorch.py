@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from pyroaring import BitMap
 
+from cli_runner import run
 from dvcodec import BadMagic, DecodeError, LimitExceeded, MissingExtra, NotCanonical, Unsupported, UsageError, tables
 from dvcodec.tables import TableKind, open_table
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.model import Part
 from dvcodec.tables.scorch import ScorchTable, SegmentRecord
 from dvcodec.tables.scorch import open as open_index
@@ -119,7 +121,7 @@ def test_a_segment_that_is_gone_or_damaged(copied: Callable[[str], ScorchTable])
     path.write_bytes(b"")
     assert_problem(table, "zap footer")
     path.unlink()
-    assert_problem(table, "no such file")
+    assert_problem(table, "No such file")
     shutil.copy(table.folder.join("index_meta.json"), path)
     assert_problem(table, "zap version")
 
@@ -130,7 +132,12 @@ def assert_problem(table: ScorchTable, text: str) -> None:
     assert text in str(SegmentRecord.of(snapshot.data_files[0]).problem)
     assert SegmentRecord.of(snapshot.data_files[1]).problem is None
     vector = next(vector for vector in snapshot.vectors if vector.data_file == snapshot.data_files[0].path)
-    assert [finding.check for finding in snapshot.check_container(vector.location, [vector])] == ["segment"]
+    assert list(snapshot.check_container(vector.location, [vector])) == []
+    assert list(snapshot.damaged_files()) == [snapshot.data_files[0].path]
+    check = "missing-data-file" if text == "No such file" else "unreadable-data-file"
+    for orphans in (True, False):
+        found = audit(table, orphans=orphans)
+        assert [(one.check, one.data_file) for one in found.findings] == [(check, snapshot.data_files[0].path)]
     assert snapshot.read(vector)[0].rows
 
 
@@ -150,6 +157,42 @@ def test_a_flipped_bit_in_a_segment(copied: Callable[[str], ScorchTable]) -> Non
     Path(file.location).write_bytes(data)
     with pytest.raises(DecodeError, match="CRC-32"):
         list(snapshot.rows(file))
+
+
+def test_a_deep_audit_verifies_segments(copied: Callable[[str], ScorchTable]) -> None:
+    table = copied("small-v16")
+    first = table.snapshot().data_files[0]
+    data = bytearray(Path(first.location).read_bytes())
+    data[100] ^= 4
+    Path(first.location).write_bytes(data)
+    shallow = audit(table)
+    assert (shallow.findings, shallow.older) == ((), None)
+    (note,) = shallow.notes
+    assert (note.check, note.what[:51]) == ("segment-contents", "only the footer of 2 segments was read; a deep audi")
+    deep = audit(table, deep=True)
+    assert deep.notes == ()
+    assert {(one.check, one.data_file, one.path) for one in deep.findings} == {("segment", first.path, first.location)}
+    assert (deep.findings[0].what, deep.findings[0].offset) == ("crc of file: CRC-32 of the segment", len(data) - 4)
+    assert not deep.ok
+
+
+def test_an_older_snapshot_whose_segments_are_whole_is_named(copied: Callable[[str], ScorchTable]) -> None:
+    table = copied("small-v16")
+    first, second = (Path(file.location) for file in table.snapshot().data_files)
+    ids = [info.id for info in table.snapshots()]
+    files = {number: [file.path for file in table.snapshot(number).data_files] for number in ids}
+    without = max(number for number in ids if second.name not in files[number])
+    data = bytearray(second.read_bytes())
+    data[100] ^= 4
+    second.write_bytes(data)
+    assert (audit(table).older, audit(table, deep=True).older) == (None, without)
+    second.unlink()
+    assert (audit(table).older, audit(table, orphans=False).older) == (without, without)
+    assert audit(table, without, deep=True).findings == ()
+    line = f"snapshot {without} has no vector or data file with these errors (--snapshot {without})"
+    assert line in run("audit", table.location).out.splitlines()
+    first.unlink()  # the oldest snapshot has no segments
+    assert audit(table).older is None
 
 
 def test_a_segment_that_was_swapped(copied: Callable[[str], ScorchTable]) -> None:

@@ -50,7 +50,10 @@ def audit(
     allow: Allow = None,
     orphans: Orphans = True,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Also open every data file and read its row count from its footer.")
+        bool,
+        typer.Option(
+            "--deep", help="Also open every data file: read the row count in its footer, verify search segments."
+        ),
     ] = False,
     threads: Threads = None,
     every: Annotated[

@@ -110,7 +110,7 @@ class LanceSnapshot(Snapshot):
                 return rows
         return found
 
-    def blind_spots(self) -> Iterator[tuple[str, str]]:
+    def blind_spots(self, *, deep: bool = False) -> Iterator[tuple[str, str]]:  # noqa: ARG002
         """Report that deletion files have no checksum."""
         count = len(self.vectors)
         if count:

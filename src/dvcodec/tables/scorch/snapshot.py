@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from dvcodec.core.errors import NotCanonical
+from dvcodec.core.errors import DvcodecError, NotCanonical
 from dvcodec.core.extras import pa
 from dvcodec.io.allowed_locations import hide_values
 from dvcodec.ops.read import read_vector
@@ -19,6 +19,7 @@ from dvcodec.tables.scorch.metadata import read_root, read_transaction
 from dvcodec.tables.scorch.rows import read_rows
 from dvcodec.tables.scorch.schema import schema
 from dvcodec.tables.table import Snapshot
+from dvcodec.zap import verify_segment
 
 __all__ = ["ScorchSnapshot", "SegmentRecord"]
 
@@ -31,13 +32,13 @@ class SegmentRecord(Record):
         segment: its number.
         num_docs: documents by its footer, deleted ones included; None if that cannot be read.
         dropped_fields: of the whole index: fields whose stored values are no longer valid.
-        problem: why its footer cannot be read, or is another than the epoch says; None if all is well.
+        problem: why its footer cannot be read, or that it is not the one that the epoch names; None if all is well.
     """
 
     segment: int
     num_docs: int | None
     dropped_fields: tuple[str, ...]
-    problem: str | None
+    problem: DvcodecError | OSError | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +74,7 @@ class ScorchSnapshot(Snapshot):
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
         """Check ``root.bolt`` as a whole, and the segments of vectors.
 
-        Checks, for each record: ``range`` (the key ``d`` of its segment is at this very range) and ``segment`` (its
-        file is there, with a valid footer, and of the snapshot's version).
+        Checks, for each record, ``range``: the key ``d`` of its segment is at this very range.
 
         Raises:
             DecodeError: ``root.bolt`` is corrupt.
@@ -87,12 +87,35 @@ class ScorchSnapshot(Snapshot):
         }
         for vector in vectors:
             record = self._record(vector, SegmentRecord)
-            found, expected, problem = ranges.get(record.segment), (vector.offset, vector.size), record.problem
+            found, expected = ranges.get(record.segment), (vector.offset, vector.size)
             if found != expected:
                 yield Finding.of_vector("range", vector, "offset and size of the bitmap", expected, found or "none")
-            if problem is not None:
-                what, segment = "file of the segment", vector.data_file
-                yield Finding.failed("segment", what, "a valid segment", problem, vectors=(vector,), data_file=segment)
+
+    def damaged_files(self) -> Mapping[str, DvcodecError | OSError]:
+        """Return the segments that are missing, or whose footers are corrupt or of another version."""
+        records = ((file.path, SegmentRecord.of(file).problem) for file in self.data_files)
+        return {path: problem for path, problem in records if problem is not None}
+
+    def check_contents(self, data_file: DataFile) -> Iterator[Finding]:
+        """Verify a segment (``segment``); see `verify_segment`."""
+        storage = self.table.folder.storage
+        for check in verify_segment(data_file.location, storage_options=storage).findings:
+            yield Finding.failed(
+                "segment",
+                f"{check.name} of {check.subject}: {check.message}",
+                check.expected,
+                check.actual,
+                data_file=data_file.path,
+                path=data_file.location,
+                offset=check.offset,
+            )
+
+    def blind_spots(self, *, deep: bool = False) -> Iterator[tuple[str, str]]:
+        """Return ``segment-contents`` unless segments are verified."""
+        if self.data_files and not deep:
+            count = len(self.data_files)
+            segments = "the segment" if count == 1 else f"{count:,} segments"
+            yield "segment-contents", f"only the footer of {segments} was read; a deep audit verifies all bytes"
 
     def stored_rows(self, data_file: DataFile) -> int | None:
         """Return the number of documents of a segment, which the model takes from its footer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import DecodeError, DvcodecError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.usage import check_integer
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
@@ -126,7 +126,8 @@ class ScorchTable(Table):
 
     def _data_file(self, entry: SegmentEntry, epoch: Epoch, dropped: tuple[str, ...]) -> DataFile:
         location = self._location(entry.file_name)
-        rows, size, problem = None, None, None
+        rows, size = None, None
+        problem: DvcodecError | OSError | None = None
         try:
             with self.folder.storage.open(location) as source:
                 size = source.size
@@ -134,10 +135,8 @@ class ScorchTable(Table):
                 if footer.version != epoch.version:
                     raise NotCanonical("zap version", source=location, expected=epoch.version, actual=footer.version)
             rows = footer.num_docs
-        except FileNotFoundError:
-            problem = "no such file"
-        except DecodeError as error:
-            problem = str(error)
+        except (FileNotFoundError, DecodeError) as error:
+            problem = error
         return DataFile(entry.file_name, location, rows, size, record=SegmentRecord(entry.id, rows, dropped, problem))
 
     def _vectors(self, entries: Iterable[SegmentEntry], data_files: Iterable[DataFile]) -> Iterator[DeletionVector]:
