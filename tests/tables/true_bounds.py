@@ -11,15 +11,17 @@ import pyarrow.compute as pc
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables import Snapshot
 from dvcodec.tables.bounds import ColumnBounds
+from dvcodec.tables.footer_bounds import BoundsCheck
 
 
 def check_bounds(snapshot: Snapshot) -> tuple[int, int]:
     """Check every column of every data file that can be read; return how many have bounds, and how many do not.
 
-    What the footer says of each row group is checked too.
+    What the footer says of each row group is checked too, and no bounds exclude rows of the footer.
     """
     some, none = 0, 0
     schema = snapshot.schema()
+    check_footer = BoundsCheck(snapshot)
     for file in snapshot.data_files:
         groups: list[Any] = []
         try:
@@ -37,6 +39,7 @@ def check_bounds(snapshot: Snapshot) -> tuple[int, int]:
             check_column(rows.column(name), bounds, f"{file.path}: {name}")
             some += bounds.lower is not None and bounds.upper is not None
             none += bounds == ColumnBounds()
+        assert check_footer(file)[0] == []
     return some, none
 
 

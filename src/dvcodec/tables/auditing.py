@@ -29,15 +29,17 @@ Checks, each the `check` of its findings:
 - ``one-vector-per-file``: a Puffin file with two blobs for one data file, however it is spelled;
 - ``container``, and names that depend on the format: the file's own metadata;
 - ``missing-data-file``, ``unreadable-data-file``, ``data-file-size``: a data file; with ``deep`` also
-  ``physical-rows`` (its footer has another row count than the metadata) and ``segment`` (what `verify` finds in a
-  search segment);
+  ``physical-rows`` (its footer has another row count than the metadata), ``column-bounds`` (bounds or counts of nulls
+  in the metadata exclude rows that the footer has: engines that skip files by them miss the rows) and ``segment``
+  (what `verify` finds in a search segment);
 - ``orphan-vector-file``, ``orphan-data-file``: a file that no snapshot needs;
 - ``references``, ``listing``: why orphans could not be found;
 - ``moved``: the metadata records another location of the table.
 
 Two swapped vectors of the same cardinality are found by the data files that their Puffin blobs name. Files of Delta,
 Paimon and Lance do not name data files: there such a swap is not found. `Audit.notes` lists other damage that no check
-finds in a table: ``no-checksum`` (Lance), ``rows-not-counted``, and without ``deep`` ``segment-contents`` (scorch).
+finds in a table: ``no-checksum`` (Lance), ``rows-not-counted``, ``bounds-not-compared``, and without ``deep``
+``segment-contents`` (scorch).
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ class AuditCounts:
         containers: files that hold them.
         stored_files: files below the table's folder; None if it was not listed.
         unreadable: vectors that could not be read: their rows are unknown.
-        counted_files: data files whose footer was compared with the metadata; None without ``deep``.
+        counted_files: data files whose row count was compared with the metadata; None without ``deep``.
     """
 
     data_files: int
@@ -172,8 +174,8 @@ def audit(
         table: see `open_table`.
         snapshot_id: the snapshot to audit; None = the current one.
         orphans: True lists the table's folder, to find orphans and missing data files.
-        deep: True opens every data file, compares the row count in its footer with the metadata, and verifies search
-            segments.
+        deep: True opens every data file, compares the row count and the bounds of columns in its footer with the
+            metadata, and verifies search segments.
         threads: number of concurrent readers; None = 8, or for remote tables the maximum of the storage.
         progress: called with the number of vectors and files done, and the total.
 
@@ -224,11 +226,7 @@ def audit(
         findings += (finding.in_snapshot(number) for finding in files.findings)
         if deep:
             counted = files.counted
-        if files.skipped:
-            more = len(files.skipped) - 1
-            which = f"{files.skipped[0]}{f' and {more} more' if more else ''}"
-            message = f"the rows of {which} were not counted: the format of the footer is not supported"
-            notes.append(("rows-not-counted", message))
+        notes += files.notes()
     if stored is not None:
         try:
             of_table += find_orphans(table, stored)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from operator import and_
 from typing import Any, TypeAlias
@@ -36,6 +36,7 @@ class ColumnBounds:
         nulls: whether some may be null.
         values: whether some may be other than null.
         constant: all rows have the same value, by the definition of a partition: `lower`, or null if not `values`.
+        counted: `nulls` and `values` say not only what may be, but what is.
     """
 
     lower: pa.Scalar[Any] | None = None
@@ -43,6 +44,7 @@ class ColumnBounds:
     nulls: bool = True
     values: bool = True
     constant: bool = False
+    counted: bool = field(default=False, compare=False)
 
     @classmethod
     def of_partition(cls, value: pa.Scalar[Any]) -> ColumnBounds:

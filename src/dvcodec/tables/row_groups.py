@@ -91,7 +91,7 @@ def _bounds_of_groups(
 def _bounds(lower: Any, upper: Any, nulls: int | None, rows: int) -> ColumnBounds:
     if nulls is None or not 0 <= nulls <= rows or not rows:
         return ColumnBounds(lower, upper)
-    return ColumnBounds(lower, upper, nulls=nulls > 0, values=nulls < rows)
+    return ColumnBounds(lower, upper, nulls=nulls > 0, values=nulls < rows, counted=True)
 
 
 def _values(chunks: Sequence[ColumnChunk], kind: pa.DataType, wanted: pa.DataType, end: str) -> list[Any]:

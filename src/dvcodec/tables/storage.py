@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dvcodec.core.errors import DvcodecError, MissingExtra, Unsupported
+from dvcodec.core.text import counted
 from dvcodec.io.file_key import file_key
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import is_local, local_name, local_path
 from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.folder import StoredFile
+from dvcodec.tables.footer_bounds import BoundsCheck
 from dvcodec.tables.model import DataFile, TableKind
 from dvcodec.tables.table import Snapshot, Table
 
@@ -28,6 +31,7 @@ _METADATA = {
 """Paths below a table's folder that are metadata, or outside the control of snapshots."""
 _VECTOR_NAMES = (".puffin", ".bin", ".arrow")
 _DATA_NAMES = (".parquet", ".orc", ".avro", ".lance", ".zap")
+_MOST_LISTED = 5
 _YOUNG_SECONDS = 24 * 60 * 60
 
 
@@ -45,15 +49,30 @@ class CheckedFiles:
     """Result of checking data files.
 
     Attributes:
-        findings: ``missing-data-file``, ``unreadable-data-file``, ``data-file-size``, ``physical-rows`` and those of
-            `Snapshot.check_contents`.
+        findings: ``missing-data-file``, ``unreadable-data-file``, ``data-file-size``, ``physical-rows``,
+            ``column-bounds`` and those of `Snapshot.check_contents`.
         counted: data files whose footer was read.
         skipped: paths of those with an unknown format.
+        unchecked: columns whose bounds could not be compared, each with the number of data files.
     """
 
     findings: tuple[Finding, ...]
     counted: int
     skipped: tuple[str, ...]
+    unchecked: Mapping[str, int]
+
+    def notes(self) -> Iterator[tuple[str, str]]:
+        """Say what was not checked; see `Snapshot.blind_spots`."""
+        if self.skipped:
+            more = len(self.skipped) - 1
+            which = f"{self.skipped[0]}{f' and {more} more' if more else ''}"
+            yield "rows-not-counted", f"the rows of {which} were not counted: the format of the footer is not supported"
+        if self.unchecked:
+            listed = [f"{name} ({counted(count, 'data file')})" for name, count in self.unchecked.items()]
+            more = len(listed) - _MOST_LISTED
+            which = ", ".join([*listed[:_MOST_LISTED], *([counted(more, "more column")] if more > 0 else [])])
+            why = "were not compared with the footers, which lack them or order them otherwise"
+            yield "bounds-not-compared", f"the bounds of {which} {why}"
 
 
 def check_data_files(
@@ -64,7 +83,7 @@ def check_data_files(
     deep: bool = False,
     progress: Callable[[int], object] = lambda _: None,
 ) -> CheckedFiles:
-    """Compare the sizes, and the rows, of data files with the metadata.
+    """Compare the sizes, the rows and the bounds of columns of data files with the metadata.
 
     Files are looked up in the listing of the table's folder; those elsewhere, and local ones behind links to folders,
     are opened. Positions of vectors count physical rows: where these differ from the metadata, engines that use the
@@ -74,22 +93,23 @@ def check_data_files(
         snapshot: has the data files.
         stored: from `list_files`; None = sizes are not compared.
         threads: number of files read concurrently.
-        deep: True reads the row count in the footer of each file that could be opened, and verifies search segments.
+        deep: True reads the footer of each file that could be opened, and verifies search segments.
         progress: with `deep`, called with the number of files done.
 
     Raises:
         MissingExtra: a package that reads the footers is not installed.
     """
     damaged = snapshot.damaged_files()
+    check_bounds = BoundsCheck(snapshot) if deep else None
 
-    def check(file: DataFile) -> tuple[list[Finding], int | Exception | None]:
+    def check(file: DataFile) -> tuple[list[Finding], int | Exception | None, list[str]]:
         if file.path in damaged:
-            return [_unopened(file, damaged[file.path], "a readable footer")], damaged[file.path]
+            return [_unopened(file, damaged[file.path], "a readable footer")], damaged[file.path], []
         size = file.size if stored is None else _size(snapshot.table, file, stored)
         expected = "a file" if file.size is None else f"a file of {file.size} bytes"
         if isinstance(size, Exception):
-            return [_unopened(file, size, expected)], size
-        found = []
+            return [_unopened(file, size, expected)], size, []
+        found, columns = [], list[str]()
         if file.size not in (None, size):
             found.append(_finding("data-file-size", file, f"{file.size} bytes (metadata)", f"{size} bytes"))
         rows = _rows(snapshot, file) if deep else None
@@ -100,23 +120,28 @@ def check_data_files(
             found.append(_finding("physical-rows", file, expected, f"{rows} rows (its footer)"))
         elif deep:
             found += snapshot.check_contents(file)
-        return found, rows
+        if check_bounds is not None and rows != 0 and not isinstance(rows, Exception):
+            bounds, columns = check_bounds(file)
+            found += bounds
+        return found, rows, columns
 
     findings: list[Finding] = []
     skipped: list[str] = []
-    counted = 0
+    unchecked: Counter[str] = Counter()
+    opened = 0
     files = snapshot.data_files
     # Looking up a size takes less time than handing the file to a thread.
     at_once = not deep and is_local(snapshot.table.location)
     results = map(check, files) if at_once else run_bounded(check, files, threads)
-    for done, (file, (found, rows)) in enumerate(zip(files, results, strict=True), 1):
+    for done, (file, (found, rows, columns)) in enumerate(zip(files, results, strict=True), 1):
         findings += found
-        counted += isinstance(rows, int)
+        unchecked.update(columns)
+        opened += isinstance(rows, int)
         if deep:
             if rows is None:
                 skipped.append(file.path)
             progress(done)
-    return CheckedFiles(tuple(findings), counted, tuple(skipped))
+    return CheckedFiles(tuple(findings), opened, tuple(skipped), unchecked)
 
 
 def _size(table: Table, file: DataFile, stored: Mapping[str, StoredFile]) -> int | DvcodecError | OSError:

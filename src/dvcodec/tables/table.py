@@ -197,6 +197,10 @@ class Snapshot(ABC):
         """
         return {}
 
+    def stated_bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
+        """Return `bounds`, and what else the metadata records that only other readers skip files by."""
+        return self.bounds(data_file, columns)
+
     def stored_rows(self, data_file: DataFile) -> int | None:  # noqa: ARG002  (of the formats that have it)
         """Return the row count in the footer of a data file; None for an unknown format.
 

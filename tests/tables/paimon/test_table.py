@@ -238,7 +238,7 @@ def test_metadata_that_leads_elsewhere_is_refused(table: PaimonTable) -> None:
         table.snapshot()
     rewrite_avro(folder / "manifest/index-manifest-2-0", lambda record: record.update(_KIND=1))
     with pytest.raises(NotCanonical, match="index-manifest-2-0: _KIND: expected ADD, found DELETE"):
-        table.snapshot(2)
+        PaimonTable(table.location).snapshot(2)  # the other one has read it, to name an older snapshot
     rewrite_avro(folder / "manifest/manifest-1-0", lambda record: record.update(_PARTITION=b"\0\0\0\1" + bytes(16)))
     with pytest.raises(NotCanonical, match="manifest-1-0: _PARTITION: expected 0 fields, found 1"):
         PaimonTable(table.location).snapshot(1)

@@ -13,14 +13,14 @@ too: the low half is the nanoseconds of the millisecond, and the milliseconds ar
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from typing import TypeAlias
 
 from dvcodec.core.errors import NotCanonical, Truncated, Unsupported
 from dvcodec.tables.paimon.schema import DataType
 
-__all__ = ["Value", "decode_row"]
+__all__ = ["Value", "decode_row", "decode_some"]
 
 Value: TypeAlias = "bool | int | float | str | bytes | Decimal | None"
 """Dates are days since 1970, times of day milliseconds, timestamps nanoseconds since 1970."""
@@ -49,6 +49,12 @@ def decode_row(data: bytes, types: Sequence[DataType], *, source: str, what: str
     """
     row = _Row(data, len(types), source, what)
     return tuple(row.value(i, kind) for i, kind in enumerate(types))
+
+
+def decode_some(data: bytes, arity: int, types: Mapping[int, DataType], *, source: str, what: str) -> dict[int, Value]:
+    """Decode some fields of a row of `arity` fields, by their place; see `decode_row`."""
+    row = _Row(data, arity, source, what)
+    return {i: row.value(i, kind) for i, kind in types.items()}
 
 
 class _Row:

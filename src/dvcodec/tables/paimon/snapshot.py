@@ -20,6 +20,7 @@ from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
 from dvcodec.tables.paimon.rows import partition_scalar, read_rows
 from dvcodec.tables.paimon.schema import SchemaColumns
+from dvcodec.tables.paimon.statistics import FileStatistics, bounds_of, read_statistics
 from dvcodec.tables.paimon.vectors import IndexedVector, check_index_file
 from dvcodec.tables.paimon.visible import Visible
 from dvcodec.tables.parquet import count_rows
@@ -40,12 +41,14 @@ class PaimonSnapshot(Snapshot):
         visible: which records are rows, by data file.
         schemas: returns a schema of the table by its id.
         state: its file; None for the state of a table without snapshots.
+        manifests: names of its manifests; none if it has only some of its data files.
     """
 
     partitions: PartitionSpec | None = field(repr=False, compare=False)
     visible: Mapping[str, Visible | str] = field(repr=False, compare=False)
     schemas: Callable[[int], TableSchema] = field(repr=False, compare=False)
     state: SnapshotRecord | None = field(default=None, repr=False, compare=False)
+    manifests: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
         """Read a vector and verify it; see `Snapshot.read`."""
@@ -92,12 +95,27 @@ class PaimonSnapshot(Snapshot):
         return RowReader(read)
 
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
-        """Return the partition values of a data file; the statistics of its other columns are not read."""
+        """Return the partition values of a data file, the only ones by which files are skipped here."""
         values = self._constants(data_file)
         every = self._columns_of(self._shown)
         known = [every.column(name) for name in self._chosen(columns) if name in values]
         scalars = {column.name: partition_scalar(values[column.name], column, data_file.location) for column in known}
         return {name: ColumnBounds.of_partition(value) for name, value in scalars.items()}
+
+    def stated_bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
+        """Return `bounds`, and the statistics in the manifest."""
+        meta = self._record(data_file, DataFileMeta)
+        statistics = self._statistics.get(meta)
+        if statistics is None:
+            return self.bounds(data_file, columns)
+        schema = self.schemas(meta.schema_id)
+        written = [self._columns_of(schema).column(field.name) for field in schema.fields]
+        found = bounds_of(self._read(columns), written, statistics, meta, data_file.location)
+        return found | dict(self.bounds(data_file, columns))
+
+    @cached_property
+    def _statistics(self) -> Mapping[DataFileMeta, FileStatistics]:
+        return {} if self.state is None else read_statistics(self.table.folder, self.manifests)
 
     def stored_rows(self, data_file: DataFile) -> int | None:
         """Return the row count in the footer of a Parquet data file; None for other formats."""

@@ -76,7 +76,8 @@ class PaimonTable(WritableTable):
         snapshot = self._snapshot(state, entries, index)
         shown = self._newest_schema() if id is None else state.schema_id
         self._schema(shown)  # its errors are errors of the snapshot
-        return replace(snapshot, schema_id=shown, visible=visible_records(schema, snapshot.data_files))
+        visible = visible_records(schema, snapshot.data_files)
+        return replace(snapshot, schema_id=shown, visible=visible, manifests=tuple(manifests))
 
     def older_ids(self) -> Iterator[int]:
         """Yield the snapshots before the current one; see `Table.older_ids`."""
