@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 KEYS = 10_000
 CUSTOMERS, DELETED_CUSTOMERS = 200_000, 10_000
 """The share of rows that the predicate deletes: a twentieth."""
-SPARK_CUSTOMERS = 2000
-"""The share of rows that the predicate deletes in Spark: a hundredth."""
+SPARK_CUSTOMERS = (2000, 40_000)
+"""The shares of rows that the predicates delete in Spark: a hundredth and a fifth."""
 Step: TypeAlias = Callable[[], object]
 Prepared: TypeAlias = "tuple[Step, Callable[[], int]]"
 """What is timed, and the number of rows deleted."""
@@ -121,7 +121,7 @@ def our_predicate(folder: Path, _: int) -> Prepared:
     return ours(folder, where=pc.field("customer") < DELETED_CUSTOMERS)
 
 
-def our_spark(folder: Path, _: int, evaluated_by: Any = "auto") -> Prepared:
+def our_spark(folder: Path, _: int, customers: int = SPARK_CUSTOMERS[0], read_by: Any = "auto") -> Prepared:
     """In a session that stays open, as the peer's does."""
     from dvcodec.spark import jobs
     from spark_meter import session
@@ -129,7 +129,7 @@ def our_spark(folder: Path, _: int, evaluated_by: Any = "auto") -> Prepared:
     spark, found = session(), []
 
     def run() -> None:
-        found.append(jobs.delete(spark, folder, f"customer < {SPARK_CUSTOMERS}", evaluated_by=evaluated_by).rows)
+        found.append(jobs.delete(spark, folder, f"customer < {customers}", read_by=read_by).rows)
 
     return run, lambda: found[-1]
 
@@ -184,8 +184,11 @@ CONTENDERS: dict[str, Callable[[Path, int], Prepared]] = {
     "dvcodec Paimon": lambda folder, total: our_keys(folder / "db.db" / "t", total),
     "dvcodec Lance": our_keys,
     "dvcodec predicate": our_predicate,
-    "jobs.delete": our_spark,
-    "jobs.delete, workers": partial(our_spark, evaluated_by="workers"),
+    **{
+        f"jobs.delete, {customers} customers, {read_by}": partial(our_spark, customers=customers, read_by=read_by)
+        for customers in SPARK_CUSTOMERS
+        for read_by in ("auto", "workers")
+    },
     "deltalake delete": deltalake_delete,
     "deltalake merge": deltalake_merge,
     "pyiceberg delete": pyiceberg_delete,

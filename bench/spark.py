@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -183,16 +182,12 @@ def delete(bench: Bench, data: Path, millions: int) -> None:
     df = bench.spark.read.parquet(folder)
     counts = []
 
-    def found(condition: str, evaluated_by: Literal["workers", "spark"]) -> DataFrame:
-        done = jobs.delete(
-            bench.spark, folder, condition, evaluated_by=evaluated_by, vectors=data / "unused", dry_run=True
-        )
-        counts.append(done.rows)
+    def found() -> DataFrame:
+        counts.append(jobs.delete(bench.spark, folder, where, vectors=data / "unused", dry_run=True).rows)
         return bench.spark.range(0)
 
     plans: Plans = {
-        "delete, in the workers": (9, lambda: found(where, "workers")),
-        "delete, by Spark": (9, lambda: found(where, "spark")),
+        "delete": (9, found),
         "build_vectors(positions())": (9, lambda: jobs.build_vectors(jobs.positions(df.where(where)))),
         "scan with the predicate": (9, lambda: df.where(where)),
     }

@@ -2,9 +2,9 @@
 
     bench_deletes.py FOLDER
 
-Takes lines of JSON: ``{"make": FORMAT, "rows": N, "files": N, "customers": N, "where": SQL}`` makes a table in the
-folder, ``{"delete": FOLDER, "where": SQL}`` deletes rows from it. The session is as Spark comes, with both cores and
-the connectors; `make_tables.session` is for small tables.
+Takes lines of JSON: ``{"make": FORMAT, "rows": N, "files": N, "customers": N, "where": [SQL, ..]}`` makes a table in
+the folder and counts what matches, ``{"delete": FOLDER, "where": SQL}`` deletes rows from it. The session is as Spark
+comes, with both cores and the connectors; `make_tables.session` is for small tables.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ def session(folder: Path) -> SparkSession:
     return found
 
 
-def make(spark: SparkSession, folder: Path, format_: str, where: str, **size: int) -> dict[str, Any]:
+def make(spark: SparkSession, folder: Path, format_: str, where: list[str], **size: int) -> dict[str, Any]:
     name = NAMES[format_].format(folder=folder)
     select = ORDERS.format(**size)
     spark.sql(f"CREATE TABLE {name} USING {format_} TBLPROPERTIES ({PROPERTIES[format_]}) AS {select}")
-    matching = spark.sql(f"SELECT count(*) FROM {name} WHERE {where}").first()[0]
+    matching = [spark.sql(f"SELECT count(*) FROM {name} WHERE {one}").first()[0] for one in where]
     return {"table": str(folder / FOLDERS[format_]), "matching": matching}
 
 

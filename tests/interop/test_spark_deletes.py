@@ -23,12 +23,12 @@ pytestmark = [
 ]
 
 CONDITIONS = (
-    ("workers", "id BETWEEN 100 AND 130 OR price IS NULL"),
-    ("workers", "part IN ('p1', 'plain', 'x/y=z?&') AND NOT id < 40"),
+    ("spark", "id BETWEEN 100 AND 130 OR price IS NULL"),
+    ("auto", "part IN ('p1', 'plain', 'x/y=z?&') AND NOT id < 40"),
     ("spark", "length({name}) = 6 AND id % 3 = 1"),
-    ("spark", "part = 'p2' AND sqrt(price) > 4 OR {name} LIKE '%7_'"),
+    ("workers", "part = 'p2' AND sqrt(price) > 4 OR {name} LIKE '%7_'"),
 )
-"""Who is to evaluate it, and the condition."""
+"""Who is to read the data files, and the condition."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_delta(engines: Engines, spark: SparkSession) -> None:
     shutil.copytree(root, copy)
     for by, text in CONDITIONS:
         condition = text.format(name="called")
-        done = jobs.delete(spark, str(root), condition, evaluated_by=by)  # type: ignore[arg-type]
+        done = jobs.delete(spark, str(root), condition, read_by=by)  # type: ignore[arg-type]
         assert done.committed
         sql(f"DELETE FROM delta.`{{root}}` WHERE {condition}", copy)
         assert sql("SELECT * FROM delta.`{root}` ORDER BY id") == sql("SELECT * FROM delta.`{root}` ORDER BY id", copy)
@@ -94,7 +94,7 @@ def test_iceberg(engines: Engines, spark: SparkSession) -> None:
 
     for by, text in CONDITIONS:
         condition = text.format(name="name")
-        done = jobs.delete(spark, mine, condition, evaluated_by=by)  # type: ignore[arg-type]
+        done = jobs.delete(spark, mine, condition, read_by=by)  # type: ignore[arg-type]
         engines.ask("iceberg-delete", name="spark_twin", where=condition)
         assert rows("spark_mine") == rows("spark_twin"), (condition, done)
     keys = spark.createDataFrame([(number, f"row {number}") for number in range(0, 900, 7)], "id int, name string")

@@ -62,10 +62,9 @@ def test_commits_to_each_format(spark: SparkSession, tmp_path: Path, kind: str) 
         left.difference_update(gone)
         assert keys_of(folder) == sorted(left)
 
-    done = jobs.delete(spark, folder, "key BETWEEN 100 AND 350 AND NOT nested.deep > 0", evaluated_by="workers")
-    deep = pc.field("nested", "deep")
-    gone = ALL.filter((pc.field("key") >= 100) & (pc.field("key") <= 350) & ~(deep > 0)).column("key").to_pylist()
-    check(done, gone)
+    some = (pc.field("key") >= 100) & (pc.field("key") <= 350) & ~(pc.field("nested", "deep") > 0)
+    done = jobs.delete(spark, folder, some, read_by="workers")
+    check(done, ALL.filter(some).column("key").to_pylist())
     assert (done.skipped > 0) == (kind in ("delta", "iceberg"))
     check(
         jobs.delete(spark, folder, "key % 3 = 0 AND (f < 0.3 OR upper(word) = 'A')"),
@@ -83,7 +82,7 @@ def test_commits_to_each_format(spark: SparkSession, tmp_path: Path, kind: str) 
     assert done.rows <= 1
     left = set(keys_of(folder))
     check(jobs.delete(spark, folder, sf.col("key") >= 800), range(800, 900))
-    check(jobs.delete(spark, folder, "key IN (1, 2, 3)", evaluated_by="driver"), [1, 2, 3])
+    check(jobs.delete(spark, folder, pc.field("key").isin([1, 2, 3]), read_by="driver"), [1, 2, 3])
     check(jobs.delete(spark, folder, keys=pa.table({"key": [20, 21]}), on="key"), [20, 21])
     assert jobs.delete(spark, folder, positions={file: [1]}).rows <= 1
     assert not jobs.delete(spark, folder, "key > 5000").committed
@@ -144,15 +143,18 @@ def test_what_cannot_be_asked(spark: SparkSession, tmp_path: Path) -> None:
 
     refused("on: expected distinct columns", keys=keys, on=["key", "key"])
     refused("monotonically_increasing_id is not a value", where="monotonically_increasing_id() = 0 AND key = 1")
-    refused("__dvcodec_pos is not a value", where="__dvcodec_pos = 1", evaluated_by="spark")
+    refused("__dvcodec_at is not a value", where="__dvcodec_at = 1")
+    refused("read_by='driver': only auto, spark, workers for what Spark evaluates", where="key = 1", read_by="driver")
+    refused("read_by='spark': only auto, driver, workers for a pyarrow", where=pc.field("key") == 1, read_by="spark")
+    refused("read_by='workers': only auto for", keys=pa.table({"key": [1]}), on="key", read_by="workers")
+    refused("no read_by 'me'", where="key = 1", read_by="me")
     refused("keys: no column no_such .columns: key, word", keys=keys, on=["no_such"])
     refused("keys: expected Arrow data or the path of Parquet, not list", keys=[1], on="key")
     refused("positions: no column file_path", positions=keys)
     for pos in (-1, None):
         rows = spark.createDataFrame([(file, pos)], "file_path string, pos long")
         refused("positions: .*(negative|no position)", positions=rows)
-    for by in ("workers", "driver", "spark", "auto"):
-        refused("no_such", where="no_such = 1", evaluated_by=by)
+    refused("no_such", where="no_such = 1")
     refused("CAST_INVALID_INPUT|'abc'", where="key = 'abc'")
 
 
@@ -177,7 +179,7 @@ def test_parquet_without_a_table(spark: SparkSession, tmp_path: Path) -> None:
     assert jobs.delete(spark, folder, "key % 100 = 7", vectors=deletes).rows == 9
     found = jobs.apply(spark.read.parquet(str(folder)), spark.read.format("dvcodec").load(str(deletes)))
     assert found.count() == 900 - 19
-    with pytest.raises(UsageError, match="no table, and no Parquet files"):
+    with pytest.raises(UsageError, match="no table, and no Parquet files that Spark reads"):
         jobs.delete(spark, deletes, "key < 10", vectors=deletes)
 
 

@@ -225,8 +225,8 @@ for kind in ("delta", "iceberg", "paimon"):
         for done in (
             jobs.delete(spark, table, storage_options=options, **what)
             for what in (
-                {"where": "id BETWEEN 100 AND 180 OR id IN (3, 5)", "evaluated_by": "workers"},
-                {"where": "sqrt(id) > 15 AND id % 5 = 1", "evaluated_by": "spark"},
+                {"where": "id BETWEEN 100 AND 180 OR id IN (3, 5)", "read_by": "workers"},
+                {"where": "sqrt(id) > 15 AND id % 5 = 1"},
                 {"keys": keys, "on": "id"},
             )
         )

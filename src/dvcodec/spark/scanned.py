@@ -25,7 +25,7 @@ from dvcodec.spark.paths import data_file_of, file_path_of
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-__all__ = ["UNLISTED", "URI", "ScannedFiles", "packed"]
+__all__ = ["UNLISTED", "URI", "ScannedFiles", "packed", "packed_places"]
 
 URI = "uri"
 """The column of a file as ``_metadata.file_path`` spells it."""
@@ -51,6 +51,17 @@ def packed(uri: Column, row: Column) -> Column:
     key = sf.shiftleft(sf.crc32(uri.cast("binary")), _POSITION_BITS).bitwiseOR(row)
     refused = sf.raise_error(sf.lit("a position has more than 32 bits: build these vectors with strategy 'partial'"))
     return sf.when(sf.shiftright(row, _POSITION_BITS) == 0, key).otherwise(refused.cast("long")).alias("key")
+
+
+def packed_places(number: int, start: int, rows: int) -> pa.Array:
+    """Return what `packed` does for consecutive rows of a data file that has a number for its hash.
+
+    Raises:
+        UsageError: a position has more than 32 bits.
+    """
+    if start + rows > 1 << _POSITION_BITS:
+        raise UsageError(f"row {start + rows - 1} of a data file: positions of more than 32 bits are not searched here")
+    return pa.array(np.arange(start, start + rows) + (number << _POSITION_BITS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

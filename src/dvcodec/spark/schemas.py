@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from inspect import signature
+from typing import Any
+
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -66,6 +69,11 @@ FILE_VECTORS = StructType(STORED_VECTORS.fields[:-1])
 """Output of an audit: all columns but the vectors."""
 
 
+_IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+"""pyspark 4.3 has to be told the zone of moments; earlier ones choose UTC."""
+
+
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema of a Spark schema of the kinds used here."""
-    return to_arrow_schema(schema)
+    """Return the Arrow schema of a Spark schema, moments in UTC."""
+    made: pa.Schema = to_arrow_schema(schema, **_IN_UTC)
+    return made

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.extras import pa
@@ -39,6 +39,7 @@ __all__ = [
     "Record",
     "RowReader",
     "SnapshotInfo",
+    "StoredNames",
     "TableKind",
     "refuse_twins",
     "vectors_of",
@@ -336,6 +337,18 @@ class RowReader:
     ) -> Iterator[PhysicalRows]:
         """Read the data file like `Snapshot.rows`, or a part of it."""
         return self.read(batch_rows=batch_rows, part=part, wanted=wanted)
+
+
+class StoredNames(NamedTuple):
+    """Under which names a Parquet data file has the values of columns, exactly as the table has them.
+
+    Attributes:
+        names: in the order of the columns; None for a column that the file lacks: its values are null.
+        in_folders: whether some are the names of folders, ``name=value``, as in Hive.
+    """
+
+    names: tuple[str | None, ...]
+    in_folders: bool = False
 
 
 def refuse_twins(names: Iterable[object], what: str, source: str) -> None:

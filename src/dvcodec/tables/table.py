@@ -26,6 +26,7 @@ from dvcodec.tables.model import (
     Record,
     RowReader,
     SnapshotInfo,
+    StoredNames,
     TableKind,
 )
 from dvcodec.tables.path_matching import PathMatcher
@@ -212,6 +213,28 @@ class Snapshot(ABC):
         Raises:
             DecodeError: the file is corrupt.
             MissingExtra: a package that reads the file is not installed.
+            OSError: it cannot be read.
+        """
+        return None
+
+    def stored_names(
+        self,
+        data_file: DataFile,  # noqa: ARG002  (of the formats that have it)
+        columns: Sequence[str],  # noqa: ARG002
+    ) -> StoredNames | None:
+        """Return where a program that finds columns by name reads those of a Parquet data file as the table has them.
+
+        Args:
+            data_file: of this snapshot.
+            columns: names of top-level columns.
+
+        Returns:
+            None if it would read others, or if that is not known: another format of file, another type, defaults,
+            values in metadata.
+
+        Raises:
+            UsageError: no such column.
+            DecodeError: the metadata or the file is corrupt.
             OSError: it cannot be read.
         """
         return None

@@ -11,7 +11,9 @@ import pytest
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.columns import Column
-from dvcodec.tables.delta.partition import partition_scalar
+from dvcodec.tables.delta.partition import in_folders, partition_scalar
+from dvcodec.tables.model import DataFile
+from dvcodec.tables.partition_value import PartitionValue
 
 UTC = pa.timestamp("us", tz="UTC")
 
@@ -82,3 +84,26 @@ def test_a_value_that_is_not_recorded() -> None:
     column = Column("p", physical_name="col-1", type=pa.int32())
     with pytest.raises(NotCanonical, match=r"^file: partitionValues\.col-1: expected a string or null, found nothing"):
         partition_scalar({"p": "7"}, column, "file")
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "found"),
+    [
+        ("p=1/q=a%2Fb=%25/f.parquet", pa.int64(), True),
+        ("p=1/q=a%2Fb=%25/f.parquet", pa.date32(), True),
+        ("p=1/q=a%2Fb=%25/f.parquet", pa.float64(), False),
+        ("p=1/q=a%2Fb=%25/f.parquet", UTC, False),
+        ("p=1/q=%C5%BC/f.parquet", pa.int64(), True),
+        ("p=2/q=a%2Fb=%25/f.parquet", pa.int64(), False),
+        ("p=1/f.parquet", pa.int64(), False),
+        ("xY/f.parquet", pa.int64(), False),
+        ("s3://lake/t/p=1/q=a/f.parquet", pa.int64(), False),
+    ],
+)
+def test_values_that_spark_reads_from_the_names_of_folders(path: str, kind: pa.DataType, found: bool) -> None:
+    values = (PartitionValue("p", "serialized", "1"), PartitionValue("q", "serialized", "a/b=%"))
+    file = DataFile(path, path, 1, partition_values=values)
+    assert in_folders(file, [Column("p", type=kind)]) is found
+    both = [Column("p", type=pa.int64()), Column("q", type=pa.string())]
+    assert in_folders(file, both) is ("q=a%2Fb=%25" in path and "p=1" in path)
+    assert not in_folders(file, [Column("p", physical_name="col-1", type=kind)])

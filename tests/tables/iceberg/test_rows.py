@@ -22,7 +22,7 @@ from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.columns import ColumnIndex, ColumnKey
 from dvcodec.tables.iceberg import open as open_iceberg
-from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
+from dvcodec.tables.iceberg.rows import names_in_file, read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import SchemaColumns
 from dvcodec.tables.json_fields import JsonFields
 from samples.iceberg_table import Commit, build_iceberg
@@ -736,3 +736,54 @@ def test_damaged_data_files_end_in_rows_or_an_error(
         assert error.source == str(path)
     else:
         assert sum(part.batch.num_rows for part in parts) == 50
+
+
+IN_FILE = pa.Table.from_pylist(
+    [{"other": 1, "small": 1, "s": "x", "u": b"0" * 16, "nested": {"a": 1}}],
+    schema=pa.schema(
+        [
+            stored("other", pa.int64(), 1),
+            stored("small", pa.int32(), 2),
+            stored("s", pa.string(), 3),
+            stored("u", pa.binary(16), 4),
+            stored("nested", pa.struct([stored("a", pa.int64(), 6)]), 5),
+        ]
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        ([column(1, "n", "long"), column(9, "later", "long"), column(3, "s", "string")], ("other", None, "s")),
+        ([column(9, "other", "long"), column(3, "s", "string")], (None, "s")),
+        ([column(9, "later", "long")], None),
+        ([column(2, "small", "long"), column(3, "s", "string")], None),
+        ([column(4, "u", "uuid")], None),
+        ([column(4, "u", "fixed[16]")], None),
+        ([column(5, "nested", {"type": "struct", "fields": [column(6, "a", "long")]})], None),
+        ([column(3, "s", "string"), column(9, "later", "long", **{"initial-default": 1})], None),
+        ([column(3, "s", "string"), column(8, "day", "int")], None),
+    ],
+)
+def test_names_under_which_a_file_has_exactly_the_values(
+    tmp_path: Path, columns: list[dict[str, Any]], names: tuple[str | None, ...] | None
+) -> None:
+    pq.write_table(IN_FILE, tmp_path / "f.parquet")
+    fields = fields_of(*columns)
+    assert names_in_file(str(tmp_path / "f.parquet"), Storage(None), fields, {8: 20}) == names
+
+
+def test_files_that_may_have_other_values_under_the_names(tmp_path: Path) -> None:
+    field = stored("s", pa.string(), 1)
+    tables = {
+        "no ids": pa.table({"s": ["x"]}),
+        "twice, in another case": pa.table([["x"], ["y"]], schema=pa.schema([field, stored("S", pa.string(), 2)])),
+        "times of 96 bits": pa.table(
+            [["x"], pa.array([0], pa.timestamp("us"))], schema=pa.schema([field, stored("t", pa.timestamp("us"), 2)])
+        ),
+    }
+    for name, table in tables.items():
+        pq.write_table(table, tmp_path / "f.parquet", use_deprecated_int96_timestamps=True)
+        fields = fields_of(column(1, "s", "string"))
+        assert names_in_file(str(tmp_path / "f.parquet"), Storage(None), fields, {}) is None, name

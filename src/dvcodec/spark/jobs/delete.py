@@ -20,31 +20,29 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.io import storage_of
-from dvcodec.io.file_key import file_key
 from dvcodec.spark.jobs.build import build_vectors
-from dvcodec.spark.jobs.build import positions as positions_of
 from dvcodec.spark.layouts import encode
 from dvcodec.spark.schemas import VECTORS, arrow_schema
-from dvcodec.spark.search.exact import Dialect, exact_filter
-from dvcodec.spark.search.finders import NEAR_BYTES, KeyFinder, WhereFinder, WorkerFinder, column_named
+from dvcodec.spark.search.finders import NEAR_BYTES, KeyFinder, WhereFinder, WorkerFinder
 from dvcodec.spark.search.pieces import decode
 from dvcodec.spark.search.plain import PlainSnapshot, open_plain
+from dvcodec.spark.search.scan import column_named
 from dvcodec.spark.sources import register
 from dvcodec.spark.sources.options import storage_keys
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting import Deletion, Isolation
 from dvcodec.tables.deleting.committer import StreamBatch
-from dvcodec.tables.deleting.finder import Finder, Found
+from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.keys import keys_finder
 from dvcodec.tables.deleting.plan import plan_deletes
 from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.deleting.run import run
 from dvcodec.tables.folder import Folder, folder_location
-from dvcodec.tables.model import METADATA_SUFFIXES, DataFile
+from dvcodec.tables.model import METADATA_SUFFIXES
 from dvcodec.tables.opening import kinds_of, open_table
 from dvcodec.tables.put import refreshed
-from dvcodec.tables.table import Snapshot, Table
+from dvcodec.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -55,10 +53,10 @@ if TYPE_CHECKING:
     Where: TypeAlias = pc.Expression | Column | str
     TableInput: TypeAlias = Table | str | os.PathLike[str]
 
-__all__ = ["EVALUATED_BY", "DeleteBatches", "delete", "delete_batches"]
+__all__ = ["READ_BY", "DeleteBatches", "delete", "delete_batches"]
 
-EvaluatedBy: TypeAlias = Literal["auto", "driver", "workers", "spark"]
-EVALUATED_BY: tuple[str, ...] = get_args(EvaluatedBy)
+ReadBy: TypeAlias = Literal["auto", "driver", "workers", "spark"]
+READ_BY: tuple[str, ...] = get_args(ReadBy)
 
 
 def delete(
@@ -69,7 +67,7 @@ def delete(
     keys: DataFrame | KeySource | None = None,
     on: str | Sequence[str] = (),
     positions: DataFrame | PositionsInput | None = None,
-    evaluated_by: EvaluatedBy = "auto",
+    read_by: ReadBy = "auto",
     vectors: str | os.PathLike[str] | None = None,
     isolation: Isolation = "snapshot",
     dry_run: bool = False,
@@ -92,12 +90,12 @@ def delete(
         on: columns of the key.
         positions: rows ``file_path string, pos long``, as `jobs.positions` returns; or anything that
             `dvcodec.tables.delete` takes, read by this process. Pass exactly one of `where`, `keys` and `positions`.
-        evaluated_by: ``workers``: the Python workers that read the data files evaluate the condition, and skip data
-            files by partition values and statistics. ``driver``: this process does both, without a Spark job.
-            ``spark``: the workers pass the columns in the condition to Spark, which evaluates it. ``auto``: ``spark``,
-            unless pyarrow is known to select the same rows (never for a `Column`, nor for most functions); then
-            ``driver`` if the columns of the condition have at most about 128 MB in the files that are not skipped,
-            else ``workers``. See the guide.
+        read_by: who reads the data files. Spark evaluates SQL, columns, and keys in a DataFrame. ``spark`` lets it read
+            the files, too; ``workers`` lets Python workers pass it the columns that are needed; ``auto`` is ``spark``
+            for local Parquet files in which Spark finds exactly the values that the table has, else ``workers``.
+            pyarrow evaluates its own expressions where the files are read: in the Python ``workers``, or in this
+            process, the ``driver``, without a Spark job; ``auto`` is ``driver`` if the columns of the condition have
+            at most about 128 MB in the files that are not skipped, else ``workers``. See the guide.
         vectors: for Parquet files without a table: the folder that the vectors are appended to, as Puffin files that
             ``spark.read.format("dvcodec")`` reads. Nothing is committed.
         isolation: see `dvcodec.tables.delete`.
@@ -114,19 +112,18 @@ def delete(
         PythonException: a task failed; the message has the worker's error.
     """
     on = (on,) if isinstance(on, str) else tuple(on)
-    _check(where, keys, on, positions, evaluated_by)
-    opened = _open(table, storage_options)
+    _check(where, keys, on, positions, read_by)
+    opened = _open(spark, table, storage_options, by_position=positions is not None)
     if isinstance(opened, PlainSnapshot):
         if vectors is None:
             raise UsageError(f"{opened.table.location}: not a table: vectors= has to name a folder for the vectors")
-        finder = _finder(spark, lambda: opened, where, keys, on, positions, evaluated_by)
+        finder = _finder(spark, where, keys, on, positions, read_by)
         return _write(spark, opened, finder, os.fspath(vectors), dry_run, storage_options)
     if vectors is not None:
         raise UsageError(f"{opened.location}: a table: vectors= is for Parquet files without one")
-    one = committer_of(opened)
-    finder = _finder(spark, one.current, where, keys, on, positions, evaluated_by)
+    finder = _finder(spark, where, keys, on, positions, read_by)
     with refreshed(opened, dry_run):
-        return run(one, finder, isolation=isolation, dry_run=dry_run, retries=retries, batch=batch)
+        return run(committer_of(opened), finder, isolation=isolation, dry_run=dry_run, retries=retries, batch=batch)
 
 
 def delete_batches(
@@ -212,7 +209,7 @@ class DeleteBatches:
         )
 
 
-def _check(where: Any, keys: Any, on: Sequence[str], positions: Any, evaluated_by: str) -> None:
+def _check(where: Any, keys: Any, on: Sequence[str], positions: Any, read_by: str) -> None:
     given = [name for name, one in (("where", where), ("keys", keys), ("positions", positions)) if one is not None]
     if len(given) != 1:
         raise UsageError(f"expected one of where, keys and positions, found {' and '.join(given) or 'none'}")
@@ -220,51 +217,50 @@ def _check(where: Any, keys: Any, on: Sequence[str], positions: Any, evaluated_b
         raise UsageError(f"on: expected distinct columns, found {', '.join(on)}")
     if (keys is None) != (not on):
         raise UsageError("keys and on go together: on names the columns of the key")
-    if evaluated_by not in EVALUATED_BY:
-        raise UsageError(f"no evaluated_by {evaluated_by!r}, only {', '.join(EVALUATED_BY)}")
-    if evaluated_by in ("driver", "workers") and not isinstance(where, (str, pc.Expression)):
-        raise UsageError(f"evaluated_by={evaluated_by!r}: expected a condition in SQL, or a pyarrow expression")
-    if evaluated_by == "spark" and isinstance(where, pc.Expression):
-        raise UsageError("evaluated_by='spark': Spark does not know pyarrow expressions")
+    if read_by not in READ_BY:
+        raise UsageError(f"no read_by {read_by!r}, only {', '.join(READ_BY)}")
+    if isinstance(where, pc.Expression):
+        allowed, whose = "auto, driver, workers", "a pyarrow expression, which Spark does not know"
+    elif where is not None or _of_spark(keys):
+        allowed, whose = "auto, spark, workers", "what Spark evaluates"
+    else:
+        allowed, whose = "auto", "what this process reads"
+    if read_by not in allowed.split(", "):
+        raise UsageError(f"read_by={read_by!r}: only {allowed} for {whose}")
 
 
-def _open(table: TableInput, storage_options: Mapping[str, object] | None) -> Table | PlainSnapshot:
+def _open(
+    spark: SparkSession, table: TableInput, storage_options: Mapping[str, object] | None, *, by_position: bool
+) -> Table | PlainSnapshot:
     if isinstance(table, Table):
         return table
     storage = storage_of(storage_options)
     folder = Folder(folder_location(table), storage=storage)
     if folder.location.endswith(METADATA_SUFFIXES) or kinds_of(frozenset(folder.names())):
         return open_table(table, storage_options=storage)
-    return open_plain(folder)
+    return open_plain(spark, folder, by_position=by_position)
 
 
 def _finder(
     spark: SparkSession,
-    current: Callable[[], Snapshot],
     where: Where | None,
     keys: DataFrame | KeySource | None,
     on: Sequence[str],
     positions: DataFrame | PositionsInput | None,
-    evaluated_by: EvaluatedBy,
+    read_by: ReadBy,
 ) -> Finder:
     if positions is not None:
         if not _of_spark(positions):
             return positions_finder(positions)
         return positions_finder(dict(_rows_of(_columns(positions, (FILE_PATH, POS), "positions"))))
     if keys is not None:
-        return KeyFinder(spark, _columns(keys, on, "keys"), on) if _of_spark(keys) else keys_finder(keys, on)
+        return KeyFinder(spark, _columns(keys, on, "keys"), on, read_by) if _of_spark(keys) else keys_finder(keys, on)
     if isinstance(where, pc.Expression):
-        return _exact(spark, where, evaluated_by)
-    snapshot = current()
-    if isinstance(where, str) and evaluated_by != "spark":
-        found = exact_filter(where, snapshot.schema(), Dialect.of(spark))
-        if found is not None:
-            return _exact(spark, found, evaluated_by)
-        if evaluated_by != "auto":
-            WhereFinder(spark, where).columns(snapshot)  # names that the table does not have
-            raise UsageError(f"where {where:.200}: only Spark is known to evaluate it: evaluated_by='spark'")
+        finder = where_finder(where)
+        near = NEAR_BYTES if read_by == "auto" else 0
+        return finder if read_by == "driver" else WorkerFinder(spark, finder, near_bytes=near)
     assert where is not None  # noqa: S101
-    return _PlainFinder(spark, where) if isinstance(snapshot, PlainSnapshot) else WhereFinder(spark, where)
+    return WhereFinder(spark, where, read_by)
 
 
 def _of_spark(rows: Any) -> TypeGuard[DataFrame]:
@@ -281,35 +277,6 @@ def _columns(rows: DataFrame, names: Sequence[str], what: str) -> DataFrame:
     if missing:
         raise UsageError(f"{what}: no column {missing[0]} (columns: {', '.join(rows.columns):.300})")
     return rows.select(*map(column_named, names))
-
-
-def _exact(spark: SparkSession, where: pc.Expression, evaluated_by: EvaluatedBy) -> Finder:
-    """Return a finder of the rows of a condition that pyarrow evaluates exactly like Spark."""
-    finder = where_finder(where)
-    if evaluated_by == "driver":
-        return finder
-    return WorkerFinder(spark, finder, near_bytes=NEAR_BYTES if evaluated_by == "auto" else 0)
-
-
-class _PlainFinder(Finder):
-    """Finds rows of Parquet files in Spark alone, which knows their partition columns."""
-
-    def __init__(self, spark: SparkSession, where: Column | str) -> None:
-        self._spark, self._where = spark, where
-        self._rows: dict[str, RowSet] = {}
-
-    def prepare(self, snapshot: Snapshot) -> None:
-        pass
-
-    def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:  # noqa: ARG002
-        return True
-
-    def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:  # noqa: ARG002
-        chosen = positions_of(self._spark.read.parquet(snapshot.table.location).where(self._where))
-        self._rows = {file_key(name): rows for name, rows in _rows_of(chosen)}
-
-    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: ARG002
-        return Found(self._rows.get(file_key(data_file.path), RowSet()))
 
 
 def _rows_of(positions: DataFrame) -> list[tuple[str, RowSet]]:

@@ -8,9 +8,10 @@ any condition, in any format, without the format's connector.
 
 from __future__ import annotations
 
+import logging
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
@@ -27,15 +28,20 @@ from pyspark.errors import (
     PythonException,
 )
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import LongType, StructField, StructType
 
-from dvcodec.core.errors import UsageError
+from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.spark.accumulate import RowAccumulator
-from dvcodec.spark.schemas import VECTORS
-from dvcodec.spark.search.pieces import FOUND, TASK_BYTES, Collected, Search, Tasks, bytes_of, decode, pack
-from dvcodec.spark.worker import settled
+from dvcodec.io.file_key import file_key
+from dvcodec.io.target import is_local
+from dvcodec.spark.scanned import ScannedFiles, packed_places
+from dvcodec.spark.schemas import arrow_schema
+from dvcodec.spark.search.pieces import FOUND, TASK_BYTES, Collected, Search, Tasks, bytes_of, pack
+from dvcodec.spark.search.plain import PlainSnapshot
+from dvcodec.spark.search.scan import AT, Scan, column_named, reason, scan_files, scan_table
+from dvcodec.tables.bounds import ColumnBounds
+from dvcodec.tables.columns import chosen
 from dvcodec.tables.deleting.finder import Finder, Found
 from dvcodec.tables.deleting.matching import ConditionFinder
 from dvcodec.tables.model import DataFile
@@ -45,11 +51,14 @@ from dvcodec.tables.table import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["NEAR_BYTES", "KeyFinder", "RowFinder", "WhereFinder", "WorkerFinder", "column_named"]
+__all__ = ["NEAR_BYTES", "KeyFinder", "RowFinder", "WhereFinder", "WorkerFinder"]
 
 NEAR_BYTES = TASK_BYTES
 """At most this many bytes of columns are read without a job, whose start takes more than half a second."""
-_FILE, _POS, _KEY = "__dvcodec_file", "__dvcodec_pos", "__dvcodec_key"
+_KEY = "__dvcodec_key"
+_LOG = logging.getLogger("dvcodec.delete")
+_OF_VALUES = (ArithmeticException, DateTimeException, NumberFormatException)
+"""What Spark raises where a condition has no value for a row."""
 _UNSTEADY = re.compile(
     r"\b(input_file_\w+|monotonically_increasing_id|spark_partition_id|randn?|random|randstr|uniform|uuid|shuffle)\s*\("
 )
@@ -102,13 +111,19 @@ class WorkerFinder(Finder):
 
 
 class RowFinder(Finder):
-    """Finds rows that Spark chooses from those that the workers read."""
+    """Finds rows that Spark chooses.
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+    Args:
+        spark: the session.
+        read_by: ``spark`` or ``workers``: who reads the data files; ``auto``: Spark, where it reads local files as the
+            table has them, else workers.
+    """
+
+    def __init__(self, spark: SparkSession, read_by: str = "auto") -> None:
+        self._spark, self._read_by = spark, read_by
         self._columns: tuple[str, ...] = ()
         self._schema = StructType()
-        self._frames: dict[str, list[bytes]] = {}
+        self._rows: dict[str, list[RowSet]] = {}
 
     @abstractmethod
     def columns(self, snapshot: Snapshot) -> Sequence[str]:
@@ -125,7 +140,7 @@ class RowFinder(Finder):
     def prepare(self, snapshot: Snapshot) -> None:
         """Look at the snapshot's schema; see `Finder.prepare`."""
         self._columns = tuple(self.columns(snapshot))
-        self._schema = spark_schema(snapshot.schema(self._columns))
+        self._schema = spark_types(snapshot, self._columns)
 
     def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:  # noqa: ARG002
         """Whether a data file may have such rows; see `Finder.may_match`."""
@@ -133,26 +148,88 @@ class RowFinder(Finder):
 
     def gather(self, snapshot: Snapshot, data_files: Sequence[DataFile]) -> None:
         """Find the rows of several data files at once; see `Finder.gather`."""
-        self._frames = {}
-        numbers = [StructField(_FILE, IntegerType()), StructField(_POS, LongType())]
-        for tasks in pack(snapshot, data_files, self._columns):
-            rows = tasks.run(self._spark, _Rows(tasks, self._schema), StructType(numbers + self._schema.fields))
-            chosen = self.choose(rows).select(_FILE, _POS)
+        self._rows = {}
+        left = self._decide(snapshot, data_files)
+        self.counts_rows = not left  # Spark does not count what it reads
+        try:
+            if left and not self._scan(snapshot, left):
+                self._read(snapshot, left)
+        except _OF_VALUES as err:
+            raise UsageError(reason(err)) from None
+
+    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: ARG002
+        """Return the rows of a data file; see `Finder.find`."""
+        return Found(RowSet().union(*self._rows.get(data_file.path, ())))
+
+    def _decide(self, snapshot: Snapshot, files: Sequence[DataFile]) -> Sequence[DataFile]:
+        """Choose data files of which partition values are all that is asked for; return the others."""
+        if isinstance(snapshot, PlainSnapshot) or not self._columns:
+            return files
+        partitions: dict[tuple[Any, ...], tuple[Mapping[str, ColumnBounds], list[DataFile]]] = {}
+        left = []
+        for file in files:
+            may_decide = file.physical_rows is not None and len(self._columns) <= len(file.partition_values or ())
+            known = snapshot.bounds(file, self._columns) if may_decide else {}
+            if all(name in known and known[name].constant for name in self._columns):
+                key = tuple(known[name].lower for name in self._columns)
+                partitions.setdefault(key, (known, []))[1].append(file)
+            else:
+                left.append(file)
+        if partitions:
+            found = list(partitions.values())
+            values = [
+                pa.concat_arrays([pa.repeat(known[field.name].value(field.type), 1) for known, _ in found])
+                for field in snapshot.schema(self._columns)
+            ]
+            table = pa.table([pa.array(range(len(found))), *values], [AT, *self._columns])
+            rows = self._spark.createDataFrame(table, _with_place(self._schema))
+            for number in self.choose(rows).select(AT).toArrow()[AT].to_pylist():
+                for file in found[number][1]:
+                    self._rows[file.path] = [RowSet.from_ranges([(0, file.physical_rows or 0)])]
+        return left
+
+    def _scan(self, snapshot: Snapshot, files: Sequence[DataFile]) -> bool:
+        """Let Spark read data files; return whether it does."""
+        paths = {file_key(file.location): file.path for file in files}
+        if isinstance(snapshot, PlainSnapshot):
+            if self._read_by == "workers":
+                raise snapshot.refusal()
+            self._choose(scan_files(snapshot.df), paths)
+            return True
+        remote = not all(is_local(file.location) for file in files)
+        if self._read_by == "workers" or (self._read_by == "auto" and remote):
+            return False
+        why = "it might find other values than the table has"
+        try:
+            scan = scan_table(self._spark, snapshot, files, self._schema)
+            if scan is not None:
+                self._choose(scan, paths)
+                return True
+        except (DvcodecError, OSError, *_OF_VALUES):
+            raise
+        except Exception as err:  # noqa: BLE001  (of tasks, a classic session raises those of py4j)
+            why = reason(err)
+        if self._read_by == "spark":
+            raise UsageError(f"{snapshot.table.location}: Spark cannot read the data files: {why}")
+        _LOG.info("%s: the data files are read by Python workers, not by Spark: %s", snapshot.table.location, why)
+        return False
+
+    def _read(self, snapshot: Snapshot, files: Sequence[DataFile]) -> None:
+        """Let Python workers read data files."""
+        paths = {str(number): file.path for number, file in enumerate(files)}
+        numbered = ScannedFiles(np.arange(len(files), dtype=np.uint32), pa.array(list(paths)))
+        for tasks in pack(snapshot, files, self._columns):
+            rows = tasks.run(self._spark, _Rows(tasks, self._schema), _with_place(self._schema))
             try:
-                found = chosen.mapInArrow(settled(_encode), VECTORS).toArrow()
-            except (ArithmeticException, DateTimeException, NumberFormatException) as err:
-                raise UsageError(str(err).strip().partition("\n")[0][:300]) from None
+                self._choose(Scan(rows, numbered), paths)
             except PythonException as err:
                 if "FileNotFoundError" not in str(err):
                     raise
                 raise FileNotFoundError(f"{snapshot.table.location}: a data file is gone") from err
-            for number, frame in zip(found["data_file"].to_pylist(), found["dv"].to_pylist(), strict=True):
-                self._frames.setdefault(data_files[int(number)].path, []).append(frame)
 
-    def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:  # noqa: ARG002
-        """Return the rows of a data file; see `Finder.find`."""
-        path = data_file.path
-        return Found(RowSet().union(*(decode(frame, path) for frame in self._frames.get(path, ()))))
+    def _choose(self, scan: Scan, paths: Mapping[str, str]) -> None:
+        for name, rows in scan.vectors(self.choose(scan.rows)):
+            self._rows.setdefault(paths[file_key(name)], []).append(rows)
 
 
 class WhereFinder(RowFinder):
@@ -161,42 +238,49 @@ class WhereFinder(RowFinder):
     Args:
         spark: the session.
         where: Spark SQL, or a column.
+        read_by: see `RowFinder`.
     """
 
-    def __init__(self, spark: SparkSession, where: Column | str) -> None:
-        super().__init__(spark)
+    def __init__(self, spark: SparkSession, where: Column | str, read_by: str = "auto") -> None:
+        super().__init__(spark, read_by)
         self._where, self._text = sf.expr(where) if isinstance(where, str) else where, str(where).lower()
 
     def columns(self, snapshot: Snapshot) -> Sequence[str]:
         """Return the columns to read; see `RowFinder.columns`."""
         if (unsteady := _UNSTEADY.search(self._text) or re.search(r"__dvcodec_\w+", self._text)) is not None:
             raise UsageError(f"where: {unsteady[0].rstrip(' (')} is not a value of the row")
-        schema = known_to_spark(snapshot.schema())
-        problem = self._problem(schema, schema.names)
+        plain = snapshot.df if isinstance(snapshot, PlainSnapshot) else None
+        schema = known_to_spark(snapshot.schema()) if plain is None else plain.schema
+        problem = self._problem(self._empty(schema, schema.names) if plain is None else plain)
         if problem is not None:
             raise UsageError(f"where: {problem} (columns: {', '.join(schema.names):.300})")
+        if plain is not None:
+            return ()
         # Spark logs an ERROR for each column that it misses, so those that the text names come first.
-        named = [name for name in schema.names if name.lower() in self._text]
-        return named if self._problem(schema, named) is None else self._needed(schema, schema.names, ())
+        named = [name for name in schema.names if re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", self._text)]
+        known = self._problem(self._empty(schema, named)) is None
+        return named if known else self._needed(schema, schema.names, ())
 
     def choose(self, rows: DataFrame) -> DataFrame:
         """Return the rows to delete; see `RowFinder.choose`."""
         return rows.where(self._where)
 
-    def _problem(self, schema: StructType, names: Sequence[str]) -> str | None:
-        """Return why Spark cannot evaluate the condition on some columns; None if it can."""
+    def _empty(self, schema: StructType, names: Sequence[str]) -> DataFrame:
         # Not projected from a range, whose column ``id`` Spark would find below the projection.
-        fields = [StructField(_POS, LongType()), *(schema[name] for name in names)]
-        empty = self._spark.createDataFrame([], StructType(fields))
+        fields = [StructField(AT, LongType()), *(schema[name] for name in names)]
+        return self._spark.createDataFrame([], StructType(fields))
+
+    def _problem(self, rows: DataFrame) -> str | None:
+        """Return why Spark cannot evaluate the condition on some rows; None if it can."""
         try:
-            empty.where(self._where).schema  # noqa: B018  (over Connect nothing is resolved before)
+            rows.where(self._where).schema  # noqa: B018  (over Connect nothing is resolved before)
         except AnalysisException as err:
-            return str(err).strip().partition("\n")[0][:300]
+            return reason(err)
         return None
 
     def _needed(self, schema: StructType, names: Sequence[str], others: Sequence[str]) -> Sequence[str]:
         """Return those of `names` that the condition reads beside `others`, found by halves."""
-        if self._problem(schema, others) is None:
+        if self._problem(self._empty(schema, others)) is None:
             return ()
         if len(names) == 1:
             return names
@@ -212,15 +296,16 @@ class KeyFinder(RowFinder):
         spark: the session.
         keys: a DataFrame with the columns of the key.
         on: the columns of the key.
+        read_by: see `RowFinder`.
     """
 
-    def __init__(self, spark: SparkSession, keys: DataFrame, on: Sequence[str]) -> None:
-        super().__init__(spark)
+    def __init__(self, spark: SparkSession, keys: DataFrame, on: Sequence[str], read_by: str = "auto") -> None:
+        super().__init__(spark, read_by)
         self._keys, self._on = keys, tuple(on)
 
     def columns(self, snapshot: Snapshot) -> Sequence[str]:
         """Return the columns to read; see `RowFinder.columns`."""
-        wanted = spark_schema(snapshot.schema(self._on))
+        wanted = spark_types(snapshot, self._on)
         given = self._keys.select(*map(column_named, self._on)).schema.fields
         for field, key in zip(wanted.fields, given, strict=True):
             kinds = field.dataType.simpleString(), key.dataType.simpleString()
@@ -244,9 +329,16 @@ class KeyFinder(RowFinder):
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
-def column_named(name: str) -> Column:
-    """Return the column of exactly this name, which may have dots."""
-    return sf.col("`{}`".format(name.replace("`", "``")))
+def spark_types(snapshot: Snapshot, names: Sequence[str]) -> StructType:
+    """Return columns of a table, or of Parquet files without one, as Spark has them.
+
+    Raises:
+        UsageError: no such column, or one of a type that Spark does not have.
+    """
+    if not isinstance(snapshot, PlainSnapshot):
+        return spark_schema(snapshot.schema(names))
+    schema = snapshot.df.schema
+    return StructType([schema[name] for name in chosen(schema.names, names, snapshot.table.location)])
 
 
 def known_to_spark(schema: pa.Schema) -> StructType:
@@ -273,28 +365,22 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return StructType([StructField(field.name, field.dataType) for field in fields])
 
 
+def _with_place(schema: StructType) -> StructType:
+    return StructType([StructField(AT, LongType()), *schema.fields])
+
+
 @dataclass(frozen=True)
 class _Rows:
-    """Reads the columns of a condition in a worker."""
+    """Reads the columns of a condition in a worker, with the number of the data file for its hash in each place."""
 
     tasks: Tasks
     schema: StructType
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        kinds = to_arrow_schema(self.schema)
+        kinds = arrow_schema(self.schema)
         for piece in self.tasks.pieces(batches):
             for part in piece.read(_BATCH_ROWS, None, RowsSeen()):
-                positions = np.arange(part.start, part.start + part.batch.num_rows)
-                files = np.full(len(positions), piece.file, np.int32)
-                columns: list[Any] = [pa.array(files), pa.array(positions)]
-                columns += [column.cast(kind) for column, kind in zip(part.batch.columns, kinds.types, strict=True)]
-                rows = pa.record_batch(columns, [_FILE, _POS, *kinds.names])
+                places = packed_places(piece.file, part.start, part.batch.num_rows)
+                columns = [column.cast(kind) for column, kind in zip(part.batch.columns, kinds.types, strict=True)]
+                rows = pa.record_batch([places, *columns], [AT, *kinds.names])
                 yield rows if part.keep is None else rows.filter(part.keep)
-
-
-def _encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Encode rows of (file, position) as vectors; a file may be repeated."""
-    accumulator = RowAccumulator()
-    for batch in batches:
-        yield from accumulator.add(batch.column(0), batch.column(1))
-    yield from accumulator.flush()

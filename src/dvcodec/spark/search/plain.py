@@ -1,55 +1,43 @@
-"""A folder of Parquet files without a table's metadata, as a snapshot whose rows can be searched."""
+"""A folder of Parquet files without a table's metadata: Spark lists and reads it, and infers its columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import NoReturn
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
 
-import pyarrow as pa
-
-from dvcodec.core.errors import Unsupported, UsageError
-from dvcodec.io import Storage
-from dvcodec.tables.bounds import RowGroupFilter
-from dvcodec.tables.columns import Column, select
+from dvcodec.core.errors import UsageError
+from dvcodec.spark.paths import data_file_of
+from dvcodec.spark.search.scan import reason
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.model import (
-    NO_SNAPSHOT,
-    WHOLE,
-    DataFile,
-    DeletedRows,
-    DeletionVector,
-    Part,
-    PhysicalRows,
-    RowReader,
-    SnapshotInfo,
-)
-from dvcodec.tables.parquet import count_rows, open_parquet, physical_batches
-from dvcodec.tables.parquet_folder import list_parquet
-from dvcodec.tables.row_groups import skipped_groups
-from dvcodec.tables.schema_evolution import Evolution, file_columns
+from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletionVector, SnapshotInfo
+from dvcodec.tables.parquet import count_rows
 from dvcodec.tables.table import Snapshot, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["PlainSnapshot", "open_plain"]
 
-_MOMENT = pa.timestamp("us", "UTC")
-"""How Spark reads times of 96 bits, which have no unit or zone of their own."""
 
+def open_plain(spark: SparkSession, folder: Folder, *, by_position: bool) -> PlainSnapshot:
+    """Let Spark list the Parquet files of a folder. Vectors may be in a folder below it.
 
-def open_plain(folder: Folder) -> PlainSnapshot:
-    """List the Parquet files of a folder, as Spark does; see `list_parquet`. Vectors may be in a folder below it.
+    Args:
+        spark: the session.
+        folder: path or URL.
+        by_position: see `PlainSnapshot`.
 
     Raises:
-        UsageError: there are none, or a folder in it is a link.
-        OSError: it cannot be listed.
+        UsageError: there are none that Spark reads.
     """
-    found = list_parquet(folder.location, folder.storage)
-    files = [file for file in found if not file.location.endswith(".puffin")]
-    if not files:
-        raise UsageError(f"{folder.location}: no table, and no Parquet files")
-    data_files = tuple(DataFile(file.location, file.location, None, file.size) for file in files)
-    return PlainSnapshot(_PlainTable(folder), SnapshotInfo(NO_SNAPSHOT), data_files, ())
+    try:
+        df = spark.read.parquet(folder.location)
+        files = [data_file_of(uri).removeprefix("file:") for uri in df.inputFiles()]
+    except Exception as err:  # noqa: BLE001  (a classic session raises those of py4j, too)
+        raise UsageError(f"{folder.location}: no table, and no Parquet files that Spark reads: {reason(err)}") from None
+    data_files = tuple(DataFile(file, file, None) for file in sorted(files))
+    return PlainSnapshot(_PlainTable(folder), SnapshotInfo(NO_SNAPSHOT), data_files, (), df=df, by_position=by_position)
 
 
 class _PlainTable(Table):
@@ -66,68 +54,35 @@ class _PlainTable(Table):
         return frozenset()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PlainSnapshot(Snapshot):
-    """Parquet files as they are now, in the columns of the first; see `Snapshot`."""
+    """Parquet files as they are now; see `Snapshot`.
 
-    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
+    Attributes:
+        df: the rows of all files, as Spark reads them.
+        by_position: whether the rows to delete are named by position.
+    """
+
+    df: DataFrame = field(repr=False, compare=False)
+    by_position: bool
+
+    def read(self, vector: DeletionVector) -> NoReturn:
         """Refuse: there are no vectors."""
         raise UsageError(f"{vector.where}: no vector of {self.table.location}")
 
-    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """Return the columns of the first file; folders of partitions are none."""
-        return select(self._schema, columns, self.table.location)
+    def schema(self, columns: Sequence[str] | None = None) -> NoReturn:  # noqa: ARG002
+        """Refuse: Spark alone infers columns."""
+        raise self.refusal()
 
-    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
-        """Return what reads a file; see `Snapshot.rows`."""
-        wanted = tuple(map(_by_name, file_columns(self.schema(columns), self.table.location)))
-        return RowReader(partial(_read, data_file.location, self.table.folder.storage, wanted))
+    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> NoReturn:  # noqa: ARG002
+        """Refuse: Spark alone reads the rows."""
+        raise self.refusal()
+
+    def refusal(self) -> UsageError:
+        """Return the error for what only a table has."""
+        what = "a condition in SQL, a Column, or keys in a DataFrame of Spark"
+        return UsageError(f"{self.table.location}: Parquet files without a table are read by Spark alone: pass {what}")
 
     def stored_rows(self, data_file: DataFile) -> int | None:
-        """Return the row count in the footer of a file."""
-        return count_rows(data_file.location, self.table.folder.storage)
-
-    @cached_property
-    def _schema(self) -> pa.Schema:
-        with open_parquet(self.data_files[0].location, self.table.folder.storage) as file:
-            schema = file.schema_arrow.remove_metadata()
-            leaves = [file.schema.column(i) for i in range(len(file.schema))]
-        wide = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
-        return pa.schema([one.with_type(_MOMENT) if one.name in wide else one for one in schema])
-
-
-def _by_name(column: Column) -> Column:
-    """Return a column that is found by its name: a field id may be in some of the files only."""
-    return replace(column, id=None, children=tuple(map(_by_name, column.children)))
-
-
-class _PlainEvolution(Evolution):
-    """Reads columns as they are in the first file: Spark infers its columns from one file, too."""
-
-    misfit = Unsupported
-    checks_nulls = False  # what the first file requires, others need not
-
-    def promotes(self, found: pa.DataType, column: Column) -> bool:
-        """Whether times without a zone are read as moments; no other type is changed."""
-        return bool(pa.types.is_timestamp(found) and column.type == _MOMENT)
-
-
-def _read(
-    location: str,
-    storage: Storage,
-    columns: Sequence[Column],
-    *,
-    batch_rows: int,
-    part: Part = WHOLE,
-    wanted: RowGroupFilter | None = None,
-) -> Iterator[PhysicalRows]:
-    """Read columns of a file by name; columns that it lacks are null.
-
-    Raises:
-        Unsupported: a column has another type than in the first file.
-    """
-    with open_parquet(location, storage) as file:
-        evolution = _PlainEvolution(location, columns, file_columns(file.schema_arrow, location))
-        skip = skipped_groups(file, location, evolution, wanted, part)
-        for start, batch in physical_batches(file, evolution.names, batch_rows=batch_rows, skip=skip):
-            yield PhysicalRows(start, evolution.apply(batch))
+        """Return the row count in the footer of a file, if rows are named by position; Spark's own are in it."""
+        return count_rows(data_file.location, self.table.folder.storage) if self.by_position else None

@@ -5,16 +5,18 @@ Specification: Delta's PROTOCOL.md, "Partition Value Serialization".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.extras import pa
+from dvcodec.core.extras import pa, types
 from dvcodec.tables.columns import Column
 from dvcodec.tables.decimals import parse_decimal
 from dvcodec.tables.delta.actions import AddFile
+from dvcodec.tables.model import DataFile
 from dvcodec.tables.partition_value import PartitionValue
 
-__all__ = ["PartitionReader", "partition_scalar"]
+__all__ = ["PartitionReader", "in_folders", "partition_scalar"]
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 """Name of folders whose partition value is null."""
@@ -81,3 +83,25 @@ def partition_scalar(values: Mapping[str, str | None], column: Column, source: s
         return pa.scalar(text).cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
         raise NotCanonical(what, source=source, expected=wanted, actual=repr(text)[:80]) from None
+
+
+def in_folders(file: DataFile, columns: Iterable[Column]) -> bool:
+    """Whether the folders of a data file name the values of partition columns as in Hive, and Spark reads them alike.
+
+    That is so for types whose text means the same there and in the log.
+    """
+    folders = [folder.partition("=") for folder in file.path.split("/")[:-1]]
+    named = {name: _unescaped(value) for name, _, value in folders}
+    values = {one.column: one.value or NULL_FOLDER for one in file.partition_values or ()}
+    tests = (types.is_string, types.is_signed_integer, types.is_date32)
+    return len(named) == len(folders) == len(values) and all(
+        column.stored_name == column.name
+        and named.get(column.name) == values.get(column.name)
+        and any(test(column.type) for test in tests)
+        for column in columns
+    )
+
+
+def _unescaped(folder: str) -> str:
+    """Return the name of a folder without Hive's escapes, each of which is one sign."""
+    return re.sub("%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), folder)

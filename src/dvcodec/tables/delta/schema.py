@@ -18,7 +18,7 @@ from dvcodec.tables.delta.actions import Metadata, Protocol
 from dvcodec.tables.delta.protocol import FIELD_ID, PHYSICAL_NAME, declares_mapping, mapping_mode
 from dvcodec.tables.json_fields import JsonFields, check_partition_names
 
-__all__ = ["TableSchema", "parse_schema", "read_schema"]
+__all__ = ["TableSchema", "has_own_names", "parse_schema", "read_schema"]
 
 MAX_DEPTH = 64
 """Maximum nesting of types: Arrow recurses on them."""
@@ -154,6 +154,11 @@ def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> Tab
         mode = "none"
     highest = metadata.configuration.get(_MAX_ID) or ""
     return TableSchema(named, mode, int(highest) if _COUNT.fullmatch(highest) else 0)
+
+
+def has_own_names(column: Column) -> bool:
+    """Whether the fields of a column, and theirs, have in data files the names that they have in the table."""
+    return all(child.stored_name == child.name and has_own_names(child) for child in column.children)
 
 
 def _is_mapped(field: JsonFields) -> bool:

@@ -20,12 +20,12 @@ from dvcodec.tables.delta.actions import AddFile, Metadata, Protocol
 from dvcodec.tables.delta.bounds import SHORT_OFFSET, bounds_of, parse_statistics
 from dvcodec.tables.delta.contradictions import check_hint, contradictions
 from dvcodec.tables.delta.log import Log
-from dvcodec.tables.delta.partition import partition_scalar
+from dvcodec.tables.delta.partition import in_folders, partition_scalar
 from dvcodec.tables.delta.protocol import check_provider
 from dvcodec.tables.delta.rows import read_rows
-from dvcodec.tables.delta.schema import TableSchema, read_schema
+from dvcodec.tables.delta.schema import TableSchema, has_own_names, read_schema
 from dvcodec.tables.findings import Finding
-from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, RowReader
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, RowReader, StoredNames
 from dvcodec.tables.parquet import count_rows
 from dvcodec.tables.table import Snapshot
 
@@ -127,6 +127,19 @@ class DeltaSnapshot(Snapshot):
         partition = frozenset(metadata.partition_columns)
         location, storage = data_file.location, self.table.folder.storage
         return RowReader(partial(read_rows, location, storage, fields, values, partition, schema=schema))
+
+    def stored_names(self, data_file: DataFile, columns: Sequence[str]) -> StoredNames | None:
+        """Return where a program that finds columns by name reads them; see `Snapshot.stored_names`.
+
+        Delta Spark reads data files itself in this way: missing columns are null, and types are widened.
+        """
+        schema = self._columns
+        found = [schema.column(name) for name in chosen(schema.names, columns, self.table.location)]
+        partition = [column for column in found if column.name in self.metadata.partition_columns]
+        by_name = self.metadata.provider == "parquet" and schema.mode != "id" and all(map(has_own_names, found))
+        if not by_name or (partition and not in_folders(data_file, partition)):
+            return None
+        return StoredNames(tuple(column.stored_name for column in found), bool(partition))
 
     def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
         """Return the bounds of columns by the log: partition values, and the statistics of the data file."""

@@ -7,6 +7,7 @@ files without ids by the table's name mapping; a missing column has the value of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,14 +19,14 @@ from dvcodec.io import Storage
 from dvcodec.tables.avro_rows import open_avro_rows
 from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.column_work import AbsentColumns
-from dvcodec.tables.columns import Column, ColumnKey
+from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey
 from dvcodec.tables.data_file import FILE_FORMATS, open_data_file
 from dvcodec.tables.iceberg.schema import constant_of_default, constant_of_partition
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows
 from dvcodec.tables.schema_evolution import Evolution, check_related, file_columns
 
-__all__ = ["ROW_FORMATS", "NameMapping", "read_name_mapping", "read_rows"]
+__all__ = ["ROW_FORMATS", "NameMapping", "names_in_file", "read_name_mapping", "read_rows"]
 
 ROW_FORMATS = (*FILE_FORMATS, "avro")
 
@@ -127,6 +128,55 @@ def read_rows(
         for start, batch in file.read(evolution.names, absent.rows(batch_rows), file.skipped(evolution, wanted, part)):
             absent.charge(batch.num_rows)
             yield PhysicalRows(start, evolution.apply(batch, start))
+
+
+def names_in_file(
+    location: str, storage: Storage, fields: Sequence[Column], partition: Mapping[int, Any]
+) -> tuple[str | None, ...] | None:
+    """Return under which names a Parquet file has the values of columns; None if it does not have all as they are.
+
+    Args:
+        location: see `read_rows`.
+        storage: see `read_rows`.
+        fields: see `read_rows`.
+        partition: see `read_rows`.
+
+    Returns:
+        None in place of the name of a column that the file lacks, so that its values are null.
+
+    Raises:
+        DecodeError, OSError: see `read_rows`.
+    """
+    with open_data_file(location, storage, "parquet") as file:
+        columns, has_int96 = file_columns(file.schema, location), file.has_int96
+    if has_int96 or not any(map(_has_id, columns)):  # not by an Iceberg writer: its dates may be of another calendar
+        return None
+    spelled = Counter(column.name.lower() for column in columns)
+    index, found = ColumnIndex(columns), []
+    for field in fields:
+        place = index.find(field, location)
+        stored = None if place is None else columns[place]
+        if stored is None:
+            if field.default is not None or not field.nullable or partition.get(field.id or 0) is not None:
+                return None
+        elif stored.type != field.type or not _is_plain(field.type) or spelled[stored.name.lower()] > 1:
+            return None
+        found.append(None if stored is None else stored.name)
+    return tuple(found) if any(found) else None
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether every reader has the same values for a type; fields of structs are found by id, too."""
+    tests = (
+        types.is_binary,
+        types.is_boolean,
+        types.is_date32,
+        types.is_decimal,
+        types.is_floating,
+        types.is_signed_integer,
+        types.is_string,
+    )
+    return any(test(kind) for test in tests) or (types.is_timestamp(kind) and kind.unit == "us")
 
 
 class _Evolution(Evolution):

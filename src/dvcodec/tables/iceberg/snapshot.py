@@ -22,7 +22,7 @@ from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.partitions import identity_values
 from dvcodec.tables.iceberg.plan import Plan
-from dvcodec.tables.iceberg.rows import ROW_FORMATS, NameMapping, read_name_mapping, read_rows
+from dvcodec.tables.iceberg.rows import ROW_FORMATS, NameMapping, names_in_file, read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import SchemaColumns, constant_of_partition, stored_ids
 from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
@@ -33,6 +33,7 @@ from dvcodec.tables.model import (
     DeletedRows,
     DeletionVector,
     RowReader,
+    StoredNames,
 )
 from dvcodec.tables.parquet import count_rows
 from dvcodec.tables.table import Snapshot
@@ -126,6 +127,15 @@ class IcebergSnapshot(Snapshot):
             dropped=self._every_id,
         )
         return RowReader(read)
+
+    def stored_names(self, data_file: DataFile, columns: Sequence[str]) -> StoredNames | None:
+        """Return where a program that finds columns by name reads them, by the footer; see `Snapshot.stored_names`."""
+        entry = self._record(data_file, ManifestEntry)
+        if entry.file_format != "parquet" or entry.key_metadata is not None:
+            return None
+        partition = identity_values(entry.partition, self.metadata.specs)
+        names = names_in_file(data_file.location, self.table.folder.storage, self._read(columns), partition)
+        return None if names is None else StoredNames(names)
 
     def _read(self, columns: Sequence[str] | None) -> tuple[Column, ...]:
         return self._columns.read(columns, self.table.location)
