@@ -291,6 +291,27 @@ def test_moved_table_is_read_where_it_is(table: PaimonTable, tmp_path: Path) -> 
     assert {file.location for file in url.stored_files()} == url.referenced()
 
 
+def test_a_branch_has_its_snapshots_and_the_files_of_its_table(table: PaimonTable) -> None:
+    """Java's layout: ``branch/branch-NAME`` has schema and snapshot, manifests and data are the table's."""
+    root = Path(table.location)
+    branch = root / "branch/branch-b"
+    shutil.copytree(root / "schema", branch / "schema")
+    (branch / "snapshot").mkdir()
+    for number in (1, 2):
+        shutil.copy(root / f"snapshot/snapshot-{number}", branch / "snapshot")
+    found = open_table(branch)
+    assert isinstance(found, PaimonTable)
+    assert [info.id for info in found.snapshots()] == [1, 2]
+    assert live(found)["id"].to_pylist() == live(table, 2)["id"].to_pylist()
+    assert found.snapshot().vectors == table.snapshot(2).vectors
+    assert [str(finding) for finding in audit(found).findings] == []
+
+
+def test_a_table_that_is_called_like_a_branch_is_a_table(tmp_path: Path) -> None:
+    table = PaimonTable(str(build_paimon(tmp_path / "branch/branch-b", COLUMNS, [[A]])))
+    assert live(table).num_rows == 297
+
+
 def _quoted(part: str) -> str:
     from urllib.parse import quote
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.usage import check_integer
@@ -37,7 +39,8 @@ class PaimonTable(WritableTable):
 
     Its snapshots include expired ones that are tagged. A snapshot opened by its id has the schema that it was
     committed with, the current one the newest; options are those of the commit. Branches are tables of their own
-    (``branch/branch-NAME``) and are not listed; their files count as needed.
+    (``branch/branch-NAME``) and are not listed; their files count as needed. A branch has snapshots, tags and schemas;
+    its manifests and data are in the folder of the table that it is a branch of.
     """
 
     kind = TableKind.PAIMON
@@ -46,7 +49,18 @@ class PaimonTable(WritableTable):
         """Open a table by its folder; nothing is read yet."""
         self.folder = Folder.of(location)
         self._schemas: dict[int, TableSchema] = {}
-        self._manifests = Manifests(self.folder)
+
+    @cached_property
+    def _root(self) -> Folder:
+        """The folder of manifests, index files and data files."""
+        of_branch = re.fullmatch(r"(.+)/branch/branch-[^/]+", self.folder.location)
+        if of_branch is None or self.folder.names("manifest"):
+            return self.folder
+        return replace(self.folder, location=of_branch[1])
+
+    @cached_property
+    def _manifests(self) -> Manifests:
+        return Manifests(self._root)
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
         """Return the snapshots that still have metadata; see `Table.snapshots`."""
@@ -93,7 +107,7 @@ class PaimonTable(WritableTable):
         for before, info in pairs:
             state = self._state(names[info.id])
             if before is not None and opened is not None and opened.id == before.id:
-                walk = StateWalk(self.folder, opened, self._manifests, work)
+                walk = StateWalk(self._root, opened, self._manifests, work)
             opened = None
             if walk is not None and before is not None and walk.state.id == before.id:
                 old, new = map(self._part, walk.step(state))
@@ -115,7 +129,7 @@ class PaimonTable(WritableTable):
 
     def referenced(self) -> frozenset[str]:
         """Return the files that any snapshot needs; see `Table.referenced`."""
-        return referenced_files(self.folder, self._manifests)
+        return referenced_files(self._root, self._manifests)
 
     def _part(self, part: Part) -> PaimonSnapshot:
         """Return a snapshot that has some data files alone. Which of their records are rows depends on the others."""
@@ -130,7 +144,7 @@ class PaimonTable(WritableTable):
     ) -> PaimonSnapshot:
         """Return a snapshot in its own schema, of these data files and all vectors of these index files."""
         schema = self._schema(state.schema_id)
-        layout = Layout(self.folder, schema)
+        layout = Layout(self._root, schema)
         files: dict[str, DataFile] = {}
         named: dict[FileKey, str] = {}
         for entry in entries:
@@ -160,7 +174,7 @@ class PaimonTable(WritableTable):
         named: Mapping[FileKey, str],
     ) -> Iterator[DeletionVector]:
         """Yield the vectors of index files; `named` has the paths of data files."""
-        source = self.folder.join(f"manifest/{state.index_manifest}")
+        source = self._root.join(f"manifest/{state.index_manifest}")
         bitmap64 = self._schema(state.schema_id).is_true("deletion-vectors.bitmap64")
         for entry in index:
 
@@ -169,7 +183,7 @@ class PaimonTable(WritableTable):
                 return path or f"{layout.data_folder(entry.partition, entry.bucket, source)[1]}/{name}"
 
             path = layout.index_file(entry, source)
-            yield from vectors_of_entry(entry, self.folder, path, data_file, bitmap64=bitmap64)
+            yield from vectors_of_entry(entry, self._root, path, data_file, bitmap64=bitmap64)
 
     def _state_names(self) -> dict[int, str]:
         """Return the files of the states by id, ascending; a snapshot's own one before a tag."""
