@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -131,3 +132,22 @@ def test_a_file_with_more_rows_than_are_recorded_is_not_removed(spark: SparkSess
     pq.write_table(pa.table({"id": range(12)}), file.location)
     with pytest.raises(NotCanonical, match="10 rows"):
         jobs.delete(spark, tmp_path / "t", "id < 10")
+
+
+def test_uuids_of_iceberg_are_text(spark: SparkSession, tmp_path: Path) -> None:
+    """As in Iceberg's connector."""
+    pytest.importorskip("pyiceberg")
+    folder = tmp_path / "t"
+    uuids = [None, UUID(int=0), UUID(int=2**128 - 1), UUID("0f000000-0000-4000-8000-0000000000Ab")]
+    raw = pa.array([None if one is None else one.bytes for one in uuids], pa.binary(16))
+    rows = pa.table({"id": range(4), "u": pa.ExtensionArray.from_storage(pa.uuid(), raw)})
+    folder_table(folder, rows.schema).append(rows)
+    enable(open_table(folder))
+    own = spark.createDataFrame([(one and str(one),) for one in uuids], "u string")
+    for text in (
+        "u <> 'ffffffff-ffff-ffff-ffff-ffffffffffff'",
+        "u IN ('0f000000-0000-4000-8000-0000000000ab', '0F000000-0000-4000-8000-0000000000AB')",
+        "u > '0f'",
+        "u LIKE '%-4000-%' OR u IS NULL",
+    ):
+        assert jobs.delete(spark, folder, text, dry_run=True).rows == own.where(text).count() > 0, text

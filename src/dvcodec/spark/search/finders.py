@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import (
     AnalysisException,
     ArithmeticException,
@@ -41,7 +42,7 @@ from dvcodec.spark.search.pieces import FOUND, TASK_BYTES, Collected, Search, Ta
 from dvcodec.spark.search.plain import PlainSnapshot
 from dvcodec.spark.search.scan import AT, Scan, column_named, reason, scan_files, scan_table
 from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.columns import chosen
+from dvcodec.tables.columns import EXTENSION, chosen, parts_of
 from dvcodec.tables.deleting.finder import Finder, Found
 from dvcodec.tables.deleting.matching import ConditionFinder
 from dvcodec.tables.model import DataFile
@@ -64,6 +65,10 @@ _UNSTEADY = re.compile(
 )
 """Functions that depend on chance, or on how rows are read: they are not values of the row."""
 _BATCH_ROWS = 1 << 16
+_UUID_BYTES, _UUID_SIGNS = 16, 36
+_UUID_DIGITS = [place for place in range(_UUID_SIGNS) if place not in (8, 13, 18, 23)]
+"""Places of the hexadecimal digits in the text of a UUID; the others are hyphens."""
+_HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
 
 
 class WorkerFinder(Finder):
@@ -177,10 +182,10 @@ class RowFinder(Finder):
                 left.append(file)
         if partitions:
             found = list(partitions.values())
-            values = [
-                pa.concat_arrays([pa.repeat(known[field.name].value(field.type), 1) for known, _ in found])
-                for field in snapshot.schema(self._columns)
-            ]
+            values = []
+            for field in snapshot.schema(self._columns):
+                each = (pa.repeat(known[field.name].value(field.type), 1) for known, _ in found)
+                values.append(_for_spark(field, pa.concat_arrays(each)))
             table = pa.table([pa.array(range(len(found))), *values], [AT, *self._columns])
             rows = self._spark.createDataFrame(table, _with_place(self._schema))
             for number in self.choose(rows).select(AT).toArrow()[AT].to_pylist():
@@ -358,8 +363,11 @@ def spark_schema(schema: pa.Schema) -> StructType:
     """
     fields = []
     for field in schema:
+        kind = pa.string() if _is_uuid(field) else field.type
+        if any(map(_is_uuid, _parts_below(kind))):
+            raise UsageError(f"column {field.name}: UUIDs in a nested type, which Spark has as text")
         try:
-            fields += from_arrow_schema(pa.schema([field.remove_metadata()]), prefer_timestamp_ntz=True).fields
+            fields += from_arrow_schema(pa.schema([(field.name, kind)]), prefer_timestamp_ntz=True).fields
         except Exception as err:  # noqa: BLE001  (each release raises another one)
             raise UsageError(f"column {field.name} of type {field.type}: {err!s:.200}") from None
     return StructType([StructField(field.name, field.dataType) for field in fields])
@@ -367,6 +375,32 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 def _with_place(schema: StructType) -> StructType:
     return StructType([StructField(AT, LongType()), *schema.fields])
+
+
+def _is_uuid(field: pa.Field) -> bool:
+    """Whether the values of a column are UUIDs."""
+    return bool((field.metadata or {}).get(EXTENSION) == b"arrow.uuid")
+
+
+def _parts_below(kind: pa.DataType) -> Iterator[pa.Field]:
+    """Yield the fields in a nested type, and theirs."""
+    for part in parts_of(kind):
+        yield part
+        yield from _parts_below(part.type)
+
+
+def _for_spark(field: pa.Field, values: pa.Array) -> pa.Array:
+    """Return the values of a column; UUIDs as text, as which Spark has those of Iceberg."""
+    if not _is_uuid(field):
+        return values
+    count = len(values)
+    filled = values.fill_null(bytes(_UUID_BYTES))
+    start = filled.offset * _UUID_BYTES
+    stored = np.frombuffer(filled.buffers()[1], np.uint8)[start : start + count * _UUID_BYTES]
+    text = np.full((count, _UUID_SIGNS), ord("-"), np.uint8)
+    text[:, _UUID_DIGITS] = _HEX[stored].reshape(count, -1)
+    made = pa.Array.from_buffers(pa.binary(_UUID_SIGNS), count, [None, pa.py_buffer(text)])
+    return pc.if_else(values.is_valid(), made.cast(pa.binary()).cast(pa.string()), None)
 
 
 @dataclass(frozen=True)
@@ -381,6 +415,7 @@ class _Rows:
         for piece in self.tasks.pieces(batches):
             for part in piece.read(_BATCH_ROWS, None, RowsSeen()):
                 places = packed_places(piece.file, part.start, part.batch.num_rows)
-                columns = [column.cast(kind) for column, kind in zip(part.batch.columns, kinds.types, strict=True)]
+                given = zip(part.batch.schema, part.batch.columns, kinds.types, strict=True)
+                columns = [_for_spark(field, column).cast(kind) for field, column, kind in given]
                 rows = pa.record_batch([places, *columns], [AT, *kinds.names])
                 yield rows if part.keep is None else rows.filter(part.keep)
