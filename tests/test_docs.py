@@ -16,6 +16,7 @@ from types import ModuleType
 import pyarrow as pa
 import pytest
 
+from cli_runner import run
 from dvcodec import RowSet, iceberg
 from samples import delta_log
 from samples.paimon_table import PaimonFile, build_paimon
@@ -55,7 +56,6 @@ API_MODULES = (
     "dvcodec.tables.stats",
     "dvcodec.zap",
 )
-RUN = [sys.executable, "-c", "from dvcodec.cli import main; main()"]
 
 
 @pytest.fixture
@@ -105,15 +105,15 @@ def run_python(block: str, names: dict[str, object], page: Path) -> None:
     assert not runner.failures, "".join(output)
 
 
-def run_console(block: str, folder: Path) -> None:
+def run_console(block: str) -> None:
     for step in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         command, _, expected = step.partition("\n")
         command, _, code = command.partition(" # exit ")
         program, *arguments = shlex.split(command)
         assert program == "dvcodec"
-        done = subprocess.run([*RUN, *arguments], cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == int(code or 0), done.stderr
-        assert doctest.OutputChecker().check_output(expected, done.stdout, FLAGS), f"{command}\n{done.stdout}"
+        done = run(*arguments)
+        assert done.code == int(code or 0), done.err
+        assert doctest.OutputChecker().check_output(expected, done.out, FLAGS), f"{command}\n{done.out}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -134,7 +134,7 @@ def test_examples_run(page: Path, folder: Path) -> None:
         if found[1] == "python":
             run_python(found[2], names, page)
         else:
-            run_console(found[2], folder)
+            run_console(found[2])
 
 
 def test_pages_name_files_that_are_there() -> None:

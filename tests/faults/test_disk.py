@@ -14,10 +14,10 @@ import pytest
 from dvcodec.io import open_sink
 from faults.conftest import Disk, Order
 from faults.deletes import GONE, delete, ids, make
-from faults.writers import PARTIAL, WRITERS, CommandFailed, Writer
+from faults.writers import PARTIAL, WRITERS, CommandFailed, Writer, params
 from samples.id_tables import MAKERS
 
-every_writer = pytest.mark.parametrize("writer", WRITERS, ids=[writer.name for writer in WRITERS])
+every_writer = pytest.mark.parametrize("writer", params(WRITERS))
 PAGE = 4096
 
 
@@ -112,19 +112,18 @@ def test_read_only_disk(writer: Writer, tmp_path: Path, disk: Disk) -> None:
     assert contents(out) == before
 
 
-@pytest.mark.parametrize("index", range(len(WRITERS)), ids=[writer.name for writer in WRITERS])
+@every_writer
 @pytest.mark.parametrize("room", [0, 1, -1], ids=["nothing fits", "one byte fits", "one byte is missing"])
-def test_limited_size(index: int, room: int, tmp_path: Path, order: Order) -> None:
+def test_limited_size(writer: Writer, room: int, tmp_path: Path, order: Order) -> None:
     """The limit of a process, as `ulimit -f` sets it: works where nothing can be mounted."""
-    writer, out = WRITERS[index], tmp_path / "out"
-    inputs = prepared(writer, tmp_path)
+    inputs, out = prepared(writer, tmp_path), tmp_path / "out"
     put_old(writer, inputs, out)
     before = contents(out)
     if room < 0:
         if writer.file is None:
             return  # of several files the first may be the small one: the other two limits do
         room += sum(sizes_of(writer, inputs, tmp_path))
-    answer = order(writer=index, inputs=inputs, out=out, limit=room)
+    answer = order(writer=WRITERS.index(writer), inputs=inputs, out=out, limit=room)
     assert os.strerror(errno.EFBIG) in answer["text"]
     assert str(out) in answer["text"]
     assert ".partial" not in answer["text"]
@@ -198,8 +197,7 @@ def test_unfinished_file_shows_no_more_than_the_old_one(mode: int, tmp_path: Pat
 
 # ---------------------------------------------------------------------------------------------------- targets
 
-SINGLE = [writer for writer in WRITERS if writer.file and not writer.own]
-single_file = pytest.mark.parametrize("writer", SINGLE, ids=[writer.name for writer in SINGLE])
+single_file = pytest.mark.parametrize("writer", params(one for one in WRITERS if one.file and not one.own))
 
 
 @single_file
@@ -211,7 +209,7 @@ def test_target_is_a_folder(writer: Writer, tmp_path: Path) -> None:
     assert list(out.rglob("*")) == [target]
 
 
-@pytest.mark.parametrize("writer", [writer for writer in WRITERS if writer.file], ids=lambda writer: writer.name)
+@pytest.mark.parametrize("writer", params(one for one in WRITERS if one.file))
 def test_target_is_a_link(writer: Writer, tmp_path: Path) -> None:
     inputs, out = prepared(writer, tmp_path), tmp_path / "out"
     put_old(writer, inputs, out)

@@ -13,12 +13,12 @@ import pytest
 
 from dvcodec.cli.targets import expand
 from faults.conftest import Order
-from faults.writers import PARTIAL, WRITERS, Writer, check_folder
+from faults.writers import PARTIAL, WRITERS, Writer, check_folder, length_of, params
 
-every_writer = pytest.mark.parametrize("index", range(len(WRITERS)), ids=[writer.name for writer in WRITERS])
+every_writer = pytest.mark.parametrize("writer", params(WRITERS))
 KILLED = [
-    pytest.param(i, old, id=f"{writer.name}-{'replaced' if old else 'new'}")
-    for i, writer in enumerate(WRITERS)
+    pytest.param(writer, old, id=f"{writer.name}-{'replaced' if old else 'new'}", marks=length_of(writer))
+    for writer in WRITERS
     for old in ((False,) if writer.file is None else (True,) if writer.own else (False, True))
 ]
 """Each writer without and with an old file, where both can be."""
@@ -29,13 +29,13 @@ STEPS = {"create", "write", "torn write", "fsync", "rename", "link", "open folde
 class Bench:
     """Inputs, a new output folder for every run, and the process that writes."""
 
-    def __init__(self, index: int, folder: Path, order: Order) -> None:
-        self.writer: Writer = WRITERS[index]
+    def __init__(self, writer: Writer, folder: Path, order: Order) -> None:
+        self.writer = writer
         self.inputs, self.out = folder / "in", folder / "out"
         self.inputs.mkdir()
         self.writer.prepare(self.inputs)
         self._order = order
-        self._which = {"writer": index, "inputs": self.inputs, "out": self.out}
+        self._which = {"writer": WRITERS.index(writer), "inputs": self.inputs, "out": self.out}
 
     def run(self, *, fresh: bool = True, old: bool = False, **how: Any) -> dict[str, Any]:
         """Write into an empty folder, or one with the old file, or into what the last run has left."""
@@ -58,11 +58,11 @@ class Bench:
 
 
 @pytest.fixture
-def bench(index: int, tmp_path: Path, order: Order) -> Bench:
-    return Bench(index, tmp_path, order)
+def bench(writer: Writer, tmp_path: Path, order: Order) -> Bench:
+    return Bench(writer, tmp_path, order)
 
 
-@pytest.mark.parametrize(("index", "old"), KILLED)
+@pytest.mark.parametrize(("writer", "old"), KILLED)
 def test_killed_at_every_step(bench: Bench, old: bool) -> None:
     writer = bench.writer
     assert bench.run(old=old)["error"] is None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from cli_runner import flipped, run
 from dvcodec import RowSet, convert, delta, iceberg, lance, paimon, puffin, report, verify, zap
@@ -23,7 +25,7 @@ from dvcodec.tables.repair import repair_plan
 from dvcodec.tables.repair import write as write_repair
 from samples import delta_log
 
-__all__ = ["PARTIAL", "VECTORS", "WRITERS", "CommandFailed", "Writer", "check_folder"]
+__all__ = ["PARTIAL", "VECTORS", "WRITERS", "CommandFailed", "Writer", "check_folder", "length_of", "params"]
 
 PARTIAL = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
 """Names of what a killed writer may leave: hidden, and with no format's suffix."""
@@ -294,3 +296,16 @@ WRITERS = (
         check_any,
     ),
 )
+
+BRIEF = {"iceberg", "rewrite-in-place", "paimon-files", "zap-merge-in-place", "repair", "export-live", "cli-zap-merge"}
+"""Those of the gate: one file, in place, several, by Arrow, by the command line. All write by `io.open_sink`."""
+
+
+def length_of(writer: Writer) -> list[pytest.MarkDecorator]:
+    """Marks of a test of a writer."""
+    return [] if writer.name in BRIEF else [pytest.mark.long]
+
+
+def params(writers: Iterable[Writer]) -> list[Any]:
+    """Parameters of a test of writers."""
+    return [pytest.param(writer, id=writer.name, marks=length_of(writer)) for writer in writers]

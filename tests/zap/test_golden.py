@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,32 +77,27 @@ def load_upstream(folder: Path, name: str) -> Golden:
     )
 
 
-CAN_BE_MADE = [name for name in NAMES if "/geo" not in name]
-"""dvcodec does not write geo sections."""
+RELEASES = sorted({name.partition("/")[0] for name in NAMES})
 
 
-@pytest.fixture(params=NAMES)
-def golden(request: pytest.FixtureRequest, vectors: Path) -> Golden:
-    return load(request.param, vectors)
+@pytest.fixture(params=RELEASES)
+def segments(request: pytest.FixtureRequest, vectors: Path) -> dict[str, Golden]:
+    """The segments of a release."""
+    return {name: load(name, vectors) for name in NAMES if name.startswith(f"{request.param}/")}
 
 
-@pytest.fixture
-def made(golden: Golden) -> Callable[[], bytes]:
-    """Makes the segment of the same documents, or of the same segments."""
-
-    def make() -> bytes:
-        out = io.BytesIO()
-        if golden.documents is not None:
-            found = documents(json.loads(golden.documents.read_text()))
-            write_segment(out, found, golden.version, chunk_mode=golden.chunk_mode)
-        else:
-            numbers = merge(golden, out)
-            # zapx returns no numbers at all if no document is left.
-            kept = [] if all(new is None for one in numbers for new in one) else numbers
-            assert golden.numbers in (None, kept)
-        return out.getvalue()
-
-    return make
+def made(golden: Golden) -> bytes:
+    """The segment of the same documents, or of the same segments."""
+    out = io.BytesIO()
+    if golden.documents is not None:
+        found = documents(json.loads(golden.documents.read_text()))
+        write_segment(out, found, golden.version, chunk_mode=golden.chunk_mode)
+    else:
+        numbers = merge(golden, out)
+        # zapx returns no numbers at all if no document is left.
+        kept = [] if all(new is None for one in numbers for new in one) else numbers
+        assert golden.numbers in (None, kept)
+    return out.getvalue()
 
 
 def merge(golden: Golden, out: io.BytesIO) -> list[list[int | None]]:
@@ -128,21 +123,24 @@ def test_all_segments_are_here() -> None:
     assert {name.partition("/")[0] for name in NAMES if name.startswith("v")} == {f"v{n}" for n in range(11, 18)}
 
 
-def test_reads_what_go_reads_and_finds_it_valid(golden: Golden) -> None:
-    with Segment.open(golden.path) as segment:
-        assert segment.version == golden.version
-        assert dump(segment, stale_counts=golden.stale_counts) == without_geo(golden.dump)
-    assert list(findings(golden.path)) == []
+def test_reads_what_go_reads_and_finds_it_valid(segments: dict[str, Golden]) -> None:
+    for name, golden in segments.items():
+        with Segment.open(golden.path) as segment:
+            assert segment.version == golden.version, name
+            assert dump(segment, stale_counts=golden.stale_counts) == without_geo(golden.dump), name
+        assert list(findings(golden.path)) == [], name
 
 
-@pytest.mark.parametrize("golden", CAN_BE_MADE, indirect=True)
-def test_makes_what_go_makes(golden: Golden, made: Callable[[], bytes]) -> None:
-    ours = made()
-    with Segment.open(ours) as segment:
-        assert dump(segment, stale_counts=golden.stale_counts) == golden.dump
-    assert list(findings(ours)) == []
-    if golden.version < CHANCE_FROM:
-        assert ours == golden.path.read_bytes()
+def test_makes_what_go_makes(segments: dict[str, Golden]) -> None:
+    for name, golden in segments.items():
+        if "/geo" in name:  # dvcodec does not write geo sections
+            continue
+        ours = made(golden)
+        with Segment.open(ours) as segment:
+            assert dump(segment, stale_counts=golden.stale_counts) == golden.dump, name
+        assert list(findings(ours)) == [], name
+        if golden.version < CHANCE_FROM:
+            assert ours == golden.path.read_bytes(), name
 
 
 def test_a_geo_section_is_seen_and_not_merged() -> None:
