@@ -16,6 +16,9 @@ RELEASE_CONSTRAINTS ?= $(CONSTRAINTS)
 # LONG=--long: all tests, at length.
 LONG ?=
 
+# Whoever has asked Python to write no bytecode would wait for it to be compiled in each of thousands of processes.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-all lint typecheck unit coverage libraries spark spark-connect spark-lowest programs interop interop-java \
 	interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests races \
 	fuzz-short docs site pins release-build release-check bench-deletes clean

@@ -47,6 +47,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
+
+
 def pytest_make_parametrize_id(val: object) -> str | None:
     """A short name for long bytes and texts: they would fill every report and the memory of all workers."""
     if isinstance(val, (bytes, str)) and len(val) > LONGEST_ID:

@@ -72,4 +72,4 @@ def test_the_guide_from_an_empty_folder(tmp_path: Path, monkeypatch: pytest.Monk
         if block[1] == "python":
             run_python(block[2], names, DOCS / "guides" / "paimon.md")
         else:
-            run_console(block[2], tmp_path)
+            run_console(block[2])

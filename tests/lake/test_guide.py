@@ -57,8 +57,10 @@ def test_its_examples_run(
     server_named: Callable[[str], Server],
     environment: Callable[[Bucket], None],
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     environment(lake(server_named(name)))
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     text = PAGE.read_text()
     ran = 0
@@ -68,7 +70,7 @@ def test_its_examples_run(
             if found[1] == "python":
                 run_python(found[2], names, PAGE)
             else:
-                run_console(found[2], tmp_path)
+                run_console(found[2])
     assert ran >= 8
 
 
