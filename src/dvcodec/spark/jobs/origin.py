@@ -84,7 +84,7 @@ def _check(df: DataFrame, job: str, choosing: bool) -> None:
             name = _NAME.match(operator)
             why = f"these come out of {name[1] if name else operator}"
             break
-    instead = "call it before that"
+    instead = "call it before that, on spark.read.parquet(..)"
     if choosing:
         instead += ", select the column _metadata before that, or choose the rows by a left semi join"
     raise UsageError(f"{job} needs rows as spark.read.parquet returns them, but {why}: {instead}")
