@@ -825,25 +825,6 @@ def test_store_that_refuses_to_remove_is_not_heard(monkeypatch: pytest.MonkeyPat
 
 # ---------------------------------------------------------------------------------------------------- extras
 
-NEEDS = {
-    "obstore to read": ("obstore", "remote", "from dvcodec.io import open_source; open_source('s3://b/k').__enter__()"),
-    "obstore to write": ("obstore", "remote", "from dvcodec.io import open_sink; open_sink('gs://b/k').__enter__()"),
-    "fsspec to read": ("fsspec", "remote", "from dvcodec.io import open_source; open_source('hdfs://b/k').__enter__()"),
-    "fsspec to write": ("fsspec", "remote", "from dvcodec.io import open_sink; open_sink('hdfs://b/k').__enter__()"),
-    "pyarrow for positions": ("pyarrow", "arrow", "dvcodec.RowSet([1]).to_arrow()"),
-    "pyarrow for a mask": ("pyarrow", "arrow", "dvcodec.RowSet([1]).arrow_mask(0, 2)"),
-    "pyarrow for a row mask": ("pyarrow", "arrow", "dvcodec.arrow.row_mask(dvcodec.RowSet(), positions=[1])"),
-}
-
-
-@pytest.mark.parametrize(("package", "extra", "code"), NEEDS.values(), ids=NEEDS.keys())
-def test_missing_extra_is_named(package: str, extra: str, code: str) -> None:
-    program = f"import sys; sys.modules[{package!r}] = None\nimport dvcodec\n{code}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    said = f"{package} is needed here and is not installed: pip install 'dvcodec[{extra}]'"
-    assert done.stderr.splitlines()[-1] == f"dvcodec.core.errors.MissingExtra: {said}"
-
 
 def test_missing_extra_is_an_import_error_and_a_usage_error() -> None:
     assert issubclass(MissingExtra, ImportError)

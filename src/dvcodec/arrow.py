@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.extras import pa, require_extra
+from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count
 from dvcodec.core.vector_arguments import check_rows
@@ -50,7 +50,6 @@ def row_mask(
         return rows.arrow_mask(start, start + length, keep=keep)
     if positions is None or start is not None or length is not None:
         raise UsageError("pass either start and length, or positions")
-    require_extra("pyarrow", "arrow")
     found = rows.contains(_position_array(positions))
     return pa.array(~found if keep else found)
 

@@ -31,7 +31,7 @@ assert not {'pyarrow', 'obstore'} & {*sys.modules}
 
 def test_a_module_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match="pyarrow"):
+    with pytest.raises(MissingExtra, match=r"^pyarrow is needed .*dvcodec\[arrow\]"):
         extras.pa.Table  # noqa: B018
     with pytest.raises(MissingExtra, match=r"dvcodec\[tables\]"):
         extras.require_extra("pyarrow", "tables")

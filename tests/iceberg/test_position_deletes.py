@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec import MissingExtra, RowSet, UsageError
+from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical
 from dvcodec.iceberg import read_position_deletes
 from dvcodec.iceberg.position_deletes import vectors_from_arrow
@@ -234,9 +234,3 @@ def test_any_rows_in_any_order(rows: list[tuple[str, int]], batch: int, group: i
     wanted = {path: RowSet(positions) for path, positions in expected.items()}
     assert read_position_deletes(parquet(table, row_group_size=group), batch_rows=batch) == wanted
     assert vectors_from_arrow(table.to_batches(max_chunksize=batch)) == wanted
-
-
-def test_missing_pyarrow_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(MissingExtra, match=r"dvcodec\[arrow\]"):
-        read_position_deletes(b"")

@@ -35,13 +35,14 @@ class UsageError(DvcodecError, ValueError):
 class MissingExtra(UsageError, ImportError):
     """An optional dependency is not installed; the message names the extra that installs it."""
 
-    def __init__(self, package: str, extra: str) -> None:
+    def __init__(self, package: str, extra: str, advice: str = "") -> None:
         self.package = package
         self.extra = extra
-        super().__init__(f"{package} is needed here and is not installed: pip install 'dvcodec[{extra}]'")
+        self.advice = advice or f"pip install 'dvcodec[{extra}]'"
+        super().__init__(f"{package} is needed here and is not installed: {self.advice}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.package, self.extra))
+        return (type(self), (self.package, self.extra, self.advice))
 
 
 class CommitConflict(DvcodecError):

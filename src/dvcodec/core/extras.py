@@ -19,21 +19,21 @@ __all__ = ["LazyModule", "ds", "fs", "pa", "pc", "pq", "require_extra", "types"]
 
 
 class LazyModule:
-    """Stands for an optional module, and imports it when one of its names is used.
+    """Stands for an optional module, and imports it when one of its names is used: then it may be a `MissingExtra`."""
 
-    Public functions call `require_extra` first; the error here is Python's own.
-    """
-
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, extra: str) -> None:
         self._module = module
+        self._extra = extra
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(sys.modules.get(self._module) or import_module(self._module), name)
+        return getattr(sys.modules.get(self._module) or require_extra(self._module, self._extra), name)
 
 
 if not TYPE_CHECKING:
-    pa, pc, ds, pq = map(LazyModule, ("pyarrow", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"))
-    fs, types = map(LazyModule, ("pyarrow.fs", "pyarrow.types"))
+    pa = LazyModule("pyarrow", "arrow")
+    pc, ds, pq, fs, types = (
+        LazyModule(f"pyarrow.{name}", "arrow") for name in ("compute", "dataset", "parquet", "fs", "types")
+    )
 
 
 def require_extra(module: str, extra: str, package: str | None = None) -> Any:
@@ -49,5 +49,7 @@ def require_extra(module: str, extra: str, package: str | None = None) -> Any:
     """
     try:
         return import_module(module)
-    except ImportError:
-        raise MissingExtra(package or module.partition(".")[0], extra) from None
+    except ImportError as error:
+        top = module.partition(".")[0]
+        lacking = (error.name or top).partition(".")[0]  # which may be one that an installed package needs
+        raise MissingExtra((package or top) if lacking == top else lacking, extra) from None

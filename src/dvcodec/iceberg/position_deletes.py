@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
-from dvcodec.core.extras import require_extra
+from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, UsageError
 from dvcodec.core.limits import Budget
 from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
@@ -66,7 +65,6 @@ def read_position_deletes(
             them, or a position below 0 or above 0x7ffffffe80000000.
         Unsupported: a Parquet feature that pyarrow does not support.
     """
-    require_extra("pyarrow.parquet", "arrow")
     batch_rows = as_count(batch_rows, "batch_rows", 1)
     with open_source(source, storage_options=storage_options) as opened:
         try:
@@ -86,6 +84,8 @@ def data_errors(source: str) -> Iterator[None]:
     """Turn a `UsageError` about rows into `NotCanonical`: here they come from a file, not from the caller."""
     try:
         yield
+    except MissingExtra:
+        raise
     except UsageError as err:
         raise NotCanonical(
             "position deletes", source=source, expected="a path and a position in every row", actual=str(err)

@@ -132,7 +132,6 @@ def _orc(source: Source, budget: Budget, _: SharedWork | None) -> Iterator[Any]:
 
 
 def _parquet(source: Source, _: Budget, shared: SharedWork | None) -> Iterator[Any]:
-    require_extra("pyarrow.parquet", "tables")
     try:
         with arrow_damage("Parquet file", "a readable footer"):
             file, repeatable, budget = parquet_metadata(source, Budget.RECORD, shared=shared)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from dvcodec.core.errors import DecodeError, NotCanonical
-from dvcodec.core.extras import pa, pq, require_extra
+from dvcodec.core.extras import pa, pq
 from dvcodec.core.limits import Budget, SharedWork
 from dvcodec.io import Storage
 from dvcodec.io.parquet import arrow_damage, batch_rows_of, parquet_file, parquet_metadata
@@ -34,7 +34,6 @@ def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> 
         Unsupported: it uses a feature that pyarrow does not support.
         OSError: it cannot be read.
     """
-    require_extra("pyarrow.parquet", "tables")
     with _opened(location, storage, parquet_file, coerce_int96_timestamp_unit=int96_unit) as file, file:
         yield file
 
@@ -67,7 +66,6 @@ def open_metadata(
         DecodeError: see `open_parquet`.
         OSError: it cannot be read.
     """
-    require_extra("pyarrow.parquet", "tables")
     opener = partial(parquet_metadata, row_work=row_work, dictionary=dictionary, shared=shared)
     with _opened(location, storage, opener) as (file, repeatable, budget), file:
         yield file, batch_rows_of(repeatable, batch_rows, budget.most), budget

@@ -160,6 +160,8 @@ def _size(table: Table, file: DataFile, stored: Mapping[str, StoredFile]) -> int
                 return FileNotFoundError(location)
             with table.folder.storage.open(location) as source:
                 size += source.size
+    except MissingExtra:
+        raise
     except (DvcodecError, OSError) as error:
         return error
     return size

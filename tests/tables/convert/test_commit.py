@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,44 +12,15 @@ from cli_runner import run
 from dvcodec import NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.tables import TableKind, audit, copy_deletes, open_table
 from dvcodec.tables.iceberg import open as open_iceberg
+from samples.delta_table import delta_of_files as delta_table
 from samples.iceberg_table import STEP, Commit, IcebergFiles, build_iceberg
 
 ROWS = 20
-COLUMNS = [
-    {"name": "id", "type": "long", "nullable": True, "metadata": {}},
-    {"name": "name", "type": "string", "nullable": True, "metadata": {}},
-]
 
 
 def iceberg_table(folder: Path, *more: Commit) -> IcebergFiles:
     vectors = {"a": RowSet([1, 2])}
     return build_iceberg(folder, Commit(data={"a": ROWS, "b": ROWS}, vectors=vectors), *more)
-
-
-def delta_table(folder: Path, files: Path, names: str = "ab", rows: int = ROWS) -> Path:
-    """A Delta table of data files that are elsewhere, or in the same folder."""
-    (folder / "_delta_log").mkdir(parents=True)
-    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
-    metadata = {
-        "id": "1",
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps({"type": "struct", "fields": COLUMNS}),
-        "partitionColumns": [],
-        "configuration": {"delta.enableDeletionVectors": "true"},
-    }
-    actions: list[dict[str, Any]] = [
-        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
-        {"metaData": metadata},
-    ]
-    for name in names:
-        path = files / "data" / name
-        inside = files == folder
-        added = {"path": f"data/{name}" if inside else path.as_uri(), "partitionValues": {}, "dataChange": True}
-        added |= {"size": path.stat().st_size, "modificationTime": 1, "stats": json.dumps({"numRecords": rows})}
-        actions.append({"add": added})
-    log = folder / "_delta_log" / f"{0:020}.json"
-    log.write_text("".join(json.dumps(action) + "\n" for action in actions))
-    return folder
 
 
 def left(*gone: int) -> list[int]:

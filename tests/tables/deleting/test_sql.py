@@ -397,6 +397,9 @@ def test_older_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duckdb, "__version__", "1.5.6")
     with pytest.raises(MissingExtra, match=r"DuckDB 2.0 or later.*dvcodec\[sql\]"):
         engine.Engine({})
+    monkeypatch.setattr(engine, "_FIRST_PYTHON", (4, 0))  # as 3.10 has no DuckDB that the extra could install
+    with pytest.raises(MissingExtra, match=r"needs Python 3.11 or later; pyarrow expressions.* do not need it$"):
+        engine.Engine({})
 
 
 def test_times_are_utc() -> None:

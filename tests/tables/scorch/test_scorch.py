@@ -13,7 +13,7 @@ import pytest
 from pyroaring import BitMap
 
 from cli_runner import run
-from dvcodec import BadMagic, DecodeError, LimitExceeded, MissingExtra, NotCanonical, Unsupported, UsageError, tables
+from dvcodec import BadMagic, DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError, tables
 from dvcodec.tables import TableKind, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.model import Part
@@ -92,13 +92,6 @@ def test_columns(indexes: Path) -> None:
     ]
     with pytest.raises(UsageError, match="no column 'title': it has _id, _parent, _stored"):
         next(snapshot.rows(file, columns=["title"]))
-
-
-def test_documents_need_pyarrow(indexes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    table = open_index(str(indexes / "small-v16"))
-    with pytest.raises(MissingExtra, match=r"dvcodec\[tables\]"):
-        table.snapshot().schema()
 
 
 def test_a_stray_segment(copied: Callable[[str], ScorchTable]) -> None:

@@ -21,7 +21,7 @@ from dvcodec.io.store.requests import Requests
 if TYPE_CHECKING:
     import obstore
 else:
-    obstore = LazyModule("obstore")
+    obstore = LazyModule("obstore", "remote")
 
 __all__ = ["PAGE", "ObjectStore"]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.extras import ds, pa, require_extra
+from dvcodec.core.extras import ds, pa
 from dvcodec.io import Storage
 from dvcodec.io.target import local_path
 from dvcodec.tables.parquet import open_parquet, physical_batches
@@ -34,7 +34,6 @@ def open_batches(source: ArrowInput, columns: Sequence[str], what: str) -> Itera
         MissingExtra: pyarrow is not installed.
         DecodeError, OSError: a file cannot be read.
     """
-    require_extra("pyarrow.dataset", "tables")
     names = list(columns)
     if isinstance(source, (str, os.PathLike)):
         yield _of_files(os.fspath(source), names, what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ __all__ = ["Engine", "interrupting"]
 
 _FIRST_VERSION = 2
 """Earlier ones take null for a division by zero, and microseconds for times of nanoseconds with a zone."""
+_PACKAGE = f"DuckDB {_FIRST_VERSION}.0 or later"
+_FIRST_PYTHON = (3, 11)
 
 
 @contextmanager
@@ -41,9 +44,12 @@ class Engine:
         Raises:
             MissingExtra: DuckDB 2.0 or later is not installed.
         """
-        duckdb = require_extra("duckdb", "sql")
+        if sys.version_info[:2] < _FIRST_PYTHON:
+            advice = "it needs Python 3.11 or later; pyarrow expressions, and fewer keys at a time, do not need it"
+            raise MissingExtra(_PACKAGE, "sql", advice)
+        duckdb = require_extra("duckdb", "sql", _PACKAGE)
         if int(duckdb.__version__.partition(".")[0]) < _FIRST_VERSION:
-            raise MissingExtra(f"DuckDB {_FIRST_VERSION}.0 or later (for Python 3.11 or later)", "sql")
+            raise MissingExtra(_PACKAGE, "sql")
         self.error: tuple[type[Exception], ...] = (duckdb.Error, UnicodeDecodeError)
         self.fatal: tuple[type[Exception], ...] = (duckdb.FatalException, duckdb.InternalException)
         self._database = duckdb.connect(path, config={"python_enable_replacements": "false", **config})

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.extras import pa, pc, require_extra, types
+from dvcodec.core.extras import pa, pc, types
 from dvcodec.tables.bounds import ColumnBounds, FilterBounds
 from dvcodec.tables.columns import EXTENSION, storage_field
 from dvcodec.tables.deleting.expression import COMPARISONS, Call, Column, Literal, Node, nodes, parse, weaker
@@ -37,7 +37,6 @@ def where_finder(where: Predicate) -> ConditionFinder:
         UsageError: neither of the two.
         MissingExtra: pyarrow is not installed.
     """
-    require_extra("pyarrow.compute", "tables")
     if isinstance(where, str):
         return _WhereFinder(partial(SqlCondition, where))
     if isinstance(where, pc.Expression):

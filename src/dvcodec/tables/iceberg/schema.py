@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.core.extras import pa, require_extra
+from dvcodec.core.extras import pa
 from dvcodec.tables.columns import Column, chosen, column_errors
 from dvcodec.tables.decimals import MAX_DIGITS, parse_decimal
 from dvcodec.tables.iceberg.partitions import scaled
@@ -62,7 +62,6 @@ class SchemaColumns:
             Unsupported: a type without a counterpart in Arrow.
             MissingExtra: pyarrow is not installed.
         """
-        require_extra("pyarrow", "tables")
         return tuple(map(self._column, chosen(self._fields, names, location)))
 
     def _column(self, name: str) -> Column:
@@ -78,7 +77,6 @@ def read_column(field: JsonFields) -> Column:
         DecodeError: see `SchemaColumns.read`.
         MissingExtra: pyarrow is not installed.
     """
-    require_extra("pyarrow", "tables")
     with column_errors(field.column_name("name")):
         return _column(field)
 

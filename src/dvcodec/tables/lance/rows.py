@@ -103,6 +103,7 @@ def fragment_rows(
     """
     if part.number:
         return
+    require_extra("pyarrow", "arrow")  # the worker would end without a word
     location, given = of_library(location, options)
     missing = UsageError(f"{location}: version {version} has no fragment {number}")
     with borrowed(_LANCE) as worker:

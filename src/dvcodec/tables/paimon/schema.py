@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.core.extras import pa, require_extra
+from dvcodec.core.extras import pa
 from dvcodec.tables.columns import Column, column_errors
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
@@ -215,7 +215,6 @@ def to_column(field: Field) -> Column:
     Raises:
         MissingExtra: pyarrow is not installed.
     """
-    require_extra("pyarrow", "tables")
     kind, children = field.type, field.type.children
     if kind.root == "MULTISET":
         children = (*children, Field(-1, "value", DataType("INT", nullable=False)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dvcodec.core.extras import pa, require_extra
+from dvcodec.core.extras import pa
 
 __all__ = ["ID", "PARENT", "STORED", "schema"]
 
@@ -18,7 +18,6 @@ def schema() -> pa.Schema:
     Raises:
         MissingExtra: pyarrow is not installed.
     """
-    require_extra("pyarrow", "tables")
     value = pa.struct(
         [
             pa.field("field", pa.string(), nullable=False),
