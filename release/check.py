@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "dvcodec"
-LARGEST_WHEEL = 1 << 20
+LARGEST_WHEEL = 1_100_000
 
 
 def one(folder: Path, pattern: str) -> Path:

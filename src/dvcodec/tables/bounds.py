@@ -71,6 +71,8 @@ what its statistics say of the columns that are read; False leaves its rows out.
 class FilterBounds:
     """Whether a filter can be true of the rows of each of many data files: `may_be_true`, by what is known of each.
 
+    A filter that pyarrow cannot evaluate rules nothing out.
+
     Args:
         filter_: see `may_be_true`.
         schema: see `may_be_true`.
@@ -78,10 +80,17 @@ class FilterBounds:
 
     def __init__(self, filter_: pc.Expression, schema: pa.Schema) -> None:
         self._filter, self._schema = filter_, schema
+        try:
+            schema.empty_table().filter(filter_)
+            self._is_known = True
+        except pa.ArrowException:  # half floats are not compared
+            self._is_known = False
         self._found: dict[tuple[ColumnBounds, ...], bool] = {}
 
     def may_be_true(self, known: Mapping[str, ColumnBounds]) -> bool:
         """Return whether it can be; of files of which the same is known, or nothing, that is found out once."""
+        if not self._is_known:
+            return True
         key = tuple(known.get(name, _NOTHING) for name in self._schema.names)
         found = self._found.get(key)
         if found is None:

@@ -17,6 +17,7 @@ __all__ = [
     "ColumnKey",
     "chosen",
     "column_errors",
+    "extensions",
     "parts_of",
     "select",
     "storage_field",
@@ -134,6 +135,16 @@ def storage_field(field: pa.Field) -> pa.Field:
     if storage is None:
         return field
     return pa.field(field.name, storage, field.nullable, {EXTENSION: field.type.extension_name})
+
+
+def extensions(field: pa.Field) -> Iterator[str]:
+    """Yield the names of the extension types in a field, its own first."""
+    field = storage_field(field)
+    name = (field.metadata or {}).get(EXTENSION)
+    if name is not None:
+        yield name.decode(errors="replace")
+    for part in parts_of(field.type):
+        yield from extensions(part)
 
 
 def chosen(names: Iterable[str], columns: Sequence[str] | None, location: str) -> list[str]:

@@ -20,6 +20,8 @@ from dvcodec.tables.deleting.predicate import where_finder
 from interop.truth import read_truth
 from tables.test_engines import FOLDER, TABLES
 
+pytestmark = pytest.mark.libraries
+
 SOME = 3
 """Values of a column that are looked for."""
 

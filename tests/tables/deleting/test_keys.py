@@ -23,6 +23,8 @@ from dvcodec.tables.deleting.keys import keys_finder
 from tables.deleting.plain import PlainTable
 from tables.deleting.statements import random_rows
 
+pytestmark = pytest.mark.libraries
+
 NAN = float("nan")
 
 

@@ -27,6 +27,8 @@ from tables.deleting.finders import Where
 from tables.deleting.plain import PlainSnapshot, PlainTable
 from tables.deleting.statements import Statement, matching, random_rows, random_statement, to_sqlite
 
+pytestmark = pytest.mark.libraries
+
 pc = cast("Any", pyarrow.compute)
 A, NONE = pc.field("a"), pa.scalar(None, pa.int64())
 STATEMENTS = amounts.of(60, 200)

@@ -28,6 +28,8 @@ from tables.deleting.random_tables import folder_table
 from tables.deleting.random_where import SIGNS
 from tables.test_engines import FOLDER, TABLES
 
+pytestmark = pytest.mark.libraries
+
 D, UTC = Decimal, dt.timezone.utc
 NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 999_000)  # noqa: DTZ001
 MOMENTS = [NOON + dt.timedelta(microseconds=i) for i in (-1, 0, 1, 999, 1000, 1001)]

@@ -29,6 +29,8 @@ from tables.deleting.statements import random_rows, random_statement
 
 pytest.importorskip("duckdb", "2.0")
 
+pytestmark = pytest.mark.libraries
+
 D = Decimal
 KINDS: dict[str, pa.Array] = {
     "i": pa.array([1, 2, None, 2**53 + 1], pa.int64()),

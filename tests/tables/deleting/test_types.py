@@ -20,6 +20,8 @@ from tables.deleting.random_tables import folder_table
 from tables.deleting.test_sql import bound, matched
 from tables.deleting.type_cases import CASES, FORMS, Case, condition, iceberg
 
+pytestmark = pytest.mark.libraries
+
 pc = cast("Any", pyarrow.compute)
 duckdb = pytest.importorskip("duckdb", "2.0")
 
@@ -104,7 +106,8 @@ def test_uuids_of_tables(write: Any, tmp_path: Path) -> None:
         str(UUIDS[1]) != U,
         U.isin([str(UUIDS[1])]),
         U < b"\x80",
-        pa.scalar(bytes_of[1], pa.uuid()) == U,
+        # pyarrow 19 ends the process when it prints or pickles a literal of an extension type.
+        *([] if pa.__version__.startswith("19.") else [pa.scalar(bytes_of[1], pa.uuid()) == U]),
         pc.starts_with(U, "80"),
         U.cast("string") == "x",
     ):
@@ -124,3 +127,27 @@ def test_uuids_of_partitions(tmp_path: Path) -> None:
         finder.prepare(table.now)
         assert [i for i, file in enumerate(table.now.data_files) if finder.may_match(table.now, file)] == matching
     assert not table.opened
+
+
+def test_uuids_within_columns(tmp_path: Path) -> None:
+    """A field is compared by its path, with bytes; other parts are for SQL text."""
+    ids = rows_with_uuids().column("u").combine_chunks()
+    parts = pa.StructArray.from_arrays([ids], ["u"]), pa.ListArray.from_arrays(np.arange(6), ids)
+    rows = pa.table({"id": range(5), "st": parts[0], "l": parts[1]})
+    folder_table(tmp_path / "t", rows.schema).append(rows)
+    values = [value.bytes for value in UUIDS]
+    inner = pc.field("st", "u")
+    for where, found in (
+        (inner == values[1], [1]),
+        (pc.list_value_length(pc.field("l")) == 1, [0, 1, 2, 3, 4]),
+        (f"st.u > '{UUIDS[1]}' AND l[1] < '{UUIDS[3]}'", [2]),
+        (f"st = {{'u': UUID '{UUIDS[1]}'}} OR l = [UUID '{UUIDS[2]}']", [1, 2]),
+    ):
+        assert ids_found(tmp_path / "t", where) == found
+    for wrong, message in (
+        (inner == str(UUIDS[1]), "column u .*compare it with uuid"),
+        (pc.list_element(pc.field("l"), 0) == str(UUIDS[1]), "column l .*use SQL text"),
+        (pc.struct_field(pc.field("st"), "u") == str(UUIDS[1]), "column st .*use SQL text"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            ids_found(tmp_path / "t", wrong)

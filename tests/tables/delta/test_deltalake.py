@@ -21,7 +21,7 @@ from samples.delta_table import build_delta
 from tables.delta.test_real import as_set, live_rows
 
 deltalake = pytest.importorskip("deltalake")
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.libraries]
 
 UTC = dt.timezone.utc
 EVERYTHING = pa.schema(

@@ -15,7 +15,7 @@ from dvcodec.tables.live import live_batches
 from samples.iceberg_table import Commit, IcebergFiles, build_iceberg
 from tables.iceberg.test_table import respelled
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.libraries]
 StaticTable = pytest.importorskip("pyiceberg.table").StaticTable
 
 PARTS = [{"name": "part", "transform": "identity", "source-id": 2, "field-id": 1000}]

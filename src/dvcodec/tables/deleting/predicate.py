@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, pc, types
 from dvcodec.tables.bounds import ColumnBounds, FilterBounds
-from dvcodec.tables.columns import EXTENSION, storage_field
+from dvcodec.tables.columns import EXTENSION, extensions, storage_field
 from dvcodec.tables.deleting.expression import COMPARISONS, Call, Column, Literal, Node, nodes, parse, weaker
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder, free_name, one_line
 from dvcodec.tables.deleting.sql import SqlCondition
@@ -92,6 +92,8 @@ _ADVICE = {
     "not in range": "compare whole numbers with whole numbers: 2**60, not 2.0**60",
 }
 """What to write instead, by a part of pyarrow's message."""
+_OF_ANY_TYPE = ("is_null", "is_valid", "list_value_length")
+"""Functions that do not look at values."""
 
 
 def _problem(expression: pc.Expression, schema: pa.Schema) -> str | None:
@@ -109,27 +111,21 @@ def _problem_of_extensions(tree: Node, schema: pa.Schema) -> str | None:
     pyarrow knows the storage alone: the text of a UUID is other bytes than those stored, and greater or less by chance.
     """
     for call in nodes(tree):
-        if not isinstance(call, Call) or call.function in ("is_null", "is_valid"):
+        if not isinstance(call, Call) or call.function in _OF_ANY_TYPE:
             continue
         for column in call.arguments:
-            field = _extension(column, schema)
-            if field is None:
+            field = _stored_field(column, schema)
+            extension = None if field is None else next(extensions(field), None)
+            if field is None or extension is None:
                 continue
+            of_parts = EXTENSION not in (field.metadata or {})
             others = [other for other in call.arguments if other is not column] if call.function in COMPARISONS else []
-            values = call.options["value_set"].values if call.function == "is_in" else ()
-            others += [Literal(value) for value in values]
-            if not others or not all(_is_stored(other, field.type, schema) for other in others):
-                extension = field.metadata[EXTENSION]
-                spelled = "uuid.UUID('...').bytes" if extension == b"arrow.uuid" else f"values of type {field.type}"
-                name = ".".join(column.path) if isinstance(column, Column) else ""
-                return f"column {name:.80} has values of type {extension.decode():.80}: compare it with {spelled}"
+            others += [Literal(value) for value in call.options["value_set"].values] if call.function == "is_in" else []
+            if of_parts or not others or not all(_is_stored(other, field.type, schema) for other in others):
+                bytes_of = "uuid.UUID('...').bytes" if extension == "arrow.uuid" else f"values of type {field.type}"
+                advice = "use SQL text" if of_parts else f"compare it with {bytes_of}"
+                return f"column {field.name:.80} has values of type {extension:.80}: {advice}"
     return None
-
-
-def _extension(node: Node, schema: pa.Schema) -> pa.Field | None:
-    """Return a column of an extension type, or a field in one, as its storage; None for others."""
-    field = _stored_field(node, schema)
-    return field if field is not None and EXTENSION in (field.metadata or {}) else None
 
 
 def _stored_field(node: Node, schema: pa.Schema) -> pa.Field | None:

@@ -60,12 +60,9 @@ def check_functions(tree: Node, ask: Ask, parse: Callable[[str], Node]) -> str |
         kind = node["class"]
         if kind not in _KNOWN:
             return f"{_REFUSED.get(kind, kind.lower())} cannot be used here"
-        if kind == "FUNCTION":
-            name, count = node["function_name"].lower(), len(node["arguments"])
-            problem = _problem_of_function(name, count, ask, parse)
-            if problem is not None:
-                return problem
-    return None
+    called = {(node["function_name"].lower(), len(node["arguments"])): None for node in nodes(tree, "FUNCTION")}
+    problems = (_problem_of_function(name, count, ask, parse) for name, count in called)
+    return next((problem for problem in problems if problem is not None), None)
 
 
 def _problem_of_function(name: str, count: int, ask: Ask, parse: Callable[[str], Node]) -> str | None:

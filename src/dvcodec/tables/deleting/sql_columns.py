@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from dvcodec.core.extras import pa, pc, types
-from dvcodec.tables.columns import EXTENSION, parts_of, storage_field
+from dvcodec.tables.columns import extensions, storage_field
 
 __all__ = ["GivenColumns"]
 
-_EXTENSIONS = frozenset({b"arrow.bool8", b"arrow.json", b"arrow.uuid"})
+_KNOWN = frozenset({"arrow.bool8", "arrow.json", "arrow.uuid"})
 """Extension types that DuckDB has too. Others it would compare as they are stored, or decode in this process, where a
 damaged variant takes all memory."""
 _MAX_DIGITS = 38
@@ -25,7 +24,7 @@ class GivenColumns:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self.opaque = {field.name: name for field in schema for name in _unknown_extensions(field)}
+        self.opaque = {field.name: name for field in schema for name in extensions(field) if name not in _KNOWN}
         self.schema = pa.schema(
             [pa.field(field.name, pa.bool_()) if field.name in self.opaque else _given(field) for field in schema]
         )
@@ -44,15 +43,6 @@ class GivenColumns:
             return pc.if_else(array.is_null(), pa.scalar(None, pa.bool_()), True)
         array = getattr(array, "storage", array)
         return array if array.type == field.type else array.cast(field.type)
-
-
-def _unknown_extensions(field: pa.Field) -> Iterator[str]:
-    field = storage_field(field)
-    name = (field.metadata or {}).get(EXTENSION)
-    if name is not None and name not in _EXTENSIONS:
-        yield name.decode(errors="replace")
-    for part in parts_of(field.type):
-        yield from _unknown_extensions(part)
 
 
 def _given(field: pa.Field) -> pa.Field:
