@@ -31,8 +31,8 @@ def rows(cases: list[Positions]) -> list[RowSet]:
 
 def test_cases_hold_every_container_kind_and_gap_keys(rows: list[RowSet]) -> None:
     mixes = np.array([row_set.containers for row_set in rows])
-    assert (mixes.sum(axis=0) > 1000).all()
-    assert sum((row_set.max or 0) >= 2**32 for row_set in rows) > 500
+    assert (mixes.sum(axis=0) > len(rows) / 10).all()
+    assert sum((row_set.max or 0) >= 2**32 for row_set in rows) > len(rows) / 20
     assert any(not row_set for row_set in rows)
 
 
