@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import zlib
 from pathlib import Path
@@ -39,16 +38,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("long")]
         items[:] = [item for item in items if not item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=left_out)
-
-
-def pytest_collection_finish() -> None:
-    """Tests and imported modules stay to the end: the garbage collector need not look at them again and again."""
-    gc.collect()
-    gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    gc.unfreeze()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

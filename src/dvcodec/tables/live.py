@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dvcodec.core.errors import LimitExceeded, NotCanonical, Unsupported, UsageError
-from dvcodec.core.extras import pa, pc, pq, types
+from dvcodec.core.extras import pa, pc, pq, require_extra, types
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
@@ -127,6 +127,7 @@ def export_live(
     if str(compression).lower() not in _COMPRESSIONS:
         raise UsageError(f"compression must be one of {', '.join(_COMPRESSIONS)}, not {compression!r:.60}")
     check_outside(sink, table.location)
+    require_extra("pyarrow.parquet", "tables")  # which brings what reads the metadata, too
     snapshot = table.snapshot(snapshot_id)
     files = [file for file in named_files(snapshot, data_file) if not snapshot.is_hidden(file)]
     rows_of = Deletes(snapshot)

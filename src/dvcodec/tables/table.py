@@ -199,7 +199,15 @@ class Snapshot(ABC):
         return {}
 
     def stated_bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
-        """Return `bounds`, and what else the metadata records that only other readers skip files by."""
+        """Return `bounds`, and what else the metadata records that only other readers skip files by.
+
+        Args:
+            data_file: of this snapshot.
+            columns: names of top-level columns.
+
+        Raises:
+            UsageError, DecodeError, OSError: see `bounds`.
+        """
         return self.bounds(data_file, columns)
 
     def stored_rows(self, data_file: DataFile) -> int | None:  # noqa: ARG002  (of the formats that have it)
