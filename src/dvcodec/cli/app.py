@@ -79,7 +79,7 @@ class _Group(TyperGroup):
             return super().invoke(ctx)
         except EOFError as err:
             again = DvcodecError(str(err))
-            again.__dict__.update(vars(err))  # its notes
+            again.__dict__.update(err.__dict__)  # its notes
             raise again from err
         except KeyboardInterrupt as err:
             if err.args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,8 @@ class LazyModule:
         self._extra = extra
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(sys.modules.get(self._module) or require_extra(self._module, self._extra), name)
+        # Not from `sys.modules`: while another thread imports it, only `import_module` waits until it is complete.
+        return getattr(require_extra(self._module, self._extra), name)
 
 
 if not TYPE_CHECKING:

@@ -229,7 +229,7 @@ class FileDelete:
         return self.rows.cardinality - self.before.cardinality
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Deletion:
     """The result of a delete.
 
@@ -247,13 +247,20 @@ class Deletion:
 
     snapshot: int
     committed: bool
-    deletes: tuple[FileDelete, ...] = field(repr=False)
+    deletes: tuple[FileDelete, ...]
     searched: int
     skipped: int
     groups_skipped: int = 0
     retries: int = 0
     bytes_written: int = 0
     repeated: bool = False
+
+    def __repr__(self) -> str:
+        return (
+            f"Deletion(snapshot={self.snapshot}, committed={self.committed}, rows={self.rows}, files={self.files}, "
+            f"removed={self.removed}, retries={self.retries}, bytes_written={self.bytes_written}, "
+            f"repeated={self.repeated})"
+        )
 
     @property
     def rows(self) -> int:
