@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -118,6 +119,28 @@ def test_refused_expressions(where: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         found(PlainTable(tmp_path, SOME), where)
     assert "\n" not in str(caught.value)
+
+
+BIG, ZONED, NAIVE = pc.field("big"), pc.field("zoned"), pc.field("naive")
+NOON = dt.datetime(2024, 2, 29, 12)  # noqa: DTZ001
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        (BIG == 2.0**60, r"0.parquet: where .*compare whole numbers with whole numbers: 2\*\*60, not 2.0\*\*60"),
+        (BIG < 1.5, "compare whole numbers with whole numbers"),
+        (ZONED == NOON, r"give the time a zone like the column's: datetime\(..., tzinfo=timezone.utc\), or none"),
+        (ZONED.isin([NOON]), "give the time a zone"),
+        (NOON.replace(tzinfo=dt.timezone.utc) == NAIVE, "give the time a zone"),
+    ],
+)
+def test_what_pyarrow_does_not_compare(where: Any, message: str, tmp_path: Path) -> None:
+    """Although statistics are known: these are not asked."""
+    kinds = {"big": pa.int64(), "zoned": pa.timestamp("us", "UTC"), "naive": pa.timestamp("us")}
+    rows = pa.table({name: pa.array([2**60, 2**60 + 1], kind) for name, kind in kinds.items()})
+    with pytest.raises(UsageError, match=message):
+        found(PlainTable(tmp_path, rows), where)
 
 
 def test_only_the_columns_of_an_expression_are_read(tmp_path: Path) -> None:
