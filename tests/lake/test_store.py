@@ -212,7 +212,7 @@ class TestPutIfAbsent:
 
     @pytest.mark.parametrize(("kind", "times"), [("lost", 1), ("lost", 2), ("late", 1)])
     def test_the_answer_is_lost(self, proxied_writable: Bucket, kind: Any, times: int) -> None:
-        """The server has done it: that is success, once. So a 503 is no proof that nothing was done."""
+        """A 503 may follow a request that was done; that it was done is success, once."""
         store = store_of(proxied_writable)
         proxied_writable.watched.fail(Fault(kind, method="PUT", times=times))
         store.put_if_absent("one", b"mine")

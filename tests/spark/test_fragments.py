@@ -62,3 +62,14 @@ def test_fragments_that_are_missing_or_twice() -> None:
         joined(found[:at] + found[at + 1 :], 11)
     with pytest.raises(RuntimeError, match=f"vector of {name}: a fragment is there twice"):
         joined([*found, found[at]], len(found) + 1)
+
+
+def test_fragments_of_large_types() -> None:
+    """As Spark hands them over with ``spark.sql.execution.arrow.useLargeVarTypes``."""
+    large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+    schema = pa.schema([field.with_type(large.get(field.type, field.type)) for field in fragments._SCHEMA])
+    want = vectors()
+    batch = pa.RecordBatch.from_pylist(rows(want), schema=schema)
+    found = [row for part in join(iter([batch])) for row in part.to_pylist()]
+    assert sorted(row["data_file"] for row in found) == sorted(str(row["data_file"]) for row in want)
+    assert {row["data_file"]: row["dv"] for row in found} == {row["data_file"]: row["dv"] for row in want}

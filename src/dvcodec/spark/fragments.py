@@ -61,7 +61,8 @@ def join(fragments: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """
     waiting: list[pa.RecordBatch] = []
     held = 0
-    for batch in fragments:
+    for received in fragments:
+        batch = received.cast(_SCHEMA)  # sessions may use large types (spark.sql.execution.arrow.useLargeVarTypes)
         whole = pc.equal(batch.column("parts"), 1)
         yield batch.filter(whole).select(SCHEMA.names)
         waiting.append(batch.filter(pc.invert(whole)))

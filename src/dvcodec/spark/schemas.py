@@ -70,7 +70,7 @@ FILE_VECTORS = StructType(STORED_VECTORS.fields[:-1])
 
 
 _IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
-"""pyspark 4.3 has to be told the zone of moments; earlier ones choose UTC."""
+"""pyspark 4.3 needs a time zone for timestamps; earlier versions use UTC."""
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -179,7 +179,7 @@ class SqlCondition(Condition):
         return found[0] if found else chosen(every, [name], snapshot.table.location)[0]
 
     def _check_opaque(self, tree: Node) -> None:
-        """Refuse what asks more of a column than whether it is null, if that is all that DuckDB is told."""
+        """Refuse other questions than whether a column is null, where DuckDB gets only that."""
         opaque = {name.lower(): (name, extension) for name, extension in self._given.opaque.items()}
         asked = [id(node["children"][0]) for node in nodes(tree, "OPERATOR") if node["type"] in _NULL_TESTS]
         for node in nodes(tree, "COLUMN_REF"):

@@ -108,7 +108,7 @@ class _Comparison:
 
     @property
     def others(self) -> list[Node]:
-        """What is no literal."""
+        """Operands that are not literals."""
         return [node for node in self.operands if _literal_kind(node) is None]
 
 
