@@ -16,11 +16,10 @@ from dvcodec.core.ragged import ByteStrings
 from dvcodec.io.opening import open_sink
 from dvcodec.zap import DEFAULT_CHUNK_MODE, Edges, FieldInfo, FieldOptions, Footer, Segment, verify_segment
 from dvcodec.zap.assemble import FieldContent, check_version, write_content
-from dvcodec.zap.doc_value_chunks import DocValues
+from dvcodec.zap.doc_values import DocValues
 from dvcodec.zap.fields import MAX_FIELDS
-from dvcodec.zap.postings import encode_postings
-from dvcodec.zap.postings_lists import Postings
-from dvcodec.zap.stored_records import StoredColumns
+from dvcodec.zap.postings import Postings, encode_postings
+from dvcodec.zap.stored import StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 from dvcodec.zap.vellum import Fst
 from samples.bitmaps import crc_oracle

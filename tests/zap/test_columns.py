@@ -13,7 +13,7 @@ import pytest
 
 from dvcodec import DecodeError, UsageError
 from dvcodec.core.ragged import cut_by_weight
-from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, merge_segments, postings_records, write_segment
+from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, merge_segments, postings, write_segment
 from dvcodec.zap.columns import SCHEMAS
 from samples.zap.parts import Sample
 from samples.zap.segments import VERSIONS, SegmentBuilder, minimal
@@ -221,12 +221,12 @@ def test_parts_of_any_size_make_the_same_tables(few: Segment, most: int, monkeyp
     before = {table: rows(few, table) for table in ("postings", "locations")}
     found: list[slice] = []
 
-    def cuts(records: postings_records.Records) -> list[slice]:
+    def cuts(records: postings.Records) -> list[slice]:
         parts = list(cut_by_weight(records.counts, most))
         found.extend(parts)
         return parts
 
-    monkeypatch.setattr(postings_records.Records, "cuts", cuts)
+    monkeypatch.setattr(postings.Records, "cuts", cuts)
     assert {table: rows(few, table) for table in ("postings", "locations")} == before
     assert found
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, UsageError
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.zap.doc_value_chunks import split_terms
-from dvcodec.zap.doc_values import encode_doc_values
+from dvcodec.zap.doc_values import encode_doc_values, split_terms
 from dvcodec.zap.documents import FieldOptions
 from samples.zap.doc_values import BOTH, FRONT, NONE, RAW, SINGLE, close, decode, fields, values_of, write
 from samples.zap.parts import pack, plain

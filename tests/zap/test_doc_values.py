@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from dvcodec import DecodeError, NotCanonical, Truncated
 from dvcodec.zap import doc_values
-from dvcodec.zap.doc_value_chunks import DocValues, split_terms
-from dvcodec.zap.doc_values import DocValueBlock, encode_doc_values
+from dvcodec.zap.doc_values import DocValueBlock, DocValues, encode_doc_values, split_terms
 from dvcodec.zap.documents import FieldOptions
 from samples.zap.doc_values import (
     BOTH,

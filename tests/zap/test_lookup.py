@@ -11,7 +11,7 @@ from dvcodec import RowSet, UsageError
 from dvcodec.core.cursor import Cursor
 from dvcodec.zap import Document, Field, FieldOptions, Segment, Term
 from dvcodec.zap.data import SegmentData
-from dvcodec.zap.lookup import find_stored
+from dvcodec.zap.segment import find_stored
 from samples.zap.documents import written
 from samples.zap.segments import VERSIONS, minimal
 
@@ -41,7 +41,7 @@ def test_the_postings_of_a_term(version: int) -> None:
 
 
 def test_many_terms_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.zap.lookup._TERMS_AT_ONCE", 3)
+    monkeypatch.setattr("dvcodec.zap.segment._TERMS_AT_ONCE", 3)
     with Segment.open(written(15, [Document(b"%d" % i) for i in range(10)])) as segment:
         assert list(segment.terms("_id")) == [(b"%d" % i, 1) for i in range(10)]
 
@@ -65,7 +65,7 @@ def test_many_terms_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_a_range_of_the_terms(asked: dict[str, bytes], numbers: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The end is not in it; few are read at a time."""
-    monkeypatch.setattr("dvcodec.zap.lookup._FEW_TERMS", 3)
+    monkeypatch.setattr("dvcodec.zap.segment._FEW_TERMS", 3)
     names = [b"a%d" % i for i in range(10)] + [b"b%d" % i for i in range(10)]
     with Segment.open(written(15, [Document(name) for name in names])) as segment:
         assert list(segment.terms("_id", **asked)) == [(names[i], 1) for i in numbers]

@@ -4,8 +4,8 @@ import numpy as np
 
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.locations import Locations
-from dvcodec.zap.merge_fields import DROPPED, SegmentLists, merge_lists, merge_thesauri
-from dvcodec.zap.postings_lists import Postings
+from dvcodec.zap.merge import DROPPED, SegmentLists, merge_lists, merge_thesauri
+from dvcodec.zap.postings import Postings
 from dvcodec.zap.synonyms import Thesaurus
 
 

@@ -17,9 +17,7 @@ from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import BadMagic, Truncated
 from dvcodec.zap import Segment, chunks, postings, verify_segment
 from dvcodec.zap.footer import Footer
-from dvcodec.zap.postings import decode_postings, encode_postings
-from dvcodec.zap.postings_lists import Postings
-from dvcodec.zap.postings_records import POSTINGS_AT_ONCE, Records, decode_records
+from dvcodec.zap.postings import POSTINGS_AT_ONCE, Postings, Records, decode_postings, decode_records, encode_postings
 from samples.bitmaps import array, bitmap, bitset, runs
 from samples.zap import parts
 from samples.zap.parts import Sample

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec.zap.locations import Locations
-from dvcodec.zap.postings_lists import Postings
+from dvcodec.zap.postings import Postings
 
 
 def sample(counts: list[int]) -> Postings:

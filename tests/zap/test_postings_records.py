@@ -13,9 +13,7 @@ from dvcodec.io import open_source
 from dvcodec.zap import Segment
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
-from dvcodec.zap.postings import decode_postings, encode_postings
-from dvcodec.zap.postings_lists import Postings
-from dvcodec.zap.postings_records import decode_records, encode_one_hits
+from dvcodec.zap.postings import Postings, decode_postings, decode_records, encode_one_hits, encode_postings
 from samples.bitmaps import bitmap, runs
 from samples.zap.postings import FIELDS, Lists, Posting, cases, columns, decoded, one_hit, read, refusal, rows
 from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, minimal, norm, take

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec import LimitExceeded, Limits, NotCanonical, Truncated, UsageError
-from dvcodec.zap.stored import decode_stored, encode_stored_index, iter_stored
-from dvcodec.zap.stored_records import StoredColumns, encode_stored_records
+from dvcodec.zap.stored import StoredColumns, decode_stored, encode_stored_index, encode_stored_records, iter_stored
 from samples.zap.parts import Sample, footer, plain, segment, survives
 from samples.zap.stored import (
     DOCS,

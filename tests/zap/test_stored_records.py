@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, UsageError
-from dvcodec.zap.stored import encode_stored_index
-from dvcodec.zap.stored_records import StoredColumns, encode_stored_records
+from dvcodec.zap.stored import StoredColumns, encode_stored_index, encode_stored_records
 from samples.zap.parts import pack, plain
 from samples.zap.segments import uv
 from samples.zap.stored import (

@@ -80,7 +80,7 @@ def test_many_uneven_bitmaps(monkeypatch: pytest.MonkeyPatch) -> None:
         walked.append(cursor.pos)
         return walk(cursor)
 
-    monkeypatch.setattr("dvcodec.zap.synonym_lists.walk", watched)
+    monkeypatch.setattr("dvcodec.zap.synonyms.walk", watched)
     dice = np.random.default_rng(1)
     book: Book = {
         b"term %d" % term: {

@@ -260,7 +260,7 @@ def test_lists_are_read_in_parts(most: int, monkeypatch: pytest.MonkeyPatch) -> 
     """A 1-hit that is lost is found in whichever part it is."""
     terms = {b"%d" % i: 2 << 62 | (0 if i == 7 else 1) << 31 | i % 3 for i in range(10)}
     raw = full(15, terms=terms)
-    monkeypatch.setattr("dvcodec.zap.postings_records.cut_by_weight", lambda weights, _: cut_by_weight(weights, most))
+    monkeypatch.setattr("dvcodec.zap.postings.cut_by_weight", lambda weights, _: cut_by_weight(weights, most))
     check = one(verify_segment(raw))
     assert (check.name, check.message) == ("one-hits", "norm of the 1-hit of b'7'")
 

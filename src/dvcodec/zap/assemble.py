@@ -28,8 +28,7 @@ from dvcodec.core.ragged import ByteStrings, cut_by_weight, offsets_of
 from dvcodec.io.sink import Sink
 from dvcodec.zap import chunks
 from dvcodec.zap.dictionary import encode_dictionary
-from dvcodec.zap.doc_value_chunks import SKIPS, DocValues
-from dvcodec.zap.doc_values import encode_doc_values
+from dvcodec.zap.doc_values import SKIPS, DocValues, encode_doc_values
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import (
     MAX_FIELDS,
@@ -43,11 +42,8 @@ from dvcodec.zap.fields import (
 )
 from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, SECTIONS_FROM, VERSIONS, WRITER_ID_FROM, Footer, encode_footer
 from dvcodec.zap.nested import NESTED_FROM, Edges, encode_edges
-from dvcodec.zap.postings import LOCATIONS_WITHIN_FREQ, encode_postings
-from dvcodec.zap.postings_lists import Postings
-from dvcodec.zap.postings_records import POSTINGS_AT_ONCE, encode_one_hits
-from dvcodec.zap.stored import encode_stored_index
-from dvcodec.zap.stored_records import StoredColumns, encode_stored_records
+from dvcodec.zap.postings import LOCATIONS_WITHIN_FREQ, POSTINGS_AT_ONCE, Postings, encode_one_hits, encode_postings
+from dvcodec.zap.stored import StoredColumns, encode_stored_index, encode_stored_records
 from dvcodec.zap.synonyms import Thesaurus, encode_thesaurus
 
 __all__ = ["FieldContent", "check_version", "write_content"]

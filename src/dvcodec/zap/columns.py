@@ -17,11 +17,11 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, offsets_of
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.zap.contents import Contents
-from dvcodec.zap.doc_value_chunks import split_terms
+from dvcodec.zap.doc_values import split_terms
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import FieldInfo
-from dvcodec.zap.norms import norm_values
-from dvcodec.zap.postings_lists import Postings
+from dvcodec.zap.locations import norm_values
+from dvcodec.zap.postings import Postings
 
 __all__ = ["SCHEMAS", "batches"]
 

@@ -19,8 +19,7 @@ from dvcodec.zap.dictionary import decode_dictionary
 from dvcodec.zap.doc_values import DocValueBlock
 from dvcodec.zap.fields import FieldInfo, decode_fields
 from dvcodec.zap.footer import Footer, refuse_writer_id
-from dvcodec.zap.postings import count_without, decode_postings
-from dvcodec.zap.postings_records import Records, decode_records
+from dvcodec.zap.postings import Records, count_without, decode_postings, decode_records
 from dvcodec.zap.stored import iter_stored
 
 if TYPE_CHECKING:
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 
     from dvcodec.core.ragged import ByteStrings, Index
     from dvcodec.io.source import Source
-    from dvcodec.zap.doc_value_chunks import DocValues
-    from dvcodec.zap.postings_lists import Postings
-    from dvcodec.zap.stored_records import StoredColumns
+    from dvcodec.zap.doc_values import DocValues
+    from dvcodec.zap.postings import Postings
+    from dvcodec.zap.stored import StoredColumns
     from dvcodec.zap.vellum import Fst, KeyBlock
 
 __all__ = ["Contents", "ListReader"]

@@ -3,9 +3,15 @@
 Source: zapx ``contentcoder.go``, ``docvalues.go``. The block of one field::
 
     block    chunk 0 | chunk 1 | .. | uv end of each chunk, from the start on | u64 BE bytes of these | u64 BE chunks
+    chunk    uv n | n * (uv document, uv end in the content) | content of n documents, a snappy block
 
-Chunk i has 1024 documents from ``1024 * i`` on; in version 11 the footer has the chunk size. For the contents of
-a chunk see `dvcodec.zap.doc_value_chunks`.
+Chunk i has 1024 documents from ``1024 * i`` on; in version 11 the footer has the chunk size. The content of a document
+is its distinct terms, ascending, each followed by 0xff (terms are not escaped). A geo field may add its shape, also
+followed by 0xff. Documents without terms are not listed. Most chunks without documents are empty.
+
+From zapx v17.0.2 on two options of a field change this: with `FieldOptions.SKIP_DOC_VALUE_COMPRESSION` the content is
+not compressed, with `FieldOptions.SKIP_DOC_VALUE_CHUNKING` every document is a chunk, without the list. zapx misreads
+its own files if only one option is set: such files are decoded here, but not written.
 """
 
 from __future__ import annotations
@@ -17,17 +23,264 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import varints
-from dvcodec.core.cursor import first_true
-from dvcodec.core.errors import NotCanonical
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.ragged import ByteStrings, Index
+from dvcodec.core.cursor import Cursor, first_true
+from dvcodec.core.errors import NotCanonical, Truncated, UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
+from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of
 from dvcodec.zap import snappy
 from dvcodec.zap.data import SegmentData
-from dvcodec.zap.doc_value_chunks import ChunkLayout, DocValues, decode_chunks, encode_chunks
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.footer import Footer
 
-__all__ = ["DocValueBlock", "encode_doc_values"]
+__all__ = [
+    "SKIPS",
+    "TERM_END",
+    "ChunkLayout",
+    "DocValueBlock",
+    "DocValues",
+    "decode_chunks",
+    "encode_chunks",
+    "encode_doc_values",
+    "split_terms",
+]
+
+
+TERM_END = 0xFF
+"""The byte after each term."""
+CHUNK_DOCS = 1024
+"""Documents per chunk, except in version 11."""
+_FACTOR_VERSION = 11
+"""The version whose chunk mode is the chunk size."""
+_OPTIONS_FROM = 17
+_EMPTY_CHUNK = varints.uvarints(0) + snappy.EMPTY
+SKIPS = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
+"""Options to set together: zapx misreads its own files with only one of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocValues:
+    """The doc values of some documents.
+
+    Attributes:
+        docs: int64[k], strictly ascending; documents without values are omitted.
+        values: the bytes of each: its terms, each followed by 0xff; see `split_terms`.
+    """
+
+    docs: Index
+    values: ByteStrings
+
+    def __len__(self) -> int:
+        return len(self.docs)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLayout:
+    """The layout of a field's chunks.
+
+    Attributes:
+        num_docs: documents of the segment.
+        chunk_docs: documents per chunk; 0 is possible in corrupt footers of version 11.
+        compressed: whether contents are snappy blocks.
+        listed: whether a chunk lists its documents; otherwise its only document has the chunk's number.
+    """
+
+    num_docs: int
+    chunk_docs: int
+    compressed: bool
+    listed: bool
+
+    @classmethod
+    def of(cls, version: int, num_docs: int, chunk_mode: int, options: FieldOptions | None) -> ChunkLayout:
+        """Return the layout for a version, and for the options of the field (version 17)."""
+        chosen = (options or FieldOptions(0)) if version >= _OPTIONS_FROM else FieldOptions(0)
+        compressed = not chosen & FieldOptions.SKIP_DOC_VALUE_COMPRESSION
+        if chosen & FieldOptions.SKIP_DOC_VALUE_CHUNKING:
+            return cls(num_docs, 1, compressed, listed=False)
+        return cls(num_docs, chunk_mode if version == _FACTOR_VERSION else CHUNK_DOCS, compressed, listed=True)
+
+    @property
+    def num_chunks(self) -> int:
+        """Number of chunks; `chunk_docs` must not be 0."""
+        return -(-self.num_docs // self.chunk_docs)
+
+
+def decode_chunks(
+    cursor: Cursor, layout: ChunkLayout, numbers: Index, starts: Index, stops: Index, limits: Limits
+) -> DocValues:
+    """Read non-empty chunks.
+
+    Not checked: that the terms of a document ascend and are distinct.
+
+    Args:
+        cursor: the window.
+        layout: layout of the chunks.
+        numbers: int64[n], number of each chunk, ascending.
+        starts: int64[n], position of each.
+        stops: int64[n], end of each; inside the window.
+        limits: `Limits.max_blob_bytes` bounds the total decompressed bytes.
+
+    Raises:
+        Truncated: a chunk ends in its list of documents, or before its content.
+        NotCanonical: documents that do not belong to the chunk or do not ascend, ends that do not fill its content, a
+            corrupt snappy block, or values that do not end in 0xff.
+        LimitExceeded: see `limits`.
+    """
+    read = _decode_listed if layout.listed else _decode_single
+    docs, values, at = read(cursor, layout, numbers, starts, stops, limits)
+    empty = np.diff(values.offsets) == 0
+    if (i := first_true(empty if empty.any() else values.data[values.offsets[1:] - 1] != TERM_END)) is not None:
+        last = "no byte" if empty[i] else f"{int(values.data[values.offsets[i + 1] - 1]):#04x}"
+        what = f"doc values of document {docs[i]}"
+        raise cursor.error(NotCanonical, what, at=at[i], expected="0xff at the end", actual=last)
+    return DocValues(docs, values)
+
+
+def _decode_listed(
+    cursor: Cursor, layout: ChunkLayout, chunks: Index, starts: Index, stops: Index, limits: Limits
+) -> tuple[Index, ByteStrings, Index]:
+    """Read chunks that list their documents; the last result is the start of each document's chunk."""
+    lows = chunks * layout.chunk_docs
+    highs = np.minimum(lows + layout.chunk_docs, layout.num_docs)
+    what = "documents of a doc value chunk"
+    found, pairs = varints.read_at(cursor, starts, what)
+    _refuse_cut(cursor, what, starts, stops, pairs)
+    most = np.minimum(highs - lows, (stops - pairs) // 2)
+    if (i := first_true(found > most.astype(np.uint64))) is not None:
+        expected = f"at most {most[i]}"
+        raise cursor.error(NotCanonical, what, at=starts[i], expected=expected, actual=found[i])
+    counts = found.astype(np.int64)
+    numbers, begins = varints.read_runs(cursor, pairs, 2 * counts, what)
+    _refuse_cut(cursor, what, starts, stops, begins)
+    docs, ends = numbers[::2], numbers[1::2]
+    owner = np.repeat(np.arange(len(chunks)), counts)
+    bad = (docs < lows.astype(np.uint64)[owner]) | (docs >= highs.astype(np.uint64)[owner])
+    bad[1:] |= docs[1:] <= docs[:-1]
+    if (i := first_true(bad)) is not None:
+        expected = f"{lows[owner[i]]} to {highs[owner[i]] - 1}, ascending"
+        at = starts[owner[i]]
+        raise cursor.error(NotCanonical, "document of a doc value chunk", at=at, expected=expected, actual=docs[i])
+    sizes, content = _contents(cursor, layout, begins, stops, limits)
+    bad = ends > sizes.astype(np.uint64)[owner]
+    bad[1:] |= (ends[1:] < ends[:-1]) & (owner[1:] == owner[:-1])
+    if (i := first_true(bad)) is not None:
+        expected = f"ascending, at most {sizes[owner[i]]}"
+        at = starts[owner[i]]
+        raise cursor.error(NotCanonical, "end of a document's values", at=at, expected=expected, actual=ends[i])
+    lasts = np.append(ends.astype(np.int64), 0)[np.where(counts > 0, np.cumsum(counts) - 1, -1)]
+    if (i := first_true(lasts != sizes)) is not None:
+        raise cursor.error(
+            NotCanonical, "end of the last document's values", at=starts[i], expected=sizes[i], actual=lasts[i]
+        )
+    offsets = np.zeros(len(docs) + 1, np.int64)
+    offsets[1:] = ends.astype(np.int64) + (np.cumsum(sizes) - sizes)[owner]
+    return docs.astype(np.int64), ByteStrings(offsets, content), starts[owner]
+
+
+def _decode_single(
+    cursor: Cursor, layout: ChunkLayout, chunks: Index, starts: Index, stops: Index, limits: Limits
+) -> tuple[Index, ByteStrings, Index]:
+    """Read chunks of one document each; the results are as in `_decode_listed`."""
+    sizes, content = _contents(cursor, layout, starts, stops, limits)
+    if len(chunks) and not chunks[0] and not sizes[0]:  # chunk 0 is written even without values
+        chunks, starts, sizes = chunks[1:], starts[1:], sizes[1:]
+    return chunks, ByteStrings(offsets_of(sizes), content), starts
+
+
+def _refuse_cut(cursor: Cursor, what: str, starts: Index, stops: Index, behind: Index) -> None:
+    """Raise `Truncated` if the head of a chunk extends into the next one."""
+    if (i := first_true(behind > stops)) is not None:
+        actual = f"{int(stops[i] - starts[i])} bytes left"
+        raise cursor.error(Truncated, what, at=starts[i], expected="a varint", actual=actual)
+
+
+def _contents(
+    cursor: Cursor, layout: ChunkLayout, starts: Index, stops: Index, limits: Limits
+) -> tuple[Index, NDArray[np.uint8]]:
+    """Return the size of each content, and all contents concatenated."""
+    if not layout.compressed:
+        return stops - starts, gather(varints.bytes_of(cursor), starts, stops - starts)
+    sizes = snappy.content_sizes(cursor, starts, stops, "doc values", limits=limits)
+    places = offsets_of(sizes)
+    with enough_memory("the doc values", cursor.source):
+        out = np.empty(int(places[-1]), np.uint8)
+    snappy.decompress_into(cursor, starts, stops, out, places[:-1], sizes, "doc values")
+    return sizes, out
+
+
+def encode_chunks(layout: ChunkLayout, docs: NDArray[np.int64], values: ByteStrings) -> tuple[bytes, Index]:
+    """Encode chunks. As in zapx, only the first one is written if it is empty.
+
+    Args:
+        layout: layout of the chunks.
+        docs: int64[k], strictly ascending.
+        values: the bytes of each: its distinct terms, ascending, each followed by 0xff.
+
+    Returns:
+        All bytes, and the size of each chunk, int64[chunks].
+
+    Raises:
+        UsageError: a layout without documents in the segment or per chunk, or with only one of the two options;
+            documents that do not ascend or that the segment does not have; values that do not end in 0xff.
+    """
+    num_docs, chunk_docs = layout.num_docs, layout.chunk_docs
+    if layout.compressed != layout.listed:
+        raise UsageError(f"doc values: set both {SKIPS!r} or neither: readers misread values with only one")
+    if num_docs < 1 or chunk_docs < 1:
+        raise UsageError(f"doc values of {num_docs} documents in chunks of {chunk_docs}")
+    if len(docs) != len(values):
+        raise UsageError(f"doc values: {len(docs)} documents, {len(values)} values")
+    if len(docs) and (int(docs[0]) < 0 or int(docs[-1]) >= num_docs or bool((docs[1:] <= docs[:-1]).any())):
+        raise UsageError(f"doc values: documents must ascend, from 0 to {num_docs - 1}")
+    sizes = values.lengths
+    if (sizes == 0).any() or (values.data[values.offsets[1:] - 1] != TERM_END).any():
+        raise UsageError("doc values: the bytes of every document must end in 0xff")
+    if layout.listed:
+        return _encode_listed(layout, docs, values)
+    chunk_sizes = np.zeros(num_docs, np.int64)
+    chunk_sizes[docs] = sizes
+    return gather(values.data, values.offsets[:-1], sizes).tobytes(), chunk_sizes
+
+
+def _encode_listed(layout: ChunkLayout, docs: Index, values: ByteStrings) -> tuple[bytes, Index]:
+    """Encode chunks that list their documents; see `encode_chunks`."""
+    numbers = docs // layout.chunk_docs
+    heads = np.flatnonzero(np.diff(numbers, prepend=-1))
+    counts = np.diff(heads, append=len(docs))
+    low, high = values.offsets[:-1][heads], values.offsets[heads + counts]
+    # A count before the pairs of each chunk, all encoded in one call.
+    table = np.empty(len(heads) + 2 * len(docs), np.uint64)
+    place = 2 * heads + np.arange(len(heads))
+    table[place] = counts
+    pairs = 2 * np.arange(len(docs)) + 1 + np.repeat(np.arange(len(heads)), counts)
+    table[pairs] = docs
+    table[pairs + 1] = values.offsets[1:] - np.repeat(low, counts)
+    encoded, number_sizes = varints.encode(table)
+    headers = ByteStrings(offsets_of(number_sizes)[np.append(place, len(table))], encoded).to_list()
+    written = [head + block for head, block in zip(headers, snappy.compress(values.data, low, high), strict=True)]
+    sizes = np.zeros(layout.num_chunks, np.int64)
+    sizes[numbers[heads]] = np.fromiter(map(len, written), np.int64, len(written))
+    if not sizes[0]:
+        written.insert(0, _EMPTY_CHUNK)
+        sizes[0] = len(_EMPTY_CHUNK)
+    return b"".join(written), sizes
+
+
+def split_terms(values: DocValues) -> tuple[Index, ByteStrings]:
+    """Split the bytes of documents into terms.
+
+    A term that contains 0xff is split in two: the encoding is ambiguous.
+
+    Returns:
+        int64[m] document of each term, and the m terms.
+    """
+    data = values.values.data
+    is_end = data == TERM_END
+    ends = np.flatnonzero(is_end)
+    counts = np.diff(np.searchsorted(ends, values.values.offsets))
+    offsets = np.zeros(len(ends) + 1, np.int64)
+    np.subtract(ends, np.arange(len(ends)), out=offsets[1:])
+    return np.repeat(values.docs, counts), ByteStrings(offsets, data[~is_end])
+
 
 _TRAILER = 16
 _BATCH_BYTES = 1 << 19

@@ -1,10 +1,11 @@
-"""Locations of terms in documents.
+"""Locations of terms in documents, and norms: the length of a field in a document, for scoring.
 
 Source: zapx ``posting.go`` (``readLocation``), ``new.go``. In a location chunk, for each posting that has any::
 
     uv bytes that follow | locations: uv field | uv position | uv start | uv end | uv n | n * uv array position
 
-The number of locations is not stored. The field is that of the token, which differs in composite fields.
+The number of locations is not stored. The field is that of the token, which differs in composite fields. Norms are
+stored up to version 14 as the bits of float32(1 / sqrt(field length)), from 15 on as the field length, in tokens.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dvcodec.core import varints
 from dvcodec.core.cursor import first_true
@@ -19,7 +21,16 @@ from dvcodec.core.ragged import ByteStrings, Index, Values, gather, offsets_of, 
 from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import ChunkedBlocks, interleave
 
-__all__ = ["Locations", "decode_locations", "encode_locations"]
+__all__ = [
+    "NORM_IS_LENGTH_FROM",
+    "Locations",
+    "convert_norms",
+    "decode_locations",
+    "encode_locations",
+    "norm_values",
+    "norms_from_lengths",
+]
+
 
 _HEAD = 5
 """Numbers of a location before its array positions."""
@@ -181,3 +192,48 @@ def encode_locations(counts: Index, locations: Locations) -> ByteStrings:
     lengths = np.zeros(len(counts), np.int64)
     lengths[some] = prefix_sizes
     return interleave([ByteStrings(offsets_of(lengths), prefixes), bodies])
+
+
+NORM_IS_LENGTH_FROM = 15
+_LENGTH_BITS = np.uint64(0xFFFFFFFF)
+
+
+def norms_from_lengths(version: int, lengths: Values) -> Values:
+    """Return norms as a version stores them, from field lengths in tokens."""
+    if version < NORM_IS_LENGTH_FROM:
+        return _of_lengths(lengths).view(np.uint32).astype(np.uint64)
+    kept: Values = lengths & _LENGTH_BITS
+    return kept
+
+
+def norm_values(version: int, norms: Values) -> NDArray[np.float32]:
+    """Return norms as zapx reports them: float32(1 / sqrt(field length)); a length of 0 is infinity.
+
+    Args:
+        version: version of the segment, 11 to 17.
+        norms: uint64, as stored: below version 15 the bits of the float32, from then on the length in tokens.
+    """
+    if version < NORM_IS_LENGTH_FROM:
+        return norms.astype(np.uint32).view(np.float32)
+    return _of_lengths(norms & _LENGTH_BITS)
+
+
+def _of_lengths(lengths: Values) -> NDArray[np.float32]:
+    """Return float32(1 / sqrt(length)), computed in double and rounded."""
+    with np.errstate(divide="ignore"):
+        return (1.0 / np.sqrt(lengths.astype(np.float64))).astype(np.float32)
+
+
+def convert_norms(norms: Values, source: int, target: int) -> Values:
+    """Convert stored norms between versions.
+
+    Field lengths up to 4 million tokens survive the conversion to float32; above, neighbouring lengths share a norm.
+    """
+    if (source < NORM_IS_LENGTH_FROM) == (target < NORM_IS_LENGTH_FROM):
+        return norms
+    if target < NORM_IS_LENGTH_FROM:
+        return norm_values(source, norms).view(np.uint32).astype(np.uint64)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # any bit pattern is possible
+        floats = norm_values(source, norms).astype(np.float64)
+        lengths = np.rint(1.0 / (floats * floats))
+    return np.where(np.isfinite(lengths) & (lengths < 2**32), lengths, 0).astype(np.uint64)

@@ -19,7 +19,7 @@ from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_mapped
 from dvcodec.io.source import SourceTarget
 from dvcodec.zap.contents import Contents
-from dvcodec.zap.doc_value_chunks import SKIPS
+from dvcodec.zap.doc_values import SKIPS
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import decode_footer, verify_checksum

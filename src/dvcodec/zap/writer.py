@@ -1,29 +1,337 @@
-"""Write segments from analysed documents.
+"""Write segments from analysed documents: to columns, each attribute in one pass, and then to the parts of a file.
 
-Source: zapx ``new.go``, from version 16 on ``section_inverted_text_index.go`` and ``section_synonym_index.go``. The
-bytes equal zapx's, except snappy blocks and the orders that are random in Go (see `assemble`).
+Source: zapx ``new.go`` (``processDocument``, ``writeStoredFields``), from version 16 on
+``section_inverted_text_index.go`` and ``section_synonym_index.go``. The bytes equal zapx's, except snappy blocks and
+the orders that are random in Go (see `assemble`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import chain
+from operator import attrgetter, or_
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.ragged import ByteStrings, Index, Values, offsets_of, spread
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_sink
 from dvcodec.io.sink import SinkTarget
-from dvcodec.zap.assemble import check_version, write_content
-from dvcodec.zap.documents import Document, Field
+from dvcodec.zap.assemble import FieldContent, check_version, write_content
+from dvcodec.zap.chunks import interleave
+from dvcodec.zap.doc_values import TERM_END, DocValues
+from dvcodec.zap.documents import Document, Field, FieldOptions, Location, Term
 from dvcodec.zap.fields import ID
 from dvcodec.zap.footer import SECTIONS_FROM
-from dvcodec.zap.inversion import id_content, invert_fields, stored_columns, with_synonyms
+from dvcodec.zap.locations import Locations, norms_from_lengths
 from dvcodec.zap.nested import NESTED_FROM, Edges
+from dvcodec.zap.postings import Postings
+from dvcodec.zap.stored import ID_TYPE, StoredColumns
+from dvcodec.zap.synonyms import Thesaurus
 
-__all__ = ["write_segment"]
+__all__ = ["FieldColumns", "id_content", "invert_fields", "stored_columns", "with_synonyms", "write_segment"]
+
+
+ID_OPTIONS = int(FieldOptions.INDEXED | FieldOptions.STORED)
+"""Also without documents: merges of version 17 fail on a segment with other options."""
+_STORED, _DOC_VALUES = int(FieldOptions.STORED), int(FieldOptions.DOC_VALUES)
+"""Plain integers: operators of `FieldOptions` cost a microsecond each, several times per value."""
+_SINGLE_SHAPE_BEFORE = 16
+"""Before this version, a document keeps only the last extra doc value of a field."""
+_DOCS_AT_ONCE = 1 << 14
+_HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
+
+
+@dataclass(slots=True)
+class FieldColumns:
+    """The instances of one field, in document order; those of composite fields come first in each document."""
+
+    name: str
+    docs: list[int] = field(default_factory=list)
+    """Document of each instance."""
+    instances: list[Field] = field(default_factory=list)
+    composite_docs: list[int] = field(default_factory=list)
+    composites: list[Field] = field(default_factory=list)
+
+    def content(self, version: int, ids: dict[str, int]) -> FieldContent:
+        """Turn the field into lists by term; `ids` are those of all fields by name.
+
+        Raises:
+            UsageError: a location is in a field that no document has, or a wrong type.
+            OverflowError: a number is negative, or it or a sum above 2**64 - 1.
+        """
+        options, of_composites = _options(self.instances), _options(self.composites)
+        docs, instances = np.array(self.composite_docs + self.docs, np.int64), self.composites + self.instances
+        if self.composites:
+            order = np.argsort(docs, kind="stable")
+            docs, instances = docs[order], [instances[i] for i in order.tolist()]
+        parts = list(map(attrgetter("terms"), instances))
+        _check_all(parts, Collection, f"the terms of field {self.name!r}", "a tuple of Term")
+        terms = list(chain.from_iterable(parts))
+        _check_all(terms, Term, f"a term of field {self.name!r}", "a Term")
+        located = list(map(attrgetter("locations"), terms))
+        _check_all(located, Collection, f"the locations of a term of field {self.name!r}", "a tuple of Location")
+        location_counts = np.fromiter(map(len, located), np.int64, len(located))
+        keys = list(map(attrgetter("term"), terms))
+        _check_all(keys, bytes, f"Term.term in field {self.name!r}", "bytes")
+        names, postings = _lists(
+            version,
+            docs,
+            _numbers(map(attrgetter("length"), instances)),
+            np.fromiter(map(len, parts), np.int64, len(parts)),
+            keys,
+            _numbers(map(attrgetter("frequency"), terms)),
+            location_counts,
+            _columns_of(list(chain.from_iterable(located)), ids, ids[self.name]),
+        )
+        doc_values = None
+        if options & _DOC_VALUES or (version >= SECTIONS_FROM and of_composites & _DOC_VALUES):
+            extras = [
+                (doc, instance.doc_value_extra)
+                for doc, instance in zip(docs.tolist(), instances, strict=True)
+                if instance.doc_value_extra is not None
+            ]
+            doc_values = _doc_values(version, names, postings, extras)
+        kept_for = FieldOptions(options | of_composites)
+        return FieldContent(self.name, kept_for, names, postings, np.zeros(len(names), np.bool_), doc_values)
+
+
+def invert_fields(flat: list[Document], names: list[str]) -> list[FieldColumns]:
+    """Group the instances of all documents by field; `names` are all but ``_id``."""
+    columns = {name: FieldColumns(name) for name in names}
+    for number, document in enumerate(flat):
+        for instance in document.fields:
+            column = columns[instance.name]
+            column.docs.append(number)
+            column.instances.append(instance)
+        for instance in document.composites:
+            column = columns[instance.name]
+            column.composite_docs.append(number)
+            column.composites.append(instance)
+    return list(columns.values())
+
+
+def id_content(version: int, flat: list[Document]) -> FieldContent:
+    """Build the field ``_id``: the term of each document is its id."""
+    ones = np.ones(len(flat), np.int64)
+    names, postings = _lists(
+        version,
+        np.arange(len(flat)),
+        ones.astype(np.uint64),
+        ones,
+        [document.id for document in flat],
+        ones.astype(np.uint64),
+        np.zeros(len(flat), np.int64),
+        Locations.none(),
+    )
+    return FieldContent(ID, FieldOptions(ID_OPTIONS), names, postings, np.zeros(len(names), np.bool_))
+
+
+def _options(instances: list[Field]) -> int:
+    return reduce(or_, map(int, set(map(attrgetter("options"), instances))), 0)
+
+
+def _numbers(values: Iterable[int]) -> Values:
+    try:
+        return np.asarray(array("Q", values))
+    except TypeError as err:
+        raise UsageError(f"frequencies, lengths, positions and offsets must be integers: {err}") from None
+
+
+def _check_all(values: list[Any], kind: type, name: str, wanted: str) -> None:
+    """Refuse values of a wrong type: `check_type` for each type, as there are many values."""
+    for one in set(map(type, values)):
+        if not issubclass(one, kind):
+            check_type(next(value for value in values if type(value) is one), kind, name, wanted)
+
+
+def _sums(values: Values, firsts: Index) -> Values:
+    """Sum runs of values that begin at `firsts`; `OverflowError` if a sum is above 2**64 - 1."""
+    if len(firsts) == len(values):
+        return values
+    low = np.add.reduceat(values & _LOW, firsts)
+    high = np.add.reduceat(values >> _HALF, firsts) + (low >> _HALF)
+    if (high >> _HALF).any():
+        raise OverflowError
+    sums: Values = high << _HALF | (low & _LOW)
+    return sums
+
+
+def _lists(
+    version: int,
+    docs: Index,
+    lengths: Values,
+    sizes: Index,
+    keys: list[bytes],
+    freqs: Values,
+    location_counts: Index,
+    locations: Locations,
+) -> tuple[ByteStrings, Postings]:
+    """Build the lists of a field.
+
+    Frequencies and lengths of several instances in a document, or of a repeated term, add up; their locations are
+    concatenated.
+
+    Args:
+        version: version of the segment.
+        docs: int64, document of each instance, ascending.
+        lengths: uint64, tokens of each instance.
+        sizes: int64, terms of each instance.
+        keys: the terms of all instances.
+        freqs: uint64, frequency of each of these terms.
+        location_counts: int64, number of locations of each of these terms.
+        locations: the locations of all.
+
+    Returns:
+        The distinct terms, in byte order, and their lists.
+    """
+    names = sorted(set(keys))
+    ranks = dict(zip(names, range(len(names)), strict=True))
+    term = np.fromiter(map(ranks.__getitem__, keys), np.int64, len(keys))
+    first = np.flatnonzero(np.diff(docs, prepend=-1))
+    norms = norms_from_lengths(version, _sums(lengths, first))
+    norms = np.repeat(norms, np.diff(first, append=len(docs)))
+    # Sort by term; a stable sort keeps document order within a term. NumPy sorts 16-bit numbers by radix.
+    order = np.argsort(term.astype(np.min_scalar_type(len(names))), kind="stable")
+    instance = np.repeat(np.arange(len(docs)), sizes)[order]
+    term, doc, counts = term[order], docs[instance], location_counts[order]
+    heads = np.flatnonzero((np.diff(term, prepend=-1) != 0) | (np.diff(doc, prepend=-1) != 0))
+    located = locations.take(spread(offsets_of(location_counts)[:-1][order], counts)) if len(locations) else locations
+    postings = Postings(
+        np.bincount(term[heads], minlength=len(names)),
+        doc[heads],
+        _sums(freqs[order], heads),
+        norms[instance[heads]],
+        np.diff(offsets_of(counts)[np.append(heads, len(counts))]),
+        located,
+    )
+    return ByteStrings.from_list(names), postings
+
+
+def _doc_values(version: int, terms: ByteStrings, postings: Postings, extras: list[tuple[int, bytes]]) -> DocValues:
+    """Collect each document's terms, in byte order, each followed by a separator; then its extra value."""
+    by_doc = np.argsort(postings.docs, kind="stable")
+    docs = postings.docs[by_doc]
+    values = _separated(terms).take(postings.owner[by_doc])
+    if extras:
+        last = list(dict(extras).items()) if version < _SINGLE_SHAPE_BEFORE else extras
+        docs = np.append(docs, [doc for doc, _ in last])
+        values = ByteStrings.concat([values, _separated(ByteStrings.from_list([extra for _, extra in last]))])
+        by_doc = np.argsort(docs, kind="stable")
+        docs, values = docs[by_doc], values.take(by_doc)
+    found, first = np.unique(docs, return_index=True)
+    return DocValues(found, ByteStrings(values.offsets[np.append(first, len(docs))], values.data))
+
+
+def _separated(values: ByteStrings) -> ByteStrings:
+    marks = np.full(len(values), TERM_END, np.uint8)
+    return interleave([values, ByteStrings(np.arange(len(values) + 1), marks)])
+
+
+def _columns_of(locations: list[Location], ids: dict[str, int], own: int) -> Locations:
+    ids = {**ids, "": own}
+    _check_all(locations, Location, "a location", "a Location")
+    try:
+        fields = np.fromiter(map(ids.__getitem__, map(attrgetter("field"), locations)), np.int64, len(locations))
+    except KeyError as err:
+        raise UsageError(f"a location is in field {err.args[0]!r}, which no document has") from None
+    arrays = list(map(attrgetter("array_positions"), locations))
+    return Locations(
+        fields,
+        _numbers(map(attrgetter("position"), locations)),
+        _numbers(map(attrgetter("start"), locations)),
+        _numbers(map(attrgetter("end"), locations)),
+        np.fromiter(map(len, arrays), np.int64, len(arrays)),
+        _numbers(chain.from_iterable(arrays)),
+    )
+
+
+def stored_columns(flat: list[Document], ids: dict[str, int]) -> Iterator[StoredColumns]:
+    """Collect the stored values, some documents at a time.
+
+    Raises:
+        UsageError: with each part: a field whose type is not one ASCII letter, or of a wrong type.
+        OverflowError: with each part: an array position is negative or above 2**64 - 1.
+    """
+    for start in range(0, len(flat), _DOCS_AT_ONCE):
+        part = flat[start : start + _DOCS_AT_ONCE]
+        numbers = np.arange(start, start + len(part))
+        sizes = np.fromiter(map(len, map(attrgetter("fields"), part)), np.int64, len(part))
+        instances = list(chain.from_iterable(map(attrgetter("fields"), part)))
+        options = np.fromiter(map(attrgetter("options"), instances), np.int64, len(instances))
+        kept = np.flatnonzero(options & _STORED)
+        instances = [instances[i] for i in kept.tolist()]
+        fields = np.fromiter(map(ids.__getitem__, map(attrgetter("name"), instances)), np.int64, len(instances))
+        # All ids, then all other values: by document, by field, in input order.
+        docs = np.concatenate([numbers, np.repeat(numbers, sizes)[kept]])
+        fields = np.concatenate([np.zeros(len(part), np.int64), fields])
+        order = np.lexsort((fields, docs))
+        types = np.concatenate([np.full(len(part), ID_TYPE, np.uint8), _types(instances)])
+        arrays = list(map(attrgetter("array_positions"), instances))
+        counts = np.zeros(len(docs), np.int64)
+        counts[len(part) :] = np.fromiter(map(len, arrays), np.int64, len(arrays))
+        values = ByteStrings.from_list([one.id for one in part] + [one.value for one in instances])
+        positions = _numbers(chain.from_iterable(arrays))
+        yield StoredColumns(docs, fields, types, values, counts, positions).take(order)
+
+
+def _types(instances: list[Field]) -> NDArray[np.uint8]:
+    types = list(map(attrgetter("type"), instances))
+    _check_all(types, str, "Field.type", "one ASCII letter")
+    letters = "".join(types)
+    if not letters.isascii() or any(len(instance.type) != 1 for instance in instances):
+        wrong = next(one for one in instances if len(one.type) != 1 or not one.type.isascii())
+        raise UsageError(f"field {wrong.name!r}: its type is one ASCII letter, not {wrong.type!r}")
+    return np.frombuffer(letters.encode(), np.uint8)
+
+
+def with_synonyms(contents: Iterable[FieldContent], flat: list[Document]) -> Iterator[FieldContent]:
+    """Add the thesauri that documents define; synonym ids run through all of them."""
+    lists: dict[str, dict[bytes, list[tuple[int, int]]]] = {}
+    known: dict[str, dict[bytes, int]] = {}
+    count = 0
+    for number, document in enumerate(flat):
+        for defined in document.synonyms:
+            of_terms = lists.setdefault(defined.thesaurus, {})
+            ids = known.setdefault(defined.thesaurus, {})
+            for term, synonyms in defined.terms:
+                members = of_terms.setdefault(term, [])
+                for synonym in synonyms:
+                    if synonym not in ids:
+                        ids[synonym] = count
+                        count += 1
+                    members.append((ids[synonym], number))
+    for content in contents:
+        if content.name in lists:
+            yield replace(content, thesaurus=_thesaurus(lists[content.name], known[content.name]))
+        else:
+            yield content
+
+
+def _thesaurus(lists: dict[bytes, list[tuple[int, int]]], ids: dict[bytes, int]) -> Thesaurus | None:
+    """Sort the members of each term; an empty thesaurus is not written, as no reader opens it."""
+    terms = sorted(term for term, members in lists.items() if members)
+    members = [sorted(set(lists[term])) for term in terms]
+    pairs = np.array(list(chain.from_iterable(members)), np.int64).reshape(-1, 2)
+    if not len(pairs):
+        return None
+    names = sorted(ids, key=ids.__getitem__)
+    return Thesaurus(
+        ByteStrings.from_list(terms),
+        np.fromiter(map(len, members), np.int64, len(members)),
+        pairs[:, 0],
+        pairs[:, 1],
+        np.array([ids[name] for name in names], np.int64),
+        ByteStrings.from_list(names),
+    )
+
 
 _MOST_OPTIONS = 255
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from dvcodec import Limits
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.zap.doc_value_chunks import DocValues
-from dvcodec.zap.doc_values import DocValueBlock
+from dvcodec.zap.doc_values import DocValueBlock, DocValues
 from dvcodec.zap.documents import FieldOptions
 from samples.zap.parts import footer, pack, segment, unpack
 from samples.zap.segments import take, uv

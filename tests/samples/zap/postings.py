@@ -16,9 +16,7 @@ from dvcodec.zap import Segment
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
 from dvcodec.zap.locations import Locations
-from dvcodec.zap.postings import decode_postings
-from dvcodec.zap.postings_lists import Postings
-from dvcodec.zap.postings_records import decode_records
+from dvcodec.zap.postings import Postings, decode_postings, decode_records
 from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, no_location, take
 
 Place = tuple[int, int, int, int, tuple[int, ...]]

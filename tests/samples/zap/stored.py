@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from dvcodec import Limits
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.zap.stored import decode_stored
-from dvcodec.zap.stored_records import ID_TYPE, StoredColumns
+from dvcodec.zap.stored import ID_TYPE, StoredColumns, decode_stored
 from samples.zap.parts import footer, pack, segment, unpack
 from samples.zap.segments import take, uv
 

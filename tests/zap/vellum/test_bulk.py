@@ -11,7 +11,7 @@ from amounts import examples
 from battery import run_limited
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical
 from dvcodec.core.limits import Limits
-from dvcodec.zap.vellum import Fst, bulk
+from dvcodec.zap.vellum import Fst, reader
 from samples.zap.vellum import TOP, blob, dictionaries, doubling, follow, many, naive_build, one, opened
 
 ROOMS = [0, 60, 400, 3000, 1 << 22]
@@ -32,8 +32,8 @@ def items_of(fst: Fst) -> list[tuple[bytes, int]]:
 @pytest.fixture(params=ROOMS)
 def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Slices of all sizes, and no way around them."""
-    monkeypatch.setattr(bulk, "_ROOM", request.param)
-    monkeypatch.setattr(bulk, "_FEW", 0)
+    monkeypatch.setattr(reader, "_ROOM", request.param)
+    monkeypatch.setattr(reader, "_FEW", 0)
     return int(request.param)
 
 
@@ -47,12 +47,12 @@ def test_blocks_are_the_dictionary(room: int, items: dict[bytes, int]) -> None:
 @given(dictionaries, st.sampled_from([0, 1, 2, 5, 300]))
 def test_long_keys_go_one_by_one(room: int, items: dict[bytes, int], deep: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk, "_DEEP", deep)
+        patch.setattr(reader, "_DEEP", deep)
         assert items_of(opened(naive_build(items))) == sorted(items.items())
 
 
 def test_a_block_ends_with_the_first_key_that_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "_ROOM", 3 * 17)
+    monkeypatch.setattr(reader, "_ROOM", 3 * 17)
     fst = opened(naive_build({b"%d" % i: i for i in range(10)}))
     assert [block.keys.to_list() for block in fst.blocks()] == [
         [b"0", b"1", b"2", b"3"],
@@ -79,7 +79,7 @@ def test_wide_states(room: int) -> None:
 
 
 def test_few_keys_are_cut_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "_ROOM", 1000)
+    monkeypatch.setattr(reader, "_ROOM", 1000)
     items = {b"%03d" % i + bytes(100): i for i in range(100)}
     blocks = list(opened(naive_build(items)).blocks())
     assert {len(block) for block in blocks[:-1]} == {9}
@@ -153,7 +153,7 @@ def test_what_is_taken_at_once_is_limited() -> None:
 def test_one_state_that_does_not_fit() -> None:
     """A single item is taken further whatever it grows to."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk, "_ROOM", 10)
-        patch.setattr(bulk, "_FEW", 0)
+        patch.setattr(reader, "_ROOM", 10)
+        patch.setattr(reader, "_FEW", 0)
         data = blob(one(97, 0) + many([(i, 1, i) for i in range(256)]), 256)
         assert items_of(opened(data)) == [(bytes([i, 97]), i) for i in range(256)]

@@ -27,7 +27,7 @@ from dvcodec.core.errors import (
     Unsupported,
 )
 from dvcodec.core.limits import Limits
-from dvcodec.zap.vellum import Fst, bulk
+from dvcodec.zap.vellum import Fst, reader
 from samples.zap.vellum import TOP, blob, dictionaries, doubling, follow, keys_of, many, naive_build, one, opened
 
 WORDS = {b"k1": 47, b"k10": 72, b"k2": 97, b"the": TOP, b"there": 2**63, b"\xff": 5, b"\xff\xff": 6, b"": 9}
@@ -200,7 +200,7 @@ def test_limit_of_keys() -> None:
 @pytest.mark.parametrize("read", [by_block, by_key])
 @pytest.mark.parametrize("few", [0, 256])
 def test_another_number_of_keys(read: Read, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "_FEW", few)
+    monkeypatch.setattr(reader, "_FEW", few)
     data = naive_build(WORDS)
     for count in (1, 7, 9, 60):
         fst = opened(data[:-16] + struct.pack("<Q", count) + data[-8:])
@@ -243,7 +243,7 @@ def test_as_many_keys_as_there_are_in_a_few_bytes() -> None:
 @pytest.mark.parametrize("key", [b"t", b"\0"])
 @pytest.mark.parametrize("few", [0, 256])
 def test_a_chain_of_a_million_states(key: bytes, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "_FEW", few)
+    monkeypatch.setattr(reader, "_FEW", few)
     fst = opened(blob(one(key[0], 0, 7) + follow(key[0]) * 999_999, 1))
     whole = [(key * 1_000_000, 7)]
     assert by_block(fst) == list(fst.range()) == list(fst.range(key * 1000)) == whole
@@ -264,7 +264,7 @@ def test_ends_that_keys_share(count: int) -> None:
 
 @pytest.mark.parametrize("few", [0, 256])
 def test_truncations(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk, "_FEW", few)
+    monkeypatch.setattr(reader, "_FEW", few)
     data = naive_build(WORDS | {b"%d" % i: i for i in range(40)})
     whole = by_block(opened(data))
     for size in range(len(data)):
@@ -277,7 +277,7 @@ def test_truncations(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_flipped_bits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value or a `DecodeError`; all ways to read agree if the value is valid."""
     rng = random.Random(seed)
-    monkeypatch.setattr(bulk, "_ROOM", 300)
+    monkeypatch.setattr(reader, "_ROOM", 300)
     letters = [b"ab", b"the cat", bytes(range(256))][seed % 3]
     items = {bytes(rng.choices(letters, k=rng.randint(0, 6))): rng.getrandbits(20) for _ in range(1 + seed * 4)}
     data = naive_build(items)
@@ -289,7 +289,7 @@ def test_flipped_bits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
             damaged[bit >> 3] ^= 1 << (bit & 7)
         found = []
         for few in (0, 256):
-            monkeypatch.setattr(bulk, "_FEW", few)
+            monkeypatch.setattr(reader, "_FEW", few)
             found.append(what_of(by_block, bytes(damaged)))
         found.append(what_of(by_key, bytes(damaged)))
         if any(isinstance(one_of, DecodeError) for one_of in found):

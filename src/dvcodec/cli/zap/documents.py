@@ -34,7 +34,7 @@ from dvcodec.cli.zap.shared import (
 from dvcodec.core.errors import UsageError
 from dvcodec.zap import Segment, StoredValue, number_value
 from dvcodec.zap.fields import ID
-from dvcodec.zap.lookup import find_stored
+from dvcodec.zap.segment import find_stored
 
 
 @zap.command()

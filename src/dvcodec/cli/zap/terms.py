@@ -34,7 +34,7 @@ from dvcodec.cli.zap.shared import (
 )
 from dvcodec.core.errors import UsageError
 from dvcodec.zap import Locations, Segment, norm_values
-from dvcodec.zap.lookup import choose_terms
+from dvcodec.zap.segment import choose_terms
 from dvcodec.zap.vellum import Fst
 
 # ---------------------------------------------------------------------- terms

@@ -23,12 +23,10 @@ bytes in ascending order. The value of a key is the sum, modulo 2**64, of the ou
 output of its last state. Every target is below its state, so there are no loops. But states are shared: a few hundred
 bytes can encode an astronomic number of keys.
 
-`states` reads and writes single states, `reader` is the dictionary (`bulk` enumerates it with NumPy, `walk` key by
-key), `builder` writes it as Go does.
+`states` reads and writes single states, `reader` is the dictionary, `builder` writes it as Go does.
 """
 
-from dvcodec.zap.vellum.block import KeyBlock
 from dvcodec.zap.vellum.builder import build
-from dvcodec.zap.vellum.reader import Fst
+from dvcodec.zap.vellum.reader import Fst, KeyBlock
 
 __all__ = ["Fst", "KeyBlock", "build"]
