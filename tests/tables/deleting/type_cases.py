@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dvcodec.tables.delta.actions import Metadata
@@ -48,6 +49,8 @@ class Case:
             return pa.ExtensionArray.from_storage(kind, pa.array(values, kind.storage_type))
         if pa.types.is_temporal(kind):
             return pa.array(values, pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+        if pa.types.is_float16(kind):  # older pyarrow takes no others
+            values = [None if value is None else np.float16(value) for value in values]
         return pa.array(values, kind)
 
 
