@@ -33,7 +33,7 @@ SOURCE = TESTS.parent / "src"
 EQUIVALENT = TESTS / "mutants_equivalent.txt"
 OF_IO = (
     "allowed_locations", "blocks", "coalesce", "file_key", "find", "frames", "io", "parquet_damage", "parquet_footer",
-    "parquet_pages", "thrift",
+    "parquet_columns", "parquet_pages", "thrift",
     "remote", "storage", "stores",
 )  # fmt: skip
 OF_LIMITS = ("column_work", "history", "history_rows", "repeats")

@@ -11,17 +11,21 @@ from samples.avro import zigzag
 Tree = dict[int, tuple[int, Any]]
 """Field number -> type and value of each field of a struct; a list is its items' type, and the items; a
 map the two types, and the pairs."""
-ROW_GROUPS, COLUMNS, META_DATA, CRYPTO, STATISTICS = 4, 1, 3, 8, 12
+ROW_GROUPS, COLUMNS, META_DATA, CRYPTO, STATISTICS, SIZE_STATISTICS = 4, 1, 3, 8, 12, 16
+
+
+def rewritten(data: bytes, change: Callable[[Tree], object]) -> bytes:
+    """A file with another footer than it should."""
+    size = struct.unpack("<I", data[-8:-4])[0]
+    footer, _ = _read(data[-8 - size : -8], 0, 12)
+    change(footer)
+    body = _write(12, footer)
+    return data[: -8 - size] + body + struct.pack("<I", len(body)) + b"PAR1"
 
 
 def altered(data: bytes, change: Callable[[list[Tree]], object]) -> bytes:
     """A file whose first row group has other columns than it should."""
-    size = struct.unpack("<I", data[-8:-4])[0]
-    footer, _ = _read(data[-8 - size : -8], 0, 12)
-    _, groups = footer[ROW_GROUPS][1]
-    change(groups[0][COLUMNS][1][1])
-    body = _write(12, footer)
-    return data[: -8 - size] + body + struct.pack("<I", len(body)) + b"PAR1"
+    return rewritten(data, lambda footer: change(footer[ROW_GROUPS][1][1][0][COLUMNS][1][1]))
 
 
 def footer(tree: Tree) -> bytes:

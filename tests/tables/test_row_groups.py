@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dvcodec import NotCanonical
 from dvcodec.io import open_source
 from dvcodec.io.parquet import parquet_file
-from dvcodec.io.parquet_footer import ColumnChunk, column_chunks
+from dvcodec.io.parquet_columns import ColumnChunk
 from dvcodec.tables import row_groups
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import Column
@@ -87,7 +86,7 @@ def known(path: Path, rows: pa.Table, *columns: Column, size: int = 1, **options
 
     with open_source(path) as source, parquet_file(source) as file:
         evolution = DeltaEvolution("f", columns, file_columns(file.schema_arrow, "f"))
-        assert not skipped_groups(file, "f", evolution, noted)
+        assert not skipped_groups(file, evolution, noted)
     assert [(start, count) for start, count, _ in found] == [(i, size) for i in range(0, len(rows), size)]
     return [bounds for _, _, bounds in found]
 
@@ -130,75 +129,43 @@ def test_what_is_unknown(tmp_path: Path) -> None:
     assert (found["a"].lower, found["a"].upper) == (None, None)
 
 
-def chunk(**changes: Any) -> ColumnChunk:
-    low, high = ((end).to_bytes(4, "little") for end in (1, 9))
-    return ColumnChunk(("a",), 1, 4, 0, 0, low, high, 0, True)._replace(**changes)
+def chunk(low: bytes | None, high: bytes | None, nulls: int | None = 0) -> ColumnChunk:
+    return ColumnChunk(None, None, low, high, nulls)
+
+
+def number(value: int, size: int = 4) -> bytes:
+    return value.to_bytes(size, "little", signed=True)
 
 
 @pytest.mark.parametrize(
-    ("changes", "ends"),
+    ("kind", "wanted", "stored", "ends"),
     [
-        ({}, (1, 9)),
-        ({"ordered": False}, (None, None)),
-        ({"kind": 2}, (None, None)),
-        ({"kind": -1}, (None, None)),
-        ({"low": b""}, (None, 9)),
-        ({"high": b"123456789"}, (1, None)),
-        ({"nulls": -1}, (1, 9)),
-        ({"nulls": 2}, (1, 9)),
-        ({"path": ("b",)}, None),
-        ({"path": ("a", "b")}, None),
-        ({"path": ()}, None),
+        (pa.int32(), pa.int64(), chunk(number(1), number(9)), (1, 9)),
+        (pa.int32(), pa.int32(), chunk(number(-5), number(9), -1), (-5, 9)),
+        (pa.int32(), pa.int32(), chunk(b"", number(9), 2), (None, 9)),
+        (pa.int32(), pa.int32(), chunk(number(1), b"123456789", None), (1, None)),
+        (pa.int8(), pa.int64(), chunk(number(1), number(1000)), (1, None)),
+        (pa.int64(), pa.int64(), chunk(number(1), number(9, 8)), (None, 9)),
+        (pa.string(), pa.string(), chunk(b"a\xc3", b"b"), (None, "b")),
+        (pa.binary(), pa.binary(), chunk(b"a\xc3", b"b"), (b"a\xc3", b"b")),
     ],
-)
-def test_a_footer_that_lies(
-    changes: Any, ends: tuple[Any, Any] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(row_groups, "column_chunks", lambda *_: [{0: chunk(**changes)}])
-    rows = pa.table({"a": pa.array([1], pa.int32())})
-    (found,) = known(tmp_path / "f", rows, Column("a", type=pa.int64()))
-    if ends is None:
-        assert found == {}
-        return
-    bounds = found["a"]
-    assert tuple(end and end.as_py() for end in (bounds.lower, bounds.upper)) == ends
-    assert bounds.nulls is ("nulls" in changes)
-    assert bounds.values
-
-
-@pytest.mark.parametrize(
-    ("kind", "wanted", "changes", "ends"),
-    [
-        (pa.string(), pa.string(), {"kind": 6, "low": b"a\xc3", "high": b"b"}, (None, "b")),
-        (pa.binary(), pa.binary(), {"kind": 6, "low": b"a\xc3", "high": b"b"}, (b"a\xc3", b"b")),
-        (pa.string(), pa.string(), {}, (None, None)),
-        (pa.int8(), pa.int64(), {"high": (1000).to_bytes(4, "little")}, (1, None)),
-        (pa.int32(), pa.int32(), {"low": (-5).to_bytes(4, "little", signed=True)}, (-5, 9)),
-    ],
-    ids=["cut off text", "bytes", "text of integers", "beyond the type", "negative"],
+    ids=["promoted", "negative", "no bytes", "too many bytes", "beyond the type", "too few bytes", "cut off", "bytes"],
 )
 def test_bounds_that_are_no_values_are_unknown(
-    kind: Any, wanted: Any, changes: Any, ends: tuple[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: Any,
+    wanted: Any,
+    stored: ColumnChunk,
+    ends: tuple[Any, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(row_groups, "column_chunks", lambda *_: [{0: chunk(**changes)}])
+    """And counts of nulls that a row group cannot have."""
+    monkeypatch.setattr(row_groups, "column_chunks", lambda *_: {("a",): [stored]})
     (found,) = known(tmp_path / "f", pa.table({"a": pa.array([None], kind)}), Column("a", type=wanted))
-    assert tuple(end and end.as_py() for end in (found["a"].lower, found["a"].upper)) == ends
-
-
-@pytest.mark.parametrize("groups", ["corrupt", "none", "too many"])
-def test_a_footer_that_says_nothing_of_its_row_groups(
-    groups: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing is known of them then: the rows are read, and say what is wrong."""
-
-    def chunks(*_: object) -> list[Any]:
-        if groups == "corrupt":
-            raise NotCanonical("footer")
-        return [] if groups == "none" else [{0: chunk()}] * 2
-
-    monkeypatch.setattr(row_groups, "column_chunks", chunks)
-    rows = pa.table({"a": pa.array([1], pa.int32())})
-    assert known(tmp_path / "f", rows, Column("a", type=pa.int64())) == [{}]
+    bounds = found["a"]
+    assert tuple(end and end.as_py() for end in (bounds.lower, bounds.upper)) == ends
+    assert bounds.values
+    assert bounds.nulls is (stored.nulls != 0)
 
 
 def test_names_that_are_there_twice(tmp_path: Path) -> None:
@@ -213,26 +180,15 @@ def test_row_groups_of_a_part(part: Part, skipped: set[int], tmp_path: Path) -> 
     pq.write_table(pa.table({"a": range(12)}), tmp_path / "f", row_group_size=2)
     with open_source(tmp_path / "f") as source, parquet_file(source) as file:
         evolution = DeltaEvolution("f", [Column("a", type=pa.int64())], file_columns(file.schema_arrow, "f"))
-        assert skipped_groups(file, "f", evolution, None, part) == skipped
+        assert skipped_groups(file, evolution, None, part) == skipped
         asked: list[int] = []
 
         def wanted(start: int, *_: object) -> bool:
             asked.append(start)
             return start != 4
 
-        assert skipped_groups(file, "f", evolution, wanted, part) == skipped | {2}
+        assert skipped_groups(file, evolution, wanted, part) == skipped | {2}
         assert asked == [2 * number for number in range(6) if number not in skipped]
-
-
-def test_chunks_of_a_footer(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    pq.write_table(pa.table({"a": [1, 2], "s": [{"x": "y"}, {"x": None}]}), path)
-    with open_source(path) as source, parquet_file(source) as file:
-        ((a, x),) = (group.values() for group in column_chunks(file, "f"))
-        (some,) = column_chunks(file, "f", (1,))
-    assert some == {1: x}
-    assert (a.path, a.kind, a.ordered, a.nulls) == (("a",), 2, True, 0)
-    assert (x.path, x.kind, x.low, x.nulls) == (("s", "x"), 6, b"y", 1)
 
 
 def test_rows_of_a_skipped_group_are_missing_and_counted(tmp_path: Path) -> None:

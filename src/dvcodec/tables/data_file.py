@@ -66,7 +66,7 @@ def open_data_file(location: str, storage: Storage, file_format: str, *, int96_u
                 file.schema_arrow,
                 file.metadata.num_rows,
                 lambda *wanted: _parquet_batches(file, location, storage, checked, *wanted),
-                lambda *wanted: skipped_groups(file, location, *wanted),
+                lambda *wanted: skipped_groups(file, *wanted),
                 bool(wide),
             )
     elif file_format == "orc":

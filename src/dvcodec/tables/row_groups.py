@@ -17,26 +17,25 @@ from typing import Any
 
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.extras import pa, pq, types
-from dvcodec.io.parquet_footer import ColumnChunk, column_chunks
+from dvcodec.io.parquet_columns import column_chunks
 from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
 from dvcodec.tables.model import WHOLE, Part
 from dvcodec.tables.schema_evolution import Evolution
 
 __all__ = ["skipped_groups"]
 
-_INT32, _INT64, _BYTE_ARRAY = 1, 2, 6
-"""Physical types whose bounds are read."""
-_WIDTHS = {_INT32: 4, _INT64: 8}
+_TEXT = 0
+_WIDTHS = {"INT32": 4, "INT64": 8, "BYTE_ARRAY": _TEXT}
+"""Physical types whose bounds are read, and their bytes."""
 
 
 def skipped_groups(
-    file: pq.ParquetFile, source: str, evolution: Evolution, wanted: RowGroupFilter | None, part: Part = WHOLE
+    file: pq.ParquetFile, evolution: Evolution, wanted: RowGroupFilter | None, part: Part = WHOLE
 ) -> frozenset[int]:
     """Return the numbers of the row groups that are not in a part of a data file, or that a filter does not want.
 
     Args:
         file: an open data file.
-        source: its location, for errors.
         evolution: of its columns.
         wanted: the filter, called for the row groups of the part; None = it wants all.
         part: of the data file.
@@ -44,7 +43,7 @@ def skipped_groups(
     if wanted is None and part == WHOLE:
         return frozenset()
     counts = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
-    known = {} if wanted is None else _bounds_of_groups(file, source, evolution, counts)
+    known = {} if wanted is None else _bounds_of_groups(file, evolution, counts)
 
     def is_wanted(number: int, start: int) -> bool:
         if not part.has(start, file.metadata.num_rows):
@@ -59,28 +58,25 @@ def skipped_groups(
 
 
 def _bounds_of_groups(
-    file: pq.ParquetFile, source: str, evolution: Evolution, counts: Sequence[int]
+    file: pq.ParquetFile, evolution: Evolution, counts: Sequence[int]
 ) -> dict[str, list[ColumnBounds]]:
     """Return what is known of each column in each row group; nothing of columns that are left out."""
-    try:
-        schema = file.schema_arrow
-        leaves = {file.schema.column(i).path: i for i in range(len(file.schema))}
-        places = {stored.name: leaves[stored.name] for _, stored in evolution.stored if stored.name in leaves}
-        groups = column_chunks(file, source, frozenset(places.values()))
-    except DecodeError:  # the rows are read, and say what is wrong
+    schema = file.schema_arrow
+    if len(set(schema.names)) < len(schema.names):
         return {}
-    if len(groups) != len(counts) or len(set(schema.names)) < len(schema.names):
-        return {}
+    widths = {leaf.path: _WIDTHS.get(leaf.physical_type) for leaf in map(file.schema.column, range(len(file.schema)))}
+    stored_columns = [(column, stored) for column, stored in evolution.stored if stored.name in widths]
     found = {}
-    for column, stored in evolution.stored:
-        place = places.get(stored.name)
-        if place is None or stored.name not in schema.names:
-            continue
-        chunks = [group[place] for group in groups if place in group and group[place].path == (stored.name,)]
-        if len(chunks) == len(counts):
+    known = column_chunks(file, [(stored.name,) for _, stored in stored_columns])
+    for column, stored in stored_columns:
+        chunks = known.get((stored.name,))
+        if chunks is not None and stored.name in schema.names:
             kind = schema.field(stored.name).type
-            ends = [_values(chunks, kind, column.type, end) for end in ("low", "high")]
-            lower, upper = (_converted(values, kind, evolution, column, stored) for values in ends)
+            width = widths[stored.name] if _keeps_order(kind, column.type) else None
+            lower, upper = (
+                _converted([_value(bound, width, kind) for bound in bounds], kind, evolution, column, stored)
+                for bounds in ([chunk.low for chunk in chunks], [chunk.high for chunk in chunks])
+            )
             found[column.name] = [
                 _bounds(low, high, chunk.nulls, rows)
                 for low, high, chunk, rows in zip(lower, upper, chunks, counts, strict=True)
@@ -94,22 +90,16 @@ def _bounds(lower: Any, upper: Any, nulls: int | None, rows: int) -> ColumnBound
     return ColumnBounds(lower, upper, nulls=nulls > 0, values=nulls < rows, counted=True)
 
 
-def _values(chunks: Sequence[ColumnChunk], kind: pa.DataType, wanted: pa.DataType, end: str) -> list[Any]:
-    """Return one bound of a column in each row group, as values of its type in the file; None = unknown."""
-    if not _keeps_order(kind, wanted):
-        return [None] * len(chunks)
-    return [_value(getattr(chunk, end), chunk, kind) if chunk.ordered else None for chunk in chunks]
-
-
-def _value(data: bytes | None, chunk: ColumnChunk, kind: pa.DataType) -> Any:
-    if data is None:
+def _value(data: bytes | None, width: int | None, kind: pa.DataType) -> Any:
+    """Return a bound as a value of the column's type in the file; None = unknown."""
+    if data is None or width is None or (width == _TEXT) != _is_text(kind):
         return None
-    if chunk.kind == _BYTE_ARRAY and _is_text(kind):
+    if width == _TEXT:
         try:
             return data if types.is_binary(kind) or types.is_large_binary(kind) else data.decode()
         except UnicodeDecodeError:  # cut off within a character
             return None
-    if len(data) != _WIDTHS.get(chunk.kind) or _is_text(kind):
+    if len(data) != width:
         return None
     number = int.from_bytes(data, "little", signed=True)
     return Decimal(number).scaleb(-kind.scale) if types.is_decimal(kind) else number

@@ -71,7 +71,7 @@ class PlainSnapshot(Snapshot):
         with open_parquet(data_file.location, Storage()) as file:
             shown = [Column(field.name, type=field.type) for field in self.schema(names)]
             evolution = DeltaEvolution(data_file.path, shown, file_columns(file.schema_arrow, data_file.path))
-            skip = skipped_groups(file, data_file.path, evolution, wanted, part)
+            skip = skipped_groups(file, evolution, wanted, part)
             most = min(batch_rows, self.table.batch_rows)
             for start, batch in physical_batches(file, names, batch_rows=most, skip=skip):
                 yield PhysicalRows(start, batch.select(names))

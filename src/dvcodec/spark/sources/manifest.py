@@ -24,7 +24,7 @@ from dvcodec.core.json_text import check_structure, parse_json
 from dvcodec.core.limits import Budget
 from dvcodec.io import Source, Storage, StorageOptions, storage_of
 from dvcodec.io.parquet import batch_rows_of, parquet_file, parquet_metadata
-from dvcodec.io.parquet_footer import column_chunks
+from dvcodec.io.parquet_columns import column_chunks
 from dvcodec.io.paths import join, split
 from dvcodec.io.store import StoreError
 from dvcodec.spark.sources import storage
@@ -194,7 +194,7 @@ def stored_in(manifest: str, container: str, stores: Storage) -> pa.Table:
         with _opened(manifest, stores) as file:
             if not manifest.endswith(".jsonl"):
                 parquet, dictionaries, budget = parquet_metadata(file, Budget.ROW)
-                owners = _containers_of_groups(parquet, manifest)
+                owners = _containers_of_groups(parquet)
                 if None not in owners:
                     groups = [i for i, owner in enumerate(owners) if owner == container]
                     table = _read(parquet, dictionaries, budget, _STORED, groups)
@@ -203,14 +203,12 @@ def stored_in(manifest: str, container: str, stores: Storage) -> pa.Table:
     return known.rows_of(container)
 
 
-def _containers_of_groups(parquet: pq.ParquetFile, manifest: str) -> list[str | None]:
+def _containers_of_groups(parquet: pq.ParquetFile) -> list[str | None]:
     """Return the container of each row group, as writers write them; None for a group that may be of several."""
-    place = parquet.schema_arrow.get_field_index("path")
-    owners: list[str | None] = []
-    for columns in column_chunks(parquet, manifest, (place,)):
-        found = columns.get(place)
-        path = found.low if found is not None and found.low == found.high else None
-        owners.append(None if path is None else split(path.decode("utf-8", "replace"))[1])
+    owners: list[str | None] = [None] * parquet.num_row_groups
+    for number, found in enumerate(column_chunks(parquet, [("path",)]).get(("path",), ())):
+        if found.low is not None and found.low == found.high:
+            owners[number] = split(found.low.decode("utf-8", "replace"))[1]
     return owners
 
 

@@ -18,12 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
+from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
 from dvcodec.io import Storage
 from dvcodec.io.parquet import arrow_damage, most_items, parquet_file
-from dvcodec.io.parquet_footer import column_chunks, keep_footer, share_footer
+from dvcodec.io.parquet_columns import column_chunks
+from dvcodec.io.parquet_footer import keep_footer
 from dvcodec.io.target import is_local, local_path
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.schemas import VECTORS
@@ -50,7 +51,7 @@ _NAME_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The row groups of a file that begin in a byte range: Parquet files are split without reading them."""
+    """The row groups of a file that belong to a byte range: Parquet files are split without reading them."""
 
     path: str
     start: int
@@ -153,7 +154,8 @@ class PositionDeleteReader(DataSourceReader):
         for piece in fetched_ahead(pieces, stores):
             with _open_parquet(piece, self.file_column, stores) as file:
                 check_columns(file.schema_arrow, self.file_column, self.position_column, f"{piece.path}: ")
-                groups = [i for i, at in enumerate(_begins(file, piece.path)) if piece.start <= at < piece.stop]
+                count = file.num_row_groups  # as if all had as many bytes: each is in one piece of the file
+                groups = [i for i in range(count) if piece.start <= piece.size * i // count < piece.stop]
                 columns = [self.file_column, self.position_column]
                 if not groups:
                     continue
@@ -185,30 +187,20 @@ def _open_parquet(piece: Piece, file_column: str, stores: Storage) -> Iterator[p
             with opened() as file:
                 if local is not None:
                     keep_footer(file, source.read, source.size)
-                if not _has_dictionary(file, file_column, piece.path):
+                if not _has_dictionary(file, file_column):
                     yield file
                     return
                 with opened(metadata=file.metadata, read_dictionary=[file_column]) as encoded:
-                    share_footer(file, encoded)
                     yield encoded
     except DecodeError as err:
         err.source = err.source or piece.path
         raise
 
 
-def _has_dictionary(file: pq.ParquetFile, column: str, path: str) -> bool:
+def _has_dictionary(file: pq.ParquetFile, column: str) -> bool:
     """Return whether the names of most rows are stored as numbers of a dictionary, by the bytes that they take.
 
     If not, pyarrow would build a dictionary, which takes five times as long as reading the names.
     """
-    number = next((i for i in range(len(file.schema)) if file.schema.column(i).path == column), -1)
-    chunks = [group[number] for group in column_chunks(file, path, (number,)) if number in group]
-    return sum(chunk.size for chunk in chunks) <= _NAME_BYTES * sum(chunk.values for chunk in chunks)
-
-
-def _begins(file: pq.ParquetFile, path: str) -> Iterator[int]:
-    """Yield the first byte of each row group: that of the first page of its first column."""
-    for columns in column_chunks(file, path, (0,)):
-        if not columns:
-            raise NotCanonical("row group", source=path, expected="columns", actual="none")
-        yield columns[0].start
+    chunks = column_chunks(file, [(column,)]).get((column,), ())
+    return sum(chunk.size or 0 for chunk in chunks) <= _NAME_BYTES * sum(chunk.values or 0 for chunk in chunks)

@@ -14,7 +14,7 @@ from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.extras import pa, pc
 from dvcodec.core.limits import Budget
 from dvcodec.io.parquet import batch_rows_of
-from dvcodec.io.parquet_footer import column_chunks
+from dvcodec.io.parquet_columns import column_chunks
 from dvcodec.tables.delta.actions import parse_lines, plain_path
 from dvcodec.tables.delta.log import LOG, SIDECARS
 from dvcodec.tables.delta.parsed_stats import json_text, name_bytes, text_bytes
@@ -125,7 +125,7 @@ def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[
         schema = file.schema_arrow
         columns = _columns(schema, kinds, location)
         rows, all_, batch_rows = f"add.{_PARSED_ROWS}", f"add.{_PARSED}", most
-        if rows in columns and not _has_json(file, location, most):
+        if rows in columns and not _has_json(file, most):
             columns[columns.index(rows)] = all_
             names = name_bytes(schema.field("add").type.field(_PARSED).type)  # in the text of every row
             batch_rows = batch_rows_of(names, most, budget.most)
@@ -150,14 +150,15 @@ def _columns(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> list[s
     return found
 
 
-def _has_json(file: pq.ParquetFile, location: str, batch_rows: int) -> bool:
+def _has_json(file: pq.ParquetFile, batch_rows: int) -> bool:
     """Whether all data files of a checkpoint have statistics as text."""
-    leaves = {file.schema.column(i).path: i for i in range(len(file.schema))}
-    wanted = [leaves.get(f"add.{name}", -1) for name in ("path", "stats")]
-    if -1 in wanted:
+    leaves = {file.schema.column(i).path for i in range(len(file.schema))}
+    wanted = ("add", "path"), ("add", "stats")
+    if not leaves.issuperset(map(".".join, wanted)):
         return False
-    for number, chunks in enumerate(column_chunks(file, location, wanted)):
-        paths, texts = (chunks[leaf].nulls if leaf in chunks else None for leaf in wanted)
+    known = column_chunks(file, wanted)
+    for number in range(file.num_row_groups):
+        paths, texts = (known[path][number].nulls if path in known else None for path in wanted)
         if paths is None or texts is None:
             paths = texts = 0
             for batch in file.iter_batches(batch_rows, row_groups=[number], columns=["add.path", "add.stats"]):

@@ -76,7 +76,7 @@ def read_rows(
                 keys = [key for key in schema.stored if key.name not in partition_columns]  # for the error
             check_related(stored, keys, location, schema.was_dropped)
         evolution = DeltaEvolution(location, columns, stored, constants)
-        skip = skipped_groups(file, location, evolution, wanted, part)
+        skip = skipped_groups(file, evolution, wanted, part)
         absent = AbsentColumns(location, storage, evolution)
         rows = absent.rows(batch_rows)
         for start, batch in physical_batches(file, evolution.names, batch_rows=rows, skip=skip):
