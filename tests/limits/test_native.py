@@ -149,22 +149,6 @@ def test_no_footer_has_pyarrow_allocate_what_it_claims(tmp_path: Path) -> None:
     assert int(megabytes) < 60
 
 
-DEEP = b'{"path":' + b"[" * 30_000 + b"]" * 30_000 + b"}"
-"""60 kB for which pyarrow's parser of JSON calls itself until the process ends."""
-
-
-@pytest.mark.parametrize("data", [DEEP, DEEP.replace(b"[[", b"[\n["), b"[\n" * 30_000, b'{"path":1}\n' + DEEP, b"1"])
-def test_no_lines_of_json_end_the_process(data: bytes, tmp_path: Path) -> None:
-    """A manifest that a Spark write left."""
-    pytest.importorskip("pyspark")
-    from dvcodec.spark.sources.manifest import read_manifest
-
-    path = tmp_path / f"_manifest-{'0' * 32}.jsonl"
-    path.write_bytes(data)
-    with pytest.raises(NotCanonical, match="manifest: expected a JSON object with at most 1000 brackets in each line"):
-        read_manifest(str(path))
-
-
 @pytest.mark.parametrize(
     ("files", "message"),
     [
@@ -186,12 +170,6 @@ def test_a_task_of_spark_names_the_corrupt_file(files: Any, message: str, tmp_pa
     (partition,) = reader.partitions()
     with pytest.raises(NotCanonical, match=f"{path}: Parquet file: .*{message}"):
         list(reader.read(partition))
-
-
-def test_pyarrow_does_end_it_by_json(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(DEEP)
-    assert run("import sys, pyarrow.json; pyarrow.json.read_json(sys.argv[1])", str(path)).returncode < 0
 
 
 @pytest.mark.parametrize("name", ["statistics of one byte", "histograms of another length", "an encrypted column"])

@@ -72,9 +72,6 @@ class MemoryStore(Store):
     def put_if_absent(self, key: str, data: bytes) -> None:
         raise NotImplementedError
 
-    def move(self, key: str, to: str) -> None:
-        raise NotImplementedError
-
     def delete(self, key: str) -> None:
         del self.objects[key]
 

@@ -1,4 +1,4 @@
-"""Writes whose tasks, workers or commits fail: all vectors once, or nothing, and nothing temporary either way."""
+"""Writes whose tasks, workers or commits fail: readers see all vectors once, or nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +16,13 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from dvcodec import RowSet, decode_at, iceberg
 from dvcodec.spark import register
-from dvcodec.spark.sources import read_manifest, vacuum
+from dvcodec.spark.sources import read_manifest
 from dvcodec.spark.sources.options import WriteOptions
-from dvcodec.spark.sources.writer import VectorWriter, Written
+from dvcodec.spark.sources.writer import VectorWriter, Written, writer_of
 from spark.sessions import environment
 
 if TYPE_CHECKING:
@@ -76,25 +76,22 @@ def write(df: DataFrame, path: Path, target: str = "puffin") -> None:
 
 
 def check_whole(spark: SparkSession, folder: Path) -> None:
-    """Every vector once, in containers that the manifest names, and nothing else."""
+    """Every vector once, in containers that a manifest names; readers see nothing else."""
     found = read_manifest(str(folder)).to_pylist()
     assert Counter(row["data_file"] for row in found) == Counter(ROWS.keys())
     for row in found:
         rows = decode_at(row["path"], row["offset"], row["size"], cardinality=row["cardinality"])
         assert rows == ROWS[row["data_file"]]
-    names = {entry.name for entry in folder.iterdir()}
-    assert {name for name in names if not name.startswith("_manifest-")} == {Path(row["path"]).name for row in found}
-    assert len(names) == len({row["path"] for row in found}) + 1
+    assert not list(folder.glob("_writing-*"))
     read = spark.read.format("dvcodec").schema("data_file string, cardinality long").load(str(folder)).collect()
     assert {row["data_file"]: row["cardinality"] for row in read} == {name: len(rows) for name, rows in ROWS.items()}
     assert len(read) == COUNT
 
 
-def check_nothing(folder: Path, *, but: str = "") -> None:
-    """Not at the end of the job, and not when tasks that were cancelled have had time to go on."""
-    for _ in range(2):
-        assert [entry.name for entry in folder.iterdir()] == ([but] if but else [])
-        time.sleep(1.5)
+def check_nothing(spark: SparkSession, folder: Path) -> None:
+    """Readers see nothing, whatever tasks that were cancelled have left."""
+    assert not list(folder.glob("_manifest-*"))
+    assert spark.read.format("dvcodec").load(str(folder)).count() == 0
 
 
 def once(marker: Path) -> bool:
@@ -106,15 +103,10 @@ def once(marker: Path) -> bool:
     return True
 
 
-def staging(folder: Path) -> Path:
-    (found,) = folder.glob(".dvcodec-*")
-    return found
-
-
 def finished(folder: Path, task: int) -> list[Path]:
     """Wait until a task has a container, and return those it has."""
     for _ in range(12_000):
-        found = [path.with_suffix("") for path in staging(folder).glob(f"*-{task:05d}-*.part")]
+        found = list(folder.glob(f"*-{task:05d}-*.puffin"))
         if found:
             return found
         time.sleep(0.05)
@@ -171,18 +163,16 @@ def test_a_task_fails_once(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_task_fails_for_good(spark: SparkSession, tmp_path: Path) -> None:
     write(faulty(spark, lambda *_: None), tmp_path)
-    before = sorted(entry.name for entry in tmp_path.iterdir())
 
     def fault(task: int, batch: int) -> None:
         if task == 1 and batch == 1:
             raise RuntimeError("always")
-        time.sleep(0.4)  # the others are still at it when the job ends
 
     with pytest.raises(PySparkException, match="RuntimeError: always"):
         write(faulty(spark, fault), tmp_path)
-    for _ in range(2):  # tasks that were cancelled do not come back to it
-        assert sorted(entry.name for entry in tmp_path.iterdir()) == before
-        time.sleep(1.5)
+    assert len(list(tmp_path.glob("_manifest-*"))) == 1
+    for marker in tmp_path.glob("_writing-*"):
+        marker.unlink()
     check_whole(spark, tmp_path)  # what was there before
 
 
@@ -190,40 +180,14 @@ def test_a_manifest_that_cannot_be_written(spark: SparkSession, tmp_path: Path) 
     folder = tmp_path / "out"
 
     def fault(task: int, batch: int) -> None:
-        job = staging(folder).name.removeprefix(".dvcodec-")
-        (folder / f"_manifest-{job}.parquet").mkdir(exist_ok=True)
+        (marker,) = folder.glob("_writing-*")
+        (folder / f"_manifest-{marker.name.removeprefix('_writing-')}.parquet").mkdir(exist_ok=True)
 
     with pytest.raises(PySparkException, match="IsADirectoryError"):
         write(faulty(spark, fault), folder)
     (obstacle,) = folder.glob("_manifest-*")
-    check_nothing(folder, but=obstacle.name)
-
-
-def test_a_commit_that_fails_midway(spark: SparkSession, tmp_path: Path) -> None:
-    """A part of the manifest is gone: all containers have been moved by then."""
-    folder = tmp_path / "out"
-
-    def fault(task: int, batch: int) -> None:
-        if task == 2 and batch == 3:
-            container = finished(folder, task)[0]
-            container.with_name(f"{container.name}.part").unlink()
-
-    with pytest.raises(PySparkException, match="FileNotFoundError"):
-        write(faulty(spark, fault), folder)
-    check_nothing(folder)
-
-
-def test_a_container_that_cannot_be_moved(spark: SparkSession, tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-
-    def fault(task: int, batch: int) -> None:
-        if task == 2 and batch == 3:
-            (folder / finished(folder, task)[0].name).mkdir(exist_ok=True)
-
-    with pytest.raises(PySparkException, match="IsADirectoryError"):
-        write(faulty(spark, fault), folder)
-    (obstacle,) = folder.iterdir()
-    check_nothing(folder, but=obstacle.name)
+    obstacle.rmdir()
+    check_nothing(spark, folder)
 
 
 def batches(rows: dict[str, RowSet]) -> Batches:
@@ -233,34 +197,18 @@ def batches(rows: dict[str, RowSet]) -> Batches:
 
 def test_two_attempts_of_a_task(spark: SparkSession, tmp_path: Path) -> None:
     """Speculation: both attempts write all of it, and one of them counts. (Spark never speculates on one machine.)"""
-    options = WriteOptions.parse({"path": str(tmp_path), "max-vectors": "50"})
-    to = VectorWriter(options, "0" * 32)
-    Path(to.staging).mkdir()
+    to = VectorWriter(WriteOptions.parse({"path": str(tmp_path), "max-vectors": "50"}), "0" * 32)
     attempts = [attempt(to, number) for number in (4, 9)]
     assert not set(attempts[0].containers) & set(attempts[1].containers)
-    late = attempt_begun(to, 11)
     to.commit([attempts[1]])
     check_whole(spark, tmp_path)
-    with pytest.raises(FileNotFoundError):  # one that goes on after the commit has nowhere to write to
-        late()
+    attempt(to, 11)  # one that goes on after the commit
     check_whole(spark, tmp_path)
 
 
 def attempt(to: VectorWriter, number: int) -> Written:
     with attempt_number(number):
         return to.write(batches(ROWS))
-
-
-def attempt_begun(to: VectorWriter, number: int) -> Callable[[], Written]:
-    """An attempt that has taken its first vector, and the rest of it."""
-    taken = batches(ROWS)
-    first = next(taken)
-
-    def rest() -> Written:
-        with attempt_number(number):
-            return to.write(iter([first, *taken]))
-
-    return rest
 
 
 class attempt_number:  # noqa: N801  (a context manager)
@@ -301,7 +249,7 @@ register(spark)
 def slowly(batches):
     for number, batch in enumerate(batches):
         yield batch
-        while number == 5 and not list(Path(folder).glob(".dvcodec-*/*.part")):
+        while number == 5 and not list(Path(folder).glob("*.puffin")):
             time.sleep(0.1)
     Path(folder, "..", "written").touch()
     time.sleep(600)
@@ -314,8 +262,8 @@ df.write.format("dvcodec").mode("append").options(**{"target": "puffin", "max-ve
 """
 
 
-def test_a_driver_that_dies_before_the_commit(tmp_path: Path) -> None:
-    """It is killed with the JVM: nothing is committed, and `vacuum` takes away what is left."""
+def test_a_driver_that_dies_before_the_commit(spark: SparkSession, tmp_path: Path) -> None:
+    """It is killed with the JVM: nothing is committed."""
     folder, program = tmp_path / "out", tmp_path / "driver.py"
     program.write_text(DRIVER)
     log = tmp_path / "log"
@@ -333,14 +281,13 @@ def test_a_driver_that_dies_before_the_commit(tmp_path: Path) -> None:
     finally:
         os.killpg(driver.pid, signal.SIGKILL)
         driver.wait()
-    (left,) = (entry.name for entry in folder.iterdir())
-    assert left.startswith(".dvcodec-")
-    assert vacuum(str(folder), timedelta()) == [str(folder / left)]
-    assert list(folder.iterdir()) == []
+    assert list(folder.glob("*.puffin"))
+    check_nothing(spark, folder)
 
 
 def commit_until(folder: Path, step: int) -> bool:
     """Commit in a process that is killed before its n-th change of a file; whether it came to the end."""
+    schema = StructType([StructField("data_file", StringType()), StructField("dv", BinaryType())])
     child = os.fork()
     if not child:
         seen = 0
@@ -354,8 +301,7 @@ def commit_until(folder: Path, step: int) -> bool:
                 if seen == step:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-        to = VectorWriter(WriteOptions.parse({"path": str(folder), "max-vectors": "50"}), "0" * 32)
-        Path(to.staging).mkdir()
+        to = writer_of(WriteOptions.parse({"path": str(folder), "max-vectors": "50"}), schema, overwrite=False)
         written = attempt(to, 4)
         sys.addaudithook(hook)
         to.commit([written])
@@ -364,18 +310,16 @@ def commit_until(folder: Path, step: int) -> bool:
 
 
 def test_a_driver_that_dies_in_the_commit(spark: SparkSession, tmp_path: Path) -> None:
-    """Killed at any step: all or nothing is committed, and `vacuum` leaves just that."""
+    """Killed at any step: all or nothing is committed."""
     outcomes = set()
     for step in range(1, 100):
         folder = tmp_path / str(step)
-        folder.mkdir()
         ended = commit_until(folder, step)
-        committed = any(entry.name.startswith("_manifest-") for entry in folder.iterdir())
-        vacuum(str(folder), timedelta())
-        if committed:
+        committed = bool(list(folder.glob("_manifest-*")))
+        if ended:
             check_whole(spark, folder)
-        else:
-            assert list(folder.iterdir()) == []
+        rows = spark.read.format("dvcodec").load(str(folder)).count()
+        assert rows == (COUNT if committed else 0)
         outcomes.add((ended, committed))
         if ended:
             break

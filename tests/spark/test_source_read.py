@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import create_autospec
 
 import numpy as np
 import pyarrow as pa
@@ -18,15 +17,13 @@ from pyspark.errors import PySparkException
 
 from dvcodec import DecodeError, RowSet, UsageError, decode_at, delta, iceberg, paimon
 from dvcodec.core.frame import Magic
-from dvcodec.io import Storage, open_source
+from dvcodec.io import open_source
 from dvcodec.ops.convert import GapKeys, portable_frame
 from dvcodec.ops.read import ALLOWED, read_vector
 from dvcodec.ops.sniff import ContainerKind, refuse_segment, sniff_source
 from dvcodec.spark import register
 from dvcodec.spark.schemas import STORED_VECTORS
 from dvcodec.spark.sources import listing
-from dvcodec.spark.sources import manifest as source_manifest
-from dvcodec.spark.sources.manifest import manifest_name, stored_in
 from dvcodec.spark.sources.options import ReadOptions
 from dvcodec.spark.sources.reader import reader_of, schema_of
 
@@ -527,25 +524,3 @@ def test_limits_stand(tmp_path: Path) -> None:
         batch = next(batches)
         assert batch.column("part").to_pylist() == [part]
         assert len(batch.column("positions")[0]) <= 1 << 20
-
-
-@pytest.mark.parametrize("form", ["parquet", "jsonl", "indexed"])
-def test_a_manifest_without_an_index_is_read_once(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other programs may have written it, in row groups of several containers: no statistics, or none that are one."""
-    listed = [{"path": f"{tmp_path}/{i}.bin", "offset": i, "cardinality": 2, "data_file": f"{i}"} for i in range(60)]
-    manifest = tmp_path / manifest_name("0" * 32, "jsonl" if form == "jsonl" else "parquet")
-    if form == "jsonl":
-        manifest.write_text("".join(json.dumps(row) + "\n" for row in listed))
-    else:
-        table = pa.Table.from_pylist(listed)
-        pq.write_table(table, manifest, row_group_size=1 if form == "indexed" else 7)
-    read_all = create_autospec(source_manifest._table, side_effect=source_manifest._table)
-    monkeypatch.setattr(source_manifest, "_table", read_all)
-    stores = Storage()
-    for i in range(60):
-        assert stored_in(str(manifest), f"{i}.bin", stores).to_pylist() == [
-            {"offset": i, "cardinality": 2, "data_file": f"{i}"}
-        ]
-    assert stored_in(str(manifest), "60.bin", stores).num_rows == 0
-    assert read_all.call_count == (form != "indexed")
-    assert stored_in(str(manifest), "5.bin", Storage()).num_rows == 1

@@ -25,7 +25,6 @@ MANIFEST = pa.table(
         "cardinality": [1, 3],
         "data_file": ["/t/a.parquet", None],
         "file_size": [200, 204],
-        "entry": [None, '{"a":[{}]}'],
     },
     SCHEMA,
 )
@@ -38,8 +37,7 @@ def _folder() -> Path:
 
 
 def _run_manifest(data: bytes) -> None:
-    """Lines if they begin like an object."""
-    path = _folder() / f"_manifest-{'0' * 32}.{'jsonl' if data.startswith(b'{') else 'parquet'}"
+    path = _folder() / f"_manifest-{'0' * 32}.parquet"
     path.write_bytes(data)
     assert read_manifest(str(path)).schema == SCHEMA
 
@@ -63,17 +61,12 @@ def _parquet(table: pa.Table) -> Iterator[bytes]:
         yield bytes(out.getvalue())
 
 
-def _manifests() -> Iterator[bytes]:
-    yield from _parquet(MANIFEST)
-    yield MANIFEST.to_pandas().to_json(orient="records", lines=True).encode()
-
-
 TARGETS = (
     Target(
         "spark-manifest",
-        "the manifest of a Spark write, Parquet or lines of JSON",
+        "the manifest of a Spark write",
         _run_manifest,
-        _manifests,
+        lambda: _parquet(MANIFEST),
         mutate=structures.parquet,
         max_len=8192,
         keeps_size=True,

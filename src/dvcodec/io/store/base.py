@@ -130,14 +130,6 @@ class Store(ABC):
             self.put_if_absent(key, b"")  # which raises UsageError
 
     @abstractmethod
-    def move(self, key: str, to: str) -> None:
-        """Rename an object; an existing one at `to` is replaced. Object stores copy it, then delete the original.
-
-        Raises:
-            StoreError: it cannot be moved; both names may exist then.
-        """
-
-    @abstractmethod
     def delete(self, key: str) -> None:
         """Delete an object; whether a missing one is an error depends on the store.
 

@@ -145,15 +145,6 @@ class FilesystemStore(Store):
         del data
         raise UsageError(f"{self.url(key)}: this store does not support writing a file only if it does not exist")
 
-    def move(self, key: str, to: str) -> None:
-        """Rename a file; see `Store.move`."""
-
-        def work() -> None:
-            self._make_parent(to)
-            self._filesystem.mv(key, to)
-
-        self._make("put", key, "move", work)
-
     def delete(self, key: str) -> None:
         """Delete a file; see `Store.delete`."""
         self._make("delete", key, "delete", lambda: self._filesystem.rm_file(key))

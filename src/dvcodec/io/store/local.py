@@ -87,10 +87,6 @@ class LocalStore(Store):
         with open_local_sink(Path(key), exclusive=True, whole=True) as sink:
             sink.write(data)
 
-    def move(self, key: str, to: str) -> None:
-        """Rename a file; see `Store.move`."""
-        Path(key).replace(to)
-
     def delete(self, key: str) -> None:
         """Delete a file; see `Store.delete`."""
         Path(key).unlink()

@@ -258,11 +258,6 @@ class ObjectStore(Store):
                 "replace that of another writer"
             )
 
-    def move(self, key: str, to: str) -> None:
-        """Rename an object; see `Store.move`."""
-        self._make("put", key, "move", lambda _: obstore.copy(self._client, key, to))
-        self.delete(key)
-
     def delete(self, key: str) -> None:
         """Delete an object; see `Store.delete`."""
 

@@ -1,4 +1,4 @@
-"""The data sources: `register`, `read_manifest`, `vacuum`."""
+"""The data sources: `register` and `read_manifest`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from weakref import WeakSet
 from dvcodec.spark.sources.manifest import read_manifest
 from dvcodec.spark.sources.pythons import check_python
 from dvcodec.spark.sources.shipped import register_class
-from dvcodec.spark.sources.vacuum import vacuum
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["read_manifest", "register", "vacuum"]
+__all__ = ["read_manifest", "register"]
 
 _SOURCES = {"position_deletes": "PositionDeleteSource", "source": "VectorSource", "zap": "SegmentSource"}
 _registered: WeakSet[SparkSession] = WeakSet()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -33,7 +33,7 @@ from dvcodec.io.target import is_local
 from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, refuse_segment, sniff_source
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.sources import storage
-from dvcodec.spark.sources.manifest import Committed, committed_in, stored_in
+from dvcodec.spark.sources.manifest import committed_in, stored_in
 from dvcodec.spark.sources.options import OPEN_COST_BYTES, REMOTE_OPEN_COST_BYTES, ReadOptions
 from dvcodec.spark.sources.storage import FileEntry, Found
 
@@ -142,7 +142,7 @@ def plan(options: ReadOptions) -> list[Share]:
 
 def _units(options: ReadOptions, stores: Storage) -> Iterator[Unit]:
     seen: set[str] = set()
-    committed: dict[str, Committed] = {}
+    committed: dict[str, dict[str, str] | None] = {}
     for found in storage.find_all(options.paths, stores):
         for unit in _found(found, committed if options.committed else None, stores):
             if unit.path not in seen:
@@ -150,8 +150,8 @@ def _units(options: ReadOptions, stores: Storage) -> Iterator[Unit]:
                 yield unit
 
 
-def _found(found: Found, committed: dict[str, Committed] | None, stores: Storage) -> Iterator[Unit]:
-    """Skip files of uncommitted writes; add files that manifests name but that are missing."""
+def _found(found: Found, committed: dict[str, dict[str, str] | None] | None, stores: Storage) -> Iterator[Unit]:
+    """Skip files that no manifest of their folder names; add files that manifests name but that are missing."""
     if committed is None:
         yield from map(_unit, found.files)
         return
@@ -165,12 +165,16 @@ def _found(found: Found, committed: dict[str, Committed] | None, stores: Storage
             names = () if folder.lower().startswith(("http://", "https://")) else None
             committed[folder] = committed_in(folder, names, stores)
         there.add((folder, name))
-        if not entry.listed or committed[folder].shows(name):
-            yield _unit(entry, committed[folder].containers.get(name))
+        containers = committed[folder]
+        if not entry.listed or containers is None or name in containers:
+            yield _unit(entry, (containers or {}).get(name))
     for folder in found.folders:
-        for name, manifest in sorted(committed[folder].containers.items()):
+        for name, manifest in sorted((committed[folder] or {}).items()):
             if (folder, name) not in there:
-                yield _unit(FileEntry(join(folder, name), -1, listed=True), manifest)
+                path, size = join(folder, name), -1
+                with suppress(FileNotFoundError):  # the commit may have been after the listing
+                    size = stores.stat(path).size
+                yield _unit(FileEntry(path, size, listed=True), manifest)
 
 
 def _unit(entry: FileEntry, manifest: str | None = None) -> Unit:

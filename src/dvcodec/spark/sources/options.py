@@ -107,8 +107,6 @@ class WriteOptions:
         target: kind of container.
         target_bytes: bytes at which a container is full; it is larger by up to one vector.
         max_vectors: vectors at which a container is full.
-        manifest: form of the manifest.
-        table_root: the folder that Delta descriptors are relative to.
         storage_options: how stores are reached.
     """
 
@@ -116,8 +114,6 @@ class WriteOptions:
     target: Target
     target_bytes: int
     max_vectors: int
-    manifest: Literal["parquet", "jsonl"]
-    table_root: str
     storage_options: StoreValues = field(default=(), repr=False)
 
     @classmethod
@@ -140,8 +136,6 @@ class WriteOptions:
             target,
             given.size("target-bytes", TARGET_BYTES[target]),
             max_vectors,
-            cast("Literal['parquet', 'jsonl']", given.choice("manifest", ("parquet", "jsonl"), "parquet")),
-            given.text("table-root") or paths[0],
             given.storage(),
         )
         given.expect_all_known()

@@ -63,17 +63,15 @@ class VectorSource(DataSource):
 
         vectors.write.format("dvcodec").mode("append").option("target", "puffin").save("s3://lake/t/deletes")
 
-    Every vector is verified. Frames of the shared layout are copied, others re-encoded. Tasks write into a folder
-    ``.dvcodec-<job>`` below the path; the commit moves the containers of successful tasks, and atomically writes the
-    manifest ``_manifest-<job>`` as its last step: readers do not see a container that no manifest names. A failed job
-    leaves nothing; `vacuum` removes what a killed job leaves. The manifest has one row per vector
-    (`manifest.SCHEMA`): the fields of `dvcodec.DvLocation`, and ``entry``, metadata for the table's commit.
+    Every vector is verified. Frames of the shared layout are copied, others re-encoded. Tasks write containers with
+    fresh names into the folder; the commit lists those of successful tasks in ``_manifest-<job>.parquet``, in
+    one atomic write. Readers do not see a container that no manifest names. A write that fails leaves the empty file
+    ``_writing-<job>``, which says so; killed or repeated tasks may leave containers. The manifest has one row per
+    vector, the fields of `dvcodec.DvLocation`: see `read_manifest`.
 
     Options of a write:
         ``target``: ``puffin`` (default), ``delta``, ``paimon32`` or ``paimon64``.
         ``target-bytes``, ``max-vectors``: limits of a container: 64m, for Paimon 2m; 65536 vectors for Puffin.
-        ``manifest``: ``parquet`` (default) or ``jsonl``.
-        ``table-root``: the folder that Delta descriptors are relative to; by default the path.
         ``storage.<key>``: as for reads.
 
     Mode ``overwrite`` is not supported: it would remove containers that readers may be reading, and cannot replace
@@ -94,5 +92,5 @@ class VectorSource(DataSource):
         return reader_of(ReadOptions.parse(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return a writer, and create its staging folder."""
+        """Return a writer, and begin the write."""
         return writer_of(WriteOptions.parse(self.options), schema, overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""Folders, local and remote: listing, and the changes of a commit.
+"""Folders, local and remote: their files.
 
 Paths are spelled as the user spelled the folder: a name found in ``file:/a%20b`` is a URL too, one in ``/a b`` a path.
 Remote ones are reached by `dvcodec.io.store` (extra ``remote``).
@@ -9,10 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-import shutil
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +20,6 @@ from dvcodec.io import Listed, Storage, is_url
 from dvcodec.io.find import find_remote
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.paths import join
-from dvcodec.io.store import Reason, StoredObject, StoreError, open_store
 from dvcodec.io.target import is_local, local_path
 
 __all__ = [
@@ -31,19 +27,12 @@ __all__ = [
     "Found",
     "find",
     "find_all",
-    "is_file",
     "make_folder",
-    "modified",
-    "move",
     "names",
-    "remove_file",
-    "remove_folder",
 ]
 
 _PATTERN = re.compile(r"[*?\[]")
 _HIDDEN = ("_", ".")
-_ATTEMPTS = 5
-"""To remove a local folder."""
 
 
 class FileEntry(NamedTuple):
@@ -176,97 +165,3 @@ def make_folder(folder: str) -> None:
     local = local_path(folder)
     if local is not None:
         local.mkdir(parents=True, exist_ok=True)
-
-
-def move(source: str, target: str, stores: Storage) -> None:
-    """Move a file; one at `target` is replaced. A local move is one rename."""
-    local, to = local_path(source), local_path(target)
-    if local is not None and to is not None:
-        local.replace(to)
-        return
-    store, key = open_store(source, stores.options)
-    with stores.changes(source, target):
-        store.move(key, open_store(target, stores.options)[1])
-
-
-def is_file(path: str, stores: Storage) -> bool:
-    """Whether there is a file of that name, not a folder."""
-    local = local_path(path)
-    return _head(path, stores) is not None if local is None else local.is_file()
-
-
-def _head(path: str, stores: Storage) -> StoredObject | None:
-    store, key = open_store(path, stores.options)
-    try:
-        return store.head(key) if key else None
-    except StoreError as err:
-        if err.reason is Reason.NO_OBJECT:
-            return None
-        raise
-
-
-def remove_file(path: str, stores: Storage) -> None:
-    """Remove a file. A missing file is not an error; a folder of that name is kept.
-
-    Raises:
-        OSError: it could not be removed.
-    """
-    if is_file(path, stores):
-        with suppress(FileNotFoundError):  # removed meanwhile
-            stores.remove(path)
-
-
-def remove_folder(folder: str, stores: Storage) -> None:
-    """Remove a folder and its contents. A missing folder is not an error.
-
-    Retried, as a task that is still writing may add a file meanwhile.
-
-    Raises:
-        OSError: it could not be removed.
-    """
-    local = local_path(folder)
-    if local is None:
-        for _ in run_bounded(lambda file: stores.remove(file.location), stores.walk(folder), stores.threads(folder)):
-            pass
-        return
-    for left in reversed(range(_ATTEMPTS)):
-        with suppress(FileNotFoundError):
-            try:
-                shutil.rmtree(local)
-            except FileNotFoundError:
-                if not local.exists():
-                    return
-                raise
-            except OSError:
-                if not left:
-                    raise
-        if not local.exists():
-            return
-        time.sleep(0.05)
-
-
-def modified(path: str, stores: Storage) -> float | None:
-    """Return when a file, or a folder or anything in it, was last modified, in seconds since 1970.
-
-    None if unknown or missing. The contents of a local folder's subfolders do not count.
-    """
-    local = local_path(path)
-    if local is not None:
-        return _modified_locally(local)
-    found = _head(path, stores)
-    inside = [found] if found is not None else stores.walk(path)
-    latest = max((one.modified_ms for one in inside if one.modified_ms is not None), default=None)
-    return None if latest is None else latest / 1000
-
-
-def _modified_locally(path: Path) -> float | None:
-    try:
-        latest = path.stat().st_mtime
-        entries = os.scandir(path) if path.is_dir() else nullcontext(())
-    except FileNotFoundError:
-        return None
-    with entries as inside:
-        for entry in inside:
-            with suppress(FileNotFoundError):  # removed since it was listed
-                latest = max(latest, entry.stat().st_mtime)
-    return latest

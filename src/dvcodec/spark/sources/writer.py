@@ -1,57 +1,41 @@
 """Writing containers of vectors: all containers of a job, or none.
 
-::
-
-    <path>/.dvcodec-<job>/              created by the driver before the tasks, removed by commit and abort
-        <container>, <container>.part   whole files, written by tasks; .part is the container's part of the manifest
-        commit.json                     the containers of a commit in progress, for abort, vacuum and readers
-    <path>/<container>                  moved there by the commit
-    <path>/_manifest-<job>.parquet      the commit point
+Tasks write whole files with fresh names, and return where each vector is. The commit writes that into the job's
+manifest: readers see no container that no manifest names.
 """
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from hashlib import blake2b
 from itertools import chain
 
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from dvcodec import delta, iceberg, paimon
-from dvcodec.core.errors import DvcodecError, UsageError
+from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import StoredFrame
-from dvcodec.core.location import DvLocation
 from dvcodec.io import Storage, open_sink
-from dvcodec.io.file_key import file_key
+from dvcodec.io.file_key import file_keys
 from dvcodec.io.paths import join
-from dvcodec.io.sink import sync_folder
-from dvcodec.io.target import local_path
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.frames import stored_frames
-from dvcodec.spark.sources.manifest import JOURNAL, STAGING, journal_of, manifest_name
+from dvcodec.spark.sources.manifest import SCHEMA, WRITING, manifest_name, write_manifest
 from dvcodec.spark.sources.options import WriteOptions
-from dvcodec.spark.sources.parts import data_files_in, entries, merge_parts, part_of
 
 __all__ = ["VectorWriter", "Written", "writer_of"]
 
-_PART = ".part"
 _FOOTER_BYTES = 1 << 23
 """Bytes of a Puffin footer at which a container is full: half of `Limits.max_footer_bytes`."""
 _BLOB_BYTES = 200
 """Approximate bytes of a blob in a footer without the name of the data file."""
-_AT_ONCE = 16
-_DIGEST = 8
+_PACKED = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 @dataclass(frozen=True)
@@ -60,23 +44,21 @@ class Written(WriterCommitMessage):
 
     Attributes:
         partition: number of the task's partition.
-        containers: bare names, in the order of their rows.
-        vectors: number of vectors in all containers.
-        digests: 8 bytes for each vector, a hash of its data file.
+        containers: bare names.
+        locations: the vectors of each container, `manifest.SCHEMA`, as a compressed Arrow stream.
     """
 
     partition: int
     containers: tuple[str, ...]
-    vectors: int
-    digests: bytes
+    locations: tuple[bytes, ...]
 
 
 def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> VectorWriter:
-    """Return a writer; checks the columns and creates the staging folder.
+    """Return a writer; checks the columns, and writes the file that hides containers until the commit.
 
     Raises:
-        UsageError: missing columns, mode ``overwrite``, or a folder that Delta descriptors cannot reference.
-        OSError: the folder cannot be created.
+        UsageError: missing columns, or mode ``overwrite``.
+        OSError: the folder cannot be written.
     """
     if overwrite:
         raise UsageError("mode overwrite is not supported: append, or write into a new folder")
@@ -85,10 +67,9 @@ def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> 
         if kinds.get(name) is not kind:
             raise UsageError(f"a write needs the columns data_file string, dv binary; {name} is not one of them")
     writer = VectorWriter(options, uuid.uuid4().hex)
-    if options.target == "delta":
-        some = DvLocation("delta", join(options.path, writer.container_name("0", 0)), 1, 20, 0)
-        entries([some], options.table_root)
-    storage.make_folder(writer.staging)
+    storage.make_folder(options.path)
+    with open_sink(writer.marker, storage_options=writer.stores()):
+        pass
     return writer
 
 
@@ -104,14 +85,14 @@ class VectorWriter(DataSourceArrowWriter):
         return Storage(dict(self.options.storage_options))
 
     @property
-    def staging(self) -> str:
-        """The folder that tasks write to."""
-        return join(self.options.path, STAGING + self.job)
+    def manifest(self) -> str:
+        """The manifest of this job."""
+        return join(self.options.path, manifest_name(self.job))
 
     @property
-    def manifest(self) -> str:
-        """The manifest that the commit writes."""
-        return join(self.options.path, manifest_name(self.job, self.options.manifest))
+    def marker(self) -> str:
+        """The file that hides containers while there is no manifest."""
+        return join(self.options.path, WRITING + self.job)
 
     def container_name(self, task: str, number: int) -> str:
         """Return a unique name for a task's container, in its format's form."""
@@ -124,7 +105,7 @@ class VectorWriter(DataSourceArrowWriter):
     # ------------------------------------------------------------------ tasks
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write one task's vectors, each container whole; the folder must be there.
+        """Write one task's vectors, each container whole; if it fails, it removes what it wrote.
 
         Raises:
             UsageError: a null, or rows that the target cannot hold.
@@ -135,94 +116,90 @@ class VectorWriter(DataSourceArrowWriter):
         partition, attempt = (context.partitionId(), context.taskAttemptId()) if context else (0, 0)
         task = f"{partition:05d}-{attempt}"
         names: list[str] = []
-        digests: list[bytes] = []
+        locations: list[bytes] = []
         frames = chain.from_iterable(stored_frames(batch, self.options.target) for batch in iterator)
         with counted("write", self.options.path):
             stores = self.stores()
-            for first in frames:
-                name = self.container_name(task, len(names))
-                written = self._write_container(name, self._until_full(chain([first], frames)), stores)
-                keys = (file_key(one.data_file or "") for one in written)
-                digests += [blake2b(key.encode(), digest_size=_DIGEST).digest() for key in keys]
-                names.append(name)
-        return Written(partition, tuple(names), len(digests), b"".join(digests))
+            try:
+                for first in frames:
+                    names.append(self.container_name(task, len(names)))
+                    locations.append(self._write_container(names[-1], chain([first], frames), stores))
+            except BaseException:
+                self._remove(names, stores)
+                raise
+        return Written(partition, tuple(names), tuple(locations))
 
-    def _write_container(self, name: str, frames: Iterable[StoredFrame], stores: Storage) -> list[DvLocation]:
-        path, final = join(self.staging, name), join(self.options.path, name)
+    def _write_container(self, name: str, frames: Iterable[StoredFrame], stores: Storage) -> bytes:
         writers = {"puffin": iceberg.write_stored_vectors, "delta": delta.write_stored_vectors}
         write = writers.get(self.options.target, paimon.write_stored_vectors)
-        written = write(path, frames, storage_options=stores)
-        kind = written[0].format if self.options.target in ("puffin", "delta") else self.options.target
-        part = part_of(
-            [replace(one, format=kind, path=final) for one in written], self.options.table_root, self.options.manifest
-        )
-        with open_sink(path + _PART, storage_options=stores) as out:
-            out.write(part)
-        return written
+        written = write(join(self.options.path, name), self._until_full(frames), storage_options=stores)
+        if self.options.target not in writers:
+            written = [replace(one, format=self.options.target) for one in written]
+        columns = {field: [getattr(one, field) for one in written] for field in SCHEMA.names}
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_stream(out, SCHEMA, options=_PACKED) as stream:
+            stream.write_batch(pa.record_batch(columns, schema=SCHEMA))
+        return bytes(out.getvalue())
 
     def _until_full(self, frames: Iterable[StoredFrame]) -> Iterator[StoredFrame]:
         """Yield the frames of one container."""
-        seen: set[str | None] = set()
         size = footer = 0
-        for stored in frames:
-            name = stored.data_file
-            key = name and file_key(name)
-            if key in seen:
-                raise UsageError(f"two vectors for the data file {name!r} in one container: merge them first")
-            seen.add(key)
+        for count, stored in enumerate(frames, 1):
             yield stored
             size += len(stored.data)
-            footer += 2 * len(name or "") + _BLOB_BYTES
+            footer += 2 * len(stored.data_file or "") + _BLOB_BYTES
             full = self.options.target == "puffin" and footer >= _FOOTER_BYTES
-            if full or size >= self.options.target_bytes or len(seen) >= self.options.max_vectors:
+            if full or size >= self.options.target_bytes or count >= self.options.max_vectors:
                 break
 
     # ------------------------------------------------------------------ driver
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Move the containers of these tasks to the folder, write the manifest, and remove the staging folder.
+        """Write the manifest of the containers that these tasks wrote.
 
         Raises:
-            UsageError: two vectors for one data file, in any containers. Then nothing is moved.
+            UsageError: two vectors for one data file, in any containers.
         """
         written = sorted((one for one in messages if isinstance(one, Written)), key=lambda one: one.partition)
         names = [name for one in written for name in one.containers]
-        digests = np.frombuffer(b"".join(one.digests for one in written), "<u8")
+        locations = [one for task in written for one in task.locations]
         with counted("commit", self.options.path):
+            _refuse_doubles([name for one in locations for name in _unpacked(one)["data_file"].to_pylist()])
             stores = self.stores()
-            if len(np.unique(digests)) < len(digests):
-                self._refuse_doubles(names, stores)
-            with open_sink(join(self.staging, JOURNAL), storage_options=stores) as journal:
-                journal.write(json.dumps(names).encode())
-            with ThreadPoolExecutor(_AT_ONCE) as pool:
-                places = ([join(folder, name) for name in names] for folder in (self.staging, self.options.path))
-                for _ in pool.map(partial(storage.move, stores=stores), *places):
-                    pass
-            folder = local_path(self.options.path)
-            if folder is not None:
-                sync_folder(folder)
-            parts = (join(self.staging, name + _PART) for name in names)
-            merge_parts(parts, self.manifest, names, stores)
-            with suppress(OSError, DvcodecError):  # committed: vacuum removes the rest
-                storage.remove_folder(self.staging, stores)
-
-    def _refuse_doubles(self, names: Iterable[str], stores: Storage) -> None:
-        """Refuse a data file that occurs twice; equal hashes may be a collision."""
-        known: dict[str, str] = {}
-        for file in chain.from_iterable(
-            data_files_in(join(self.staging, name + _PART), self.options.manifest, stores) for name in names
-        ):
-            key = file_key(file or "")
-            if key in known:
-                other = "" if known[key] == file else f", also spelled {known[key]!r}"
-                raise UsageError(f"two vectors for the data file {file!r}{other}: merge them first")
-            known[key] = file
+            write_manifest(self.manifest, map(_unpacked, locations), names, stores)
+            with suppress(OSError):
+                stores.remove(self.marker)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove all files of this job, the manifest first."""
-        names = {name for one in messages if isinstance(one, Written) for name in one.containers}
+        """Remove the manifest and the containers of tasks that succeeded; cancelled tasks may still write others."""
         stores = self.stores()
-        storage.remove_file(self.manifest, stores)
-        for name in sorted(names | set(journal_of(self.staging, stores))):
-            storage.remove_file(join(self.options.path, name), stores)
-        storage.remove_folder(self.staging, stores)
+        try:
+            stores.remove(self.manifest)
+        except FileNotFoundError:
+            pass
+        except OSError:  # it may name the containers
+            return
+        self._remove([name for one in messages if isinstance(one, Written) for name in one.containers], stores)
+
+    def _remove(self, names: Sequence[str], stores: Storage) -> None:
+        for name in names:
+            with suppress(OSError):  # no manifest names it
+                stores.remove(join(self.options.path, name))
+
+
+def _unpacked(locations: bytes) -> pa.RecordBatch:
+    with pa.ipc.open_stream(locations) as stream:
+        return stream.read_next_batch()
+
+
+def _refuse_doubles(data_files: list[str]) -> None:
+    """Refuse two vectors for one data file, in whatever spelling."""
+    keys = file_keys(data_files)
+    if len(set(keys)) == len(keys):
+        return
+    known: dict[str, str] = {}
+    for file, key in zip(data_files, keys, strict=True):
+        if key in known:
+            other = "" if known[key] == file else f", also spelled {known[key]!r}"
+            raise UsageError(f"two vectors for the data file {file!r}{other}: merge them first")
+        known[key] = file
