@@ -10,12 +10,10 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from cli_runner import flipped, run
+from cli_runner import run
 from dvcodec import RowSet, iceberg, lance, paimon, zap
 from dvcodec.tables import open_table
-from dvcodec.tables.auditing import audit
 from dvcodec.tables.convert import convert_table
-from dvcodec.tables.repair import repair_plan, write
 from faults.writers import VECTORS, documents
 from samples import delta_log
 
@@ -93,18 +91,8 @@ def converted(folder: Path) -> object:
     return convert_table(open_table(str(delta_log.restored_table(folder / "t"))), "paimon64", URL)
 
 
-def repaired(folder: Path) -> object:
-    """Two files for the two data files of a table are more than a small one needs: one, and then the writing fails."""
-    root = delta_log.restored_table(folder / "t")
-    flipped(root / delta_log.NEW, 20, to=root / delta_log.NEW)
-    table = open_table(str(root))
-    return write(repair_plan(audit(table), table), table, URL)
-
-
 @pytest.mark.parametrize("torn", [False, True])
-@pytest.mark.parametrize(
-    ("write_several", "objects"), [(index_files, 3), (converted, 2), (repaired, 1)], ids=["paimon", "convert", "repair"]
-)
+@pytest.mark.parametrize(("write_several", "objects"), [(index_files, 3), (converted, 2)], ids=["paimon", "convert"])
 def test_several_objects(
     write_several: Callable[[Path], object], objects: int, torn: bool, tmp_path: Path, store: type[Vanishing]
 ) -> None:

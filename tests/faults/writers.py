@@ -21,8 +21,6 @@ from dvcodec.tables.auditing import audit
 from dvcodec.tables.convert import ENTRIES, convert_table
 from dvcodec.tables.convert import Target as TableTarget
 from dvcodec.tables.live import export_live
-from dvcodec.tables.repair import repair_plan
-from dvcodec.tables.repair import write as write_repair
 from samples import delta_log
 
 __all__ = ["PARTIAL", "VECTORS", "WRITERS", "CommandFailed", "Writer", "check_folder", "length_of", "params"]
@@ -195,11 +193,6 @@ def convert_all(to: TableTarget) -> Callable[[Path, Path], object]:
     return write
 
 
-def write_repairs(folder: Path, out: Path) -> None:
-    table = open_table(str(folder / "t"))
-    assert write_repair(repair_plan(audit(table), table), table, str(out / "new"))
-
-
 def write_report(folder: Path, out: Path) -> None:
     report.write(out / "x.html", audit(open_table(str(folder / "t"))), made=WHEN)
 
@@ -269,7 +262,6 @@ WRITERS = (
     Writer("convert-paimon32", vectors_in, convert_to("paimon32", "index-1"), "index-1", check_vectors),
     Writer("convert-table-iceberg", table_in, convert_all("iceberg"), None, check_any),
     Writer("convert-table-paimon", table_in, convert_all("paimon32"), None, check_any),
-    Writer("repair", damaged_in, write_repairs, None, check_any),
     Writer("report", table_in, write_report, "x.html", check_page),
     Writer("export-live", table_in, export, "x.parquet", pq.read_table),
     # The same by the command line: every command that writes.
@@ -287,7 +279,6 @@ WRITERS = (
     Writer("cli-report", table_in, command("report IN/t -o OUT/x.html"), "x.html", check_page, exact=False),
     Writer("cli-export-live", table_in, command("export-live IN/t -o OUT/x.parquet"), "x.parquet", pq.read_table),
     Writer("cli-convert-table", table_in, command("convert-table IN/t --to paimon64 -o OUT/new"), None, check_any),
-    Writer("cli-repair", damaged_in, command("audit IN/t --repair-plan --write OUT/new", code=1), None, check_any),
     Writer(
         "cli-zap-merge",
         segments_in,
@@ -297,7 +288,7 @@ WRITERS = (
     ),
 )
 
-BRIEF = {"iceberg", "rewrite-in-place", "paimon-files", "zap-merge-in-place", "repair", "export-live", "cli-zap-merge"}
+BRIEF = {"iceberg", "rewrite-in-place", "paimon-files", "zap-merge-in-place", "export-live", "cli-zap-merge"}
 """Those of the gate: one file, in place, several, by Arrow, by the command line. All write by `io.open_sink`."""
 
 

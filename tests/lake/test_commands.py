@@ -258,13 +258,6 @@ def test_two_processes_convert_into_one_folder(lake: Lake) -> None:
         assert sorted(f"{target}/{name}" for name in written) == sorted([*won.json["files"], f"{target}/entries.jsonl"])
 
 
-def test_a_repair_plan_is_written(lake: Lake) -> None:
-    """A vector with a flipped bit cannot be repaired; one that deletes all rows of a file needs no file of vectors."""
-    command = "audit {}/d --repair-plan --write {}/plan"
-    expected, found = lake.local(command), lake.remote(command)
-    assert (found.code, found.err, found.json) == (expected.code, expected.err, expected.json)
-
-
 def test_manifests(lake: Lake) -> None:
     manifest = next(iter(sorted((lake.folder / "paimon" / "manifest").glob("index-manifest-*")))).name
     lake.same(f"manifest {{}}/paimon/manifest/{manifest} --json")

@@ -15,20 +15,17 @@ from dvcodec.tables.auditing import audit
 from dvcodec.tables.convert import convert_table
 from dvcodec.tables.live import export_live
 from dvcodec.tables.new_files import check_outside
-from dvcodec.tables.repair import repair_plan, write
 from samples.delta_log import restored_table
 
 WRITERS: dict[str, Callable[[Table, str], object]] = {
     "export_live": export_live,
     "report": lambda table, target: report.write(target, audit(table), made=datetime.now(timezone.utc)),
     "convert_table": lambda table, target: convert_table(table, "iceberg", target),
-    "repair": lambda table, target: write(repair_plan(audit(table), table), table, target),
 }
 COMMANDS = {
     "export-live": ["export-live", "-o"],
     "report": ["report", "-o"],
     "convert-table": ["convert-table", "--to", "iceberg", "-o"],
-    "audit": ["audit", "--repair-plan", "--write"],
 }
 INSIDE = (
     "t",

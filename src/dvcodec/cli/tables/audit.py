@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +9,6 @@ import typer
 from dvcodec.cli.json_text import print_json
 from dvcodec.cli.render import counted, counter, number, plain, say
 from dvcodec.cli.shared import Json
-from dvcodec.cli.storage import storage
 from dvcodec.cli.streams import complain
 from dvcodec.cli.tables.shared import (
     Allow,
@@ -29,8 +27,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.findings import Finding, Severity
-from dvcodec.tables.new_files import check_outside
-from dvcodec.tables.repair import commit_repair, repair_plan, write
+from dvcodec.tables.repair import commit_repair, repair_plan
 from dvcodec.tables.stats import totals
 
 _SIGNS = {
@@ -64,10 +61,6 @@ def audit(
         bool,
         typer.Option("--repair-plan", help="Print a plan that repairs the findings, as JSON, instead of the findings."),
     ] = False,
-    folder: Annotated[
-        str | None,
-        typer.Option("--write", metavar="DIR", help="With --repair-plan: write its new vector files into this folder."),
-    ] = None,
     commit: Annotated[
         bool,
         typer.Option("--commit", help="With --repair-plan: commit its actions that need nothing but new vectors."),
@@ -78,13 +71,9 @@ def audit(
     Exit code 1 if there is an error: some engine reads wrong rows, or cannot read the table. Only --commit changes the
     table; it audits the table again afterwards, and the exit code is that of the second audit.
     """
-    if not plan and (folder is not None or commit):
-        raise UsageError(f"{'--commit' if commit else '--write'} needs --repair-plan")
-    if folder is not None and commit:
-        raise UsageError("--write and --commit: expected one of them")
+    if commit and not plan:
+        raise UsageError("--commit needs --repair-plan")
     table = opened(target, kind, allow, catalog, only_writer)
-    if folder:
-        check_outside(folder, table.location)
 
     def check(number: int | None) -> Audit:
         with counter("auditing") as progress:
@@ -94,10 +83,6 @@ def audit(
     if plan:
         repair = repair_plan(found, table)
         summary: dict[str, Any] = repair.to_dict()
-        if folder is not None:
-            summary["written"] = [
-                asdict(location) for location in write(repair, table, folder, storage_options=storage())
-            ]
         if commit:
             done = commit_repair(repair, table)
             summary["commit"] = done.to_dict()

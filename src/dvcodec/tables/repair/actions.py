@@ -40,7 +40,7 @@ class RepairAction:
         reads: vectors whose union is to be committed in their place.
         snapshot: id of the snapshot that has `reads`.
         cardinality: rows of the new vector, or the number to be recorded.
-        path: the file to be removed, or to be written with other paths.
+        path: the file to be removed, or the file of vectors whose paths are stale.
         mapping: old path -> new path, of data files.
         details: more, by name, for JSON.
     """
