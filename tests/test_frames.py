@@ -24,7 +24,7 @@ from dvcodec import (
     paimon,
 )
 from dvcodec.core.frame import Magic, StoredFrame
-from dvcodec.io import open_sink, open_source
+from dvcodec.io import open_source
 from dvcodec.io.frames import MAX_FILE_BYTES, VERSION, check_version, load_frames, read_frames, write_frames
 
 
@@ -170,9 +170,9 @@ def stored(*sizes: int) -> Iterator[StoredFrame]:
 
 def written(frames: Iterator[StoredFrame], until: int = MAX_FILE_BYTES) -> tuple[bytes, list[tuple[object, ...]]]:
     out = io.BytesIO()
-    with open_sink(out) as sink:
-        places: list[tuple[object, ...]] = [*write_frames(sink, frames, until=until)]
-    return out.getvalue(), places
+    locations = write_frames(out, frames, lambda _: "kind", until=until)
+    assert {(one.format, one.path, one.file_size) for one in locations} <= {("kind", "<file>", len(out.getvalue()))}
+    return out.getvalue(), [(one.data_file, one.cardinality, one.offset, one.size) for one in locations]
 
 
 def test_frames_are_written_as_they_are() -> None:
@@ -202,8 +202,8 @@ def test_file_of_more_than_31_bits_is_a_usage_error(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("dvcodec.io.frames.MAX_FILE_BYTES", 33)
     assert len(written(stored(16, 16), 10**9)[1]) == 2
     out = io.BytesIO()
-    with pytest.raises(UsageError, match="<file>: larger than 33 bytes; write several files"), open_sink(out) as sink:
-        write_frames(sink, stored(16, 17), until=10**9)
+    with pytest.raises(UsageError, match="<file>: larger than 33 bytes; write several files"):
+        write_frames(out, stored(16, 17), lambda _: "kind", until=10**9)
     assert out.getvalue() == b""
 
 

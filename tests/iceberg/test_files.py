@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import pytest
 
-from battery import outcome
+from battery import Recorder, outcome
 from dvcodec import (
     CardinalityMismatch,
     ChecksumMismatch,
@@ -27,7 +27,10 @@ from dvcodec import (
     __version__,
     iceberg,
 )
-from dvcodec.core.frame import StoredFrame
+from dvcodec.core import vector
+from dvcodec.core.frame import Magic, StoredFrame
+from dvcodec.io import Source
+from dvcodec.io.frames import Range, read_frame
 from dvcodec.puffin import PuffinWriter, open_puffin
 from samples.puffin import GOOD, file_of, vector_for, with_changes
 
@@ -290,6 +293,14 @@ def many(count: int) -> bytes:
     return out.getvalue()
 
 
+def one_by_one(
+    source: Source, ranges: list[Range], *, allowed: tuple[Magic, ...], limits: Limits, verify_checksum: bool
+) -> list[RowSet]:
+    """What `load_ranges` does in bulk."""
+    frames = [(read_frame(source, offset, size, limits), rows) for offset, size, rows in ranges]
+    return [vector.read(one, allowed, rows, limits, verify_checksum=verify_checksum).load() for one, rows in frames]
+
+
 def test_many_vectors_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """In any state of damage, of vectors and of footer: the same value or the same error."""
     valid = many(150)
@@ -315,7 +326,8 @@ def test_many_vectors_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
         chosen = options[turn // 3 % 4]
         found = read(bytes(data), chosen)
         with monkeypatch.context() as patch:
-            patch.setattr("dvcodec.iceberg.files._read_uniform", lambda *_: None)
+            patch.setattr("dvcodec.iceberg.vectors._uniform", lambda *_: None)
+            patch.setattr("dvcodec.iceberg.vectors.load_ranges", one_by_one)
             assert found == read(bytes(data), chosen)
         refused += isinstance(found, tuple)
     assert 30 < refused < 150
@@ -337,3 +349,19 @@ def test_many_vectors_are_read_in_few_ranges(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("dvcodec.io.coalesce.WINDOW_BYTES", 1000)
     assert iceberg.read_deletion_vectors(Counted()) == iceberg.read_deletion_vectors(data)
     assert max(size for _, size in reads[7:]) <= 1000
+
+
+def test_vectors_beside_other_blobs_are_read_in_few_ranges() -> None:
+    """Whatever else the file has: an NDV sketch, in front of them or between them."""
+    sets = {f"s3://b/t/{i:04d}.parquet": RowSet(range(i, 3 * i, 1 + i % 3)) for i in range(150)}
+    out = io.BytesIO()
+    with PuffinWriter(out) as writer:
+        for i, (path, rows) in enumerate(sets.items()):
+            if i in (0, 70):
+                writer.add("apache-datasketches-theta-v1", b"sketch", fields=[1], snapshot_id=1, sequence_number=1)
+            properties = {"referenced-data-file": path, "cardinality": str(rows.cardinality)}
+            data = iceberg.encode(rows)
+            writer.add("deletion-vector-v1", data, fields=[], snapshot_id=-1, sequence_number=-1, properties=properties)
+    source = Recorder(out.getvalue())
+    assert iceberg.read_deletion_vectors(source) == sets
+    assert len(source.reads) == 4

@@ -10,9 +10,9 @@ Specification: Delta's PROTOCOL.md, "Deletion Vector Format" and "Deletion Vecto
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from functools import partial
+from itertools import chain
 
 from dvcodec.core import frame, vector
 from dvcodec.core.cursor import BytesLike, Cursor
@@ -23,12 +23,12 @@ from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_choice, check_type
 from dvcodec.core.vector import Vector
-from dvcodec.core.vector_arguments import check_rows, check_vectors
+from dvcodec.core.vector_arguments import check_rows
 from dvcodec.delta import z85
 from dvcodec.delta.descriptor import ABSOLUTE, EMPTY, INLINE, Descriptor
-from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, frames, open_sink, open_source, target_name
+from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, frames, open_source
 from dvcodec.io.allowed_locations import check_reach, hide_values, protocols
-from dvcodec.io.frames import VERSION, read_frame, read_frames, write_frames
+from dvcodec.io.frames import VERSION, Range, encoded, load_ranges, read_frame, read_frames, write_frames
 
 __all__ = [
     "INLINE_ADVICE",
@@ -233,34 +233,37 @@ def load(
         if location.storage_type == ABSOLUTE:
             check_reach(path, folder, protocols(allow))
     with hide_values(path, folder), open_source(path, storage_options=storage_options) as source:
-        return _load_from(source, location, limits, verify_checksum)
+        return read_vector(source, location, limits, verify_checksum=verify_checksum).load()
 
 
 def _check_location(location: object) -> None:
     check_type(location, (DvLocation, Descriptor), "location", "a DvLocation or a Descriptor")
 
 
-def _load_from(source: Source, location: DvLocation | Descriptor, limits: Limits, verify_checksum: bool) -> RowSet:
-    cursor = frame_at(source, location, limits)
-    return vector.read(cursor, MAGICS, location.cardinality, limits, verify_checksum=verify_checksum).load()
-
-
-def frame_at(source: Source, location: DvLocation | Descriptor, limits: Limits = DEFAULT_LIMITS) -> Cursor:
-    """Read the byte range of one frame.
+def _range(source: Source, location: DvLocation | Descriptor) -> Range:
+    """Return the range of a frame.
 
     An absent offset means 0 in the protocol and in Java, 1 in delta-kernel-rs. Here: 1 if byte 0 is the version of
     a vector file (which cannot begin a frame), else 0.
-
-    Raises:
-        LimitExceeded: the frame is larger than `Limits.max_vector_bytes`.
-        Truncated: the range reaches beyond the end of the file.
-        OSError: the file cannot be read.
     """
     offset = location.offset
     if offset is None:
         offset = 1 if bytes(source.read(0, 1)) == bytes([VERSION]) else 0
-    size = location.size if isinstance(location, DvLocation) else location.frame_size
-    return read_frame(source, offset, size, limits)
+    return offset, location.size if isinstance(location, DvLocation) else location.frame_size, location.cardinality
+
+
+def read_vector(
+    source: Source, location: DvLocation | Descriptor, limits: Limits = DEFAULT_LIMITS, *, verify_checksum: bool = True
+) -> Vector:
+    """`load` from an open file, without expanding the rows.
+
+    Raises:
+        DecodeError: see `load`. Not checked: array order and bitset population (`Vector.check`).
+        OSError: the file cannot be read.
+    """
+    offset, size, cardinality = _range(source, location)
+    cursor = read_frame(source, offset, size, limits)
+    return vector.read(cursor, MAGICS, cardinality, limits, verify_checksum=verify_checksum)
 
 
 def read_deletion_vectors(
@@ -294,21 +297,20 @@ def read_deletion_vectors(
         if isinstance(locations, Mapping)
         else ((getattr(one, "data_file", None), one) for one in locations)
     )
-    rows: dict[str, RowSet] = {}
-    read: dict[DvLocation | Descriptor, RowSet] = {}  # one vector may be for many data files
+    ranges: dict[str, Range] = {}
     with open_source(source, storage_options=storage_options) as opened:
         for data_file, location in named:
             _check_location(location)
             if isinstance(location, Descriptor) and location.is_inline:
                 raise UsageError(f"{data_file}: the vector is inline, not in {opened.name}")
-            if data_file is None or data_file in rows:
+            if data_file is None or data_file in ranges:
                 problem = "no data file" if data_file is None else f"a second vector for the data file {data_file!r}"
                 raise UsageError(f"{opened.name}, vector at byte {location.offset}: {problem}")
-            place = location if isinstance(location, Descriptor) else replace(location, data_file=None)
-            if place not in read:
-                read[place] = _load_from(opened, location, limits, verify_checksum)
-            rows[data_file] = read[place]
-    return rows
+            ranges[data_file] = _range(opened, location)
+        found = load_ranges(
+            opened, list(ranges.values()), allowed=MAGICS, limits=limits, verify_checksum=verify_checksum
+        )
+    return dict(zip(ranges, found, strict=True))
 
 
 def load_frames(
@@ -359,11 +361,7 @@ def write_deletion_vectors(
             (nothing is written then).
         OSError: the file cannot be written (an existing file is kept).
     """
-    check_vectors(vectors)
-    stored = (
-        StoredFrame(path, rows.cardinality, encode(rows, run_optimize=run_optimize, gap_keys=gap_keys))
-        for path, rows in vectors.items()
-    )
+    stored = encoded(vectors, partial(encode, run_optimize=run_optimize, gap_keys=gap_keys))
     return write_stored_vectors(target, stored, storage_options=storage_options)
 
 
@@ -385,10 +383,4 @@ def write_stored_vectors(
     first = next(items, None)
     if first is None:
         return []
-    with open_sink(target, storage_options=storage_options) as out:
-        written = write_frames(out, itertools.chain([first], items))
-        total = out.position
-    return [
-        DvLocation("delta", target_name(target), offset, size, cardinality, path, total)
-        for path, cardinality, offset, size in written
-    ]
+    return write_frames(target, chain([first], items), lambda _: "delta", storage_options=storage_options)

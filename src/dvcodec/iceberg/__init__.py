@@ -1,15 +1,21 @@
 """Iceberg deletion vectors, and the position deletes that they replace.
 
-`vectors`: the blob. `blobs`: its footer entry. `files`: Puffin files. `manifest`: manifest entries. `lint`: rules for
+`vectors`: the blobs and their Puffin files. `blobs`: footer entries. `manifest`: manifest entries. `lint`: rules for
 blob metadata. `position_deletes`: the v2 files of (file_path, pos).
 """
 
 from dvcodec.iceberg.blobs import BLOB_TYPE, ROW_POSITION_FIELD
-from dvcodec.iceberg.files import load, read_deletion_vectors, write_deletion_vectors, write_stored_vectors
 from dvcodec.iceberg.lint import lint
 from dvcodec.iceberg.manifest import java_blob_order, manifest_entry
 from dvcodec.iceberg.position_deletes import read_position_deletes, vectors_from_arrow
-from dvcodec.iceberg.vectors import decode, encode
+from dvcodec.iceberg.vectors import (
+    decode,
+    encode,
+    load,
+    read_deletion_vectors,
+    write_deletion_vectors,
+    write_stored_vectors,
+)
 
 __all__ = [
     "BLOB_TYPE",

@@ -9,31 +9,51 @@ These files have no count, footer or names: Delta's log and Paimon's index manif
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import TypeAlias
 
 import numpy as np
 
-from dvcodec.core import batch, frame
+from dvcodec.core import batch, frame, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
+from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_integer
+from dvcodec.core.vector_arguments import check_vectors
+from dvcodec.io.coalesce import coalesce
 from dvcodec.io.file_key import check_data_file
-from dvcodec.io.opening import open_source
-from dvcodec.io.sink import Sink
+from dvcodec.io.opening import open_sink, open_source
+from dvcodec.io.sink import SinkTarget, target_name
 from dvcodec.io.source import Source, SourceTarget, read_window
 from dvcodec.io.storage import StorageOptions
 
-__all__ = ["MAX_FILE_BYTES", "VERSION", "check_version", "load_frames", "read_frame", "read_frames", "write_frames"]
+__all__ = [
+    "MAX_FILE_BYTES",
+    "VERSION",
+    "Range",
+    "check_version",
+    "encoded",
+    "load_frames",
+    "load_ranges",
+    "read_frame",
+    "read_frames",
+    "write_frames",
+]
 
 VERSION = 1
 """The first byte of the file."""
 MAX_FILE_BYTES = 2**31 - 1
 """Offsets are signed 32-bit values."""
+_MOST = 1 << 62
 _PIECE = 1 << 20
 _REMOTE_PIECE = 1 << 24
+
+Range: TypeAlias = "tuple[int, int, int | None]"
+"""Offset and size of a frame in bytes, and its rows according to the metadata; None = unknown."""
 
 
 def check_version(source: Source) -> Cursor:
@@ -90,6 +110,62 @@ def read_frame(source: Source, offset: int, size: int, limits: Limits) -> Cursor
         here = Cursor(b"", source=source.name, base=offset)
         limits.check("max_vector_bytes", min(size, max(source.size - offset, 0)), here)
     return read_window(source, offset, size)
+
+
+def load_ranges(
+    source: Source,
+    ranges: Sequence[Range],
+    *,
+    allowed: tuple[Magic, ...],
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+) -> list[RowSet]:
+    """Read the vectors at byte ranges of a file, in any order; a range that comes again is read once.
+
+    Neighbours are read and decoded together, which saves about 50 microseconds for each vector.
+
+    Raises:
+        DecodeError: a vector is corrupt (see `core.vector.read`), or `read_frame` refuses its range.
+        UsageError: see `read_frame`.
+        OSError: the file cannot be read.
+    """
+    check_limits(limits)
+    found: dict[Range, RowSet] = {}
+
+    def load_one(one: Range) -> None:
+        cursor = read_frame(source, one[0], one[1], limits)
+        found[one] = vector.read(cursor, allowed, one[2], limits, verify_checksum=verify_checksum).load()
+
+    many = []
+    for one in dict.fromkeys(ranges):
+        offset, size, rows = one
+        whole = type(offset) is type(size) is type(0 if rows is None else rows) is int
+        if whole and 0 <= offset < _MOST and 0 <= size <= limits.max_vector_bytes and 0 <= (rows or 0) < _MOST:
+            many.append(one)
+        else:
+            load_one(one)
+    many.sort(key=itemgetter(0))
+    offsets, sizes = (np.array([one[i] for one in many], np.int64) for i in range(2))
+    stated = np.array([-1 if rows is None else rows for _, _, rows in many], np.int64)
+    for first, last, start, stop in coalesce(offsets, sizes):
+        near = many[first:last]
+        try:
+            window = read_window(source, start, stop - start)
+        except Truncated:  # of one of them, which says so
+            for one in near:
+                load_one(one)
+            continue
+        rows_of = batch.load(
+            window,
+            offsets[first:last] - start,
+            sizes[first:last],
+            allowed=allowed,
+            cardinalities=stated[first:last],
+            limits=limits,
+            verify_checksum=verify_checksum,
+        )
+        found.update(zip(near, rows_of, strict=True))
+    return [found[one] for one in ranges]
 
 
 def load_frames(
@@ -170,26 +246,61 @@ def _frame_size(piece: Cursor, left: int, count: int, limits: Limits) -> int:
     return size
 
 
-def write_frames(
-    out: Sink, frames: Iterable[StoredFrame], *, until: int = MAX_FILE_BYTES
-) -> list[tuple[str | None, int, int, int]]:
-    """Write the version byte and frames, until the file has more than `until` bytes.
-
-    Returns:
-        For each frame: data file, cardinality (rows), offset of its length field (bytes), size (bytes).
+def encoded(vectors: Mapping[str, RowSet], encode: Callable[[RowSet], bytes]) -> Iterator[StoredFrame]:
+    """Return the frames of vectors by data file, each encoded when it is asked for.
 
     Raises:
-        UsageError: the file would be larger than 2**31 - 1 bytes, or a data file has a name that is not UTF-8.
-        OSError: the file cannot be written.
+        UsageError: not row sets by data file, or one that does not fit.
     """
-    out.write(bytes([VERSION]))
+    check_vectors(vectors)
+
+    def frames() -> Iterator[StoredFrame]:
+        for path, rows in vectors.items():
+            try:
+                yield StoredFrame(path, rows.cardinality, encode(rows))
+            except UsageError as err:
+                raise UsageError(f"{path}: {err}") from None
+
+    return frames()
+
+
+def write_frames(
+    target: SinkTarget,
+    stored_frames: Iterable[StoredFrame],
+    format_of: Callable[[StoredFrame], str],
+    *,
+    until: int = MAX_FILE_BYTES,
+    storage_options: StorageOptions = None,
+) -> list[DvLocation]:
+    """Write a file: the version byte and frames, until it has more than `until` bytes.
+
+    Args:
+        target: path, URL or writable file.
+        stored_frames: the frames; their contents are not checked.
+        format_of: returns `DvLocation.format` of a frame.
+        until: bytes.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
+
+    Returns:
+        The location of each frame, in file order.
+
+    Raises:
+        UsageError: the file would be larger than 2**31 - 1 bytes, or a data file has a name that is not UTF-8 (nothing
+            is written then).
+        OSError: the file cannot be written (an existing file is kept).
+    """
     written = []
-    for stored in frames:
-        check_data_file(stored.data_file)
-        offset = out.write(stored.data)
-        if out.position > MAX_FILE_BYTES:
-            raise UsageError(f"{out.name}: larger than {MAX_FILE_BYTES} bytes; write several files")
-        written.append((stored.data_file, stored.cardinality, offset, out.position - offset))
-        if out.position > until:
-            break
-    return written
+    with open_sink(target, storage_options=storage_options) as out:
+        out.write(bytes([VERSION]))
+        for stored in stored_frames:
+            check_data_file(stored.data_file)
+            kind = format_of(stored)
+            offset = out.write(stored.data)
+            if out.position > MAX_FILE_BYTES:
+                raise UsageError(f"{out.name}: larger than {MAX_FILE_BYTES} bytes; write several files")
+            written.append((kind, offset, out.position - offset, stored.cardinality, stored.data_file))
+            if out.position > until:
+                break
+        total = out.position
+    path = target_name(target)
+    return [DvLocation(kind, path, offset, size, rows, name, total) for kind, offset, size, rows, name in written]

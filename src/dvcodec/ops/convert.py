@@ -21,7 +21,7 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
 from dvcodec.core.vector import Vector, check_highest
 from dvcodec.iceberg.blobs import check_blob
-from dvcodec.iceberg.files import DEFAULT_CREATED_BY
+from dvcodec.iceberg.vectors import DEFAULT_CREATED_BY
 from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, target_name
 from dvcodec.ops.read import CheckedFrame, ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source

@@ -1,19 +1,10 @@
 """Apache Paimon: deletion vectors, index files, the index manifest, the hash index.
 
-`vectors`: one vector, 32- or 64-bit. `index_file`: files of vectors. `manifest`: the index manifest, with their data
+`vectors`: vectors, 32- or 64-bit, and their files. `manifest`: the index manifest, with their data
 files. `hash_index`: the index files of dynamic-bucket tables.
 """
 
 from dvcodec.paimon.hash_index import decode_hash_index, encode_hash_index
-from dvcodec.paimon.index_file import (
-    TARGET_SIZE,
-    load,
-    load_frames,
-    read_deletion_vectors,
-    write_deletion_vectors,
-    write_index_files,
-    write_stored_vectors,
-)
 from dvcodec.paimon.manifest import (
     DELETION_VECTORS,
     EMPTY_PARTITION,
@@ -24,7 +15,17 @@ from dvcodec.paimon.manifest import (
     write_index_manifest,
 )
 from dvcodec.paimon.vector_meta import DeletionVectorMeta, IndexFile
-from dvcodec.paimon.vectors import decode, encode
+from dvcodec.paimon.vectors import (
+    TARGET_SIZE,
+    decode,
+    encode,
+    load,
+    load_frames,
+    read_deletion_vectors,
+    write_deletion_vectors,
+    write_index_files,
+    write_stored_vectors,
+)
 
 __all__ = [
     "DELETION_VECTORS",

@@ -67,6 +67,15 @@ class PuffinReader:
             Truncated: `offset` and `length` are not between the first magic and the footer.
             OSError: the file cannot be read.
         """
+        self.check_range(blob)
+        return read_within(self.source, limit, self.limits, offset=blob.offset, size=blob.length)
+
+    def check_range(self, blob: BlobMetadata) -> None:
+        """Check that a blob is between the first magic and the footer.
+
+        Raises:
+            Truncated: it is not.
+        """
         if blob.offset < len(MAGIC) or blob.length < 0 or blob.offset + blob.length > self.footer.offset:
             raise Truncated(
                 f"range of the {blob.type} blob",
@@ -75,7 +84,6 @@ class PuffinReader:
                 expected=f"a range within {len(MAGIC)}..{self.footer.offset}",
                 actual=f"{blob.offset}..{blob.offset + blob.length}",
             )
-        return read_within(self.source, limit, self.limits, offset=blob.offset, size=blob.length)
 
     def read(self, blob: BlobMetadata) -> memoryview:
         """Return the blob's content, decompressed.

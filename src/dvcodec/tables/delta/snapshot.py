@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core import vector as stored
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.rowset import RowSet
 from dvcodec.delta import EMPTY, read_frames
-from dvcodec.delta.vectors import MAGICS, frame_at, read_inline
+from dvcodec.delta.vectors import read_inline, read_vector
 from dvcodec.ops.stats import VectorStats, measure
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.cache import Cache
@@ -90,7 +89,7 @@ class DeltaSnapshot(Snapshot):
             stats = measure(found, row_count=rows, size=size)
         else:
             with self.table.folder.storage.open(vector.location) as source:
-                found = stored.read(frame_at(source, descriptor), MAGICS, vector.cardinality)
+                found = read_vector(source, descriptor)
                 return (DeletedRows(vector.data_file, found.load(), measure(found, row_count=rows)),)
         return (DeletedRows(vector.data_file, found.load(), stats),)
 

@@ -22,7 +22,7 @@ from dvcodec.io.frames import MAX_FILE_BYTES, read_frame
 from dvcodec.io.paths import split
 from dvcodec.io.target import local_path
 from dvcodec.paimon import DELETION_VECTORS, IndexFile, IndexManifestEntry
-from dvcodec.paimon.index_file import roll_index_files
+from dvcodec.paimon.vectors import roll_index_files
 from dvcodec.tables.deleting.committer import Written
 from dvcodec.tables.model import DataFile, DeletionVector, FileDelete
 from dvcodec.tables.paimon.files import Layout

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
 from dvcodec.ops.stats import measure
-from dvcodec.paimon.index_file import read_vector
+from dvcodec.paimon.vectors import read_vector
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import Column, chosen
 from dvcodec.tables.findings import Finding

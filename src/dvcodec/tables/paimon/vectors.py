@@ -1,7 +1,7 @@
 """Deletion vectors of a snapshot: what the index manifest records, and checks of their files.
 
 The metadata gives the length of a 32-bit vector without its frame's 8 bytes, that of a 64-bit one with them, and does
-not record which of the two a vector is: its magic does (see `dvcodec.paimon.index_file`). Vectors are adjacent, so the
+not record which of the two a vector is: its magic does (see `dvcodec.paimon.vectors`). Vectors are adjacent, so the
 next offset or the file's size gives the end of each, and thus the convention, without opening the file. If the records
 leave gaps, the magic is read.
 """
