@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from battery import Recorder, outcome
 from dvcodec import (
     BadMagic,
+    CardinalityMismatch,
     ChecksumMismatch,
     DecodeError,
     LimitExceeded,
@@ -25,7 +26,16 @@ from dvcodec import (
 )
 from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.io import open_source
-from dvcodec.io.frames import MAX_FILE_BYTES, VERSION, check_version, load_frames, read_frames, write_frames
+from dvcodec.io.frames import (
+    MAX_FILE_BYTES,
+    VERSION,
+    Range,
+    check_version,
+    load_frames,
+    load_ranges,
+    read_frames,
+    write_frames,
+)
 
 
 def frame(size: int, filling: bytes = b"x") -> bytes:
@@ -245,3 +255,47 @@ def test_vectors_and_errors_come_in_file_order(piece: int, monkeypatch: pytest.M
     for size in range(1, len(valid)):
         if (size in near or size % 11 == 0) and size not in offsets:
             assert isinstance(outcome(load, valid[:size]), Truncated)
+
+
+# ---------------------------------------------------------------------- vectors at ranges
+
+SETS = [RowSet(range(i, 40 * i, 1 + i)) for i in range(1, 30)]
+PARTS = [(paimon if i % 2 else iceberg).encode(one) for i, one in enumerate(SETS)]
+RANGES: list[Range] = [
+    (1 + sum(map(len, PARTS[:i])), len(part), one.cardinality if i % 3 else None)
+    for i, (part, one) in enumerate(zip(PARTS, SETS, strict=True))
+]
+FILE = b"\1" + b"".join(PARTS)
+BOTH = (Magic.PAIMON32, Magic.PORTABLE64)
+
+
+def test_vectors_at_ranges_in_any_order_and_more_than_once() -> None:
+    source = Recorder(FILE)
+    found = load_ranges(source, [*RANGES[::-1], *RANGES], allowed=BOTH)
+    assert found == SETS[::-1] + SETS
+    assert all(one is other for one, other in zip(found[:29][::-1], found[29:], strict=True))
+    assert len(source.reads) == 1
+    assert load_ranges(source, [], allowed=BOTH) == []
+
+
+@pytest.mark.parametrize(
+    ("odd", "error"),
+    [
+        ((RANGES[3][0], RANGES[3][1], 7), CardinalityMismatch),
+        ((RANGES[3][0], RANGES[3][1], 1 << 63), CardinalityMismatch),
+        ((RANGES[3][0] + 1, RANGES[3][1], None), DecodeError),
+        ((len(FILE) - 3, 20, None), Truncated),
+        ((1 << 63, 20, None), Truncated),
+        ((-1, 20, None), Truncated),
+        ((1, -1, None), Truncated),
+        ((1, 0, None), Truncated),
+        ((1, 1 << 40, None), Truncated),
+    ],
+)
+def test_a_range_that_is_wrong_is_refused_as_if_it_were_alone(odd: Range, error: type[DecodeError]) -> None:
+    messages = []
+    for ranges in ([odd], [*RANGES, odd]):
+        with pytest.raises(error) as caught:
+            load_ranges(Recorder(FILE), ranges, allowed=BOTH)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
