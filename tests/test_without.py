@@ -28,7 +28,7 @@ GROUPS: tuple[dict[str, str], ...] = (
         r"|dvcodec (demo|export-live|delete|upgrade-deletes|spark-demo)|spark\..*"
     },
     {
-        "fastavro": r"(iceberg|paimon): (?!open_table|enable).*|paimon: enable|dvcodec (manifest|upgrade-deletes)",
+        "fastavro": r"(iceberg|paimon): (?!open_table|enable).*|paimon: enable|dvcodec (demo|manifest|upgrade-deletes)",
         "pandas": r"spark\..*|dvcodec spark-demo",
     },
     {
@@ -40,7 +40,7 @@ GROUPS: tuple[dict[str, str], ...] = (
     {
         "obstore": r"s3: .*",
         "fsspec": r"hdfs: .*",
-        "pyiceberg": r"catalog: .*",
+        "pyiceberg": r"catalog: .*|dvcodec demo",
         "pyspark": r"spark\..*|dvcodec spark-demo",
         "isal": "",
     },

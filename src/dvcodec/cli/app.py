@@ -33,8 +33,8 @@ _MODULES = {
         "merge": "Merge vectors by data file into one new file.",
         "convert": "Convert a file. Vectors are verified, and copied if both formats store the same bytes.",
         "rewrite-paths": "Rename the data files of a moved table in a Puffin file; vectors are copied unchanged.",
-        "demo": "Demonstrate on Parquet files: delete rows, write vectors, convert, verify, read the live rows.",
-        "spark-demo": "Demonstrate Spark jobs on a partitioned table: build, audit, apply, merge and convert vectors.",
+        "demo": "Demonstrate on a Delta and an Iceberg table: delete rows, read them back, find a flipped bit, report.",
+        "spark-demo": "Demonstrate Spark jobs on a partitioned table: build, audit and apply vectors.",
     },
     "tables.audit": {
         "audit": "Check all vectors of a table's snapshot, and compare them with its metadata, data files and folder.",

@@ -1,160 +1,174 @@
-"""`dvcodec demo`: all steps on real files, each result checked against the data."""
+"""`dvcodec demo`: delete rows of a Delta and an Iceberg table, let their own libraries read them back, find damage."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
-from dataclasses import replace
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dvcodec import arrow, delta, iceberg, lance, paimon
-from dvcodec.cli.render import bytes_text, number, say
-from dvcodec.cli.steps import expect, show_vectors, step
-from dvcodec.core.extras import pa, pq, require_extra
+from dvcodec import iceberg, tables
+from dvcodec.cli.render import Table, bytes_text, density_strip, number, say, share_text
+from dvcodec.core.errors import UsageError
+from dvcodec.core.extras import pa, pc, require_extra
 from dvcodec.core.rowset import RowSet
-from dvcodec.ops.convert import convert
-from dvcodec.ops.verify import verify
+from dvcodec.io import open_sink
+from dvcodec.report import write
+from dvcodec.tables import enable, open_table
+from dvcodec.tables.auditing import audit
+from dvcodec.tables.scanning import scan
 
-__all__ = ["run"]
+__all__ = ["expect", "new_folder", "run", "show_vectors", "step"]
 
-FILES, ROWS, ROW_GROUP = 3, 400_000, 100_000
-COUNTRIES = ("DE", "FR", "IT", "ES", "PL", "NL")
-DELTA_FILE = f"deletion_vector_{uuid.uuid5(uuid.NAMESPACE_URL, 'dvcodec demo')}.bin"
-"""A fixed name in Delta's form (see `delta.new_file`), so that a second run overwrites the first."""
+FILES, ROWS = 3, 400_000
+CUSTOMERS = (7, 77, 512, 900)
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    """Print what was done, and how long it took."""
+    start = time.perf_counter()
+    yield
+    say(("*", "green"), f" {what}  ", (f"{time.perf_counter() - start:.2f} s", "dim"))
+
+
+def expect(holds: bool, what: str) -> None:
+    """Check a claim.
+
+    Raises:
+        AssertionError: it does not hold.
+    """
+    if not holds:
+        raise AssertionError(f"the demo's claim does not hold: {what}")
+
+
+def show_vectors(vectors: Mapping[str, RowSet], row_count: int) -> None:
+    """Show the deleted rows of data files, of `row_count` rows each."""
+    shown = Table("data file", "deleted", "share", "encoded", "where", right=("deleted", "share", "encoded"))
+    for path, rows in vectors.items():
+        size = bytes_text(len(iceberg.encode(rows)))
+        share = share_text(rows.cardinality / row_count)
+        shown.add(path, number(rows.cardinality), share, size, density_strip(rows, row_count))
+    shown.show()
+
+
+def new_folder(folder: Path) -> None:
+    """Make the folder of a demonstration.
+
+    Raises:
+        UsageError: it has files.
+    """
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError(f"{folder}: it is there already: remove it, or name another by --folder")
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def run(folder: Path) -> None:
-    """Run the demo; every claim it prints is checked against the data."""
-    require_extra("pyarrow.parquet", "arrow")
-    folder.mkdir(parents=True, exist_ok=True)
-    with step(f"wrote {FILES} Parquet files of {number(ROWS)} rows"):
-        paths = _write_data(folder)
-    with step("deleted rows: four customers, all of Spain in the second file, the last week of the third"):
-        vectors = {str(path): _deleted(path, i) for i, path in enumerate(paths)}
-    show_vectors(vectors, ROWS)
+    """Run the demo; every claim it prints is checked against the data.
 
-    puffin = folder / "deletes.puffin"
-    with step(f"wrote {puffin}"):
-        locations = iceberg.write_deletion_vectors(puffin, vectors)
-    for entry in map(iceberg.manifest_entry, locations):
-        place = f"offset {number(entry['content_offset'])}, size {number(entry['content_size_in_bytes'])}"
-        rows = f"{number(entry['record_count'])} rows"
-        say(f"    manifest: {entry['referenced_data_file']}: {place}, {rows}")
+    Raises:
+        UsageError: the folder has files.
+        MissingExtra: deltalake or pyiceberg is not installed.
+    """
+    deltalake = require_extra("deltalake", "demo")
+    require_extra("pyiceberg.catalog.sql", "demo")
+    new_folder(folder)
+    parts = [_orders(i) for i in range(FILES)]
+    place = str(folder / "delta")
 
-    bin_file, back = folder / DELTA_FILE, folder / "back.puffin"
-    with step("converted to a Delta vector file and back: the same bytes"):
-        there = convert(puffin, "delta", bin_file)
-        convert(bin_file, "puffin", back, data_files=[str(location.data_file) for location in there])
-        expect(back.read_bytes() == puffin.read_bytes(), "the round trip gives the same file")
-    for location in there:
-        absolute = replace(location, path=str(folder.resolve() / DELTA_FILE))
-        descriptor = delta.Descriptor.from_location(absolute, str(folder.resolve()))
-        say(f"    log: {descriptor.to_json()}")
+    with step(f"deltalake wrote a table of {number(FILES * ROWS)} orders in {FILES} files"):
+        for part in parts:
+            deltalake.write_deltalake(place, part, mode="append")
+        enable(open_table(place))
+    table = open_table(place)
+    with step(f"dvcodec delete {place} --where 'customer IN {CUSTOMERS}'"):
+        where = pc.field("customer").isin(CUSTOMERS)
+        done = table.delete(where)
+    say(f"    snapshot {done.snapshot}: {number(done.rows)} rows of {done.files} files; no data file was rewritten")
+    with step("deleted the last week of the year, and 1,000 orders by their keys"):
+        late = pc.field("day") >= 358
+        table.delete(late)
+        keys = pa.table({"order": np.random.default_rng(9).choice(FILES * ROWS, 1000, replace=False)})
+        table.delete(keys=keys, on=["order"])
+    _show(table)
+    with step("deltalake reads the table: the live rows, and no other"):
+        query = deltalake.QueryBuilder().register("orders", deltalake.DeltaTable(place))
+        found = pa.table(query.execute('SELECT "order" FROM orders').read_all())
+        live = pa.concat_tables(parts).filter(~(where | late)).join(keys, "order", join_type="left anti")
+        expect(_same_orders(found, live), "deltalake's rows are those not deleted")
 
-    indexes = [_there_and_back(folder, puffin, bits) for bits in (32, 64)]
+    with step("pyiceberg wrote the same orders; dvcodec deleted a country, through the catalog"):
+        rest = pa.concat_tables(parts).filter(pc.field("country") != "ES")
+        expect(_same_orders(_iceberg(folder, parts), rest), "pyiceberg's rows are those not deleted")
 
-    with step("verified all of them"):
-        for path in (puffin, bin_file, back, *indexes):
-            report = verify(path, row_count=ROWS)
-            expect(report.ok, f"{path} is valid")
-    with step("flipped one bit; verify reports:"):
-        damaged = bytearray(puffin.read_bytes())
-        damaged[locations[1].offset + locations[1].size // 2] ^= 0x10
-        findings = verify(damaged).findings
-        expect([check.name for check in findings][:1] == ["crc"], "the CRC does not match")
-    for check in findings:
-        text = f" {check.name} at byte {check.offset}: expected {check.expected}, found {check.actual}"
-        say("    ", ("FAIL", "bold red"), text)
-
-    with step("read the live rows back, row group by row group, and compared them with the data"):
-        read_back = iceberg.read_deletion_vectors(puffin)
-        live = sum(_check_live(path, read_back[str(path)], i) for i, path in enumerate(paths))
-    _row_ids(next(iter(vectors.values())))
+    expect(audit(table).ok, "the audit of the table has no findings")
+    vector = next(one for one in table.snapshot().vectors if one.offset is not None)
+    file = Path(vector.location)
+    data = file.read_bytes()
+    at = (vector.offset or 0) + (vector.size or 0) // 2
+    with step(f"flipped one bit of {file.name}: dvcodec audit {place}"):
+        _replace(file, data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :])
+        findings = audit(table).findings
+        _replace(file, data)
+        expect([one.check for one in findings] == ["crc"], "the audit finds the checksum that does not match")
+    for finding in findings:
+        say("    ", ("ERROR", "bold red"), " ", (finding.check, "bold"), f" {finding.message}")
+    with step("put the bit back, and wrote a report of the table"):
+        write(folder / "report.html", audit(table))
     print()
-    say(f"{number(live)} of {number(FILES * ROWS)} rows live.")
-    say(f"Next: dvcodec inspect {folder}")
+    say(f"A picture of the table: {folder / 'report.html'}")
+    say(f"Next: dvcodec log {place}")
 
 
-def _there_and_back(folder: Path, puffin: Path, bits: int) -> Path:
-    """Convert to a Paimon index file, print its index manifest's entries, and convert back."""
-    index, back = folder / f"index-{bits}", folder / f"back-{bits}.puffin"
-    copied = "the payload is copied" if bits == 64 else "re-encoded"
-    with step(f"converted to Paimon vectors of {bits} bits and back ({copied}): the same bytes"):
-        there = convert(puffin, "paimon64" if bits == 64 else "paimon32", index)
-        convert(index, "puffin", back, data_files=[str(location.data_file) for location in there])
-        expect(back.read_bytes() == puffin.read_bytes(), "the round trip gives the same file")
-        metas = [paimon.DeletionVectorMeta.from_location(location) for location in there]
-        expect(paimon.read_deletion_vectors(index, metas) == iceberg.read_deletion_vectors(puffin), "rows are the same")
-    for meta in metas:
-        place = f"offset {number(meta.offset)}, length {number(meta.length)}, {number(meta.cardinality)} rows"
-        say(f"    index manifest: {meta.data_file}: {place}")
-    return index
+def _orders(i: int) -> Any:
+    random = np.random.default_rng(i)
+    countries = np.array(["DE", "FR", "IT", "ES", "PL", "NL"])
+    return pa.table(
+        {
+            "order": np.arange(i * ROWS, (i + 1) * ROWS),
+            "customer": random.integers(0, 1000, ROWS),
+            "country": pa.array(countries[random.integers(0, len(countries), ROWS)]),
+            "day": np.sort(random.integers(0, 365, ROWS)),
+            "amount": random.gamma(2.0, 40.0, ROWS).round(2),
+        }
+    )
 
 
-def _row_ids(deleted: RowSet) -> None:
-    """Compact a fragment of stable row ids by its deleted rows, as Lance does, and read the ids back."""
-    with step("dropped the same rows from a Lance row-id sequence, and read the live ids back"):
-        sequence = lance.RowIdSequence.from_values(range(ROWS)).mask(deleted)
-        data = lance.encode_row_ids(sequence)
-        live = np.flatnonzero(~deleted.mask(0, ROWS))
-        expect(np.array_equal(lance.decode_row_ids(data).to_numpy(), live), "the ids are those of the live rows")
-        expect(sequence.get(sequence.count - 1) == int(live[-1]), "the last row has the last id")
-    kinds = ", ".join(type(segment).__name__.removesuffix("Segment") for segment in sequence.segments)
-    say(f"    {number(sequence.count)} row ids in {bytes_text(len(data))}, as {kinds}")
+def _iceberg(folder: Path, parts: list[Any]) -> Any:
+    """Write an Iceberg table with pyiceberg, delete from it, and return the orders that pyiceberg reads."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    from dvcodec.tables.iceberg.catalogs import from_catalog
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pyiceberg, about names of settings
+        home = folder.resolve()
+        catalog = SqlCatalog("demo", uri=f"sqlite:///{home / 'catalog.db'}", warehouse=(home / "iceberg").as_uri())
+        catalog.create_namespace("shop")
+        made = catalog.create_table("shop.orders", parts[0].schema, properties={"format-version": "2"})
+        for part in parts:
+            made.append(part)
+        enable(from_catalog(catalog, "shop.orders"))  # version 3, which has deletion vectors
+        from_catalog(catalog, "shop.orders").delete(pc.field("country") == "ES")
+        found = catalog.load_table("shop.orders").scan(selected_fields=("order",)).to_arrow()
+        catalog.close()
+    return found
 
 
-def _write_data(folder: Path) -> list[Path]:
-    paths = []
-    for i in range(FILES):
-        random = np.random.default_rng(i)
-        data = pa.table(
-            {
-                "order": np.arange(i * ROWS, (i + 1) * ROWS),
-                "customer": random.integers(0, 1000, ROWS),
-                "country": pa.array(random.integers(0, len(COUNTRIES), ROWS)).cast(pa.int8()),
-                "day": np.sort(random.integers(0, 90, ROWS)),
-                "amount": random.gamma(2.0, 40.0, ROWS).round(2),
-            }
-        )
-        path = folder / f"orders-{i}.parquet"
-        pq.write_table(data, path, row_group_size=ROW_GROUP)
-        paths.append(path)
-    return paths
+def _replace(file: Path, data: bytes) -> None:
+    with open_sink(file) as sink:
+        sink.write(data)
 
 
-def _predicate(batch: Any, i: int) -> Any:
-    """Return the rows to delete, as a mask."""
-    customer, country, day = (batch[name].to_numpy() for name in ("customer", "country", "day"))
-    wanted = np.isin(customer, (7, 77, 512, 900))
-    if i == 1:
-        wanted |= country == COUNTRIES.index("ES")
-    if i == 2:
-        wanted |= day >= 83
-    return wanted
+def _same_orders(some: Any, others: Any) -> bool:
+    first, second = (np.sort(one["order"].to_numpy()) for one in (some, others))
+    return np.array_equal(first, second)
 
 
-def _groups(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield each row group with the physical position of its first row."""
-    with pq.ParquetFile(path) as file:
-        start = 0
-        for group in range(file.num_row_groups):
-            data = file.read_row_group(group)
-            yield start, data
-            start += data.num_rows
-
-
-def _deleted(path: Path, i: int) -> RowSet:
-    parts = (RowSet.from_mask(_predicate(data, i), start) for start, data in _groups(path))
-    return RowSet().union(*parts)
-
-
-def _check_live(path: Path, rows: RowSet, i: int) -> int:
-    count = 0
-    for start, data in _groups(path):
-        live = arrow.live_rows(data, rows, start=start)
-        expect(live.equals(data.filter(~_predicate(data, i))), f"the live rows of {path} are those not deleted")
-        count += live.num_rows
-    return count
+def _show(table: tables.Table) -> None:
+    files = scan(table, keep_rows=True).files
+    show_vectors({Path(one.data_file.path).name[-24:]: one.rows or RowSet() for one in files}, ROWS)

@@ -241,14 +241,14 @@ def _pair(text: str, paths: list[str], name: str) -> tuple[str, str]:
 
 
 def demo(folder: Folder = "demo-out") -> None:
-    """Demonstrate on Parquet files: delete rows, write vectors, convert, verify, read the live rows."""
+    """Demonstrate on a Delta and an Iceberg table: delete rows, read them back, find a flipped bit, report."""
     from dvcodec.cli.demo import run
 
     run(_local_folder(folder))
 
 
 def spark_demo(folder: Folder = "spark-demo-out") -> None:
-    """Demonstrate Spark jobs on a partitioned table: build, audit, apply, merge and convert vectors."""
+    """Demonstrate Spark jobs on a partitioned table: build, audit and apply vectors."""
     from dvcodec.cli.spark_demo import run
 
     run(_local_folder(folder))
