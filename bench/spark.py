@@ -25,7 +25,7 @@ from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, iceberg
 from dvcodec.spark import jobs
-from dvcodec.spark.scanned import packed
+from dvcodec.spark.keyed_rows import packed
 from dvcodec.spark.schemas import VECTORS
 from spark_data import containers, flagged, positions, table_of_rows
 from spark_meter import MILLION, Bench, Plans, session
@@ -62,8 +62,6 @@ def build(bench: Bench, data: Path, millions: int) -> None:
         "partial": (9, lambda: jobs.build_vectors(df, strategy="partial")),
         "auto": (9, lambda: jobs.build_vectors(df)),
         "auto, eager": (9, lambda: jobs.build_vectors(df, eager=True)),
-        "hash": (9, lambda: jobs.build_vectors(df, strategy="hash")),
-        "hash, eager": (9, lambda: jobs.build_vectors(df, strategy="hash", eager=True)),
         "from Parquet paths": (9, lambda: jobs.build_vectors(folder)),
     }
     bench.compare(f"random {millions} M, 1000 files", count, "positions", plans)
@@ -131,7 +129,6 @@ def skew(bench: Bench, data: Path, millions: int) -> None:
         df = bench.spark.read.parquet(positions(data, order, millions * MILLION, 1000))
         plans[order] = (9, partial(jobs.build_vectors, df))
         plans[f"{order}, eager"] = (9, partial(jobs.build_vectors, df, eager=True))
-        plans[f"{order}, hash, eager"] = (9, partial(jobs.build_vectors, df, strategy="hash", eager=True))
     bench.compare(f"skew, {millions} M", millions * MILLION, "positions", plans)
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.io import Storage
-from dvcodec.spark import scanned
+from dvcodec.spark import keyed_rows
 from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors, positions
 from dvcodec.spark.jobs.merge import merge
 from dvcodec.spark.sources import position_deletes
@@ -153,11 +153,10 @@ def test_arguments(spark: SparkSession) -> None:
     ("row", "strategy", "message"),
     [
         ((None, 1), "partial", "name no data file"),
-        ((None, 1), "hash", "name no data file"),
         ((None, 1), "auto", "name no data file"),
         (("a", None), "shuffle", "no position"),
         (("a", None), "auto", "no position"),
-        (("a", -1), "hash", "negative"),
+        (("a", -1), "partial", "negative"),
         (("a", -1), "auto", "negative"),
     ],
 )
@@ -195,12 +194,9 @@ def test_rows_of_a_scan_cross_without_their_paths(
     monkeypatch.setattr(frame, "inputFiles", lambda self: files(self)[1:])
     with pytest.raises(Exception, match="did not list"):
         build_vectors(rows).collect()
-    monkeypatch.setattr(scanned, "MOST_FILES", 1)
-    with pytest.raises(Exception, match="did not list"):
-        build_vectors(rows).collect()
-    monkeypatch.setattr(frame, "inputFiles", files)
-    assert collected(build_vectors(rows)) == want, "as hashes of 64 bits"
-    far = spark.sql("SELECT 'a' AS f, id << 31 AS p FROM range(3)").select(scanned.packed(sf.col("f"), sf.col("p")))
+    monkeypatch.setattr(keyed_rows, "MOST_FILES", 1)
+    assert collected(build_vectors(rows)) == want, "with their paths, as files are many"
+    far = spark.sql("SELECT 'a' AS f, id << 31 AS p FROM range(3)").select(keyed_rows.packed(sf.col("f"), sf.col("p")))
     assert far.limit(2).count() == 2
     with pytest.raises(Exception, match="more than 32 bits"):
         far.collect()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dvcodec.spark import jobs, register
-from dvcodec.spark.jobs import build, partials
+from dvcodec.spark.jobs import build
 from dvcodec.spark.sources import read_manifest
 from samples.position_rows import reference, rows, write
 from spark.sessions import environment
@@ -59,7 +59,7 @@ def collected(df: DataFrame) -> dict[str, bytes]:
 @pytest.mark.parametrize("how", ["is killed", "fails"])
 @pytest.mark.parametrize(
     ("module", "phase"),
-    [(build, "encode_rows"), (partials, "union_vectors"), (build, "_build")],
+    [(build, "encode_rows"), (build, "union_vectors"), (build, "_build")],
     ids=["encode", "union", "build"],
 )
 def test_a_task_that_dies_once_is_repeated(
@@ -89,7 +89,7 @@ def test_what_is_built_while_workers_die_is_written_once(
     register(spark)
     table = rows("random", 6_000)
     df = spark.read.parquet(write(tmp_path / "deletes", table))
-    monkeypatch.setattr(partials, "union_vectors", faulty(partials.union_vectors, tmp_path / "died", "is killed"))
+    monkeypatch.setattr(build, "union_vectors", faulty(build.union_vectors, tmp_path / "died", "is killed"))
     lake = tmp_path / "lake"
     build.build_vectors(df, strategy="partial").write.format("dvcodec").mode("append").save(str(lake))
     assert (tmp_path / "died").exists()
@@ -103,7 +103,7 @@ def test_a_job_that_fails_for_good_leaves_nothing(
 ) -> None:
     register(spark)
     df = spark.read.parquet(write(tmp_path / "deletes", rows("random", 6_000)))
-    monkeypatch.setattr(partials, "union_vectors", faulty(partials.union_vectors, tmp_path / "died", "always fails"))
+    monkeypatch.setattr(build, "union_vectors", faulty(build.union_vectors, tmp_path / "died", "always fails"))
     lake = tmp_path / "lake"
     with pytest.raises(Exception, match="no more"):
         build.build_vectors(df, strategy="partial").write.format("dvcodec").mode("append").save(str(lake))
@@ -115,12 +115,12 @@ import os, sys, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 from dvcodec.spark import register
-from dvcodec.spark.jobs import build, partials
+from dvcodec.spark.jobs import build
 
 deletes, lake, shuffled, marker = sys.argv[1:]
 spark = SparkSession.builder.master("local[2]").config("spark.local.dir", shuffled).getOrCreate()
 register(spark)
-union = partials.union_vectors
+union = build.union_vectors
 
 def lossy(batches):
     for batch in batches:
@@ -133,7 +133,7 @@ def lossy(batches):
         Path(marker).write_text(" ".join(lost))
         time.sleep(0.5)
 
-partials.union_vectors = lambda batches: union(lossy(batches))
+build.union_vectors = lambda batches: union(lossy(batches))
 dvs = build.build_vectors(spark.read.parquet(deletes), strategy="partial", partitions=12)
 dvs.write.format("dvcodec").mode("append").save(lake)
 """

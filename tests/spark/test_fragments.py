@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from dvcodec.spark import fragments
+from dvcodec.spark import hand_over
 from dvcodec.spark.accumulate import SCHEMA
-from dvcodec.spark.fragments import BATCH_BYTES, FRAGMENTS, cut, join
+from dvcodec.spark.hand_over import FRAGMENT_BATCH_BYTES, FRAGMENTS, cut, join
 
 BATCH_ROWS = 10_000
-FRAGMENT_BYTES = BATCH_BYTES // BATCH_ROWS
+FRAGMENT_BYTES = FRAGMENT_BATCH_BYTES // BATCH_ROWS
 
 Vector = dict[str, object]
 
@@ -33,7 +33,7 @@ def rows(given: list[Vector]) -> list[dict[str, object]]:
 
 
 def joined(given: list[dict[str, object]], size: int) -> list[Vector]:
-    schema = fragments._SCHEMA
+    schema = hand_over._SCHEMA
     batches = [pa.RecordBatch.from_pylist(given[at : at + size], schema=schema) for at in range(0, len(given), size)]
     found = list(join(iter(batches)))
     assert all(batch.schema == SCHEMA for batch in found)
@@ -42,7 +42,7 @@ def joined(given: list[dict[str, object]], size: int) -> list[Vector]:
 
 @pytest.mark.parametrize("most", [1, 3 * FRAGMENT_BYTES, 1 << 26])
 def test_fragments_in_any_order_are_the_vectors(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fragments, "JOINED_BYTES", most)
+    monkeypatch.setattr(hand_over, "JOINED_BYTES", most)
     want = vectors()
     found = rows(want)
     assert max(len(bytes(row["dv"])) for row in found) == FRAGMENT_BYTES  # type: ignore[call-overload]
@@ -67,7 +67,7 @@ def test_fragments_that_are_missing_or_twice() -> None:
 def test_fragments_of_large_types() -> None:
     """As Spark hands them over with ``spark.sql.execution.arrow.useLargeVarTypes``."""
     large = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
-    schema = pa.schema([field.with_type(large.get(field.type, field.type)) for field in fragments._SCHEMA])
+    schema = pa.schema([field.with_type(large.get(field.type, field.type)) for field in hand_over._SCHEMA])
     want = vectors()
     batch = pa.RecordBatch.from_pylist(rows(want), schema=schema)
     found = [row for part in join(iter([batch])) for row in part.to_pylist()]

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, iceberg
-from dvcodec.spark import sampled
+from dvcodec.spark import keyed_rows
 from dvcodec.spark.jobs import build
 from dvcodec.spark.jobs.build import build_vectors
-from dvcodec.spark.sampled import SampledFiles
+from dvcodec.spark.keyed_rows import SampledFiles
 from samples.position_rows import ORDERS, reference, rows, write
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def test_a_sample_changes_no_byte(
     names = table["file_path"].unique().to_pylist()
     found = SampledFiles(pa.array(names if known == "all" else names[::3]))
     monkeypatch.setattr(SampledFiles, "of", lambda _: found)
-    monkeypatch.setattr(build, "_choose", lambda _: "partial")
+    monkeypatch.setattr(build, "_come_together", lambda _: True)
     assert collected(build_vectors(df, eager=True)) == reference(table)
 
 
@@ -79,7 +79,7 @@ def test_what_a_sample_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SampledFiles.of(sample(*sorted(mixed))) is None, "file by file: others follow"
     assert SampledFiles.of(sample(*mixed, *"defg")) is None, "most names are new"
     assert SampledFiles.of(sample()) is SampledFiles.of(sample(None)) is None
-    monkeypatch.setattr(sampled, "MOST_FILES", 2)
+    monkeypatch.setattr(keyed_rows, "_SAMPLED_FILES", 2)
     assert SampledFiles.of(sample(*mixed)) is None
 
 

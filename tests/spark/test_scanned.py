@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from dvcodec import RowSet, UsageError, iceberg
-from dvcodec.spark import scanned
-from dvcodec.spark.scanned import ScannedFiles
+from dvcodec.spark import keyed_rows
+from dvcodec.spark.keyed_rows import ScannedFiles
 
 
 def keys(uris: list[str], code: np.ndarray, pos: np.ndarray) -> pa.RecordBatch:
@@ -32,7 +32,7 @@ def test_chunks_of_rows_are_vectors(order: str, monkeypatch: pytest.MonkeyPatch)
     elif order == "ascending":  # file after file, the first one again at the end
         code, pos = np.append(np.sort(code), code.min()), np.append(pos, 7)
         pos = pos[np.lexsort((pos, np.append(code[:-1], 29)))]
-    monkeypatch.setattr(scanned, "CHUNK_ROWS", 6_000)
+    monkeypatch.setattr(keyed_rows, "CHUNK_ROWS", 6_000)
     files = ScannedFiles.of([uri.replace("file:/", "file:///") for uri in uris])
     assert files is not None
     whole = keys(uris, code, pos)
@@ -63,7 +63,7 @@ def test_hashes_that_are_not_distinct_and_files_that_are_not_listed(monkeypatch:
         list(files(iter([other])))
     (batch,) = files(iter([keys(["s3://b/c"], np.array([0]), np.array([1]))]))
     assert batch.to_pydict() == {"data_file": ["s3://b/c"], "cardinality": [1], "dv": [iceberg.encode(RowSet([1]))]}
-    monkeypatch.setattr(scanned, "MOST_FILES", 1)
+    monkeypatch.setattr(keyed_rows, "MOST_FILES", 1)
     assert ScannedFiles.of(["s3://b/a", "s3://b/c"]) is None
 
 
@@ -71,7 +71,7 @@ def test_rows_in_the_order_of_a_scan_are_not_sorted() -> None:
     def order(*runs: tuple[int, list[int]]) -> list[int] | None:
         rows = np.concatenate([np.array(pos, np.uint64) | np.uint64(file << 32) for file, pos in runs])
         before = rows.copy()
-        heads = scanned._scan_order(rows)
+        heads = keyed_rows._scan_order(rows)
         assert (rows == before).all()
         return None if heads is None else heads.tolist()
 

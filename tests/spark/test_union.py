@@ -10,7 +10,6 @@ pytest.importorskip("pyspark")
 
 from dvcodec import ChecksumMismatch, RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.spark import accumulate, union
-from dvcodec.spark.jobs import by_hash
 from dvcodec.spark.union import VectorUnion
 from samples.position_rows import ORDERS, gathered, reference, rows, united, vectors_of
 
@@ -105,33 +104,3 @@ def test_large_and_small_partials_of_one_file() -> None:
         (found[0][1], iceberg.encode(RowSet().union(*sets)))
     ]
     assert found[0][1:] == found[1][1:]
-
-
-def named(*rows: tuple[str, int | None, bytes | None, str | None]) -> list[pa.RecordBatch]:
-    schema = pa.schema(
-        [("data_file", pa.string()), ("cardinality", pa.int64()), ("dv", pa.binary()), ("name", pa.string())]
-    )
-    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), schema.types, strict=True)]
-    return [pa.record_batch(columns, schema=schema)]
-
-
-def test_hashes_meet_their_names() -> None:
-    one, two = iceberg.encode(RowSet([1])), iceberg.encode(RowSet([2, 3]))
-    batches = named(("7", 1, one, None), ("7", None, None, "a"), ("-8", 2, two, None), ("-8", None, None, "b"))
-    assert vectors_of(by_hash._union_named(iter(batches))) == [("a", 1, one), ("b", 2, two)]
-    assert vectors_of(by_hash._union_named(iter(named(("7", None, None, "a"))))) == []
-    assert vectors_of(by_hash._union_named(iter([]))) == []
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ([("7", None, None, "a"), ("7", None, None, "b")], "same hash"),
-        ([("7", None, None, None)], "name no data file"),
-        ([("8", None, None, "a")], "other data files"),
-    ],
-)
-def test_hashes_without_one_name(names: list[tuple[str, None, None, str | None]], message: str) -> None:
-    batches = named(("7", 1, iceberg.encode(RowSet([1])), None), *names)
-    with pytest.raises(UsageError, match=message):
-        list(by_hash._union_named(iter(batches)))

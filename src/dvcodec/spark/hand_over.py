@@ -6,6 +6,8 @@ position. It does not if ``spark.sql.execution.arrow.maxBytesPerBatch`` is the l
 
 Spark also cuts files into tasks by their size, whichever columns it reads. A task that hands over rows takes it some 20
 ms for nothing, and those of a few columns of a wide table often take no longer: `task_bytes` returns a larger size.
+
+Without the limit on bytes, vectors cross the shuffle in fragments of bounded size: `cut` and `join`.
 """
 
 from __future__ import annotations
@@ -17,12 +19,32 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from dvcodec.core.ragged import ByteStrings, Index, offsets_of
+from dvcodec.spark.accumulate import SCHEMA as VECTOR_SCHEMA
+from dvcodec.spark.columns import binary_array, binary_column
+from dvcodec.spark.schemas import INT, LONG, VECTORS, arrow_schema, struct
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["BATCH_ROWS", "NUMBER_ROWS", "hands_over", "short_name", "task_bytes", "without_byte_limit"]
+__all__ = [
+    "BATCH_ROWS",
+    "FRAGMENTS",
+    "NUMBER_ROWS",
+    "cut",
+    "hands_over",
+    "join",
+    "short_name",
+    "task_bytes",
+    "without_byte_limit",
+]
 
 BATCH_ROWS = 10_000
 """Maximum rows of a batch without a limit on bytes: the caller makes sure that so many are far below 2 GiB."""
@@ -42,6 +64,15 @@ _TASKS_PER_CORE = 8
 _USUAL_TASK_BYTES, _MOST_TASK_BYTES = 128 << 20, 1 << 30
 _HANDS_OVER = re.compile(r"Python|Pandas|Arrow|Existing ?RDD")
 """In the names of the nodes of a plan: those that send rows to Python, or may hide others that do."""
+FRAGMENT_BATCH_BYTES = 80 << 20
+"""Maximum bytes of vectors in one batch after the shuffle; a row has that, divided by the rows of a batch."""
+JOINED_BYTES = 64 << 20
+"""Bytes of fragments that are collected before those of complete vectors are joined."""
+FRAGMENTS = StructType([*VECTORS.fields, *struct(vector=LONG, part=INT, parts=INT).fields])
+"""`VECTORS`, each vector in ``parts`` rows; ``vector`` is the same in these and in no others."""
+_SCHEMA = arrow_schema(FRAGMENTS)
+_VECTORS_A_TASK = 40
+"""Bits of `vector` below the number of the task."""
 _lock = Lock()
 _under_way: WeakKeyDictionary[SparkSession, list[Any]] = WeakKeyDictionary()
 """Session -> number of active blocks, and the settings before the first."""
@@ -120,3 +151,85 @@ def without_byte_limit(
                         spark.conf.unset(key)
                     else:
                         spark.conf.set(key, value)
+
+
+def cut(vectors: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Cut vectors, `VECTORS`, into `FRAGMENTS`, so that a batch of so many stays small."""
+    most = FRAGMENT_BATCH_BYTES // batch_rows
+    context = TaskContext.get()
+    number = (context.partitionId() if context is not None else 0) << _VECTORS_A_TASK
+    for batch in vectors:
+        column = binary_column(batch.column(2))
+        parts = np.maximum(-(-column.sizes // most), 1)
+        owner = np.repeat(np.arange(len(parts)), parts)
+        part = np.arange(len(owner)) - offsets_of(parts)[owner]
+        starts = column.starts[owner] + part * most
+        sizes = np.minimum(column.sizes[owner] - part * most, most)
+        index = pa.array(owner)
+        columns = [
+            batch.column(0).take(index),
+            batch.column(1).take(index),
+            binary_array(ByteStrings.cut(column.data, starts, sizes)),
+            pa.array(number + owner),
+            pa.array(part.astype(np.int32)),
+            pa.array(parts[owner].astype(np.int32)),
+        ]
+        number += len(parts)
+        yield pa.record_batch(columns, schema=_SCHEMA)
+
+
+def join(fragments: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join `FRAGMENTS`, in any order, to vectors, `VECTORS`.
+
+    Raises:
+        RuntimeError: a fragment is missing, or there twice: Spark lost rows, or repeated them.
+    """
+    waiting: list[pa.RecordBatch] = []
+    held = 0
+    for received in fragments:
+        batch = received.cast(_SCHEMA)  # sessions may use large types (spark.sql.execution.arrow.useLargeVarTypes)
+        whole = pc.equal(batch.column("parts"), 1)
+        yield batch.filter(whole).select(VECTOR_SCHEMA.names)
+        waiting.append(batch.filter(pc.invert(whole)))
+        held += waiting[-1].nbytes
+        if held >= JOINED_BYTES:
+            joined, waiting = _join(waiting)
+            held = 0
+            yield joined
+    joined, left = _join(waiting)
+    yield joined
+    if sum(batch.num_rows for batch in left):
+        name = left[0].column(0)[0].as_py()
+        raise RuntimeError(f"vector of {name}: fragments are missing")
+
+
+def _join(fragments: list[pa.RecordBatch]) -> tuple[pa.RecordBatch, list[pa.RecordBatch]]:
+    """Return the vectors whose fragments are all there, and the other fragments.
+
+    Raises:
+        RuntimeError: a fragment is there twice.
+    """
+    table = pa.Table.from_batches(fragments, _SCHEMA)
+    vector, part, parts = (table[name].to_numpy() for name in ("vector", "part", "parts"))
+    order = np.lexsort((part, vector))
+    heads = np.flatnonzero(np.diff(vector[order], prepend=-1))
+    counts = np.diff(heads, append=len(order))
+    complete = counts == parts[order][heads]
+    twice = (np.diff(vector[order]) == 0) & (np.diff(part[order]) == 0)
+    if twice.any():
+        raise RuntimeError(f"vector of {table['data_file'][int(order[twice.argmax()])]}: a fragment is there twice")
+    chosen = table.take(pa.array(order[np.repeat(complete, counts)]))
+    left = table.take(pa.array(order[np.repeat(~complete, counts)])).to_batches()
+    return _merged(chosen, counts[complete]), left
+
+
+def _merged(table: pa.Table, counts: Index) -> pa.RecordBatch:
+    """Join adjacent rows, `counts[i]` each."""
+    chunks = [binary_column(chunk) for chunk in table["dv"].chunks]
+    data = [ByteStrings.cut(chunk.data, chunk.starts, chunk.sizes).data for chunk in chunks]
+    sizes = np.concatenate([chunk.sizes for chunk in chunks]) if chunks else np.zeros(0, np.int64)
+    bounds = offsets_of(counts)
+    whole = ByteStrings(offsets_of(sizes)[bounds], np.concatenate(data) if data else np.zeros(0, np.uint8))
+    first = table.select(VECTOR_SCHEMA.names[:2]).take(pa.array(bounds[:-1])).combine_chunks()
+    columns = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in first.columns]
+    return pa.record_batch([*columns, binary_array(whole)], schema=VECTOR_SCHEMA)

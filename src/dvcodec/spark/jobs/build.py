@@ -1,10 +1,12 @@
-"""Build one vector per data file from rows of (data file, position).
+"""Build one vector per data file from rows of (data file, position), by one of two plans.
 
 The cost of such a job is shipping rows from the JVM to Python, not the bitmaps. So rows become partial vectors where
-they are read, and only those are shuffled (strategy ``partial``). If every data file has so few rows in a task that
-its partial vectors are no smaller than the rows, the rows are shuffled instead (``shuffle``). If most of the shipped
-bytes are long paths, their hashes are shipped instead, and the paths are joined to the vectors at the end (``hash``).
-Python workers read files of positions themselves: their rows never reach the JVM.
+they are read, and only those are shuffled and merged (``partial``). If every data file has so few rows in a task that
+its partial vectors are no smaller than the rows, the rows are shuffled instead (``shuffle``). Python workers read files
+of positions themselves: their rows never reach the JVM, only partial vectors do.
+
+What crosses to Python for ``partial`` is the name and the position, or a number for both where files are known before
+(`keyed_rows`). ``eager`` runs it at once, under settings that make rows cross faster (`hand_over`).
 """
 
 from __future__ import annotations
@@ -23,27 +25,34 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
-from dvcodec.spark.accumulate import CHUNK_ROWS
-from dvcodec.spark.fragments import FRAGMENTS, cut, join
-from dvcodec.spark.hand_over import BATCH_ROWS, NUMBER_ROWS, hands_over, short_name, task_bytes, without_byte_limit
-from dvcodec.spark.jobs.by_hash import hashed, listed
+from dvcodec.spark.accumulate import CHUNK_ROWS, RowAccumulator
+from dvcodec.spark.hand_over import (
+    BATCH_ROWS,
+    FRAGMENTS,
+    NUMBER_ROWS,
+    cut,
+    hands_over,
+    join,
+    short_name,
+    task_bytes,
+    without_byte_limit,
+)
 from dvcodec.spark.jobs.origin import origin_or_column
-from dvcodec.spark.jobs.partials import by_data_file, by_name, encode_rows, union, union_vectors
-from dvcodec.spark.paths import data_file_column
-from dvcodec.spark.sampled import SampledFiles
-from dvcodec.spark.scanned import URI, ScannedFiles, packed
+from dvcodec.spark.keyed_rows import URI, SampledFiles, ScannedFiles, packed
+from dvcodec.spark.paths import data_file_column, match_key_column, twin_column
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.sources import register
 from dvcodec.spark.sources.position_deletes import PositionDeleteSource
+from dvcodec.spark.union import VectorUnion
 from dvcodec.spark.worker import OverBatches, settled
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
-__all__ = ["STRATEGIES", "Strategy", "build_vectors", "positions"]
+__all__ = ["STRATEGIES", "Strategy", "build_vectors", "by_data_file", "positions"]
 
-Strategy: TypeAlias = Literal["auto", "partial", "shuffle", "hash"]
-STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle", "hash")
+Strategy: TypeAlias = Literal["auto", "partial", "shuffle"]
+STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle")
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 _SAMPLE_ROWS, _SAMPLE_BYTES = 50_000, 1 << 12
 _scans: WeakKeyDictionary[DataFrame, DataFrame] = WeakKeyDictionary()
@@ -74,13 +83,11 @@ def build_vectors(
             ``file:/x``, ``s3://`` and ``s3a://``, ..) are merged under the one that sorts first. ``a%20b`` and ``a b``
             are two files: decode Spark's ``_metadata.file_path`` first (`dvcodec.spark.paths.data_file_column`).
         pos_col: integer column: 0-based physical row positions, as ``_metadata.row_index``.
-        strategy: ``partial`` makes vectors before the shuffle, ``shuffle`` after it. ``hash`` works like ``partial``,
-            with a 64-bit hash of each data file instead of its path: twice as fast, but the rows are computed twice,
-            once for the paths. Use it for rows that are read, not computed. ``auto`` is ``partial`` or ``shuffle``: it
-            samples some 50,000 rows to find how many rows of one data file come together. Paths always use ``partial``.
-            With `eager`, names that it finds there cross to Python as numbers, unless rows of one file come together.
-            For a result of `positions`, as it is, ``auto`` and ``hash`` need neither: Spark lists the files of a scan
-            before it runs, so that rows are computed once and cross to Python as numbers.
+        strategy: ``partial`` makes vectors before the shuffle, ``shuffle`` after it. ``auto`` samples some 50,000 rows
+            to find how many rows of one data file come together. Paths always use ``partial``. For a result of
+            `positions`, as it is, ``auto`` needs no sample: Spark lists the files of a scan before it runs, so that
+            rows cross to Python as numbers. With `eager`, so do rows of files that the sample has, unless rows of one
+            file come together.
         partitions: tasks after the shuffle; by default ``spark.sql.shuffle.partitions``; adaptive execution
             joins small ones. A few per core suffice: each task before the shuffle writes a file for every one.
         eager: True runs the job at once and keeps the vectors in Spark (``localCheckpoint``: they are lost with an
@@ -95,49 +102,36 @@ def build_vectors(
 
     Raises:
         UsageError: a column is missing or of another type. While it runs: a null, a name that is not UTF-8, or a
-            negative position; with ``hash``, two data files with the same hash, or rows that changed between the two
-            computations; rows of `positions` from a file that Spark did not list.
+            negative position; rows of `positions` from a file that Spark did not list.
     """
     if strategy not in STRATEGIES:
         raise UsageError(f"no strategy {strategy!r}, only {', '.join(STRATEGIES)}")
     if isinstance(source, (str, os.PathLike, list, tuple)):
-        if strategy in ("shuffle", "hash"):
+        if strategy == "shuffle":
             raise UsageError(f"files of positions are read in the workers, where strategy {strategy!r} has no meaning")
         paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
         named = [os.fspath(path) for path in paths]
-        built = union(_read_paths(named, file_col, pos_col, spark, storage_options), partitions)
-        return built.localCheckpoint() if eager else built
+        return _built(_read_paths(named, file_col, pos_col, spark, storage_options), partitions, eager=eager)
     rows = _rows(source, file_col, pos_col)
-    scan = _scans.get(source) if (file_col, pos_col) == (FILE_PATH, POS) else None
-    uris = [] if scan is None or scan.isStreaming or strategy in ("partial", "shuffle") else scan.inputFiles()
+    scan = _scans.get(source) if strategy == "auto" and (file_col, pos_col) == (FILE_PATH, POS) else None
+    uris = [] if scan is None or scan.isStreaming else scan.inputFiles()
     files = ScannedFiles.of(uris) if uris else None
+    sample = _sample(rows) if strategy == "auto" and files is None else None
+    if strategy == "shuffle" or (sample is not None and not _come_together(sample)):
+        together = _by(rows, sf.col("data_file"), partitions)
+        return _built(together.mapInArrow(settled(_build), VECTORS), partitions, eager=eager)
     fast = eager and not hands_over(rows)
-    sampled = None
-    if strategy == "auto" and not uris:
-        sample = _sample(rows)
-        strategy = _choose(sample)
-        sampled = SampledFiles.of(sample) if fast and strategy == "partial" else None
-    encode: OverBatches
-    batch_rows = BATCH_ROWS
+    sampled = SampledFiles.of(sample) if fast and sample is not None else None
+    encode: OverBatches = encode_rows
     if scan is not None and files is not None:
-        batch_rows = NUMBER_ROWS
         rows, encode = scan.select(packed(sf.col(URI), sf.col(POS))), files
-    elif scan is not None and uris:
-        return _maybe_now(listed(scan, uris, partitions), partitions, eager=eager)
-    elif strategy == "shuffle":
-        return _maybe_now(by_name(rows, partitions).mapInArrow(settled(_build), VECTORS), partitions, eager=eager)
-    elif strategy == "hash":
-        return _maybe_now(hashed(rows, partitions), partitions, eager=eager)
     elif sampled is not None:
         rows, encode = sampled.numbered(rows), sampled
-    else:
-        rows, encode = rows.withColumn("data_file", short_name(sf.col("data_file"))) if fast else rows, encode_rows
-    if not fast:
-        return _maybe_now(rows.mapInArrow(settled(encode), VECTORS), partitions, eager=eager)
-    fragments = rows.mapInArrow(settled(partial(_fragments, encode=encode, batch_rows=batch_rows)), FRAGMENTS)
-    partials = by_data_file(fragments, partitions)
-    with without_byte_limit(rows.sparkSession, task_bytes(rows), batch_rows):
-        return partials.mapInArrow(settled(_union_fragments), VECTORS).localCheckpoint()
+    elif fast:
+        rows = rows.withColumn("data_file", short_name(sf.col("data_file")))
+    if fast:
+        return _built_fast(rows, encode, BATCH_ROWS if files is None else NUMBER_ROWS, partitions)
+    return _built(rows.mapInArrow(settled(encode), VECTORS), partitions, eager=eager)
 
 
 def positions(df: DataFrame) -> DataFrame:
@@ -176,24 +170,73 @@ def _sample(rows: DataFrame) -> pa.ChunkedArray:
     return rows.select(name).limit(_SAMPLE_ROWS).toArrow()["name"]
 
 
-def _choose(sample: pa.ChunkedArray) -> Strategy:
-    """Estimate from the first rows how many of one data file a chunk will hold.
+def _come_together(sample: pa.ChunkedArray) -> bool:
+    """Estimate from the first rows whether a chunk will hold enough rows of one data file for a partial vector.
 
     n rows drawn at random from f files show about f (1 - exp(-n/f)) of them. Rows in file order show fewer, which
     rightly favours partial vectors.
     """
     if not len(sample):
-        return "partial"
+        return True
     distinct = len(sample.unique())
     candidates = np.geomspace(distinct, 1e9, 200)
     shown = candidates * -np.expm1(-len(sample) / candidates)
     files = candidates[int(np.abs(shown - distinct).argmin())]
-    return "partial" if CHUNK_ROWS / files >= _FEW else "shuffle"
+    return bool(CHUNK_ROWS / files >= _FEW)
 
 
-def _maybe_now(partials: DataFrame, partitions: int | None, *, eager: bool) -> DataFrame:
-    built = union(partials, partitions)
-    return built.localCheckpoint() if eager else built
+def _built(partials: DataFrame, partitions: int | None, *, eager: bool) -> DataFrame:
+    """Merge partial vectors of `RowAccumulator`, `VECTORS`, to one per data file."""
+    merged = by_data_file(partials, partitions).mapInArrow(settled(union_vectors), VECTORS)
+    return merged.localCheckpoint() if eager else merged
+
+
+def _built_fast(rows: DataFrame, encode: OverBatches, batch_rows: int, partitions: int | None) -> DataFrame:
+    """Do the same at once, for rows that batches need only bound by their number."""
+    fragments = rows.mapInArrow(settled(partial(_fragments, encode=encode, batch_rows=batch_rows)), FRAGMENTS)
+    merged = by_data_file(fragments, partitions).mapInArrow(settled(_union_fragments), VECTORS)
+    with without_byte_limit(rows.sparkSession, task_bytes(rows), batch_rows):
+        return merged.localCheckpoint()
+
+
+def by_data_file(vectors: DataFrame, partitions: int | None, *, twins: bool = False) -> DataFrame:
+    """Bring all vectors of a data file into one task, in whatever spelling.
+
+    Args:
+        vectors: with a column ``data_file``. (For rows, computing the key would cost more than the row.)
+        partitions: how many tasks; None leaves it to Spark.
+        twins: True brings percent-encoded spellings into that task as well.
+
+    Raises:
+        UsageError: less than one partition.
+    """
+    key = match_key_column(sf.col("data_file"))
+    return _by(vectors, twin_column(key) if twins else key, partitions)
+
+
+def _by(df: DataFrame, key: Column, partitions: int | None) -> DataFrame:
+    """Shuffle by a key. ``repartition`` keeps equal keys together; a rebalancing hint would not."""
+    if partitions is None:
+        return df.repartition(key)
+    if partitions < 1:
+        raise UsageError(f"partitions must be at least 1, not {partitions}")
+    return df.repartition(partitions, key)
+
+
+def encode_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Encode rows as vectors; a data file may be repeated."""
+    accumulator = RowAccumulator()
+    for batch in batches:
+        yield from accumulator.add(batch.column(0), batch.column(1))
+    yield from accumulator.flush()
+
+
+def union_vectors(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merge partial vectors to one per data file."""
+    merged = VectorUnion(trusted=True)
+    for batch in batches:
+        merged.add(batch.column(0), batch.column(2), batch.column(1))
+    yield from merged.flush()
 
 
 def _fragments(batches: Iterator[pa.RecordBatch], *, encode: OverBatches, batch_rows: int) -> Iterator[pa.RecordBatch]:

@@ -9,8 +9,7 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
-from dvcodec.spark.jobs.build import Strategy, build_vectors
-from dvcodec.spark.jobs.partials import by_data_file
+from dvcodec.spark.jobs.build import Strategy, build_vectors, by_data_file
 from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.union import VectorUnion, input_bit
 from dvcodec.spark.vectors import vector_columns

@@ -1,8 +1,8 @@
-"""Rows of a scan as one number each: a hash of the file, and the position in it.
+"""Rows as one number each: of the data file, and the position in it. Names then need not cross from the JVM to Python.
 
-Spark lists the files of a scan before it runs (``inputFiles``). So their hashes can be shown to be distinct on the
-driver, and a row crosses from the JVM to Python as one long, without the path. Only the file of each vector is looked
-up by its hash.
+Files of a scan are known before it runs (``inputFiles``), so their hashes can be shown to be distinct on the driver.
+Of other rows, a sample shows most data files: its names are broadcast and compared with that of every row, so that a
+name crosses only if the sample has missed it. A wrong guess costs time, not rows.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import functions as sf
 
 from dvcodec.core import batch
 from dvcodec.core.errors import UsageError
-from dvcodec.spark.accumulate import CHUNK_ROWS, vector_batches
+from dvcodec.spark.accumulate import CHUNK_ROWS, RowAccumulator, as_text, vector_batches
+from dvcodec.spark.hand_over import short_name
 from dvcodec.spark.paths import data_file_of, file_path_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
-__all__ = ["UNLISTED", "URI", "ScannedFiles", "packed", "packed_places"]
+__all__ = ["URI", "SampledFiles", "ScannedFiles", "packed", "packed_places"]
 
 URI = "uri"
 """The column of a file as ``_metadata.file_path`` spells it."""
@@ -33,8 +35,16 @@ MOST_FILES = 20_000
 """More names are not shipped to every worker, and would hardly have distinct hashes of 32 bits."""
 _NAME_CHARS = 1 << 12
 """The maximum of a name: there may be one in each of 100,000 rows of a batch."""
-UNLISTED = "rows come from files that inputFiles() did not list, perhaps added since: create the DataFrame again"
+_UNLISTED = "rows come from files that inputFiles() did not list, perhaps added since: create the DataFrame again"
 _POSITION_BITS = 32
+_SAMPLED_FILES = 10_000
+"""More names of a sample are not sent to every worker."""
+_SAMPLED_BITS = 48
+"""Bits of a position beside the number of a sampled file."""
+_MIXED = 8
+"""Rows of more data files than the sample shows are expected if so many of one data file come together."""
+_UNSEEN = 20
+"""One row of so many may name a data file that the sample has missed."""
 _FEW = 32
 """With fewer consecutive rows of a file than this on average, sorting pays: fewer vectors are encoded and merged."""
 
@@ -117,7 +127,7 @@ class ScannedFiles:
         hashes = (keys[heads] >> np.uint64(_POSITION_BITS)).astype(np.uint32)
         index = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
         if (self.hashes[index] != hashes).any():
-            raise UsageError(UNLISTED)
+            raise UsageError(_UNLISTED)
         positions = (keys & np.uint64((1 << _POSITION_BITS) - 1)).view(np.int64)
         counts = np.diff(heads, append=len(keys))
         del keys
@@ -134,3 +144,74 @@ def _scan_order(keys: NDArray[np.uint64]) -> NDArray[np.int64] | None:
     if len(heads) * _FEW > len(keys) or not ((keys[1:] > keys[:-1]) | new_file).all():
         return None
     return heads
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampledFiles:
+    """Names of data files by their numbers; a call encodes rows from `numbered` as vectors.
+
+    Attributes:
+        names: strings, all different.
+    """
+
+    names: pa.Array
+
+    @classmethod
+    def of(cls, sample: pa.ChunkedArray) -> SampledFiles | None:
+        """Return the data files of a sample of rows; None if most rows probably have others, or there are too many.
+
+        The sample is the first rows. Where the rows of a data file come together, they say little about the others.
+
+        Raises:
+            UsageError: a name is not UTF-8.
+        """
+        counts = pc.value_counts(sample.drop_null())
+        names, each = counts.field("values"), counts.field("counts").to_numpy()
+        if not 0 < len(names) <= _SAMPLED_FILES or _UNSEEN * int((each == 1).sum()) > len(sample):
+            return None
+        whole = sample.combine_chunks()
+        changes = pc.sum(pc.not_equal(whole[1:], whole[:-1])).as_py() or 0
+        return cls(as_text(names)) if _MIXED * changes >= len(sample) or len(names) == 1 else None
+
+    def numbered(self, rows: DataFrame) -> DataFrame:
+        """Replace the columns of rows by a number, and the name of the data file if it is not in the sample.
+
+        Args:
+            rows: ``data_file`` and ``pos``. A name that is null or too long fails the job; see `short_name`.
+
+        Returns:
+            ``key long``: number of the file and position; or only the position where there is a ``name``.
+        """
+        # One file for each hash: rows of another with the same hash keep their names.
+        numbers = {zlib.crc32(name.encode(errors="surrogatepass")): i for i, name in enumerate(self.names.to_pylist())}
+        number = pa.array(numbers.values(), pa.int64())
+        table = {"hash": pa.array(numbers.keys(), pa.int64()), "known": self.names.take(number), "number": number}
+        distinct = rows.sparkSession.createDataFrame(pa.table(table))
+        file, pos = sf.col("data_file"), sf.col("pos")
+        joined = rows.join(sf.broadcast(distinct), sf.crc32(file.cast("binary")) == sf.col("hash"), "left")
+        same = (file == sf.col("known")) & (sf.shiftright(pos, _SAMPLED_BITS) == 0)
+        known = joined.select(file, pos, "number", same.alias("same"))
+        return known.select(
+            sf.when(sf.col("same"), sf.shiftleft("number", _SAMPLED_BITS).bitwiseOR(pos)).otherwise(pos).alias("key"),
+            sf.when(sf.col("same"), sf.lit(None)).otherwise(short_name(file)).alias("name"),
+        )
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Encode rows of `numbered` as vectors; a data file may be repeated.
+
+        Raises:
+            UsageError: a row has no position, or a negative one.
+        """
+        known, others = RowAccumulator(), RowAccumulator()
+        for received in batches:
+            rows, names = received.column(0), received.column(1)
+            if names.null_count < len(names):
+                unknown = names.is_valid()
+                yield from others.add(names.filter(unknown), rows.filter(unknown))
+                rows = rows.filter(names.is_null())
+            keys = rows.to_numpy()
+            numbers = pa.array((keys >> _SAMPLED_BITS).astype(np.int32))
+            positions = pa.array(keys & ((1 << _SAMPLED_BITS) - 1))
+            yield from known.add(pa.DictionaryArray.from_arrays(numbers, self.names), positions)
+        yield from known.flush()
+        yield from others.flush()
