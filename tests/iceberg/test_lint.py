@@ -9,7 +9,7 @@ import pytest
 
 from dvcodec import Status
 from dvcodec.iceberg import lint
-from dvcodec.iceberg.lint import subject_of
+from dvcodec.iceberg.blobs import subject_of
 from dvcodec.puffin import BlobMetadata, Footer, open_puffin
 
 END = 204

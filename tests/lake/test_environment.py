@@ -17,7 +17,7 @@ from cli_runner import run
 from dvcodec.core.errors import MissingExtra, UsageError
 from dvcodec.io import Storage, open_sink
 from dvcodec.io.store import StoreError, StoreOptions, open_store
-from dvcodec.io.store.environment import complete
+from dvcodec.io.store.connect import complete
 from lake.servers import NOWHERE
 
 pytest.importorskip("obstore")

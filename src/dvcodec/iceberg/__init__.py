@@ -1,11 +1,10 @@
 """Iceberg deletion vectors, and the position deletes that they replace.
 
-`vectors`: the blobs and their Puffin files. `blobs`: footer entries. `manifest`: manifest entries. `lint`: rules for
-blob metadata. `position_deletes`: the v2 files of (file_path, pos).
+`vectors`: the blobs and their Puffin files. `blobs`: footer entries, and rules for them. `manifest`: manifest entries.
+`position_deletes`: the v2 files of (file_path, pos).
 """
 
-from dvcodec.iceberg.blobs import BLOB_TYPE, ROW_POSITION_FIELD
-from dvcodec.iceberg.lint import lint
+from dvcodec.iceberg.blobs import BLOB_TYPE, ROW_POSITION_FIELD, lint
 from dvcodec.iceberg.manifest import java_blob_order, manifest_entry
 from dvcodec.iceberg.position_deletes import read_position_deletes, vectors_from_arrow
 from dvcodec.iceberg.vectors import (

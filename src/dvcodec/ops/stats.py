@@ -6,14 +6,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dvcodec.core.bitmap import ContainerMix
+from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
-from dvcodec.core.usage import as_count
+from dvcodec.core.usage import as_count, check_integer, check_type
 from dvcodec.core.vector import Vector
 from dvcodec.io import SourceTarget, StorageOptions, open_source
 from dvcodec.ops.read import ahead, read_vector
 from dvcodec.ops.sniff import refuse_segment, sniff_source
 
-__all__ = ["VectorStats", "describe", "measure"]
+__all__ = ["WORTH_REWRITING", "VectorStats", "check_thresholds", "describe", "measure"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +121,19 @@ def measure(vector: Vector, *, row_count: int | None = None, size: int | None = 
     if size is None:
         size = len(vector.frame.data) if vector.frame is not None else len(view.data)
     return VectorStats(view.cardinality, view.min, view.max, size, view.mix, len(view.bitmaps), view.gaps, row_count)
+
+
+WORTH_REWRITING = 0.3
+"""Share of deleted rows, Iceberg's default (``delete-ratio-threshold`` of its data file rewriter)."""
+
+
+def check_thresholds(min_ratio: float, min_deleted: int) -> None:
+    """Check the thresholds that a caller passes.
+
+    Raises:
+        UsageError: a share below 0 or above 1, or a negative number of rows.
+    """
+    check_type(min_ratio, (int, float), "min_ratio", "a number")
+    check_integer(min_deleted, "min_deleted")
+    if not 0 <= min_ratio <= 1 or min_deleted < 0:
+        raise UsageError("min_ratio must be between 0 and 1, min_deleted not negative")

@@ -16,7 +16,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.report import Check, Report
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.core.vector import Vector
-from dvcodec.iceberg.lint import lint
+from dvcodec.iceberg.blobs import lint
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source
 from dvcodec.io.file_key import named_as
 from dvcodec.ops.read import ahead, read_vector, survey_vectors

@@ -14,9 +14,10 @@ from dvcodec.paimon.manifest import (
     read_index_manifest,
     write_index_manifest,
 )
-from dvcodec.paimon.vector_meta import DeletionVectorMeta, IndexFile
 from dvcodec.paimon.vectors import (
     TARGET_SIZE,
+    DeletionVectorMeta,
+    IndexFile,
     decode,
     encode,
     load,

@@ -24,7 +24,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits
 from dvcodec.core.usage import check_choice, check_integer, check_type
 from dvcodec.io import SinkTarget, SourceTarget, Storage, StorageOptions, open_sink, open_source
 from dvcodec.paimon.records import FORMATS, MetadataFormat, arrow_schema, encode_records, read_records
-from dvcodec.paimon.vector_meta import DeletionVectorMeta, IndexFile
+from dvcodec.paimon.vectors import DeletionVectorMeta, IndexFile
 
 __all__ = [
     "DELETION_VECTORS",

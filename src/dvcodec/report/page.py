@@ -12,7 +12,7 @@ from dvcodec._version import __version__
 from dvcodec.core.text import folder_of
 from dvcodec.core.usage import check_type
 from dvcodec.io import SinkTarget, StorageOptions, open_sink
-from dvcodec.ops.compaction import WORTH_REWRITING
+from dvcodec.ops.stats import WORTH_REWRITING
 from dvcodec.report.files import columns
 from dvcodec.report.markup import embedded, join, tag
 from dvcodec.report.pictures import pictures

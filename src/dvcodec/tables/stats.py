@@ -9,7 +9,7 @@ from typing import Any
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import UsageError
 from dvcodec.core.usage import check_type
-from dvcodec.ops.compaction import WORTH_REWRITING, check_thresholds
+from dvcodec.ops.stats import WORTH_REWRITING, check_thresholds
 from dvcodec.tables.scanning import FileDeletes, Scan
 
 __all__ = ["RewriteCandidate", "Totals", "rewrite_candidates", "totals"]

@@ -35,7 +35,7 @@ from dvcodec.cli.tables.shared import (
     snapshot_text,
 )
 from dvcodec.core.text import folder_of
-from dvcodec.ops.compaction import WORTH_REWRITING
+from dvcodec.ops.stats import WORTH_REWRITING
 from dvcodec.tables.changes import FileChange, SnapshotChange, history
 from dvcodec.tables.findings import place
 from dvcodec.tables.scanning import FileDeletes, Scan

@@ -12,7 +12,7 @@ from dvcodec.cli.render import counted, counter, plain
 from dvcodec.cli.shared import MinRatio, Output, messages_of, sink_of
 from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Catalog, Kind, Orphans, SnapshotId, TableName, Threads, opened
-from dvcodec.ops.compaction import WORTH_REWRITING
+from dvcodec.ops.stats import WORTH_REWRITING
 from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.live import export_live as export
 from dvcodec.tables.new_files import check_outside

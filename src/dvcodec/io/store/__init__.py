@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io.store.base import Fetched, Store, StoredObject
-from dvcodec.io.store.environment import files_state, variables
+from dvcodec.io.store.connect import files_state, variables
 from dvcodec.io.store.errors import (
     AccessDenied,
     BucketNotFound,

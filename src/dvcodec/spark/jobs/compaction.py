@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from dvcodec.core.errors import UsageError
-from dvcodec.ops.compaction import WORTH_REWRITING, check_thresholds
+from dvcodec.ops.stats import WORTH_REWRITING, check_thresholds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

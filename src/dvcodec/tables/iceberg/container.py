@@ -12,8 +12,7 @@ from functools import cache
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.report import Status
-from dvcodec.iceberg.blobs import BLOB_TYPE, DRAFT_BLOB_TYPE, blob_cardinality
-from dvcodec.iceberg.lint import check_duplicates, lint_blob
+from dvcodec.iceberg.blobs import BLOB_TYPE, DRAFT_BLOB_TYPE, blob_cardinality, check_duplicates, lint_blob
 from dvcodec.io import Storage
 from dvcodec.io.file_key import file_key
 from dvcodec.ops.sniff import sniff_source

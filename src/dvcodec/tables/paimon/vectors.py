@@ -18,7 +18,7 @@ from dvcodec.io import Storage
 from dvcodec.io.frames import check_version, read_frames
 from dvcodec.io.source import read_up_to
 from dvcodec.paimon import DELETION_VECTORS, DeletionVectorMeta, IndexManifestEntry
-from dvcodec.paimon.vector_meta import FORMATS
+from dvcodec.paimon.vectors import FORMATS
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DeletionVector, Record
