@@ -52,11 +52,7 @@ _MODULES = {
     },
     "tables.delete": {
         "delete": "Delete rows of a table: write deletion vectors and commit them.",
-    },
-    "tables.enable": {
         "enable": "Let engines write deletion vectors to a table: change its protocol, version or options.",
-    },
-    "tables.upgrade_deletes": {
         "upgrade-deletes": "Replace position deletes and equality deletes of an Iceberg table by vectors, and commit.",
     },
     "zap.shared": {

@@ -1,4 +1,4 @@
-"""The command delete."""
+"""The commands that commit: delete, enable, upgrade-deletes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import typer
 from dvcodec.cli.json_text import print_json
 from dvcodec.cli.render import Table, counted, counter, number, plain
 from dvcodec.cli.shared import Json
-from dvcodec.cli.tables.shared import Allow, Catalog, Kind, OnlyWriter, TableName, Threads, opened
+from dvcodec.cli.tables.shared import Allow, Catalog, DryRun, Kind, OnlyWriter, TableName, Threads, opened
 from dvcodec.core.errors import UsageError
 from dvcodec.tables.deleting import Deletion, Isolation
 from dvcodec.tables.deleting import delete as delete_rows
+from dvcodec.tables.enabling import enable as enable_vectors
+from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes as upgrade
 
 
 def delete(
@@ -136,3 +138,62 @@ def values(done: Deletion) -> dict[str, Any]:
         "retries": done.retries,
         "bytes_written": done.bytes_written,
     }
+
+
+def enable(
+    target: TableName,
+    dry_run: DryRun = False,
+    kind: Kind = None,
+    catalog: Catalog = None,
+    only_writer: OnlyWriter = False,
+    allow: Allow = None,
+    as_json: Json = False,
+) -> None:
+    """Let engines write deletion vectors to a table: change its protocol, version or options.
+
+    Nothing is written if they may already. Engines that do not know deletion vectors cannot read the table afterwards.
+    Data files stay as they are. Delta: reader version 3, writer version 7, and the table property. Iceberg: format
+    version 3. Paimon: the table option, for append tables.
+    """
+    table = opened(target, kind, allow, catalog, only_writer)
+    done = enable_vectors(table, dry_run=dry_run)
+    if as_json:
+        values = {"table": table.location, "kind": table.kind.value, "changes": list(done.changes), "path": done.path}
+        print_json(values)
+        return
+    for change in done.changes:
+        print(plain(change))
+    if done.path is not None:
+        print(f"wrote {plain(done.path)}")
+    elif done.changes:
+        print("dry run: nothing was written")
+    else:
+        print(f"{plain(table.location)}: deletion vectors are enabled, nothing was written")
+
+
+def upgrade_deletes(
+    target: TableName,
+    dry_run: DryRun = False,
+    catalog: Catalog = None,
+    only_writer: OnlyWriter = False,
+    allow: Allow = None,
+    as_json: Json = False,
+) -> None:
+    """Replace position deletes and equality deletes of an Iceberg table by vectors, and commit.
+
+    The same rows are live afterwards, and readers that know vectors alone can read the table. It has to be of format
+    version 3: see enable.
+    """
+    table = opened(target, None, allow, catalog, only_writer)
+    with counter("searching") as progress:
+        done = upgrade(table, dry_run=dry_run, progress=progress)
+    if as_json:
+        print_json(done.to_dict())
+        return
+    if not done.position_deletes + done.equality_deletes:
+        print("no position deletes or equality deletes: nothing was committed")
+        return
+    old = f"{counted(done.position_deletes, 'file')} of position deletes and {done.equality_deletes} of equality"
+    removed = f"; {counted(done.removed, 'data file')} without a live row removed" if done.removed else ""
+    begin = f"snapshot {done.snapshot}" if done.committed else "dry run"
+    print(f"{begin}: {old} deletes replaced by {counted(done.vectors, 'vector')}{removed}")

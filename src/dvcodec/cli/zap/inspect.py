@@ -1,4 +1,4 @@
-"""The output of inspect for a search segment."""
+"""The commands zap footer and zap fields, and the output of inspect for a search segment."""
 
 from __future__ import annotations
 
@@ -6,20 +6,195 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
+import typer
 from rich.text import Text
 
-from dvcodec.cli.render import BAR_WIDTH, Table, bytes_text, console, counted, number, say, share_bar, share_text
-from dvcodec.cli.zap.footer import chunk_text, footer_json
-from dvcodec.cli.zap.shared import count_json, count_terms, count_text
+from dvcodec.cli.json_text import print_json
+from dvcodec.cli.render import (
+    BAR_WIDTH,
+    NOTHING,
+    Table,
+    bytes_text,
+    console,
+    counted,
+    number,
+    say,
+    share_bar,
+    share_text,
+)
+from dvcodec.cli.shared import Json, Tour
+from dvcodec.cli.streams import complain
+from dvcodec.cli.zap.shared import (
+    NoChecksum,
+    SegmentName,
+    SegmentNames,
+    bytes_json,
+    count_json,
+    count_terms,
+    count_text,
+    is_segment,
+    key_text,
+    open_bytes,
+    open_segment,
+    zap,
+)
 from dvcodec.core.checksum import crc_hex
-from dvcodec.core.errors import DecodeError
+from dvcodec.core.errors import ChecksumMismatch, DecodeError
 from dvcodec.core.limits import Limits
 from dvcodec.io import Source
 from dvcodec.ops.layout import Part, Span, layout
-from dvcodec.zap import Segment
+from dvcodec.zap import FieldInfo, Footer, Segment
 from dvcodec.zap.footer import decode_footer, verify_checksum
 
-__all__ = ["inspect_segment"]
+__all__ = ["chunk_text", "footer_json", "inspect_segment"]
+
+
+def chunk_text(footer: Footer) -> str:
+    """Describe a chunk mode: how many documents or postings a chunk of a postings list holds."""
+    if footer.version == 11 or footer.chunk_mode <= 1024:
+        return f"{number(footer.chunk_mode)} documents"
+    words = {1025: "1,024 documents, one chunk up to 1,024 postings", 1026: "about 1,024 postings"}
+    return words.get(footer.chunk_mode, f"unknown ({footer.chunk_mode})")
+
+
+def footer_json(source: Source, footer: Footer, crc_ok: bool | None) -> dict[str, Any]:
+    """Return a footer for JSON."""
+    return {
+        "source": source.name,
+        "kind": "zap",
+        "size": source.size,
+        "version": footer.version,
+        "num_docs": footer.num_docs,
+        "stored_index": footer.stored_index,
+        "fields_index": footer.fields_index,
+        "doc_value_table": footer.doc_value_table,
+        "chunk_mode": footer.chunk_mode,
+        "chunks": chunk_text(footer),
+        "crc": crc_hex(footer.crc),
+        "crc_ok": crc_ok,
+        "writer_id": bytes_json(footer.writer_id),
+    }
+
+
+def _crc_matches(source: Source, footer: Footer) -> bool:
+    """Whether the CRC matches; reads the whole file."""
+    try:
+        verify_checksum(source, footer)
+    except ChecksumMismatch:
+        return False
+    return True
+
+
+@zap.command()
+def footer(segments: SegmentNames, no_checksum: NoChecksum = False, as_json: Json = False) -> None:
+    """Show footers: version, documents, addresses, chunks, and whether the CRC matches. Exit code 1 if one differs."""
+    found: list[dict[str, Any]] = []
+    damaged = 0
+    columns = (
+        "segment",
+        "version",
+        "documents",
+        "size",
+        "stored index",
+        "fields index",
+        "doc value table",
+        "CRC",
+        "chunks",
+    )
+    shown = Table(*columns, right=columns[1:7])
+    tour = Tour(segments, "reading", silent=True, wanted="search segments")
+    for target in tour:
+        with tour.turn():
+            if target.found and not is_segment(target):
+                tour.skipped += 1
+                continue
+            with open_bytes(target) as source:
+                this = decode_footer(source)
+                matches = None if no_checksum else _crc_matches(source, this)
+                damaged += matches is False
+                found.append(footer_json(source, this, matches))
+                crc = Text(crc_hex(this.crc))
+                if matches is not None:
+                    crc.append(" matches" if matches else " does not match", "green" if matches else "bold red")
+                addresses = (this.stored_index, this.fields_index, this.doc_value_table)
+                shown.add(
+                    source.name,
+                    number(this.version),
+                    number(this.num_docs),
+                    number(source.size),
+                    *map(number, addresses),
+                    crc,
+                    chunk_text(this) + (f", by {key_text(this.writer_id)}" if this.writer_id else ""),
+                )
+    if as_json:
+        print_json(found)
+    else:
+        shown.show()
+    tour.finish(1 if damaged else 0)
+
+
+@zap.command()
+def fields(segment: SegmentName, no_checksum: NoChecksum = False, as_json: Json = False) -> None:
+    """Show the fields: ids, terms, doc values and other sections, and options from version 17 on."""
+    with open_segment(segment, unchecked=no_checksum) as this:
+        counts = count_terms(this)
+        for count in counts.values():
+            if isinstance(count, DecodeError):
+                complain(count)
+        if as_json:
+            items = [_field_json(info, counts[info.name]) for info in this.fields]
+            print_json({"source": this.name, "version": this.version, "fields": items})
+        else:
+            _show_fields(this, counts)
+        if any(isinstance(count, DecodeError) for count in counts.values()):
+            raise typer.Exit(2)
+
+
+_SECTIONS = ("vectors", "synonyms", "shapes")
+
+
+def _show_fields(segment: Segment, counts: dict[str, int | DecodeError | None]) -> None:
+    about = f"version {segment.version}, {counted(segment.num_docs, 'document')}, {counted(len(counts), 'field')}"
+    say((segment.name, "bold"), f"  zap segment, {about}")
+    right = ("id", "terms", "dictionary at", "doc values at", "doc value bytes")
+    shown = Table("field", *right, "options", "sections", right=right)
+    for info in segment.fields:
+        start, stop = info.doc_values or (None, None)
+        size = None if start is None or stop is None else stop - start
+        options = _options_of(info)
+        sections = [f"{name} at {number(at)}" for name, at in _sections_of(info).items() if at is not None]
+        shown.add(
+            info.name,
+            number(info.id),
+            count_text(counts[info.name]),
+            *map(number, (info.dictionary, start, size)),
+            NOTHING if options is None else " ".join(options) or NOTHING,
+            " ".join(sections) or NOTHING,
+        )
+    shown.show()
+
+
+def _field_json(info: FieldInfo, count: int | DecodeError | None) -> dict[str, Any]:
+    block = info.doc_values
+    about = {
+        "dictionary": info.dictionary,
+        "doc_values": None if block is None else {"offset": block[0], "size": block[1] - block[0]},
+        "options": _options_of(info),
+    }
+    return {"id": info.id, "name": info.name} | count_json(count) | about | _sections_of(info)
+
+
+def _sections_of(info: FieldInfo) -> dict[str, int | None]:
+    """Return the addresses of other sections."""
+    return {name: getattr(info, name) for name in _SECTIONS}
+
+
+def _options_of(info: FieldInfo) -> list[str] | None:
+    """Return a field's options, None if the segment does not store them."""
+    if info.options is None:
+        return None
+    return [str(option.name).lower().replace("_", "-") for option in type(info.options) if option in info.options]
+
 
 _PARTS = {
     Part.STORED: ("s", "cyan", "stored documents"),
