@@ -115,7 +115,9 @@ def test_vectors_that_read_back_otherwise_are_not_committed(folder: Path, monkey
     write = delta.write_deletion_vectors
     monkeypatch.setattr("dvcodec.tables.delta.commit.write_deletion_vectors", wrong)
     files = set(folder.rglob("*"))
-    with pytest.raises(NotCanonical, match=r"\.bin: vectors: expected the rows that were written, found others"):
+    with pytest.raises(
+        NotCanonical, match=r"\.bin: vectors as read back: expected the rows that were written, found others"
+    ):
         delete(folder, lambda number: number == 200)
     assert set(folder.rglob("*")) == files
 

@@ -464,7 +464,7 @@ def test_vectors_that_read_back_otherwise_are_not_committed(tmp_path: Path, monk
     before = files_of(root)
     encode = paimon.encode
     monkeypatch.setattr(paimon, "encode", lambda rows, **more: encode(RowSet([row + 1 for row in rows]), **more))
-    with pytest.raises(NotCanonical, match=r"index-.*: vectors: expected the rows that were written"):
+    with pytest.raises(NotCanonical, match=r"index-.*: vectors as read back: expected the rows that were written"):
         delete(root, {"f0.parquet": [5]})
     assert files_of(root) == before
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.location import DvLocation
+from dvcodec.core.rowset import RowSet
 from dvcodec.tables.deleting.retries import Retries
 from dvcodec.tables.model import DeletionVector, FileDelete
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["Committer", "StreamBatch", "Written", "batch_number"]
+__all__ = ["Committer", "StreamBatch", "Written", "batch_number", "check_read_back"]
 
 S = TypeVar("S", bound=Snapshot)
 
@@ -58,6 +59,17 @@ class Written:
 
     locations: dict[str, DvLocation]
     bytes_written: int
+
+
+def check_read_back(location: str, written: Mapping[str, RowSet], found: Mapping[str, RowSet]) -> None:
+    """Check that the vectors of a new file are those that were written.
+
+    Raises:
+        NotCanonical: they are not.
+    """
+    if found != written:
+        expected = "the rows that were written"
+        raise NotCanonical("vectors as read back", source=location, expected=expected, actual="others")
 
 
 class Committer(ABC, Generic[S]):

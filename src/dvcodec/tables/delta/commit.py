@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dvcodec._version import __version__
-from dvcodec.core.errors import CommitConflict, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import CommitConflict, Unsupported, UsageError
 from dvcodec.core.json_text import encode_json
 from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
-from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written
+from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written, check_read_back
 from dvcodec.tables.delta.actions import AddFile
 from dvcodec.tables.delta.log import LOG
 from dvcodec.tables.delta.protocol import check_writer, is_on
@@ -86,8 +86,7 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
         written.append(path)
         rows = {one.data_file.path: one.rows for one in deletes}
         locations = write_deletion_vectors(path, rows, storage_options=folder.storage)
-        if read_deletion_vectors(path, locations, storage_options=folder.storage) != rows:
-            raise NotCanonical("vectors", source=path, expected="the rows that were written", actual="others")
+        check_read_back(path, rows, read_deletion_vectors(path, locations, storage_options=folder.storage))
         return Written({str(one.data_file): one for one in locations}, locations[0].file_size or 0)
 
     def commit(

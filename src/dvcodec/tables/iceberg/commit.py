@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dvcodec import iceberg
-from dvcodec.core import vector as vector_
-from dvcodec.core.errors import CommitConflict, NotCanonical, UsageError
+from dvcodec.core.errors import CommitConflict, UsageError
 from dvcodec.core.frame import Magic
-from dvcodec.io import read_window
+from dvcodec.io.frames import load_ranges
 from dvcodec.io.target import local_path
-from dvcodec.tables.deleting.committer import Committer, Written, batch_number
+from dvcodec.tables.deleting.committer import Committer, Written, batch_number, check_read_back
 from dvcodec.tables.deleting.retries import Retries
 from dvcodec.tables.iceberg.change import number_of, properties_of
 from dvcodec.tables.iceberg.features import refuse_unknown, refuse_without_vectors
@@ -38,8 +37,6 @@ __all__ = ["IcebergCommitter", "committer"]
 
 STREAM_QUERY, STREAM_BATCH = "dvcodec.stream.query", "dvcodec.stream.batch"
 """Members of a snapshot's summary: see `StreamBatch`."""
-_AHEAD = 64 << 20
-"""Bytes of a new file that are read back at once."""
 
 
 def committer(table: Table) -> IcebergCommitter:
@@ -131,12 +128,11 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         storage = table.folder.storage
         found = iceberg.write_deletion_vectors(location, vectors, storage_options=storage)
         size = found[0].file_size or 0
-        with storage.hold(location, (0, min(size, _AHEAD))), storage.open(location) as source:
-            for one in found:
-                window = read_window(source, one.offset, one.size)
-                stored = vector_.read(window, allowed=(Magic.PORTABLE64,), cardinality=one.cardinality)
-                if stored.load() != vectors[str(one.data_file)]:
-                    raise NotCanonical("vector as read back", source=location, offset=one.offset, expected="its rows")
+        ranges = [(one.offset, one.size, one.cardinality) for one in found]
+        with storage.open(location, size=size) as source:
+            rows = load_ranges(source, ranges, allowed=(Magic.PORTABLE64,))
+        names = (str(one.data_file) for one in found)
+        check_read_back(location, vectors, dict(zip(names, rows, strict=True)))
         return Written({str(one.data_file): replace(one, path=path) for one in found}, size)
 
     def commit(self, base: IcebergSnapshot, deletes: Sequence[FileDelete], written: Written, files: list[str]) -> int:

@@ -29,7 +29,7 @@ from dvcodec.io.paths import split
 from dvcodec.io.target import local_path
 from dvcodec.lance import DeletionFile, choose_kind, read_deletion_file, read_manifest
 from dvcodec.lance.deletions import encode_deletion_file
-from dvcodec.tables.deleting.committer import Committer, Written, batch_number
+from dvcodec.tables.deleting.committer import Committer, Written, batch_number, check_read_back
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import DELETIONS, TRANSACTIONS
 from dvcodec.tables.lance.next_version import NextVersion
@@ -176,8 +176,7 @@ def _write(folder: Folder, version: int, delete: FileDelete, written: list[str])
     folder.storage.put_if_absent(path, data)
     with folder.storage.open(path) as source:
         found = read_deletion_file(source, num_deleted_rows=rows.cardinality, physical_rows=physical_rows)
-    if found != rows:
-        raise NotCanonical("deletion file", source=path, expected="the rows that were written", actual="others")
+    check_read_back(path, {file.path: rows}, {file.path: found})
     return DvLocation("lance", path, 0, len(data), rows.cardinality, file.path, len(data))
 
 

@@ -14,7 +14,6 @@ from itertools import chain
 from typing import TypeAlias, cast
 
 from dvcodec import paimon
-from dvcodec.core.errors import NotCanonical
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.core.location import DvLocation
@@ -23,7 +22,7 @@ from dvcodec.io.paths import split
 from dvcodec.io.target import local_path
 from dvcodec.paimon import DELETION_VECTORS, IndexFile, IndexManifestEntry
 from dvcodec.paimon.vectors import roll_index_files
-from dvcodec.tables.deleting.committer import Written
+from dvcodec.tables.deleting.committer import Written, check_read_back
 from dvcodec.tables.model import DataFile, DeletionVector, FileDelete
 from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import DataFileMeta
@@ -75,8 +74,7 @@ class NewIndex:
             )
             for file in self._roll(bucket, frames, paths):
                 again = paimon.read_deletion_vectors(file[0].path, file, storage_options=self._folder.storage)
-                if any(again[name] != rows[name] for name in again):
-                    raise NotCanonical("vectors", source=file[0].path, expected="the rows that were written")
+                check_read_back(file[0].path, {name: rows[name] for name in again}, again)
                 found |= {known[str(at.data_file)]: replace(at, data_file=known[str(at.data_file)]) for at in file}
         return Written(found, sum({at.path: at.file_size or 0 for at in found.values()}.values()))
 
