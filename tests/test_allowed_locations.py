@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases import each
 from dvcodec import NotCanonical, Unsupported, UsageError
 from dvcodec.io.allowed_locations import OBJECT_STORES, check_reach, check_step, protocols
 
@@ -21,14 +22,14 @@ def test_local_tables_name_local_files_and_others_do_not(home: str | None) -> No
             check_reach(path, remote, frozenset({"file"}))
 
 
-@pytest.mark.parametrize("home", [*LOCAL, *REMOTE])
+@each("home", [*LOCAL, *REMOTE])
 def test_buckets_of_any_store_are_within_reach(home: str | None) -> None:
     for store in sorted(OBJECT_STORES):
         check_reach(f"{store}://other/x", home)
         check_reach(f"{store.upper()}://other/x", home)
 
 
-@pytest.mark.parametrize(
+@each(
     ("home", "path", "reached"),
     [
         ("http://lake.example/t", "http://lake.example/u/x", True),

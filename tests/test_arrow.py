@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import name_of
+from cases import each
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.arrow import _filtered, live_rows, row_mask
 
@@ -81,7 +82,7 @@ def truth(rows: RowSet, start: int, length: int) -> list[bool]:
     return [position in rows for position in range(start, start + length)]
 
 
-@pytest.mark.parametrize("start", [0, 1, 3, 7, 8, 63, 64, 65, 65_530, 65_536, 2**33 - 3, 2**33, 2**62])
+@each("start", [0, 1, 3, 7, 8, 63, 64, 65, 65_530, 65_536, 2**33 - 3, 2**33, 2**62])
 def test_mask_by_start(start: int) -> None:
     for length in [0, 1, 2, 7, 8, 9, 70]:
         deleted = truth(ROWS, start, length)
@@ -126,7 +127,7 @@ POSITIONS: dict[str, Callable[[list[int]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", POSITIONS)
+@each("kind", POSITIONS)
 def test_mask_by_positions(kind: str) -> None:
     for wanted in [[], [3], [9, 3, 1, 3, 0], [2**33, 5, 2**33 + 1, 64], [10**18, 3]]:
         deleted = [position in ROWS for position in wanted]
@@ -149,7 +150,7 @@ def test_mask_by_positions_against_numpy(deleted: set[int], wanted: list[int]) -
     assert row_mask(RowSet(deleted), positions=np.array(some, np.int64)).to_pylist() == expected.tolist()
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {},
@@ -166,7 +167,7 @@ def test_mask_has_to_know_where_the_rows_are(options: dict[str, Any]) -> None:
         row_mask(ROWS, **options)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "said"),
     [
         ({"start": 0, "length": -1}, "length must be 0 or more, not -1"),
@@ -195,7 +196,7 @@ def test_mask_refuses(options: dict[str, Any], said: str) -> None:
 # ---------------------------------------------------------------------------------------------------- live rows
 
 
-@pytest.mark.parametrize("kind", MAKERS)
+@each("kind", MAKERS)
 def test_by_start(kind: str) -> None:
     for keep in [True, False]:
         for start in [0, 1, 5, 8, 63, 65_530]:
@@ -217,7 +218,7 @@ ORDERS: dict[str, list[int]] = {
 }
 
 
-@pytest.mark.parametrize("kind", MAKERS)
+@each("kind", MAKERS)
 def test_by_row_index(kind: str) -> None:
     for keep in [True, False]:
         for index in ORDERS.values():
@@ -229,7 +230,7 @@ def test_by_row_index(kind: str) -> None:
             assert values(found, "value") == [3 * position for position in expected]
 
 
-@pytest.mark.parametrize("kind", MAKERS)
+@each("kind", MAKERS)
 def test_no_rows_and_no_deletes(kind: str) -> None:
     frame = MAKERS[kind]({"a": list(range(5)), "_pos": list(range(5))})
     empty = MAKERS[kind]({"a": [], "_pos": []})
@@ -262,7 +263,7 @@ def columns_of_many_kinds(rows: int) -> pa.Table:
     return table.cast(pa.schema(fields, metadata={"who": "test"}))
 
 
-@pytest.mark.parametrize("every", [2, 3, 5, 8, 9, 50], ids=lambda every: f"one row of {every}")
+@each("every", [2, 3, 5, 8, 9, 50], ids=lambda every: f"one row of {every}")
 def test_short_and_long_stretches_of_columns_of_many_kinds(every: int) -> None:
     for start in [0, 5, 64]:
         for keep in [True, False]:
@@ -332,7 +333,7 @@ def test_batches_one_after_the_other(deleted: set[int], start: int, sizes: list[
     assert found == whole[~gone if keep else gone].tolist()
 
 
-@pytest.mark.parametrize("kind", MAKERS)
+@each("kind", MAKERS)
 def test_live_rows_has_to_know_where_the_rows_are(kind: str) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({}, "start .* or row_index"),
@@ -349,7 +350,7 @@ def test_live_rows_has_to_know_where_the_rows_are(kind: str) -> None:
 INTEGERS = "flat array of integers"
 
 
-@pytest.mark.parametrize(
+@each(
     ("frame", "said"),
     [
         (pa.table({"i": pa.array([1, None])}), "1 nulls"),
@@ -377,9 +378,7 @@ def test_row_index_column_is_refused(frame: Any, said: str) -> None:
         live_rows(frame, ROWS, row_index="i")
 
 
-@pytest.mark.parametrize(
-    "data", [{"a": [1]}, [1], np.array([1]), pa.array([1]), pl.LazyFrame({"a": [1]}), None], ids=type
-)
+@each("data", [{"a": [1]}, [1], np.array([1]), pa.array([1]), pl.LazyFrame({"a": [1]}), None], ids=type)
 def test_other_data_is_refused(data: Any) -> None:
     with pytest.raises(UsageError, match=f"got {type(data).__name__}"):
         live_rows(data, ROWS, start=0)

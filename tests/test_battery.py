@@ -17,6 +17,7 @@ import pytest
 from pyarrow import orc
 
 from battery import CHECKS, Format, Without, flip_bits, lowered
+from cases import each
 from conftest import FLIPS
 from dvcodec import LimitExceeded, RowSet, delta, describe, iceberg, lance, paimon, puffin, read_rows, sniff
 from dvcodec.core import avro, roaring, roaring64
@@ -481,7 +482,7 @@ WITH_CHECKSUM = [item for item in FORMATS if item.checksum]
 WITHOUT = [item for item in FORMATS if not item.checksum]
 
 
-@pytest.mark.parametrize("item", FORMATS, ids=lambda item: item.name)
+@each("item", FORMATS, ids=lambda item: item.name)
 def test_every_format_passes_the_battery(item: Format) -> None:
     for check in CHECKS.values():
         check(item)
@@ -496,7 +497,7 @@ def test_every_single_bit_flip_is_found_or_harmless(
     assert found.refused + found.harmless == 8 * len(item.data)
 
 
-@pytest.mark.parametrize("item", WITHOUT, ids=lambda item: item.name)
+@each("item", WITHOUT, ids=lambda item: item.name)
 def test_without_a_checksum_a_flip_is_an_error_or_a_value(item: Format) -> None:
     found = flip_bits(item.value, item.data, every=item.every)
     assert sum(found) == len(range(0, 8 * len(item.data), item.every))
@@ -539,7 +540,7 @@ def sloppy(fault: str) -> Format:
     return Format("sloppy", decode, b"valid", lambda _: b"other", Sloppy.read, limits={"max_blobs": 0})
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@each("check", CHECKS)
 def test_the_battery_finds_what_it_looks_for(check: str) -> None:
     with pytest.raises((AssertionError, pytest.fail.Exception, BufferError)):
         CHECKS[check](sloppy(check))

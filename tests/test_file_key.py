@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import RowSet, UsageError, iceberg, merge, puffin, verify
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io.file_key import (
@@ -110,9 +111,7 @@ def test_many_keys_at_once(names: list[str]) -> None:
     assert file_keys(names) == [file_key(name) for name in names]
 
 
-@pytest.mark.parametrize(
-    "head", ["/", "s3://b/", "s3a://b/", "file:/", "file:///", "FILE:/", "", "hdfs:///", "file://localhost/"]
-)
+@each("head", ["/", "s3://b/", "s3a://b/", "file:/", "file:///", "FILE:/", "", "hdfs:///", "file://localhost/"])
 def test_many_keys_that_begin_alike(head: str) -> None:
     for tails in (["a", "b/c"], ["a", "b//c"], ["a/", "b"], ["", "b"], ["/a", "b"], ["a", "z", "\n/b", "b/\n"], ["a"]):
         names = [head + tail for tail in tails]

@@ -10,6 +10,7 @@ import zipfile
 
 import pytest
 
+from cases import each
 from dvcodec.io import Storage, open_sink
 from dvcodec.io.find import find_remote, pattern_regex
 from dvcodec.io.store import AccessDenied, Reason, StoreError, StoreOptions
@@ -17,7 +18,7 @@ from dvcodec.io.store.errors import store_error
 from samples.memory_store import ROOT, MemoryStore
 
 
-@pytest.mark.parametrize(
+@each(
     ("pattern", "matching", "others"),
     [
         ("[z-a]", [], ["a", "z", "-"]),

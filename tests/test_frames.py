@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import Recorder, outcome
+from cases import each
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -105,7 +106,7 @@ def test_frame_is_named_by_its_place() -> None:
         ]
 
 
-@pytest.mark.parametrize("cut", range(1, 20))
+@each("cut", range(1, 20))
 def test_cut_inside_a_frame_is_truncated(cut: int) -> None:
     data = b"\1" + frame(16) + frame(20)
     with pytest.raises(Truncated) as caught:
@@ -123,7 +124,7 @@ def test_length_beyond_the_file_is_truncated(claim: int) -> None:
     assert caught.value.actual == claim
 
 
-@pytest.mark.parametrize("claim", range(8))
+@each("claim", range(8))
 def test_length_too_small_for_any_vector_is_refused(claim: int) -> None:
     with pytest.raises(NotCanonical) as caught:
         found(b"\1" + frame(16) + claim.to_bytes(4, "big") + bytes(20))
@@ -197,9 +198,7 @@ def test_no_frames_leave_the_version_byte() -> None:
     assert written(stored(), until=0) == (b"\1", [])
 
 
-@pytest.mark.parametrize(
-    ("until", "count"), [(0, 1), (1, 1), (16, 1), (17, 2), (32, 2), (33, 3), (48, 3), (49, 4), (10**9, 4)]
-)
+@each(("until", "count"), [(0, 1), (1, 1), (16, 1), (17, 2), (32, 2), (33, 3), (48, 3), (49, 4), (10**9, 4)])
 def test_file_ends_with_the_frame_that_passes_its_size(until: int, count: int) -> None:
     frames = stored(16, 16, 16, 16)
     data, places = written(frames, until)

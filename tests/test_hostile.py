@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -103,7 +104,7 @@ def test_every_way_to_read_a_puffin_file_keeps_its_rules() -> None:
         read_rows(puffin_of(blob, cardinality="3", **{"referenced-data-file": "a"}))
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "path"),
     [
         ("p", "file:///tmp/a%00b"),

@@ -26,6 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import name_of
+from cases import each
 from dvcodec import LimitExceeded, Limits, MissingExtra, Truncated, UsageError
 from dvcodec.io import (
     RandomAccess,
@@ -64,7 +65,7 @@ def remote() -> Iterator[str]:
 # ---------------------------------------------------------------------------------------------------- URLs
 
 
-@pytest.mark.parametrize(
+@each(
     ("target", "url"),
     [
         ("s3://bucket/key", True),
@@ -259,7 +260,7 @@ def test_path_is_closed(file: Path) -> None:
         source.read(0, 1)
 
 
-@pytest.mark.parametrize("target", [3, None, object(), 1.5, [1, 2], {"a": 1}], ids=lambda value: type(value).__name__)
+@each("target", [3, None, object(), 1.5, [1, 2], {"a": 1}], ids=lambda value: type(value).__name__)
 def test_not_a_source(target: Any) -> None:
     with pytest.raises(UsageError, match="bytes-like"), open_source(target):
         pass
@@ -331,7 +332,7 @@ def test_range_is_a_slice_or_truncated(data: bytes, offset: int, size: int) -> N
                 source.read(offset, size)
 
 
-@pytest.mark.parametrize("name", ["a b", "a%20b", "größe", "a#b", "a?b=c", "100%", "a+b", "a@b", "a:b"])
+@each("name", ["a b", "a%20b", "größe", "a#b", "a?b=c", "100%", "a+b", "a@b", "a:b"])
 def test_file_url_is_percent_encoded(name: str, tmp_path: Path) -> None:
     if sys.platform == "win32" and set(name) & {"?", ":"}:
         pytest.skip("not a file name on Windows")
@@ -425,8 +426,8 @@ class NoCredentialsError(Exception):
     """As botocore has it: no OSError."""
 
 
-@pytest.mark.parametrize("step", ["size", "read", "write"])
-@pytest.mark.parametrize(
+@each("step", ["size", "read", "write"])
+@each(
     ("error", "text", "kind"),
     [
         (FileNotFoundError("bucket/key"), "no such object: bucket/key", FileNotFoundError),
@@ -513,8 +514,8 @@ def test_sink_on_a_path(kind: Callable[[Path], Any], tmp_path: Path) -> None:
     assert path.read_bytes() == DATA
 
 
-@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit], ids=lambda e: e.__name__)
-@pytest.mark.parametrize("old", [None, b"old"])
+@each("error", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit], ids=lambda e: e.__name__)
+@each("old", [None, b"old"])
 def test_sink_is_whole_or_not_at_all(error: type[BaseException], old: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "out"
     if old is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec import RowSet, delta, iceberg, paimon, puffin, sniff, verify
 from dvcodec.core import frame
 from dvcodec.core.cursor import Cursor
@@ -31,7 +32,7 @@ def entries(pattern: str, *suffixes: str) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize(("path", "entry"), entries("iceberg/*", ".dv"))
+@each(("path", "entry"), entries("iceberg/*", ".dv"))
 def test_iceberg_blobs(path: Path, entry: dict[str, Any]) -> None:
     rows = RowSet.from_ranges(entry["ranges"])
     blob = path.read_bytes()
@@ -58,7 +59,7 @@ def test_iceberg_puffin_files(path: Path, entry: dict[str, Any]) -> None:
     assert verify(path).ok
 
 
-@pytest.mark.parametrize(("path", "entry"), entries("delta/*", ".portable", ".native"))
+@each(("path", "entry"), entries("delta/*", ".portable", ".native"))
 def test_delta_payloads(path: Path, entry: dict[str, Any]) -> None:
     rows = RowSet.from_ranges(entry["ranges"])
     payload = path.read_bytes()
@@ -72,7 +73,7 @@ def test_delta_payloads(path: Path, entry: dict[str, Any]) -> None:
         assert delta.load(descriptor) == rows
 
 
-@pytest.mark.parametrize(("path", "entry"), entries("roaring/*", ".roaring64"))
+@each(("path", "entry"), entries("roaring/*", ".roaring64"))
 def test_64_bit_maps(path: Path, entry: dict[str, Any]) -> None:
     rows = RowSet.from_ranges(entry["ranges"])
     data = path.read_bytes()
@@ -119,7 +120,7 @@ def test_paimon_index_manifest(path: Path, entry: dict[str, Any]) -> None:
         ]
 
 
-@pytest.mark.parametrize(("path", "entry"), entries("paimon/pypaimon-*", ".dv"))
+@each(("path", "entry"), entries("paimon/pypaimon-*", ".dv"))
 def test_pypaimon_vectors(path: Path, entry: dict[str, Any]) -> None:
     rows = RowSet.from_ranges(entry["ranges"])
     assert paimon.decode(path.read_bytes(), cardinality=len(rows)) == rows

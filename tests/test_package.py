@@ -20,6 +20,7 @@ from typing import Any, get_origin
 import pytest
 
 import dvcodec
+from cases import each
 
 FOLDER = Path(dvcodec.__file__).parent
 HAS_SPARK = importlib.util.find_spec("pyspark") is not None
@@ -46,7 +47,7 @@ def imported_by(program: str) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize(
+@each(
     ("program", "allowed"),
     [
         ("import dvcodec", set()),
@@ -74,7 +75,7 @@ def test_the_check_of_imports_sees_imports() -> None:
     assert {"pyarrow", "numpy"} <= imported_by("import dvcodec; dvcodec.RowSet([1]).to_arrow()")
 
 
-@pytest.mark.parametrize("name", dvcodec.__all__)
+@each("name", dvcodec.__all__)
 def test_every_name_is_there(name: str) -> None:
     value = getattr(dvcodec, name)
     assert value is not None
@@ -196,7 +197,7 @@ def callables(module: Any) -> Iterator[tuple[str, Any]]:
                     yield f"{public}.{member}", method
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@each("name", PUBLIC)
 def test_every_parameter_is_documented(name: str) -> None:
     """In ``Args:``, or in code within a sentence."""
     if name.startswith("dvcodec.spark"):

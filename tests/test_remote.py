@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from dvcodec import Truncated
 from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES, StoreSource, _is_same
 from dvcodec.io.store import Fetched, ObjectChanged, ObjectNotFound, Reason, StoredObject, StoreError
@@ -24,7 +25,7 @@ def source_of(store: MemoryStore, **how: Any) -> StoreSource:
 
 
 class TestFirstRequest:
-    @pytest.mark.parametrize(
+    @each(
         ("how", "offset", "size", "asked"),
         [
             ({}, 10, 5, (10, 15)),
@@ -60,7 +61,7 @@ class TestFirstRequest:
         with pytest.raises(Truncated, match="name at byte 5000: byte range: expected 5 bytes, found 0 left of 1024"):
             source.read(5000, 5)
 
-    @pytest.mark.parametrize(("offset", "size"), [(-1, 0), (-1, 1), (0, -1), (-1, -1), (1025, 0), (1024, 1)])
+    @each(("offset", "size"), [(-1, 0), (-1, 1), (0, -1), (-1, -1), (1025, 0), (1024, 1)])
     def test_of_a_range_that_is_none(self, offset: int, size: int) -> None:
         store = MemoryStore({"k": SMALL})
         with pytest.raises(Truncated):
@@ -313,8 +314,8 @@ def test_whenever_an_object_is_replaced_versions_are_never_mixed(etags: str, siz
 
 
 class TestWhatIsRead:
-    @pytest.mark.parametrize("how", [{}, {"eager": True}, {"expected": 100}, {"expected": WHOLE_BYTES}])
-    @pytest.mark.parametrize("size", [5, 1024, HEAD_BYTES, WHOLE_BYTES, WHOLE_BYTES + 1, WHOLE_BYTES + 1000])
+    @each("how", [{}, {"eager": True}, {"expected": 100}, {"expected": WHOLE_BYTES}])
+    @each("size", [5, 1024, HEAD_BYTES, WHOLE_BYTES, WHOLE_BYTES + 1, WHOLE_BYTES + 1000])
     def test_any_ranges_in_any_order(self, size: int, how: dict[str, Any]) -> None:
         data = varied(size)
         for seed in range(20):

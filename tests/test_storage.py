@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from dvcodec import LimitExceeded, UsageError
 from dvcodec.io import Storage, open_sink
 from dvcodec.io import storage as module
@@ -67,8 +68,8 @@ class TestListing:
         store.lists_by_page = False
         assert sorted(Storage().names(f"{ROOT}/t")) == ["a", "b", "x"]
 
-    @pytest.mark.parametrize("folder", ["zip://::memory:/{}", "zip://t::memory:/{}", "zip://t/::memory:/{}"])
-    @pytest.mark.parametrize("first", ["names", "walk"])
+    @each("folder", ["zip://::memory:/{}", "zip://t::memory:/{}", "zip://t/::memory:/{}"])
+    @each("first", ["names", "walk"])
     def test_a_folder_of_an_archive(self, folder: str, first: str) -> None:
         """Names are those in the archive, and locations lead there; also from its root."""
         fsspec = pytest.importorskip("fsspec")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec import UsageError
 from dvcodec.io.store import LocalStore, ObjectNotFound, Reason, Store, StoreError, StoreOptions, open_store
 from dvcodec.io.store.errors import store_error
@@ -199,7 +200,7 @@ class TestFileSystems:
 
 
 class TestErrors:
-    @pytest.mark.parametrize("reason", Reason)
+    @each("reason", Reason)
     def test_they_are_pickled_whole(self, reason: Reason) -> None:
         """As workers of other processes hand them over."""
         error = store_error("s3://b/k", "read", "so it said", reason)
@@ -228,7 +229,7 @@ class TestRetries:
 
 
 class TestOptions:
-    @pytest.mark.parametrize(
+    @each(
         ("given", "options"),
         [
             ({"aws_region": None, "AWS_Region": "x"}, {"aws_region": "x"}),

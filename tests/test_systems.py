@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import UsageError
 from dvcodec.io.file_key import file_key, path_below
 from dvcodec.io.target import is_local, is_url, local_path, network_host, with_slashes
@@ -26,7 +27,7 @@ def test_paths_have_slashes(given: str, expected: str) -> None:
     assert network_host(given) == network_host(expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "windows", "elsewhere"),
     [
         ("file:///C:/lake/t", "C:/lake/t", "/C:/lake/t"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from cli_runner import VECTORS, A, B, delta_file, flipped, puffin_file, run
 from dvcodec import RowSet, iceberg, paimon
 from dvcodec.puffin import PuffinWriter
@@ -227,7 +228,7 @@ def test_vectors_of_one_data_file_in_several_files(puffin: Path, tmp_path: Path)
     assert run("ranges", "--data-file", A, other, puffin).out.startswith(f"{other}: {A}\t1\t2\n{puffin}: {A}\t0\t")
 
 
-@pytest.mark.parametrize("limit", [0, 1, 2, 3, 69_902, 69_903, 69_904, 10**9])
+@each("limit", [0, 1, 2, 3, 69_902, 69_903, 69_904, 10**9])
 def test_positions_limit(limit: int, tmp_path: Path) -> None:
     file = tmp_path / "dv"
     file.write_bytes(iceberg.encode(LONG))

@@ -19,6 +19,7 @@ import pytest
 import typer
 
 import dvcodec
+from cases import each
 from cli_runner import (
     COMMANDS,
     PROGRAM,
@@ -83,7 +84,7 @@ def test_no_command_shows_the_help_and_is_wrong_usage() -> None:
     assert result.raw == run("--help").raw
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each("command", COMMANDS)
 def test_every_command_has_help(command: str) -> None:
     result = run(command, "--help")
     assert result.code == 0
@@ -118,7 +119,7 @@ def test_help_imports_no_command() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("command", ZAP_COMMANDS)
+@each("command", ZAP_COMMANDS)
 def test_every_command_on_segments_has_help(command: str) -> None:
     result = run("zap", command, "--help")
     assert (result.code, result.err) == (0, "")
@@ -143,7 +144,7 @@ def test_installed_program(puffin: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- exit codes
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "code"),
     [
         (["inspect", "good"], 0),
@@ -245,7 +246,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG.keys())
+@each(("arguments", "said"), WRONG.values(), ids=WRONG.keys())
 def test_errors_are_reported_on_one_line(
     arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -575,7 +576,7 @@ def seen(name: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
-@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE.keys())
+@each("name", HOSTILE.values(), ids=HOSTILE.keys())
 def test_data_file_is_printed_literally(name: str, tmp_path: Path) -> None:
     for command in ["inspect", "stats", "positions", "ranges", "verify"]:
         vectors = {f"s3://{name}/f.parquet": RowSet([1]), "other": RowSet([2])}

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
+from cases import each
 from dvcodec import RowSet
 from dvcodec.cli import render
 from dvcodec.cli.render import (
@@ -44,7 +45,7 @@ def test_number(value: int | None, text: str) -> None:
     assert number(value) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text"),
     [
         (None, "–"),  # noqa: RUF001
@@ -68,7 +69,7 @@ def test_bytes_text(value: float | None, text: str) -> None:
     assert bytes_text(value) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text"),
     [(None, "–"), (0.0, "0 %"), (1.0, "100 %"), (0.5, "50 %"), (1 / 3, "33.3 %"), (1e-9, "1e-07 %")],  # noqa: RUF001
 )
@@ -81,7 +82,7 @@ def test_counted(count: int, text: str) -> None:
     assert counted(count, "file") == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "shown"),
     [
         ("s3://b/größe.parquet", "s3://b/größe.parquet"),
@@ -113,7 +114,7 @@ def test_say_prints_text_as_it_is_on_one_line(parts: list[str]) -> None:
 # ---------------------------------------------------------------------------------------------------- density strip
 
 
-@pytest.mark.parametrize(
+@each(
     ("rows", "row_count", "width", "bars"),
     [
         (RowSet(), None, 4, "····"),
@@ -230,7 +231,7 @@ def test_cells_with_and_without_a_style_are_printed_alike(rows: list[tuple[str, 
 # ---------------------------------------------------------------------------------------------------- parts
 
 
-@pytest.mark.parametrize(
+@each(
     ("parts", "width", "bar"),
     [
         ([(1, "a", "red"), (1, "b", "")], 8, "aaaabbbb"),
@@ -260,7 +261,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "err_terminal", "out_terminal", "silent", "bar"),
     [
         (3, True, False, False, True),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from cli_runner import VECTORS, A, B, delta_file, flipped, puffin_file, run
 from dvcodec import RowSet, delta, iceberg, read_rows
 from dvcodec.puffin import open_puffin
@@ -144,7 +145,7 @@ def test_rewrite_paths_in_another_spelling(tmp_path: Path) -> None:
     assert set(iceberg.read_deletion_vectors(out)) == {"/copy/p=1/x", "s3://b/t2/y"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "expected"),
     [
         ("s3://lake", "gs://z", "gs://z/t/b"),

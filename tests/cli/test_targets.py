@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from cli_runner import VECTORS, A, B, delta_file, flipped, puffin_file, run
 from dvcodec import DecodeError, RowSet, Truncated, UsageError, iceberg
 from dvcodec.cli.targets import Part, Target, expand, only, open_source_of, open_target
@@ -139,7 +140,7 @@ def test_only(name: str, target: Target) -> None:
     assert only(name) == target
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "rows"),
     [
         ("bin@1", [0, 1, 2, 7]),
@@ -168,8 +169,8 @@ def test_part_of_a_file(name: str, rows: list[int], tmp_path: Path, monkeypatch:
     assert run("verify", name).code == 0
 
 
-@pytest.mark.parametrize("place", ["0:0", "0:1", "0:7", "1:1", "1:7", "0:40", "1:39", "1:47", "1:49", "85", "90"])
-@pytest.mark.parametrize("command", ["inspect", "stats", "positions", "ranges", "verify", "convert"])
+@each("place", ["0:0", "0:1", "0:7", "1:1", "1:7", "0:40", "1:39", "1:47", "1:49", "85", "90"])
+@each("command", ["inspect", "stats", "positions", "ranges", "verify", "convert"])
 def test_parts_that_are_not_a_whole_vector(command: str, place: str, tmp_path: Path) -> None:
     name = f"{delta_file(tmp_path / 'bin')}@{place}"
     options = ["--to", "blob", "-o", str(tmp_path / "out")] if command == "convert" else []
@@ -190,7 +191,7 @@ def test_part_that_is_a_container_itself(tmp_path: Path) -> None:
     assert run("verify", f"{outer}@4:{len(inner)}").code == 0
 
 
-@pytest.mark.parametrize("command", ["inspect", "stats", "positions", "ranges", "verify", "convert"])
+@each("command", ["inspect", "stats", "positions", "ranges", "verify", "convert"])
 def test_errors_in_a_part_have_the_offset_of_the_file(command: str, tmp_path: Path) -> None:
     bad = flipped(delta_file(tmp_path / "bin"), 70, to=tmp_path / "bad")
     options = ["--to", "blob", "-o", str(tmp_path / "out")] if command == "convert" else []
@@ -278,8 +279,8 @@ def test_damaged_file_of_a_folder_is_not_skipped(tmp_path: Path) -> None:
     assert run("inspect", lake).complaint.startswith(f"{lake / 'cut.puffin'} at byte ")
 
 
-@pytest.mark.parametrize("content", [b"", b"\0" * 100], ids=["empty", "zeroed"])
-@pytest.mark.parametrize(
+@each("content", [b"", b"\0" * 100], ids=["empty", "zeroed"])
+@each(
     "name",
     [
         "data/deletes.puffin",
@@ -307,7 +308,7 @@ def test_a_file_of_a_folder_with_the_name_of_vectors_is_damaged_when_it_is_nothi
     assert run("stats", tmp_path).code == (0 if name.endswith(".zap") else 2)
 
 
-@pytest.mark.parametrize("name", ["plain.dv", "with space.dv", "per%cent.dv", "größe.dv", "a#b.dv", "a?b.dv"])
+@each("name", ["plain.dv", "with space.dv", "per%cent.dv", "größe.dv", "a#b.dv", "a?b.dv"])
 def test_file_url(name: str, tmp_path: Path) -> None:
     if sys.platform == "win32" and "?" in name:
         pytest.skip("not a file name on Windows")

@@ -16,6 +16,7 @@ from typing import Any
 import pyroaring
 import pytest
 
+from cases import each
 from cli_runner import flipped, in_terminal, puffin_file, run
 from dvcodec import DecodeError, RowSet
 from dvcodec.cli.zap import shared
@@ -495,14 +496,14 @@ def compare(path: Path, dump: dict[str, Any]) -> None:
         assert found == expected
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_what_zapx_reads(name: str, vectors: Path) -> None:
     path = vectors / "zap" / f"{name}.zap"
     compare(path, json.loads(path.with_suffix(".json").read_text()))
 
 
-@pytest.mark.parametrize("version", ["zapx-11.4.3", "zapx-17.1.9"])
-@pytest.mark.parametrize("name", ["bytes", "instances", "dropped"])
+@each("version", ["zapx-11.4.3", "zapx-17.1.9"])
+@each("name", ["bytes", "instances", "dropped"])
 def test_what_zapx_reads_of_committed_segments(version: str, name: str, own_vectors: Path) -> None:
     folder = own_vectors / "zap" / version
     (entry,) = [one for one in json.loads((folder / "manifest.json").read_text()) if one["file"] == f"{name}.zap"]
@@ -998,7 +999,7 @@ COMMANDS: dict[str, Callable[[Path], list[str | Path]]] = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each("command", COMMANDS)
 def test_damage_is_reported_without_a_traceback(command: str, tmp_path: Path) -> None:
     good = tmp_path / "good.zap"
     write_segment(good, documents(3), 17)

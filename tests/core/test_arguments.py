@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from battery import name_of
+from cases import each
 from dvcodec.core.arguments import as_bounds, as_positions
 from dvcodec.core.errors import UsageError
 
@@ -42,7 +43,7 @@ FORMS: dict[str, Callable[[list[int]], Any]] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@each("form", FORMS.values(), ids=FORMS)
 def test_every_form_of_integers_becomes_a_flat_uint64_array(form: Callable[[list[int]], Any]) -> None:
     values = [3, 0, 127, 3]
     found = as_positions(form(values))
@@ -50,7 +51,7 @@ def test_every_form_of_integers_becomes_a_flat_uint64_array(form: Callable[[list
     assert found.tolist() == values
 
 
-@pytest.mark.parametrize(
+@each(
     "nothing",
     [
         [],
@@ -79,7 +80,7 @@ def test_positions_use_all_64_bits(top: int) -> None:
     assert as_positions(pa.array([top], pa.uint64())).tolist() == [top]
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "message"),
     [
         ([-1], "position -1 is negative"),

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import check_truncations, flipped, outcome
+from cases import each
 from dvcodec.core import avro
 from dvcodec.core.avro import CODECS, MAGIC
 from dvcodec.core.cursor import Cursor
@@ -159,7 +160,7 @@ def test_only_the_window_is_read() -> None:
 # ---------------------------------------------------------------------- headers
 
 
-@pytest.mark.parametrize("data", [b"", b"O", b"Obj", b"Obj\0", b"Obj\2more", b"PAR1", bytes(100)])
+@each("data", [b"", b"O", b"Obj", b"Obj\0", b"Obj\2more", b"PAR1", bytes(100)])
 def test_other_file_is_a_bad_magic(data: bytes) -> None:
     with pytest.raises(BadMagic) as caught:
         decoded(data)
@@ -167,7 +168,7 @@ def test_other_file_is_a_bad_magic(data: bytes) -> None:
     assert caught.value.actual == (data[:4].hex(" ") or "no bytes")
 
 
-@pytest.mark.parametrize("codec", ["bzip2", "xz", "Null", "", "zstd", "x" * 1000])
+@each("codec", ["bzip2", "xz", "Null", "", "zstd", "x" * 1000])
 def test_unknown_codec_is_unsupported(codec: str) -> None:
     with pytest.raises(Unsupported) as caught:
         decoded(header(SCHEMA, codec) + block(3, DATA))
@@ -176,7 +177,7 @@ def test_unknown_codec_is_unsupported(codec: str) -> None:
     assert caught.value.actual == repr(codec)[:60]
 
 
-@pytest.mark.parametrize(
+@each(
     "schema",
     [b"", b"record", b"{", b"\xff\xff", b'{"type":}', b"[" * 60_000, b'{"type":' * 100_000],
     ids=lambda schema: repr(schema[:10]),
@@ -195,7 +196,7 @@ def test_schema_that_is_missing_is_refused() -> None:
             decoded(MAGIC + metadata + zigzag(0) + SYNC)
 
 
-@pytest.mark.parametrize(
+@each(
     "schema",
     [
         {},
@@ -225,7 +226,7 @@ def test_any_json_as_schema_ends_in_a_value_or_a_decode_error(schema: object) ->
     assert isinstance(outcome(decoded, header(schema) + block(1, b"\2\2\2\2")), (list, DecodeError))
 
 
-@pytest.mark.parametrize("count", [2, 3, 2**31, 2**62, -2, -(2**62), -(2**63), 2**63 - 1])
+@each("count", [2, 3, 2**31, 2**62, -2, -(2**62), -(2**63), 2**63 - 1])
 def test_wrong_metadata_count_is_refused(count: int) -> None:
     entry = sized(b"avro.schema") + sized(json.dumps(SCHEMA).encode())
     for size in (b"", zigzag(7)):
@@ -331,7 +332,7 @@ def test_records_without_a_byte_are_not_counted_without_end(kind: object) -> Non
         decoded(header(schema) + block(2**60, bytes(100)))
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         b"\x02\x02\xff\x00",
@@ -428,7 +429,7 @@ def test_other_codec_is_a_usage_error(codec: str) -> None:
         avro.encode(SCHEMA, ROWS, codec=codec)
 
 
-@pytest.mark.parametrize(
+@each(
     "row",
     [
         {"id": 2**63, "name": ""},

@@ -9,6 +9,7 @@ import zlib
 import cramjam
 import pytest
 
+from cases import each
 from core.test_avro import DATA, SCHEMA, decoded, one_block
 from core.test_compress import zstd_frame
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, LimitExceeded, NotCanonical, Truncated
@@ -22,7 +23,7 @@ def test_zstandard_block_of_java_states_no_content_size() -> None:
     assert decoded(header(schema, "zstandard") + block(2, frame)) == [{"a": 0}] * 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("codec", "body", "kind"),
     [
         ("zstandard", DATA, BadMagic),
@@ -68,7 +69,7 @@ def uvarint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-@pytest.mark.parametrize("size", [0, 1, len(DATA) - 1, len(DATA) + 1, 2**20, 2**29, 2**31, 2**63, 2**64 - 1])
+@each("size", [0, 1, len(DATA) - 1, len(DATA) + 1, 2**20, 2**29, 2**31, 2**63, 2**64 - 1])
 def test_snappy_block_with_a_wrong_size_is_refused(size: int) -> None:
     body = bytes(cramjam.snappy.compress_raw(DATA))
     start = len(uvarint(len(DATA)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from cases import each
 from dvcodec.core.avro_schema import differs
 
 
@@ -24,7 +23,7 @@ KNOWN = {
 TEXTS = {"type": "array", "items": "string"}
 
 
-@pytest.mark.parametrize(
+@each(
     "found",
     [
         record(("a", "int"), ("b", TEXTS), ("c", ["null", "bytes"])),
@@ -39,7 +38,7 @@ def test_schema_of_another_producer_passes(found: Any) -> None:
     assert differs(found, KNOWN) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "message"),
     [
         (record(("a", "int")), "no field b"),

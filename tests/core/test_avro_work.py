@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec.core import avro
 from dvcodec.core.avro import AvroFile
 from dvcodec.core.avro_work import MAX_DENSITY, SchemaError, density, item_counter, record_work, without_annotations
@@ -45,7 +46,7 @@ def test_only_what_decoding_needs_is_left_of_a_schema() -> None:
     assert without_annotations(5) == 5
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "work"),
     [
         ("int", 16),
@@ -61,7 +62,7 @@ def test_the_work_of_a_record_grows_with_its_fields(kind: Any, work: int) -> Non
     assert record_work(kind) == work
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "most"),
     [
         ("int", 0),
@@ -85,7 +86,7 @@ def test_how_much_a_byte_of_items_may_become(kind: Any, most: int) -> None:
     assert density(kind) == most
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "value", "work"),
     [
         (array("int"), [1, 2, 3], 48),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from battery import run_limited
+from cases import each
 from dvcodec import (
     CardinalityMismatch,
     ChecksumMismatch,
@@ -145,7 +146,7 @@ def test_runs_between_arrays_are_not_taken_for_an_array() -> None:
     assert left_alone(data, starts, sizes) == []
 
 
-@pytest.mark.parametrize("run", range(9))
+@each("run", range(9))
 def test_one_run_among_nine_containers_is_read_with_the_others(run: int) -> None:
     rows = RowSet().union(*(range(c << 16, (c << 16) + 200, 1 if c == run else 2) for c in range(9)))
     assert rows.containers == (8, 0, 1)
@@ -237,8 +238,8 @@ def test_damage_is_found_as_one_by_one(hidden: bool) -> None:
     assert agreed >= 2 * len(VALID)
 
 
-@pytest.mark.parametrize("gap", [0, 1, 2, 4000])
-@pytest.mark.parametrize("alone", [True, False], ids=["alone", "beside others"])
+@each("gap", [0, 1, 2, 4000])
+@each("alone", [True, False], ids=["alone", "beside others"])
 def test_arrays_out_of_order_are_found_wherever_they_lie(gap: int, alone: bool) -> None:
     """In any container, at its beginning and end, beside containers of one value and of other kinds."""
     chance = random.Random(7)

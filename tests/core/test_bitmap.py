@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from pyroaring import BitMap, FrozenBitMap
 
+from cases import each
 from dvcodec.core import bitmap as module
 from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, BitmapView, ContainerKind, ContainerMix
 from dvcodec.core.cursor import Cursor
@@ -52,7 +53,7 @@ def test_mixes_add_up_kind_by_kind() -> None:
 EDGES = [0, 1, 15, 16, 17, 4095, 32767, 32768, 65519, 65520, 65534, 65535]
 
 
-@pytest.mark.parametrize("value", EDGES)
+@each("value", EDGES)
 def test_the_lowest_and_the_highest_value_are_found_in_every_kind(value: int) -> None:
     below = np.linspace(0, value, 5000).astype(int).tolist() if value >= 5000 else None
     above = np.linspace(value, 65535, 5000).astype(int).tolist() if value <= 65535 - 5000 else None

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from amounts import examples
+from cases import each
 from dvcodec.core import bitmaps
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated
@@ -102,7 +103,7 @@ def test_values_come_back_as_they_were(spec: list[list[int]]) -> None:
     assert bitmaps.cardinalities(*laid_out(data)).tolist() == [len(one) for one in spec]
 
 
-@pytest.mark.parametrize("name", LARGE)
+@each("name", LARGE)
 def test_large_ones_come_back_as_they_were(name: str) -> None:
     spec = [[1], LARGE[name], [7, 70_000], LARGE[name], [3]]
     data = serialize(spec)
@@ -214,7 +215,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each("name", WRONG)
 def test_hazard_wrong_headers(name: str) -> None:
     data, kind = WRONG[name]
     window = laid_out([plain([1]), data, plain([2])])
@@ -249,7 +250,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@each("name", BROKEN)
 def test_hazard_broken_ones_among_valid_ones(name: str) -> None:
     for place in [0, 1, 2]:
         data = [plain([1]), plain([5, 6]), VALID["bitset"]]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from amounts import examples
+from cases import each
 from dvcodec.core import bitmap_set, build
 from dvcodec.core.bitmap import ContainerKind, ContainerMix
 from dvcodec.core.bitmap_set import Canonical, Holder, Loaded, canonical
@@ -91,8 +92,8 @@ def test_values_of_more_pieces_than_one_are_cut_between_containers() -> None:
     assert joined(canonical(full)) == {0: serialize(BitMap(range(5 << 18)))}
 
 
-@pytest.mark.parametrize("start", [0, 3, 2**32 - 50, 2**63, 2**64 - 100])
-@pytest.mark.parametrize("step", [1, 15, 100])
+@each("start", [0, 3, 2**32 - 50, 2**63, 2**64 - 100])
+@each("step", [1, 15, 100])
 def test_values_in_any_order_are_sorted(start: int, step: int) -> None:
     ordered = [value for value in range(start, start + 100 * step, step) if value < 2**64]
     mixed = np.random.default_rng(1).permutation(np.array([*ordered, *ordered[:3]], np.uint64))
@@ -144,7 +145,7 @@ RANGES = [
 ]
 
 
-@pytest.mark.parametrize("ranges", RANGES, ids=repr)
+@each("ranges", RANGES, ids=repr)
 def test_ranges_become_run_containers_with_the_same_positions(ranges: list[tuple[int, int]]) -> None:
     found = build.from_ranges(np.array(ranges, np.int64))
     by_position: dict[int, BitMap] = {}
@@ -178,7 +179,7 @@ def test_ranges_over_as_many_containers_as_are_allowed_are_built(monkeypatch: py
 # ------------------------------------------------------------------ ascending values
 
 
-@pytest.mark.parametrize("at", range(9))
+@each("at", range(9))
 def test_values_that_descend_anywhere_are_sorted(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     monkeypatch.setattr(build, "_PIECE", 4)
     values = np.arange(10, dtype=np.uint64)

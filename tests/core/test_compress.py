@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import answer_limited, check_buffers, check_truncations, outcome
+from cases import each
 from dvcodec.core.compress import CODECS, compress, decompress
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, LimitExceeded, NotCanonical, Truncated, UsageError
@@ -242,7 +243,7 @@ def test_zstd_frames_need_no_content_size_on_demand(runs: tuple[int, ...], conte
         unpack("zstd")(frame)
 
 
-@pytest.mark.parametrize("name", [name for name in FRAMES if name.startswith("zstd")])
+@each("name", [name for name in FRAMES if name.startswith("zstd")])
 def test_content_size_that_is_stated_is_still_held_against_the_frame(name: str) -> None:
     _, frame, content = FRAMES[name]
     assert unsized(frame) == content

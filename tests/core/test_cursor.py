@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
+from cases import each
 from dvcodec.core.cursor import Cursor, as_view, first_true
 from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
 
@@ -85,7 +86,7 @@ def test_a_negative_size_is_never_read(size: int) -> None:
 # ------------------------------------------------------------------ varints
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "value"),
     [
         ("00", 0),
@@ -243,7 +244,7 @@ def test_errors_carry_the_source_and_the_offset_in_it(at: int | None, offset: in
 # ------------------------------------------------------------------ buffers
 
 
-@pytest.mark.parametrize(
+@each(
     "buffer",
     [
         b"abcd",
@@ -281,7 +282,7 @@ def test_an_empty_buffer_is_a_buffer(buffer: Any) -> None:
     assert Cursor(buffer).remaining == 0
 
 
-@pytest.mark.parametrize(
+@each(
     "buffer",
     [
         memoryview(b"abcdef")[::2],

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
+from cases import each
 from dvcodec.core import errors
 from dvcodec.core.errors import (
     BadMagic,
@@ -39,7 +40,7 @@ def test_errors_are_caught_as_the_builtin_one_would_reach_for(kind: type[Excepti
     assert issubclass(kind, DvcodecError)
 
 
-@pytest.mark.parametrize("leaf", LEAVES)
+@each("leaf", LEAVES)
 def test_wrong_bytes_are_a_decode_error_and_a_value_error_but_no_usage_error(leaf: type[DecodeError]) -> None:
     assert issubclass(leaf, DecodeError)
     assert issubclass(leaf, ValueError)
@@ -56,7 +57,7 @@ def test_every_error_is_exported() -> None:
     assert kinds == set(errors.__all__)
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "text"),
     [
         (DecodeError("length field"), "length field"),
@@ -81,7 +82,7 @@ def test_a_missing_extra_names_the_command_that_installs_it() -> None:
     )
 
 
-@pytest.mark.parametrize("leaf", LEAVES)
+@each("leaf", LEAVES)
 def test_decode_errors_keep_every_field_when_pickled_or_copied(leaf: type[DecodeError]) -> None:
     error = leaf("bitmap key", source="x.bin", offset=12, expected="at most 5", actual=7)
     for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):

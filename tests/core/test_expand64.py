@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from amounts import examples
+from cases import each
 from core.test_rowset import as_ranges, near_borders, sets, spans, with_runs
 from dvcodec.core.errors import LimitExceeded, MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
@@ -46,7 +47,7 @@ def test_more_rows_than_the_limit_are_not_expanded() -> None:
         RowSet(range(2**30 + 1)).to_numpy()
 
 
-@pytest.mark.parametrize("rows", [1, 65_536, 70_000, 131_072, 200_000, 10**9])
+@each("rows", [1, 65_536, 70_000, 131_072, 200_000, 10**9])
 def test_chunks_are_all_positions_in_order_and_of_the_size_asked_for(rows: int) -> None:
     whole = (
         RowSet(range(300_000)) | RowSet(range(2**32 - 5, 2**32 + 100_000)) | RowSet(range(2**40, 2**40 + 300_000, 3))
@@ -196,8 +197,8 @@ def test_bounds_may_be_numpy_integers(kind: type[np.integer[Any]]) -> None:
         assert rows.mask(kind(2**32), kind(2**32 + 2)).tolist() == [False, True]
 
 
-@pytest.mark.parametrize(("start", "stop"), [(-1, 5), (5, 4), (-3, -1)])
-@pytest.mark.parametrize("method", ["count", "mask", "packed_mask", "arrow_mask"])
+@each(("start", "stop"), [(-1, 5), (5, 4), (-3, -1)])
+@each("method", ["count", "mask", "packed_mask", "arrow_mask"])
 def test_a_window_that_is_none_is_refused(method: str, start: int, stop: int) -> None:
     with pytest.raises(UsageError, match=f"0 <= start <= stop, got {start} and {stop}"):
         getattr(RowSet([1]), method)(start, stop)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import check_all, outcome
+from cases import each
 from dvcodec.core import frame as framing
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, NotCanonical, Truncated, UsageError
@@ -40,8 +41,8 @@ def test_a_magic_is_found_by_its_bytes(magic: Magic, raw: bytes) -> None:
     assert Magic.find(raw[::-1]) is None
 
 
-@pytest.mark.parametrize("vector", [b"", b"v", bytes(1000)])
-@pytest.mark.parametrize(("magic", "raw"), MAGICS.items())
+@each("vector", [b"", b"v", bytes(1000)])
+@each(("magic", "raw"), MAGICS.items())
 def test_a_frame_is_length_magic_vector_and_crc(magic: Magic, raw: bytes, vector: bytes) -> None:
     data = framing.build(magic, vector)
     assert data == frame(raw, vector)

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.core.json_text import check_structure, encode_json, parse_json
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"{", b"\xff", b"[" * 60_000, b'{"a": ' + b"9" * 5000 + b"}", "{"], ids=lambda data: str(data[:5])
-)
+@each("data", [b"", b"{", b"\xff", b"[" * 60_000, b'{"a": ' + b"9" * 5000 + b"}", "{"], ids=lambda data: str(data[:5]))
 def test_what_is_not_json(data: bytes | str) -> None:
     with pytest.raises(NotCanonical, match=r"^file: metadata: expected JSON, found \w+Error: "):
         parse_json(data, "file", "metadata")
@@ -36,8 +35,8 @@ def test_numbers_as_they_are_written() -> None:
     assert str(parse_json(b"0.10", None, "statistics", parse_float=Decimal)) == "0.10"
 
 
-@pytest.mark.parametrize("lines", [False, True])
-@pytest.mark.parametrize(
+@each("lines", [False, True])
+@each(
     "members",
     [
         {},
@@ -56,8 +55,8 @@ def test_lines() -> None:
     assert data == b'{\n  "id": 1,\n  "fields": [\n    {"id":0,"type":"INT"},\n    {"id":1}\n  ]\n}'
 
 
-@pytest.mark.parametrize("lines", [False, True])
-@pytest.mark.parametrize("text", ['{"a": 1e999}', '{"a": [{"b": -1e999}]}', '{"a": NaN}'])
+@each("lines", [False, True])
+@each("text", ['{"a": 1e999}', '{"a": [{"b": -1e999}]}', '{"a": NaN}'])
 def test_numbers_that_json_has_not_are_not_written(text: str, lines: bool) -> None:
     with pytest.raises(NotCanonical, match=r"^file: metadata: expected what JSON can represent, found ValueError: "):
         encode_json(parse_json(text, "file", "metadata"), "file", "metadata", lines=lines)

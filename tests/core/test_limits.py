@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from cases import each
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
@@ -11,7 +12,7 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 NAMES = [field.name for field in dataclasses.fields(Limits)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_a_limit_lets_its_own_value_pass_and_stops_the_next(name: str) -> None:
     limits = Limits(**{name: 10})
     cursor = Cursor(bytes(100), source="x.bin", base=1000)
@@ -31,7 +32,7 @@ def test_the_offset_of_an_exceeded_limit_defaults_to_the_cursor() -> None:
     assert caught.value.offset == 8
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_a_negative_limit_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"Limits.{name} must not be negative"):
         Limits(**{name: -1})

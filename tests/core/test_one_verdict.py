@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from battery import flipped
+from cases import each
 from dvcodec import CardinalityMismatch, DecodeError, LimitExceeded, Limits, RowSet, delta, iceberg, paimon
 from dvcodec.core import batch, vector
 from dvcodec.core.checksum import crc32
@@ -218,9 +219,7 @@ def test_every_reader_says_the_same_of_damaged_vectors() -> None:
     assert seen["Truncated"] > 50
 
 
-@pytest.mark.parametrize(
-    "data", {item.data: None for item in FORMATS if item.checksum and is_vector(item.data)}, ids=len
-)
+@each("data", {item.data: None for item in FORMATS if item.checksum and is_vector(item.data)}, ids=len)
 def test_every_reader_says_the_same_of_what_the_battery_does(data: bytes) -> None:
     """Every bit flipped, with the checksum as it was and with one that fits; cut anywhere; with bytes behind."""
     flips = [flipped(data, bit) for bit in range(8 * len(data))]
@@ -253,7 +252,7 @@ VECTORS = tuple(
 )
 
 
-@pytest.mark.parametrize("name", VECTORS)
+@each("name", VECTORS)
 def test_every_reader_says_the_same_of_adversarial_vectors(name: str) -> None:
     make = CASES[name].make
     assert make is not None

@@ -16,6 +16,7 @@ from pyroaring import AbstractBitMap, BitMap
 
 from amounts import examples
 from battery import check_buffers, check_truncations, outcome
+from cases import each
 from dvcodec.core import roaring
 from dvcodec.core.bitmap import ARRAY_MAX, BitmapView, ContainerKind, ContainerMix
 from dvcodec.core.build import from_sorted
@@ -79,7 +80,7 @@ def test_hazard_fewer_than_eight_bytes(size: int) -> None:
     assert (error.what, error.actual) == ("roaring container count", f"{size - 4} left")
 
 
-@pytest.mark.parametrize("name", small_bitmaps())
+@each("name", small_bitmaps())
 def test_hazard_payload_or_header_truncated_anywhere(name: str) -> None:
     data = small_bitmaps()[name]
     check_truncations(decode, data)
@@ -93,7 +94,7 @@ def test_hazard_payload_or_header_truncated_anywhere(name: str) -> None:
 # ------------------------------------------------------------------ hazard 2: cookie
 
 
-@pytest.mark.parametrize("cookie", [0, 12345, 12348, 0x3A30, 0x303A0000, 0x3B300000, 2**32 - 1])
+@each("cookie", [0, 12345, 12348, 0x3A30, 0x303A0000, 0x3B300000, 2**32 - 1])
 def test_hazard_unknown_cookie(cookie: int) -> None:
     error = refusal(struct.pack("<I", cookie) + bytes(40), 0)
     assert type(error) is BadMagic
@@ -119,7 +120,7 @@ def test_hazard_more_than_65536_containers(count: int) -> None:
     assert (error.what, error.expected, error.actual) == ("container count", "at most 65536", count)
 
 
-@pytest.mark.parametrize(
+@each(
     ("head", "what", "offset"),
     [
         (struct.pack("<II", 12346, 65536), "roaring descriptors", 8),
@@ -139,7 +140,7 @@ def test_hazard_header_longer_than_the_bytes(head: bytes, what: str, offset: int
 # ------------------------------------------------------------------ hazards 5 and 6: run flags
 
 
-@pytest.mark.parametrize("bit", range(1, 8))
+@each("bit", range(1, 8))
 def test_hazard_padding_bit_of_the_run_flags_set(bit: int) -> None:
     data = bitmap(runs(0, [(5, 3)]), flags=bytes([1 | 1 << bit]))
     error = refusal(data, 4)
@@ -187,8 +188,8 @@ ARRAYS = [array(0, [1]), array(1, [2, 3]), array(2, [65535])]
 WITH_RUNS = [array(0, [1]), runs(1, [(2, 9)]), array(2, [4, 7]), runs(3, [(0, 4), (9, 9)])]
 
 
-@pytest.mark.parametrize("containers", [ARRAYS, WITH_RUNS], ids=["arrays", "with runs"])
-@pytest.mark.parametrize("value", [0, 1, 2**31, 2**32 - 1, None])
+@each("containers", [ARRAYS, WITH_RUNS], ids=["arrays", "with runs"])
+@each("value", [0, 1, 2**31, 2**32 - 1, None])
 def test_hazard_wrong_offset_table(containers: list[Container], value: int | None) -> None:
     table = 8 + 4 * len(containers) if containers is ARRAYS else 5 + 4 * len(containers)
     right = offsets_of(containers, table + 4 * len(containers))
@@ -234,7 +235,7 @@ def test_hazard_offset_table_present_below_four_containers(count: int) -> None:
 # ------------------------------------------------------------------ hazard 9: arrays
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "wrong"),
     [([5, 3], 1), ([5, 5], 1), ([1, 2, 4, 3], 3), ([1, 2, 2, 3], 2), ([65535, 0], 1), ([0, 0], 1)],
 )
@@ -339,7 +340,7 @@ def test_hazard_runs_overlap_descend_or_touch(pairs: list[tuple[int, int]], wron
     assert error.actual == pairs[wrong][0]
 
 
-@pytest.mark.parametrize("card", [1, 11, 13, 4000, 4097, 65536])
+@each("card", [1, 11, 13, 4000, 4097, 65536])
 def test_hazard_run_lengths_do_not_add_up_to_the_header(card: int) -> None:
     error = run_refusal([(5, 10), (20, 2)], -1, card=card)
     assert error.what.startswith("run lengths do not add up to the cardinality in the header")
@@ -394,7 +395,7 @@ def test_hazard_run_count_larger_than_the_bytes() -> None:
     assert error.expected == f"{2 + 4 * 65535} bytes"
 
 
-@pytest.mark.parametrize("name", small_bitmaps())
+@each("name", small_bitmaps())
 def test_hazard_trailing_bytes(name: str) -> None:
     for tail in [b"\x00", bytes(1000), EMPTY]:
         data = small_bitmaps()[name]
@@ -457,7 +458,7 @@ LEGAL: dict[str, tuple[bytes, bytes]] = {
 }
 
 
-@pytest.mark.parametrize(("legal", "canonical"), LEGAL.values(), ids=LEGAL)
+@each(("legal", "canonical"), LEGAL.values(), ids=LEGAL)
 def test_legal_forms_are_read_and_written_in_the_canonical_form(legal: bytes, canonical: bytes) -> None:
     rows = decode(legal)
     assert rows == decode(canonical)
@@ -468,7 +469,7 @@ def test_legal_forms_are_read_and_written_in_the_canonical_form(legal: bytes, ca
 # ------------------------------------------------------------------ what a walk gives
 
 
-@pytest.mark.parametrize("name", small_bitmaps())
+@each("name", small_bitmaps())
 def test_valid_bitmaps_are_walked_to_their_end(name: str) -> None:
     data = small_bitmaps()[name]
     cursor = Cursor(b"??" + data + b"!", base=50)
@@ -606,8 +607,8 @@ def test_serializing_leaves_the_bitmap_as_it_is() -> None:
     assert rows.serialize() == form
 
 
-@pytest.mark.parametrize("some", [1 << 16, 100_000, 1 << 17])
-@pytest.mark.parametrize("first", [0, 65_535, 2**32 - 400_000])
+@each("some", [1 << 16, 100_000, 1 << 17])
+@each("first", [0, 65_535, 2**32 - 400_000])
 def test_runs_are_expanded_a_few_at_a_time(first: int, some: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = BitMap([*range(first, first + 300_000), *range(first + 300_001, first + 400_000, 3)])
     rows.run_optimize()
@@ -683,7 +684,7 @@ def test_croarings_offset_sample_is_read_as_croaring_reads_it(vectors: Path) -> 
     assert decode(data) == BitMap.deserialize(data)
 
 
-@pytest.mark.parametrize("number", range(1, 8))
+@each("number", range(1, 8))
 def test_croarings_crash_prone_inputs_are_refused(vectors: Path, number: int) -> None:
     data = (vectors / "roaring" / "croaring" / f"crashproneinput{number}.bin").read_bytes()
     with pytest.raises(DecodeError):

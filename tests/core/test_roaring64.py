@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pyroaring import AbstractBitMap, BitMap, BitMap64
 
 from battery import answer_limited, check_buffers, check_truncations, outcome, run_limited
+from cases import each
 from core.test_roaring import mutate
 from dvcodec import RowSet
 from dvcodec.core.bitmap import ContainerMix
@@ -110,8 +111,8 @@ def test_hazard_trailing_bytes(tail: bytes) -> None:
     assert pyroaring_reads(data + tail) is not None
 
 
-@pytest.mark.parametrize("key", [0, 3, 4])
-@pytest.mark.parametrize("content", [SOME, EMPTY], ids=["rows", "gap"])
+@each("key", [0, 3, 4])
+@each("content", [SOME, EMPTY], ids=["rows", "gap"])
 def test_hazard_keys_descending_or_duplicate(key: int, content: bytes) -> None:
     error = refusal(vector64((4, SOME), (key, content)), 8 + 4 + len(SOME))
     assert type(error) is NotCanonical
@@ -119,8 +120,8 @@ def test_hazard_keys_descending_or_duplicate(key: int, content: bytes) -> None:
     assert (error.expected, error.actual) == ("a key above 4", key)
 
 
-@pytest.mark.parametrize("key", [2**31 - 1, 2**31, 2**32 - 1])
-@pytest.mark.parametrize("content", [SOME, EMPTY], ids=["rows", "gap"])
+@each("key", [2**31 - 1, 2**31, 2**32 - 1])
+@each("content", [SOME, EMPTY], ids=["rows", "gap"])
 def test_hazard_key_above_those_of_deletion_vectors(key: int, content: bytes) -> None:
     data = vector64((4, SOME), (key, content))
     error = refusal(data, 8 + 4 + len(SOME))
@@ -204,7 +205,7 @@ VECTORS: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("name", VECTORS)
+@each("name", VECTORS)
 def test_valid_vectors_are_read_as_pyroaring_reads_them(name: str) -> None:
     data = VECTORS[name]
     expected = {key << 32 | low for key, rows in decode(data).items() for low in rows}
@@ -273,8 +274,8 @@ def test_no_rows_are_eight_zero_bytes(gap_keys: bool) -> None:
     assert encoded_size({}, gap_keys) == 8
 
 
-@pytest.mark.parametrize("gap_keys", [True, False])
-@pytest.mark.parametrize("keys", [[0], [0, 1], [3], [1, 7, 2000]])
+@each("gap_keys", [True, False])
+@each("keys", [[0], [0, 1], [3], [1, 7, 2000]])
 def test_the_size_is_known_before_encoding(keys: list[int], gap_keys: bool) -> None:
     rows = {key: BitMap([key]) for key in keys}
     parts = {key: bitmap(array(0, [key])) for key in keys}

@@ -19,6 +19,7 @@ from pyroaring import BitMap, BitMap64
 
 from battery import name_of, run_limited
 from calls import calls_of
+from cases import each
 from core.test_arguments import FORMS
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.cursor import Cursor
@@ -70,7 +71,7 @@ def with_runs(rows: RowSet) -> RowSet:
 # ------------------------------------------------------------------ building
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@each("form", FORMS.values(), ids=FORMS)
 def test_positions_come_in_any_form_and_order(form: Callable[[list[int]], Any]) -> None:
     values = [9, 3, 127, 0, 3]
     assert RowSet(form(values)) == RowSet.from_positions(form(values)) == {0, 3, 9, 127}
@@ -82,7 +83,7 @@ def test_unordered_collections_give_ascending_positions(make: Callable[[list[int
     assert list(RowSet(make(values))) == sorted(values)
 
 
-@pytest.mark.parametrize(
+@each(
     "numbers",
     [
         range(0),
@@ -122,7 +123,7 @@ def test_a_long_range_is_not_expanded() -> None:
     assert len(rows) == 2**36 - 10
 
 
-@pytest.mark.parametrize("wrong", [[-1], [2**64], [1.0], np.array([1.5]), np.array([True]), [None], "5", b"12345678"])
+@each("wrong", [[-1], [2**64], [1.0], np.array([1.5]), np.array([True]), [None], "5", b"12345678"])
 def test_invalid_positions_are_refused(wrong: Any) -> None:
     with pytest.raises(UsageError):
         RowSet(wrong)
@@ -136,7 +137,7 @@ def test_no_argument_is_the_empty_set() -> None:
     assert (len(rows), rows.cardinality, rows.min, rows.max, list(rows)) == (0, 0, None, None, [])
 
 
-@pytest.mark.parametrize("at", BORDERS)
+@each("at", BORDERS)
 def test_a_position_at_a_border_is_held_exactly(at: int) -> None:
     rows = RowSet([at])
     assert (len(rows), rows.min, rows.max, list(rows)) == (1, at, at, [at])
@@ -180,7 +181,7 @@ def test_ranges_over_more_rows_than_fit_memory_are_refused(ranges: Any) -> None:
         RowSet.from_ranges(ranges)
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         [(-1, 5)],
@@ -208,7 +209,7 @@ def test_invalid_ranges_are_refused(wrong: Any) -> None:
         RowSet.from_ranges(wrong)
 
 
-@pytest.mark.parametrize("start", [0, 1, 7, 65_530, 2**32 - 3, 2**63 - 2, 2**63, 2**64 - 6])
+@each("start", [0, 1, 7, 65_530, 2**32 - 3, 2**63 - 2, 2**63, 2**64 - 6])
 def test_a_mask_counts_from_its_start(start: int) -> None:
     mask = [True, False, True, True, False, True]
     expected = [start, start + 2, start + 3, start + 5]
@@ -232,7 +233,7 @@ def test_a_mask_may_not_leave_the_positions(start: int) -> None:
         RowSet.from_mask([True, True], start)
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         *([1, 0], [None], ["a"], [[True], [True, False]], np.arange(8, dtype=">i8").data),
@@ -370,7 +371,7 @@ def test_other_things_are_not_equal_to_a_row_set() -> None:
     assert rows != frozenset([1, 2])  # which would need the same hash
 
 
-@pytest.mark.parametrize(
+@each(
     "operator",
     [
         "__or__",
@@ -395,7 +396,7 @@ def test_operators_refuse_what_holds_no_positions(operator: str) -> None:
         getattr(RowSet([1]), operator)([-1])
 
 
-@pytest.mark.parametrize(
+@each(
     ("thing", "inside"),
     [
         (5, True),
@@ -617,7 +618,7 @@ def test_contains_answers_for_each_position(values: frozenset[int], asked: list[
         assert found.tolist() == [at in values for at in wanted]
 
 
-@pytest.mark.parametrize("step", [1, 3, 64, 65, 1000, 10**6, 2**33])
+@each("step", [1, 3, 64, 65, 1000, 10**6, 2**33])
 def test_contains_looks_up_dense_and_sparse_positions_alike(step: int) -> None:
     rows = RowSet(range(2**32 - 200_000, 2**32 + 200_000)) | RowSet(range(0, 5000 * step, 2 * step))
     asked = np.arange(5000, dtype=np.int64) * step

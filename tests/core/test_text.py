@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec.core.text import folder_of, plain
 
 
-@pytest.mark.parametrize(
+@each(
     ("paths", "folder"),
     [
         ([], ""),

@@ -7,20 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from dvcodec import UsageError
 from dvcodec.core.usage import as_count, check_callable, check_choice, check_integer, check_type
 
 
-@pytest.mark.parametrize("value", [0, 7, True, 2**70, np.int8(7), np.uint64(2**63)], ids=repr)
+@each("value", [0, 7, True, 2**70, np.int8(7), np.uint64(2**63)], ids=repr)
 def test_counts_become_ints_of_python(value: Any) -> None:
     assert as_count(value, "size") == int(value)
     assert not isinstance(as_count(value, "size"), np.integer)
     check_integer(value, "size")
 
 
-@pytest.mark.parametrize(
-    "value", [None, 1.0, "1", b"1", [1], np.float64(1), object()], ids=lambda value: type(value).__name__
-)
+@each("value", [None, 1.0, "1", b"1", [1], np.float64(1), object()], ids=lambda value: type(value).__name__)
 def test_what_is_not_a_count_is_refused(value: Any) -> None:
     kind = "None" if value is None else type(value).__name__
     for check in (as_count, check_integer):

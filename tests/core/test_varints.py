@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from cases import each
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
@@ -198,7 +199,7 @@ def test_a_window_that_ends_keeps_what_is_behind_it_out() -> None:
     assert varints.read_runs(cursor, np.array([1]), np.array([1]), "x")[0].tolist() == [128]
 
 
-@pytest.mark.parametrize("size", range(1, 11))
+@each("size", range(1, 11))
 def test_overlong_forms_are_values_up_to_ten_bytes(size: int) -> None:
     for value in (0, 5, 127):
         data = padded(value, size)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import answer_limited, check_all, check_buffers, check_trailing, check_truncations, outcome
+from cases import each
 from dvcodec.core import vector
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import (
@@ -199,8 +200,8 @@ def test_a_damaged_vector_is_looked_into_on_demand() -> None:
     assert vector.read(Cursor(data), verify_checksum=False).load() == TAKEN
 
 
-@pytest.mark.parametrize("promised", [0, 2, 4, 2**63])
-@pytest.mark.parametrize("name", ["portable", "native", "Paimon 32"])
+@each("promised", [0, 2, 4, 2**63])
+@each("name", ["portable", "native", "Paimon 32"])
 def test_the_cardinality_is_held_against_the_metadata(name: str, promised: int) -> None:
     magic, body, _ = VECTORS[name]
     with pytest.raises(CardinalityMismatch) as caught:
@@ -285,7 +286,7 @@ def test_the_length_of_a_native_gap_is_eight(size: int) -> None:
         decode_payload(NATIVE + native64(EMPTY, EMPTY, SOME, sizes=[8, size, len(SOME)]))
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 7, 8, 9, 63, 64, 65, 66, 600])
+@each("size", [0, 1, 2, 7, 8, 9, 63, 64, 65, 66, 600])
 def test_native_gaps_are_counted_however_many_there_are(size: int) -> None:
     for tail in (0, 1, 8, 70):
         data = NATIVE + native64(*[EMPTY] * size, SOME, *[EMPTY] * tail, SOME)

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
+from cases import each
 from dvcodec import DecodeError, DvLocation, NotCanonical, UsageError
 from dvcodec.delta import EMPTY, Descriptor, new_file
 
@@ -117,7 +118,7 @@ NOT_STRINGS: list[object] = [None, 1, True, [], {}]
 NOT_INTEGERS: list[object] = [None, True, False, "4", 4.0, [], {}]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value"),
     [
         *((name, value) for name in ("storageType", "pathOrInlineDv") for value in [*NOT_STRINGS, ...]),
@@ -159,7 +160,7 @@ RULES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), RULES)
+@each(("changes", "message"), RULES)
 def test_broken_rule_is_a_fault_of_the_log_or_of_the_caller(changes: dict[str, Any], message: str) -> None:
     members = changed(**changes)
     with pytest.raises(NotCanonical, match=re.escape(message)):
@@ -170,7 +171,7 @@ def test_broken_rule_is_a_fault_of_the_log_or_of_the_caller(changes: dict[str, A
         )
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["", "{", "null", "[]", "1", '"u"', "{}", b"\xff", b"", "[" * 60_000, '{"sizeInBytes":' + "9" * 5000 + "}"],
 )
@@ -199,7 +200,7 @@ def test_any_members_end_in_a_descriptor_or_a_decode_error(members: dict[str, An
 # ---------------------------------------------------------------------- paths
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "text", "root", "expected"),
     [
         ("u", SPEC, "s3://bucket/table", f"s3://bucket/table/ab/{SPEC_FILE}"),
@@ -227,7 +228,7 @@ def test_path(kind: str, text: str, root: str | None, expected: str) -> None:
     assert Descriptor(kind, text, 34, 1, 1).path(root) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "text"),
     [
         ("u", "../" + SPEC[2:]),
@@ -249,7 +250,7 @@ def test_path_does_not_leave_the_table(kind: str, text: str) -> None:
         Descriptor(kind, text, 34, 1, 1).path("/table")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("http://[bad/x.bin", "a URL"),
@@ -300,7 +301,7 @@ def test_uuid_is_the_last_20_characters() -> None:
         _ = Descriptor("p", "/x", 34, 1).file_uuid
 
 
-@pytest.mark.parametrize(
+@each(
     ("descriptor", "expected"),
     [
         (Descriptor("u", SPEC, 34, 1, 4), f"u{SPEC}@4"),
@@ -320,7 +321,7 @@ def test_unique_id(descriptor: Descriptor, expected: str) -> None:
 LOCATION = DvLocation("delta", f"s3://b/t/{SPEC_FILE}", 43, 42, 7, "part-0.parquet", 100)
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "root", "kind", "text"),
     [
         (f"s3://b/t/{SPEC_FILE}", "s3://b/t", "u", SPEC[2:]),
@@ -363,8 +364,8 @@ def test_absolute_path_survives_its_url(root: str, segments: list[str]) -> None:
     assert descriptor.path_or_inline_dv.isascii()
 
 
-@pytest.mark.parametrize("prefix", ["", "ab"])
-@pytest.mark.parametrize("root", ["/t", "/t/", "s3://b/t"])
+@each("prefix", ["", "ab"])
+@each("root", ["/t", "/t/", "s3://b/t"])
 def test_new_file_is_one_that_u_can_name(root: str, prefix: str) -> None:
     first, second = new_file(root, prefix), new_file(root, prefix)
     assert first != second

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import Recorder, check_all, check_truncations, outcome
+from cases import each
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -111,7 +112,7 @@ def test_every_logged_vector_loads(vectors: Path, name: str) -> None:
             assert (rows.max or 0) < json.loads(action["stats"])["numRecords"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "version", "predicate", "column", "matches"),
     [
         (SMALL, 1, "value IN (0, 9)", "value", lambda value: value in (0, 9)),
@@ -164,13 +165,13 @@ def vector_file(vectors: Path, table: str, name: str) -> Path:
     return vectors / "delta" / table / f"deletion_vector_{name}.bin"
 
 
-@pytest.mark.parametrize(("table", "name"), VECTOR_FILES)
+@each(("table", "name"), VECTOR_FILES)
 def test_vector_file_holds_its_frames(vectors: Path, table: str, name: str) -> None:
     found = delta.load_frames(vector_file(vectors, table, name))
     assert {at: list(rows) for at, rows in found.items()} == VECTOR_FILES[table, name]
 
 
-@pytest.mark.parametrize(("table", "name"), VECTOR_FILES)
+@each(("table", "name"), VECTOR_FILES)
 def test_spark_file_is_written_byte_for_byte(vectors: Path, table: str, name: str) -> None:
     data = vector_file(vectors, table, name).read_bytes()
     sets = {str(at): rows for at, rows in delta.load_frames(data).items()}
@@ -180,7 +181,7 @@ def test_spark_file_is_written_byte_for_byte(vectors: Path, table: str, name: st
     assert [str(location.offset) for location in locations] == list(sets)
 
 
-@pytest.mark.parametrize(("table", "name"), VECTOR_FILES)
+@each(("table", "name"), VECTOR_FILES)
 def test_frame_is_an_iceberg_blob(vectors: Path, table: str, name: str) -> None:
     data = vector_file(vectors, table, name).read_bytes()
     with open_source(data) as source:
@@ -218,8 +219,8 @@ SETS = {
 }
 
 
-@pytest.mark.parametrize("layout", ["portable", "native"])
-@pytest.mark.parametrize("name", SETS)
+@each("layout", ["portable", "native"])
+@each("name", SETS)
 def test_frame_passes_the_battery(layout: str, name: str) -> None:
     check_all(delta.decode, delta.encode(SETS[name], layout=layout))
 
@@ -245,7 +246,7 @@ def test_native_layout(rows: RowSet, frame: bytes) -> None:
     assert delta.decode(frame, cardinality=len(rows)) == rows
 
 
-@pytest.mark.parametrize(
+@each(
     ("frame", "kind", "what"),
     [
         (native(count=-1), Truncated, "bitmap count"),
@@ -365,7 +366,7 @@ def test_no_rows_are_the_empty_descriptor() -> None:
     assert delta.load(Descriptor("i", z85.encode(stored), len(stored), 0)) == RowSet()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "size", "cardinality", "kind"),
     [
         (INLINE, 44, 5, CardinalityMismatch),
@@ -424,7 +425,7 @@ NAME = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
 U = "^" + UUID_TEXT
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "offset"),
     [
         (b"\1" + FRAME, 1),
@@ -440,7 +441,7 @@ def test_frame_is_found_at_its_offset(tmp_path: Path, data: bytes, offset: int |
     assert delta.load(Descriptor("u", U, SIZE, 3, offset), str(tmp_path)) == ROWS
 
 
-@pytest.mark.parametrize(
+@each(
     ("offset", "size", "cardinality", "kind"),
     [
         (0, SIZE, 3, DecodeError),
@@ -580,7 +581,7 @@ def test_cut_names_the_frame_it_falls_in() -> None:
     assert caught.value.expected == f"at most {len(FRAME) - 9} (bytes left for magic and bitmap)"
 
 
-@pytest.mark.parametrize("tail", [b"\0", b"\0\0\0", b"\0\0\0\0", bytes(8), b"\xff" * 8, b"PFA1"])
+@each("tail", [b"\0", b"\0\0\0", b"\0\0\0\0", bytes(8), b"\xff" * 8, b"PFA1"])
 def test_bytes_after_the_last_frame_are_refused(tail: bytes) -> None:
     with pytest.raises(DecodeError):
         delta.load_frames(b"\1" + FRAME + tail)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
+from cases import each
 from dvcodec import DecodeError, NotCanonical, RowSet, Truncated, UsageError, delta
 from dvcodec.delta import z85
 
@@ -92,7 +93,7 @@ def test_marked_tail_above_its_bytes_is_refused(tail: int) -> None:
     assert (caught.value.what, caught.value.offset, caught.value.actual) == ("Z85 tail", 5, repr(text))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "offset"),
     [
         ("%nSc1", 0),
@@ -113,7 +114,7 @@ def test_group_above_32_bits_is_refused(text: str, offset: int) -> None:
     assert caught.value.source == "log"
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 4, 6, 9, 11])
+@each("length", [1, 2, 3, 4, 6, 9, 11])
 def test_length_is_a_multiple_of_5(length: int) -> None:
     with pytest.raises(NotCanonical) as caught:
         z85.decode("0" * length)
@@ -133,7 +134,7 @@ def test_foreign_character_is_named_with_its_place() -> None:
     assert (caught.value.what, caught.value.offset, caught.value.actual) == ("Z85 character", 7, "'~'")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "size", "kind"),
     [
         (java(b"\1\2\3\4"), 3, NotCanonical),

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import pytest
 
 from battery import Recorder, outcome
+from cases import each
 from dvcodec import (
     CardinalityMismatch,
     ChecksumMismatch,
@@ -60,7 +61,7 @@ JAVA_PUFFINS = ("one-small", "three-files", "gap-keys")
 # ---------------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize("name", PUFFIN_FILES)
+@each("name", PUFFIN_FILES)
 def test_real_file_holds_its_vectors(vectors: Path, name: str) -> None:
     path = vectors / "iceberg" / name
     expected = {file: RowSet(rows) for file, rows in PUFFIN_FILES[name].items()}
@@ -119,7 +120,7 @@ def test_two_vectors_for_one_file(duplicates: Literal["union", "last"], expected
     assert caught.value.offset == 4 + len(vector_for("a", [1, 2])[0]) + len(vector_for("b", [9])[0])
 
 
-@pytest.mark.parametrize(
+@each(
     ("blob", "kind", "what"),
     [
         (vector_for(None, [1, 3], "2"), NotCanonical, "blob property referenced-data-file"),

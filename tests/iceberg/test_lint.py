@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
+from cases import each
 from dvcodec import Status
 from dvcodec.iceberg import lint
 from dvcodec.iceberg.blobs import subject_of
@@ -40,7 +39,7 @@ def test_empty_footer_passes() -> None:
     assert findings(Footer()) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "java-main/one-small.puffin",
@@ -64,7 +63,7 @@ WITHOUT_CARDINALITY = replace(A, properties={"referenced-data-file": "a.parquet"
 ODD_CARDINALITY = replace(A, properties={"referenced-data-file": "a.parquet", "cardinality": "seven"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("blobs", "expected"),
     [
         ([replace(A, snapshot_id=1)], [("blob-ids", "vector of a.parquet", 4)]),
@@ -105,7 +104,7 @@ def test_short_blob_does_not_hide_the_reach_of_a_long_one() -> None:
     assert [finding[0] for finding in findings(footer(A, inner, last))] == ["blob-overlap", "blob-overlap"]
 
 
-@pytest.mark.parametrize(
+@each(
     "blobs",
     [
         [A, replace(THETA, snapshot_id=9, sequence_number=9, compression_codec="lz4")],

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import DvLocation, UsageError
 from dvcodec.iceberg import java_blob_order, manifest_entry
 
@@ -120,7 +121,7 @@ def replayed(deletes: dict[str, int]) -> list[str]:
 # ---------------------------------------------------------------------- order
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "code"),
     [
         ("", 0),
@@ -152,7 +153,7 @@ def test_committed_file_stands_as_java_wrote_it(own_vectors: Path, name: str) ->
     assert java_blob_order(deletes) == written == replayed(deletes)
 
 
-@pytest.mark.parametrize(
+@each(
     ("deletes", "expected"),
     [
         ({}, []),
@@ -184,7 +185,7 @@ def test_last_file_with_two_rows_doubles_the_table_once_more() -> None:
     assert java_blob_order(other) == replayed(other) != replayed(more) == java_blob_order(more)
 
 
-@pytest.mark.parametrize("count", range(2, 10))
+@each("count", range(2, 10))
 def test_colliding_names_double_a_small_table(count: int) -> None:
     colliding = ["".join("Aa" if i >> bit & 1 else "BB" for bit in range(4)) for i in range(count)]
     assert len({JavaHashMap.hash_code(path) for path in colliding}) == 1

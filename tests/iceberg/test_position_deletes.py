@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical
 from dvcodec.iceberg import read_position_deletes
@@ -50,13 +51,13 @@ FORMS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
+@each("name", FORMS)
 def test_parquet_form_is_read(name: str) -> None:
     table, options = FORMS[name]
     assert read_position_deletes(parquet(table, **options)) == EXPECTED
 
 
-@pytest.mark.parametrize("name", FORMS)
+@each("name", FORMS)
 def test_arrow_form_is_read(name: str) -> None:
     table, _ = FORMS[name]
     assert vectors_from_arrow(table) == EXPECTED
@@ -113,7 +114,7 @@ def test_columns_may_have_other_names() -> None:
         vectors_from_arrow(table)
 
 
-@pytest.mark.parametrize(
+@each(
     ("table", "match"),
     [
         (columns().drop_columns("pos"), "no column 'pos' among file_path"),

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import check_all, check_truncations, flipped, outcome
+from cases import each
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -81,13 +82,13 @@ def buckets(*entries: tuple[int, bytes], count: int | None = None) -> bytes:
 # ---------------------------------------------------------------------- real blobs
 
 
-@pytest.mark.parametrize("name", JAVA_BLOBS)
+@each("name", JAVA_BLOBS)
 def test_java_blob_decodes_to_its_rows(vectors: Path, name: str) -> None:
     rows = JAVA_BLOBS[name]
     assert iceberg.decode((vectors / "iceberg" / name).read_bytes(), cardinality=len(rows)) == rows
 
 
-@pytest.mark.parametrize("name", JAVA_BLOBS)
+@each("name", JAVA_BLOBS)
 def test_java_blob_is_encoded_byte_for_byte(vectors: Path, name: str) -> None:
     assert iceberg.encode(JAVA_BLOBS[name]) == (vectors / "iceberg" / name).read_bytes()
 
@@ -124,7 +125,7 @@ def test_empty_vector_is_20_bytes() -> None:
 # ---------------------------------------------------------------------- battery
 
 
-@pytest.mark.parametrize("name", SMALL_SETS)
+@each("name", SMALL_SETS)
 def test_blob_passes_the_battery(name: str) -> None:
     check_all(iceberg.decode, iceberg.encode(SMALL_SETS[name]))
 
@@ -133,7 +134,7 @@ def test_bitset_blob_cannot_be_cut() -> None:
     check_truncations(iceberg.decode, iceberg.encode(RowSet(range(0, 65536, 2))))
 
 
-@pytest.mark.parametrize("name", SMALL_SETS)
+@each("name", SMALL_SETS)
 def test_bit_flips_under_a_right_crc_give_a_valid_set_or_an_error(name: str) -> None:
     blob = iceberg.encode(SMALL_SETS[name])
     for bit in range(64, 8 * (len(blob) - 4)):
@@ -159,7 +160,7 @@ VALID = buckets((0, bitmap(1, 3)))
 RUN_COOKIE_WITHOUT_RUNS = struct.pack("<HHBHHHH", 12347, 0, 0, 0, 1, 1, 3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("blob", "kind", "what", "offset"),
     [
         (b"", Truncated, "length field", 0),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from battery import check_buffers, check_trailing, check_truncations, flipped, outcome, run_limited
+from cases import each
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, RowSet, Truncated, UsageError
 from dvcodec.lance import (
     TOMBSTONE_ADDRESS,
@@ -107,7 +108,7 @@ def test_run_containers_are_read_and_not_written() -> None:
     assert encode_row_addr_map(found) == crafted((3, plain))
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "kind", "what", "offset"),
     [
         (b"", Truncated, "fragment count", 0),

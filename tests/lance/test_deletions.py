@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import flipped, outcome, run_limited
+from cases import each
 from dvcodec import (
     CardinalityMismatch,
     DecodeError,
@@ -73,7 +74,7 @@ def test_no_rows_and_repeated_rows() -> None:
     assert read_deletion_file(arrow(pa.array([4, 4], pa.uint32()))) == RowSet([4])
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "said"),
     [
         (arrow(VALUES, batches=2), "record batches: expected 1, found 2"),

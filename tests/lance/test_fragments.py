@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from battery import check_buffers
+from cases import each
 from dvcodec import DecodeError, NotCanonical, lance
 from dvcodec.core.cursor import Cursor
 from dvcodec.lance.manifest import decode_fragment
@@ -51,7 +52,7 @@ def test_any_buffer() -> None:
     check_buffers(lambda buffer: decode_fragment(Cursor(buffer)), data)
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "text"),
     [
         (b"\x10\x01", "data file"),

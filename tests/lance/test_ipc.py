@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome, run_limited
+from cases import each
 from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical
 from dvcodec.core.cursor import Cursor
 from dvcodec.lance import read_deletion_file
@@ -38,8 +39,8 @@ def lengths(data: bytes) -> list[tuple[int, list[int]]]:
     return batch_lengths(Cursor(data))
 
 
-@pytest.mark.parametrize("version", [pa.MetadataVersion.V4, pa.MetadataVersion.V5])
-@pytest.mark.parametrize("count", [0, 1, 9, 100_000])
+@each("version", [pa.MetadataVersion.V4, pa.MetadataVersion.V5])
+@each("count", [0, 1, 9, 100_000])
 def test_what_plain_files_ask_for(version: Any, count: int) -> None:
     assert lengths(arrow(rows(count), metadata_version=version)) == [(count, [0, 4 * count])]
     assert lengths(arrow(rows(count), use_legacy_format=True, metadata_version=version)) == [(count, [0, 4 * count])]
@@ -83,7 +84,7 @@ def test_dictionaries_and_many_buffers_are_refused() -> None:
         lengths(bytes(sink.getvalue()))
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "kind", "what"),
     [
         (b"", BadMagic, "magic at the end"),

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import check_buffers, flipped, outcome
+from cases import each
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -314,7 +315,7 @@ def with_position(position: int) -> bytes:
     return GOOD[:-16] + struct.pack("<Q", position) + GOOD[-8:]
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "kind", "what", "offset"),
     [
         (b"", Truncated, "position", 0),
@@ -438,7 +439,7 @@ def test_names(version: int, v1: str, v2: str) -> None:
         assert lance.manifest_version(v1) == version
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "d1.manifest",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from dvcodec import RowSet, Unsupported, lance
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "lance"
@@ -30,7 +31,7 @@ def numbers(ranges: Iterable[tuple[int, int]]) -> list[int]:
     return [value for start, stop in ranges for value in range(start, stop)]
 
 
-@pytest.mark.parametrize(("folder", "entry"), entries("sequences", "name"))
+@each(("folder", "entry"), entries("sequences", "name"))
 def test_sequences(folder: Path, entry: dict[str, Any]) -> None:
     ids, data = numbers(entry["ids"]), bytes.fromhex(entry["hex"])
     found = lance.decode_row_ids(data)
@@ -63,7 +64,7 @@ def versions() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("folder", "entry"), versions())
+@each(("folder", "entry"), versions())
 def test_versions_of_datasets(folder: Path, entry: dict[str, Any]) -> None:
     manifest = lance.read_manifest(lance.find_manifest(str(folder), entry["version"]))
     assert manifest.version == entry["version"]
@@ -114,7 +115,7 @@ def test_the_last_version_is_found(folder: Path, entry: dict[str, Any]) -> None:
     assert lance.find_manifest(dataset) == f"{dataset}/_versions/{lance.manifest_name(last, scheme)}"
 
 
-@pytest.mark.parametrize("path", sorted(VECTORS.glob("*/*/_deletions/*")), ids=lambda path: path.name)
+@each("path", sorted(VECTORS.glob("*/*/_deletions/*")), ids=lambda path: path.name)
 def test_deletion_files(path: Path, tmp_path: Path) -> None:
     rows = lance.read_deletion_file(path)
     assert rows
@@ -127,7 +128,7 @@ def test_deletion_files(path: Path, tmp_path: Path) -> None:
         assert data == path.read_bytes()
 
 
-@pytest.mark.parametrize(("folder", "entry"), entries("row_addresses", "file"))
+@each(("folder", "entry"), entries("row_addresses", "file"))
 def test_row_address_maps(folder: Path, entry: dict[str, Any]) -> None:
     data = (folder / entry["file"]).read_bytes()
     rows = RowSet.from_ranges(entry["rows"])

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from amounts import examples
 from battery import answer_limited, check_truncations, flipped, outcome
+from cases import each
 from dvcodec import DecodeError, LimitExceeded, NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.lance import (
     ArraySegment,
@@ -106,7 +107,7 @@ def test_sequences_of_datasets(vectors: Path) -> None:
         assert encode_row_ids(RowIdSequence(found.segments)) == data, path.name
 
 
-@pytest.mark.parametrize(
+@each(
     ("ids", "text"),
     [
         ([], ""),
@@ -300,13 +301,13 @@ def test_ids_are_taken_as_long_as_they_are_distinct(ids: list[int]) -> None:
             RowIdSequence.from_values(ids)
 
 
-@pytest.mark.parametrize("ids", [[-1], [2**64], [1.5], "ab", b"ab", range(-3, 2), np.array([[1]])], ids=str)
+@each("ids", [[-1], [2**64], [1.5], "ab", b"ab", range(-3, 2), np.array([[1]])], ids=str)
 def test_invalid_ids_are_refused(ids: Any) -> None:
     with pytest.raises(UsageError):
         RowIdSequence.from_values(ids)
 
 
-@pytest.mark.parametrize(
+@each(
     ("ids", "segments"),
     [
         (range(2**60), (RangeSegment(0, 2**60),)),

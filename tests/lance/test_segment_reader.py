@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from battery import check_buffers
+from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated, Unsupported
 from dvcodec.lance import RowIdSequence, decode_row_ids, encode_row_ids
 from samples.lance import TOP, as_array, field, scalar, segment, span, u16, u64
@@ -61,7 +62,7 @@ LOSSLESS: dict[str, tuple[bytes, list[int]]] = {
 }
 
 
-@pytest.mark.parametrize("name", LOSSLESS)
+@each("name", LOSSLESS)
 def test_accepted_forms_come_back_as_they_were(name: str) -> None:
     data, ids = LOSSLESS[name]
     found = decode_row_ids(data)
@@ -247,7 +248,7 @@ REFUSED: dict[str, tuple[bytes, type[DecodeError], str, int, object, object]] = 
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_refused_with_what_and_where(name: str) -> None:
     data, kind, what, offset, expected, actual = REFUSED[name]
     for base in (0, 1000):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from cases import each
 from dvcodec.lance import (
     ArraySegment,
     EncodedArray,
@@ -91,7 +92,7 @@ def without(slots: int, holes: list[int]) -> list[int]:
     return [value for value in range(slots) if value not in holes]
 
 
-@pytest.mark.parametrize(
+@each(
     ("ids", "kind"),
     [
         ([], RangeSegment),
@@ -122,7 +123,7 @@ def test_ties_and_borders(ids: list[int], kind: type[Segment]) -> None:
     assert segment.values().tolist() == ids
 
 
-@pytest.mark.parametrize("base", BORDERS)
+@each("base", BORDERS)
 def test_choice_does_not_depend_on_the_start(base: int) -> None:
     for holes, slots in [
         (1, 24),
@@ -196,7 +197,7 @@ def test_huge_range_with_few_holes_is_never_expanded(start: int) -> None:
     assert peak < 1 << 20
 
 
-@pytest.mark.parametrize("hole", [1, 16_383, 16_384, 16_385, 32_769, 39_999])
+@each("hole", [1, 16_383, 16_384, 16_385, 32_769, 39_999])
 def test_a_hole_is_found_once_wherever_it_is(hole: int) -> None:
     """The values are looked at in blocks of 2**14."""
     values = np.arange(40_000, dtype=np.uint64)

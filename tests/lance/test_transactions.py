@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from battery import check_buffers
+from cases import each
 from dvcodec import LimitExceeded, Limits, NotCanonical, Truncated, lance
 from samples.lance import message
 
@@ -17,7 +18,7 @@ def transaction(**values: Any) -> bytes:
     return data
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "name"),
     [
         ({"append": message("Marker")}, "Append"),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from amounts import examples
 from battery import answer_limited, check_buffers, check_truncations, flipped, outcome
+from cases import each
 from dvcodec import DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported, UsageError
 from dvcodec.lance import (
     ArraySegment,
@@ -138,7 +139,7 @@ def test_invalid_versions_are_refused(values: Any) -> None:
 RANGE = b"\x0a\x04\x0a\x02\x10\x03"  # span of 3 rows
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "wanted"),
     [
         (b"\x0a\x06" + RANGE, [0, 0, 0]),
@@ -159,7 +160,7 @@ def test_accepted_forms_come_back_as_they_were(data: bytes, wanted: list[int]) -
     check_buffers(decode_versions, data)
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "kind", "what", "offset"),
     [
         (b"\x12\x00", NotCanonical, "field of RowDatasetVersionSequence", 0),

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
+from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.varints import uvarints
@@ -74,7 +75,7 @@ def test_any_bytes_end_in_fields_or_a_decode_error(data: bytes) -> None:
         assert found == wanted
 
 
-@pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**32, 2**63 - 1, 2**63, TOP])
+@each("value", [0, 1, 127, 128, 300, 2**32, 2**63 - 1, 2**63, TOP])
 def test_varints(value: int) -> None:
     data = uvarints(value)
     assert Cursor(data).uvarint("x") == value
@@ -102,7 +103,7 @@ def test_windows_know_where_they_are() -> None:
     assert inner.text(window, "v") == "x"
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "kind", "offset"),
     [
         (b"\x08", Truncated, 1),

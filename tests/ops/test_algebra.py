@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
+from cases import each
 from dvcodec import (
     CardinalityMismatch,
     ChecksumMismatch,
@@ -99,7 +100,7 @@ def test_merge_leaves_its_arguments_alone() -> None:
 # ---------------------------------------------------------------------- read_rows
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each("name", SAMPLES)
 def test_rows_of_any_container_are_read(name: str, tmp_path: Path) -> None:
     sample = SAMPLES[name]
     expected: dict[str | None, RowSet]

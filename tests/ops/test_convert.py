@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import flipped
+from cases import each
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -78,8 +79,8 @@ def test_targets_are_the_documented_ones() -> None:
     assert TARGETS == TO
 
 
-@pytest.mark.parametrize("to", TO)
-@pytest.mark.parametrize("name", [name for name, sample in SAMPLES.items() if sample.vectors])
+@each("to", TO)
+@each("name", [name for name, sample in SAMPLES.items() if sample.vectors])
 def test_every_container_becomes_every_other(name: str, to: Target) -> None:
     sample = SAMPLES[name]
     names = names_for(name)
@@ -104,7 +105,7 @@ def test_every_container_becomes_every_other(name: str, to: Target) -> None:
     assert {at.format for at in written} == {formats[to]}
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "iceberg/java-main/one-small.puffin",
@@ -112,7 +113,7 @@ def test_every_container_becomes_every_other(name: str, to: Target) -> None:
         "iceberg/java-main/gap-keys.puffin",
     ],
 )
-@pytest.mark.parametrize("via", ["delta", "paimon64"])
+@each("via", ["delta", "paimon64"])
 def test_java_puffin_survives_the_way_through_another_file(vectors: Path, name: str, via: Target) -> None:
     original = (vectors / name).read_bytes()
     with open_puffin(original) as reader:
@@ -224,8 +225,8 @@ def test_other_layouts_have_to_be_decoded_for_32_bits(name: str) -> None:
 UNSORTED = bytes.fromhex("0100000000000000 00000000 3a300000 01000000 0000 0100 10000000 0900 0700")
 
 
-@pytest.mark.parametrize("to", ["puffin", "delta", "paimon32", "paimon64"])
-@pytest.mark.parametrize(
+@each("to", ["puffin", "delta", "paimon32", "paimon64"])
+@each(
     ("source", "kind"),
     [
         (flipped(SAMPLES["puffin"].data, 8 * (4 + 46 + 20)), ChecksumMismatch),
@@ -292,7 +293,7 @@ def test_puffin_needs_the_data_files(name: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("data_files", "match"),
     [
         (["a"], "3 vectors, but 1 data files given"),
@@ -322,10 +323,8 @@ def test_created_by_is_a_choice() -> None:
             assert reader.footer.properties == {"created-by": created_by}
 
 
-@pytest.mark.parametrize("to", ["puffin", "delta", "paimon32", "paimon64"])
-@pytest.mark.parametrize(
-    "source", [SAMPLES["delta without vectors"].data, b'PFA1PFA1{"blobs":[]}\x0c' + bytes(7) + b"PFA1"]
-)
+@each("to", ["puffin", "delta", "paimon32", "paimon64"])
+@each("source", [SAMPLES["delta without vectors"].data, b'PFA1PFA1{"blobs":[]}\x0c' + bytes(7) + b"PFA1"])
 def test_no_vectors_make_no_file_but_one_of_paimon(source: bytes, to: Target, tmp_path: Path) -> None:
     assert convert(source, to, tmp_path / "out") == []
     assert [file.read_bytes() for file in tmp_path.iterdir()] == ([b"\1"] if to.startswith("paimon") else [])
@@ -420,8 +419,8 @@ def test_nothing_is_written_of_nothing_but_the_one_byte_of_paimon(tmp_path: Path
         assert (tmp_path / kind).read_bytes() == b"\1"
 
 
-@pytest.mark.parametrize(("position", "gaps"), [((1 << 48) - 1, True), (1 << 48, False), ((2**31 - 2) << 32, False)])
-@pytest.mark.parametrize("to", PORTABLE)
+@each(("position", "gaps"), [((1 << 48) - 1, True), (1 << 48, False), ((2**31 - 2) << 32, False)])
+@each("to", PORTABLE)
 def test_gap_keys_are_left_out_of_row_sets_that_reach_far(to: Target, position: int, gaps: bool) -> None:
     rows = RowSet([position])
     out = io.BytesIO()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from battery import outcome
+from cases import each
 from dvcodec import DecodeError
 from dvcodec.ops.layout import Part, Span, layout
 from dvcodec.zap import Document, FieldOptions, Segment, Synonyms, merge_segments, text_field, write_segment
@@ -64,7 +65,7 @@ def check(segment: Segment) -> dict[Part, int]:
     return {part: sum(span.size for span in spans if span.part is part) for part in Part}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_every_byte_is_of_one_part(version: int, vectors: Path, own_vectors: Path) -> None:
     paths = sorted((vectors / "zap" / f"v{version}").glob("*.zap"))
     paths += sorted(path for folder in own_vectors.glob(f"zap/zapx-{version}.*") for path in folder.glob("*.zap"))
@@ -74,7 +75,7 @@ def test_every_byte_is_of_one_part(version: int, vectors: Path, own_vectors: Pat
             assert check(segment)[Part.OTHER] == 0, path
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_written_segments(version: int) -> None:
     with Segment.open(written(version)) as segment:
         sizes = check(segment)
@@ -83,7 +84,7 @@ def test_written_segments(version: int) -> None:
     assert min(sizes[part] for part in (Part.STORED, Part.POSTINGS, Part.DICTIONARY, Part.DOC_VALUES, Part.FIELDS)) > 0
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_merged_segments(version: int) -> None:
     out = io.BytesIO()
     with Segment.open(written(version)) as one, Segment.open(written(version, 1)) as other:
@@ -92,7 +93,7 @@ def test_merged_segments(version: int) -> None:
         check(segment)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_segment_without_documents(version: int) -> None:
     out = io.BytesIO()
     write_segment(out, [], version)

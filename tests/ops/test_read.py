@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import Recorder, flipped, outcome
+from cases import each
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -44,8 +45,8 @@ from samples.containers import BARE, FRAMED, SAMPLES, A, C
 # ---------------------------------------------------------------------- reading what was found
 
 
-@pytest.mark.parametrize("name", ["blob", "roaring 32", "delta native"])
-@pytest.mark.parametrize("limits", [Limits(max_cardinality=2), Limits(max_vector_bytes=20)])
+@each("name", ["blob", "roaring 32", "delta native"])
+@each("limits", [Limits(max_cardinality=2), Limits(max_vector_bytes=20)])
 def test_limits_are_kept_when_vectors_are_read(name: str, limits: Limits) -> None:
     data = SAMPLES[name].data
     ref = sniff(data).vectors[0]
@@ -55,7 +56,7 @@ def test_limits_are_kept_when_vectors_are_read(name: str, limits: Limits) -> Non
             read_vector(source, ref, limits=limits)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each("name", SAMPLES)
 def test_found_vector_is_read(name: str) -> None:
     sample = SAMPLES[name]
     with open_source(sample.data) as source:
@@ -138,7 +139,7 @@ def test_bytes_after_a_bare_bitmap_are_refused(name: str) -> None:
 # ---------------------------------------------------------------------- decode_at
 
 
-@pytest.mark.parametrize("name", FRAMED)
+@each("name", FRAMED)
 def test_vector_is_decoded_by_both_conventions_of_size(name: str) -> None:
     for convention in ["whole frame", "magic and bitmap", "what the frame says"]:
         sample = SAMPLES[name]
@@ -160,7 +161,7 @@ def test_offset_defaults_to_the_start() -> None:
     assert decode_at(SAMPLES["blob"].data) == A
 
 
-@pytest.mark.parametrize("name", FRAMED)
+@each("name", FRAMED)
 def test_other_size_is_refused(name: str) -> None:
     for change in [-9, -7, -1, 1, 8]:
         sample = SAMPLES[name]
@@ -169,7 +170,7 @@ def test_other_size_is_refused(name: str) -> None:
                 decode_at(sample.data, at, size + change)
 
 
-@pytest.mark.parametrize(
+@each(
     ("offset", "size", "kind"),
     [
         (1, None, DecodeError),
@@ -240,7 +241,7 @@ def answers(data: bytes) -> list[object]:
     return found
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each("name", SAMPLES)
 def test_vectors_read_in_bulk_equal_vectors_read_one_by_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = SAMPLES[name].data
     files = [data, *(flipped(data, bit) for bit in range(0, 8 * len(data), 13))]
@@ -250,7 +251,7 @@ def test_vectors_read_in_bulk_equal_vectors_read_one_by_one(name: str, monkeypat
     assert [answers(file) for file in files] == together
 
 
-@pytest.mark.parametrize("name", FRAMED)
+@each("name", FRAMED)
 def test_valid_frames_are_found(name: str) -> None:
     sample = SAMPLES[name]
     refs = sniff(sample.data).vectors

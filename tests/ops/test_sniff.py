@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap, BitMap64
 
 from battery import Recorder, check_truncations, flipped, outcome
+from cases import each
 from dvcodec import (
     BadMagic,
     Container,
@@ -83,7 +84,7 @@ OTHER_FILES = [
 # ---------------------------------------------------------------------- kinds
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each("name", SAMPLES)
 def test_container_is_recognised_by_its_bytes(name: str) -> None:
     sample = SAMPLES[name]
     found = sniff(sample.data)
@@ -95,7 +96,7 @@ def test_container_is_recognised_by_its_bytes(name: str) -> None:
     assert (found.footer is not None) == (sample.kind is ContainerKind.PUFFIN)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each("name", SAMPLES)
 def test_name_of_the_file_means_nothing(name: str, tmp_path: Path) -> None:
     path = tmp_path / "vector.puffin"
     path.write_bytes(SAMPLES[name].data)
@@ -103,20 +104,20 @@ def test_name_of_the_file_means_nothing(name: str, tmp_path: Path) -> None:
     assert (found.kind, found.source) == (SAMPLES[name].kind, str(path))
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
+@each("name", REAL_FILES)
 def test_real_file_is_recognised(vectors: Path, name: str) -> None:
     kind, count = REAL_FILES[name]
     found = sniff(vectors / name)
     assert (found.kind.value, len(found.vectors)) == (kind, count)
 
 
-@pytest.mark.parametrize("name", OTHER_FILES)
+@each("name", OTHER_FILES)
 def test_other_file_is_unsupported(vectors: Path, name: str) -> None:
     with pytest.raises(Unsupported, match="container"):
         sniff(vectors / name)
 
 
-@pytest.mark.parametrize("data", [b"", b"\2", b"{}", b"PAR1....PAR1", bytes(7), bytes(9), b"\xff" * 100, b"PK\3\4" * 9])
+@each("data", [b"", b"\2", b"{}", b"PAR1....PAR1", bytes(7), bytes(9), b"\xff" * 100, b"PK\3\4" * 9])
 def test_other_bytes_are_unsupported(data: bytes) -> None:
     with pytest.raises(Unsupported) as caught:
         sniff(data)
@@ -208,7 +209,7 @@ def segment(*documents: zap.Document, version: int = 15) -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("version", range(11, 18))
+@each("version", range(11, 18))
 def test_segment_is_recognised_by_its_footer(version: int) -> None:
     data = segment(zap.Document(b"a"), version=version)
     assert sniff(data) == Container(ContainerKind.ZAP, "<bytes>", len(data), ())
@@ -340,7 +341,7 @@ def test_puffin_with_one_damaged_end_is_still_puffin(at: int) -> None:
     assert "magic at the" in caught.value.what
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each("name", SAMPLES)
 def test_no_cut_of_a_file_is_a_file_of_other_vectors(name: str) -> None:
     sample = SAMPLES[name]
 
@@ -362,7 +363,7 @@ def test_any_bytes_end_in_a_container_or_a_decode_error(data: bytes, head: str) 
     outcome(sniff, bytes.fromhex(head) + Magic.PORTABLE64.value + data)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each("name", SAMPLES)
 def test_any_flip_ends_in_a_container_or_a_decode_error(name: str) -> None:
     data = SAMPLES[name].data
     for bit in range(8 * len(data)):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import ContainerMix, NotCanonical, RowSet, VectorStats, delta, describe, iceberg, paimon, sniff
 from samples.bitmaps import framed
 from samples.containers import SAMPLES, A, B, C
@@ -71,7 +72,7 @@ def test_numbers_are_those_counted_by_hand(positions: set[int], run_optimize: bo
         assert found.bytes_per_row == len(blob) / len(positions)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each("name", SAMPLES)
 def test_size_is_that_of_the_stored_vector(name: str) -> None:
     sample = SAMPLES[name]
     for i, (size, rows) in enumerate(sample.vectors.values()):
@@ -79,7 +80,7 @@ def test_size_is_that_of_the_stored_vector(name: str) -> None:
         assert (found.size, found.cardinality, found.min, found.max) == (size, len(rows), rows.min, rows.max)
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "containers", "bitmaps", "gaps"),
     [
         (iceberg.encode(RowSet()), (0, 0, 0), 0, 0),

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import flipped
+from cases import each
 from dvcodec import Check, ContainerKind, Limits, Report, Status, iceberg, verify, zap
 from dvcodec.core.frame import Magic
 from dvcodec.io import open_source
@@ -41,7 +42,7 @@ def statuses(report: Report) -> dict[str, Status]:
 # ---------------------------------------------------------------------- valid files
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each("name", SAMPLES)
 def test_valid_file_passes(name: str) -> None:
     sample = SAMPLES[name]
     report = verify(sample.data)
@@ -52,7 +53,7 @@ def test_valid_file_passes(name: str) -> None:
     assert per_vector == [*VECTOR_CHECKS] * len(sample.vectors)
 
 
-@pytest.mark.parametrize("name", FRAMED)
+@each("name", FRAMED)
 def test_vector_is_checked_in_order(name: str) -> None:
     sample = SAMPLES[name]
     report = verify(sample.data, row_count=1 << 40)
@@ -78,7 +79,7 @@ def test_bare_bitmap_has_no_frame_to_check(name: str) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "iceberg/java-main/three-files.puffin",
@@ -168,7 +169,7 @@ def test_flip_in_the_crc_is_found_there() -> None:
         assert statuses(report)["structure"] is PASS
 
 
-@pytest.mark.parametrize("name", FRAMED)
+@each("name", FRAMED)
 def test_flip_anywhere_in_a_frame_is_found(name: str) -> None:
     sample = SAMPLES[name]
     for at, (size, _) in sample.vectors.items():
@@ -191,7 +192,7 @@ PUFFIN = SAMPLES["puffin of one"].data
 FOOTER_AT = 4 + len(BLOB)
 
 
-@pytest.mark.parametrize(
+@each(
     ("at", "message"),
     [
         (0, "magic at the start of the file"),
@@ -213,7 +214,7 @@ def test_flip_in_the_wrapper_of_a_puffin_file_is_found_there(at: int, message: s
         assert len(report.checks) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "name"),
     [
         (b'"length":46', b'"length":47', "blob-range"),
@@ -279,7 +280,7 @@ def test_bytes_after_the_vector_are_wrong_structure() -> None:
 # ---------------------------------------------------------------------- promises
 
 
-@pytest.mark.parametrize("name", [*FRAMED, *BARE])
+@each("name", [*FRAMED, *BARE])
 def test_row_count_is_checked(name: str) -> None:
     sample = SAMPLES[name]
     highest = max(rows.max if rows.max is not None else -1 for rows in sample.rows)
@@ -294,7 +295,7 @@ def test_row_count_is_checked(name: str) -> None:
     assert found.expected == f"below {highest} (rows of the data file)"
 
 
-@pytest.mark.parametrize("name", ["blob", "roaring 64", "roaring 32", "native blob", "paimon blob", "puffin of one"])
+@each("name", ["blob", "roaring 64", "roaring 32", "native blob", "paimon blob", "puffin of one"])
 def test_cardinality_of_the_caller_is_checked(name: str) -> None:
     sample = SAMPLES[name]
     count = len(sample.rows[0])

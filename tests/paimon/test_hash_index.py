@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import check_buffers, check_truncations, name_of
+from cases import each
 from dvcodec import CardinalityMismatch, DecodeError, Truncated, UsageError
 from dvcodec.paimon import decode_hash_index, encode_hash_index, read_index_manifest
 from dvcodec.paimon.manifest import HASH
@@ -96,7 +97,7 @@ def test_hash_beyond_32_bits_is_a_usage_error(hashes: Any) -> None:
         encode_hash_index(hashes)
 
 
-@pytest.mark.parametrize(
+@each(
     "hashes",
     [
         [1.0],

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import Recorder, check_bit_flips, check_truncations, flipped, outcome
+from cases import each
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -63,7 +64,7 @@ def bits_of(name: str) -> Bits:
 # ---------------------------------------------------------------------- real files
 
 
-@pytest.mark.parametrize("name", INDEX_FILES)
+@each("name", INDEX_FILES)
 def test_file_of_java_is_read_in_order_and_by_metadata(vectors: Path, name: str) -> None:
     path = vectors / "paimon" / name
     metas = metas_beside(path)
@@ -79,7 +80,7 @@ def test_file_of_java_is_read_in_order_and_by_metadata(vectors: Path, name: str)
         assert paimon.load(meta, path) == BITMAP_ROWS[meta.data_file]
 
 
-@pytest.mark.parametrize("name", INDEX_FILES)
+@each("name", INDEX_FILES)
 def test_file_of_java_is_recognised_and_its_vectors_are_found(vectors: Path, name: str) -> None:
     path = vectors / "paimon" / name
     metas, bits = metas_beside(path), bits_of(name)
@@ -92,7 +93,7 @@ def test_file_of_java_is_recognised_and_its_vectors_are_found(vectors: Path, nam
     assert read == [BITMAP_ROWS[meta.data_file] for meta in metas]
 
 
-@pytest.mark.parametrize("name", INDEX_FILES)
+@each("name", INDEX_FILES)
 def test_one_file_of_java_is_written_byte_for_byte(vectors: Path, name: str) -> None:
     path = vectors / "paimon" / name
     metas = metas_beside(path)
@@ -108,7 +109,7 @@ def test_one_file_of_java_is_written_byte_for_byte(vectors: Path, name: str) -> 
         assert location.file_size == path.stat().st_size
 
 
-@pytest.mark.parametrize(
+@each(
     ("prefix", "target"),
     [
         ("java-0.9.0/index-java09", 100),
@@ -189,7 +190,7 @@ def test_metadata_of_a_location(kind: str, length: int) -> None:
     assert DeletionVectorMeta.from_location(location) == DeletionVectorMeta("a.parquet", 7, length, 3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "data_file"),
     [("iceberg", "a"), ("delta", "a"), ("paimon", "a"), ("", "a"), ("paimon32", None), ("paimon64", None)],
 )
@@ -198,8 +199,8 @@ def test_location_of_another_format_or_without_a_name_is_a_usage_error(kind: str
         DeletionVectorMeta.from_location(DvLocation(kind, "index-0", 7, 50, 3, data_file, 100))
 
 
-@pytest.mark.parametrize("name", ["offset", "length", "cardinality"])
-@pytest.mark.parametrize("above", [False, True])
+@each("name", ["offset", "length", "cardinality"])
+@each("above", [False, True])
 def test_metadata_is_held_against_the_types_of_the_manifest(name: str, above: bool) -> None:
     values = {"offset": 1, "length": 12, "cardinality": 0}
     top = 2**63 if name == "cardinality" else 2**31
@@ -519,8 +520,8 @@ def test_rows_that_do_not_fit_leave_the_old_file(tmp_path: Path, bits: Bits) -> 
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
 
 
-@pytest.mark.parametrize("bits", [16, 0, 128])
-@pytest.mark.parametrize("sets", [{}, {"a": A}])
+@each("bits", [16, 0, 128])
+@each("sets", [{}, {"a": A}])
 def test_other_bits_are_a_usage_error(tmp_path: Path, bits: Any, sets: dict[str, RowSet]) -> None:
     with pytest.raises(UsageError, match="layout must be"):
         paimon.write_deletion_vectors(tmp_path / "x", sets, layout=f"bitmap{bits}")
@@ -634,8 +635,8 @@ STEPS: dict[str, Callable[[Any], bool]] = {
 """What is done once for each file, with a test that it is not done for a folder."""
 
 
-@pytest.mark.parametrize("failing", [1, 2, 3])
-@pytest.mark.parametrize("step", STEPS)
+@each("failing", [1, 2, 3])
+@each("step", STEPS)
 def test_disk_that_refuses_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, failing: int
 ) -> None:

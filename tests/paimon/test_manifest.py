@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import check_buffers, check_truncations, flipped, outcome
+from cases import each
 from core.test_compress import zstd_frame
 from dvcodec import (
     BadMagic,
@@ -128,7 +129,7 @@ def test_real_manifest_says_what_is_expected(vectors: Path, number: int) -> None
     assert read_index_manifest(io.BytesIO(path.read_bytes())) == EXPECTED[number]
 
 
-@pytest.mark.parametrize("name", TABLES)
+@each("name", TABLES)
 def test_what_a_real_manifest_names_is_there(vectors: Path, name: str) -> None:
     path = vectors / "paimon" / name
     root = path.parent.parent
@@ -156,14 +157,14 @@ def test_snapshot_names_its_manifest(vectors: Path) -> None:
         assert named == {path.name for path in (root / "manifest").glob("index-manifest-*")}
 
 
-@pytest.mark.parametrize("name", TABLES)
+@each("name", TABLES)
 def test_real_manifest_is_written_again(vectors: Path, name: str) -> None:
     for form in FORMS:
         entries = read_index_manifest(vectors / "paimon" / name)
         assert read_index_manifest(written(*entries, form=form)) == entries
 
 
-@pytest.mark.parametrize("name", TABLES)
+@each("name", TABLES)
 def test_damaged_real_manifest_ends_in_a_value_or_a_decode_error(vectors: Path, name: str) -> None:
     data = (vectors / "paimon" / name).read_bytes()
     for at in range(0, len(data), 3):
@@ -200,26 +201,26 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each("form", FORMS)
 def test_entry_is_read_as_it_was_written(form: str) -> None:
     for entry in ENTRIES.values():
         assert read_index_manifest(written(entry, form=form)) == [entry]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each("form", FORMS)
 def test_entries_keep_their_order(form: str) -> None:
     entries = list(ENTRIES.values())
     for order in (entries, entries[::-1]):
         assert read_index_manifest(written(*order, form=form)) == order
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each("form", FORMS)
 def test_none_and_no_vectors_are_two_things(form: str) -> None:
     found = read_index_manifest(written(PLAIN, replace(PLAIN, vectors=()), form=form))
     assert [entry.vectors for entry in found] == [None, ()]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@each("form", FORMS)
 def test_no_entries_are_a_valid_manifest(form: str) -> None:
     assert read_index_manifest(written(form=form)) == []
 
@@ -296,7 +297,7 @@ def test_schema_of_java_0_9_is_the_beginning_of_the_written_one(vectors: Path) -
     assert old["fields"] == new["fields"][:3]
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"kind": "REPLACE"},
@@ -416,7 +417,7 @@ def test_path_of_an_entry(root: str, path: str) -> None:
     assert PLAIN.path(root) == path
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b", "", "/", "/etc/passwd", "..", ".", "index-0\0", "x/"])
+@each("name", ["../x", "a/b", "", "/", "/etc/passwd", "..", ".", "index-0\0", "x/"])
 def test_name_with_a_folder_is_refused(name: str) -> None:
     entry = replace(PLAIN, file_name=name)
     with pytest.raises(NotCanonical) as caught:
@@ -425,7 +426,7 @@ def test_name_with_a_folder_is_refused(name: str) -> None:
     assert caught.value.actual == repr(name)
 
 
-@pytest.mark.parametrize("name", ["...", "..x", "a..b", "index-0 ", "%2e%2e", "\u00e9"])
+@each("name", ["...", "..x", "a..b", "index-0 ", "%2e%2e", "\u00e9"])
 def test_other_names_are_bare_names(name: str) -> None:
     assert replace(PLAIN, file_name=name).path("/t") == f"/t/index/{name}"
 
@@ -465,7 +466,7 @@ def test_any_records_end_in_a_value_or_a_decode_error(data: bytes, count: int) -
     outcome(read_index_manifest, header(SCHEMA) + block(count, zigzag(1) + zigzag(0) + data))
 
 
-@pytest.mark.parametrize("tail", [b"\0", b"\0\0", b"\2\2", bytes(17), SYNC, b"Obj\1"])
+@each("tail", [b"\0", b"\0\0", b"\2\2", bytes(17), SYNC, b"Obj\1"])
 def test_bytes_after_the_last_block_are_refused(tail: bytes) -> None:
     with pytest.raises(DecodeError):
         read_index_manifest(SMALL + tail)
@@ -563,7 +564,7 @@ def test_later_fields_may_be_missing(count: int) -> None:
     assert read_index_manifest(manifest(schema, record_of())) == [IndexManifestEntry(DELETION_VECTORS, "index-0", 1, 0)]
 
 
-@pytest.mark.parametrize("name", [field["name"] for field in SCHEMA["fields"][:8]])
+@each("name", [field["name"] for field in SCHEMA["fields"][:8]])
 def test_field_of_all_generations_has_to_be_there(name: str) -> None:
     schema = changed(lambda fields: fields.remove(next(field for field in fields if field["name"] == name)))
     with pytest.raises(Unsupported) as caught:
@@ -612,7 +613,7 @@ def test_primitives_may_carry_attributes() -> None:
     assert read_index_manifest(manifest(schema, record_of()))[0].file_name == "index-0"
 
 
-@pytest.mark.parametrize(
+@each(
     ("number", "kind"),
     [
         (0, "string"),
@@ -646,7 +647,7 @@ def test_other_type_of_a_known_field_is_unsupported(number: int, kind: object) -
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize(
+@each(
     "schema",
     [
         "int",
@@ -693,7 +694,7 @@ def test_name_that_is_used_twice_is_refused() -> None:
 # ---------------------------------------------------------------------- fields that are not known
 
 
-@pytest.mark.parametrize("kind", ["string", "bytes", "int", "long", "double", "float", "boolean"])
+@each("kind", ["string", "bytes", "int", "long", "double", "float", "boolean"])
 def test_unknown_field_may_be_there_as_long_as_it_is_null(kind: str) -> None:
     value = {"string": "x", "bytes": b"x", "boolean": True}.get(kind, 1)
     schema = changed(lambda fields: fields.append({"name": "_NEW", "type": ["null", kind], "default": None}))
@@ -710,7 +711,7 @@ def test_unknown_field_that_cannot_be_null_is_unsupported() -> None:
         read_index_manifest(manifest(schema, record_of(_NEW=0)))
 
 
-@pytest.mark.parametrize(
+@each(
     "kind",
     [
         "null",
@@ -790,8 +791,8 @@ def test_negative_values_of_a_vector_are_refused(values: dict[str, Any], said: s
 RECORD = records(SCHEMA, record_of())
 
 
-@pytest.mark.parametrize("depth", [10, 100, 500, 100_000])
-@pytest.mark.parametrize("form", ["lists", "types", "items", "field"])
+@each("depth", [10, 100, 500, 100_000])
+@each("form", ["lists", "types", "items", "field"])
 def test_deep_schema_is_refused(depth: int, form: str) -> None:
     deep = {
         "lists": "[" * depth + '"int"' + "]" * depth,
@@ -816,7 +817,7 @@ def test_unknown_codec_is_unsupported(codec: str) -> None:
         read_index_manifest(header(SCHEMA, codec) + block(1, RECORD))
 
 
-@pytest.mark.parametrize("count", [2, 2**31, 2**60, 2**63 - 1, -1, -(2**63), 0])
+@each("count", [2, 2**31, 2**60, 2**63 - 1, -1, -(2**63), 0])
 def test_wrong_record_count_is_refused(count: int) -> None:
     for codec in CODECS:
         with pytest.raises(NotCanonical):
@@ -892,7 +893,7 @@ def test_missing_fastavro_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [
         lambda fields: (

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from battery import check_truncations, outcome
+from cases import each
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Unsupported, UsageError
 from dvcodec.core import avro
 from dvcodec.io import open_source
@@ -91,8 +92,8 @@ def _as(name: str, kind: pa.DataType) -> Callable[[Any], Any]:
 _SIZE = pa.struct([pa.field("size", pa.int64())])
 
 
-@pytest.mark.parametrize("form", ARROW)
-@pytest.mark.parametrize(
+@each("form", ARROW)
+@each(
     ("change", "record", "kind", "message"),
     [
         (_without("name"), {}, Unsupported, "schema: expected a test, found no field name"),

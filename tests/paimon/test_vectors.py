@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import check_all, outcome
+from cases import each
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
@@ -59,7 +60,7 @@ def test_truth_is_what_is_tested_for(vectors: Path, producer: str) -> None:
     }
 
 
-@pytest.mark.parametrize("name", INDEX_FILES)
+@each("name", INDEX_FILES)
 def test_vector_of_java_is_decoded_and_encoded_byte_for_byte(vectors: Path, name: str) -> None:
     path = vectors / "paimon" / name
     data = path.read_bytes()
@@ -93,8 +94,8 @@ SETS = {
 }
 
 
-@pytest.mark.parametrize("bits", [32, 64])
-@pytest.mark.parametrize("name", SETS)
+@each("bits", [32, 64])
+@each("name", SETS)
 def test_vector_passes_the_battery(name: str, bits: Literal[32, 64]) -> None:
     check_all(paimon.decode, paimon.encode(SETS[name], layout=f"bitmap{bits}"))
 
@@ -135,7 +136,7 @@ def test_position_above_31_bits_needs_64(position: int) -> None:
     assert paimon.decode(paimon.encode(rows, layout="bitmap64")) == rows
 
 
-@pytest.mark.parametrize("layout", ["", "bitmap", "bitmap33", "portable", None, 32])
+@each("layout", ["", "bitmap", "bitmap33", "portable", None, 32])
 def test_other_layouts_are_a_usage_error(layout: Any) -> None:
     with pytest.raises(UsageError, match="layout must be"):
         paimon.encode(RowSet([1]), layout=layout)
@@ -148,7 +149,7 @@ def test_bits_have_a_magic() -> None:
 VALID = paimon.encode(RowSet([1, 3]))
 
 
-@pytest.mark.parametrize(
+@each(
     ("frame", "kind", "what"),
     [
         (framed(b"\xd0\xd3\x39\x64" + EMPTY), BadMagic, "magic"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, Unsupported, UsageError
 from dvcodec.io import open_source
 from dvcodec.puffin import BlobMetadata, Footer, PuffinReader, PuffinWriter, encode_footer, open_puffin, rewrite_paths
@@ -76,8 +77,8 @@ def test_stored_blobs_are_copied_byte_for_byte(vectors: Path, name: str) -> None
     assert out.getvalue() == data
 
 
-@pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 65791, 65792, 100_000])
-@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+@each("size", [0, 1, 255, 256, 257, 65791, 65792, 100_000])
+@each("codec", ["zstd", "lz4"])
 def test_compressed_blob_is_decompressed(codec: str, size: int) -> None:
     content = bytes(range(256)) * (size // 256) + bytes(size % 256)
     if codec == "lz4":
@@ -99,7 +100,7 @@ def test_unknown_codec_is_unsupported_and_its_bytes_can_still_be_read() -> None:
         assert bytes(reader.read_stored(reader.blobs[0]).view) == b"xyz"
 
 
-@pytest.mark.parametrize(
+@each(
     ("offset", "length"),
     [(0, 3), (3, 1), (-1, 2), (4, -1), (4, 8), (11, 1), (12, 0), (4, 2**62), (2**62, 1), (2**63 - 1, 2**63 - 1)],
 )
@@ -118,7 +119,7 @@ def test_blob_at_the_border_is_read(offset: int, length: int) -> None:
     assert read_first(container(b"payload", offset=offset, length=length)) == b"payload"[offset - 4 :][:length]
 
 
-@pytest.mark.parametrize(
+@each(
     ("codec", "stored", "kind"),
     [
         ("zstd", b"", Truncated),
@@ -228,8 +229,8 @@ FAILURES: list[tuple[Callable[[PuffinWriter], None], type[Exception]]] = [
 ]
 
 
-@pytest.mark.parametrize(("fail", "kind"), FAILURES)
-@pytest.mark.parametrize("existed", [False, True])
+@each(("fail", "kind"), FAILURES)
+@each("existed", [False, True])
 def test_failed_write_leaves_the_old_file_and_no_litter(
     fail: Callable[[PuffinWriter], None], kind: type[Exception], existed: bool, tmp_path: Path
 ) -> None:
@@ -297,7 +298,7 @@ def paths_of(data: bytes) -> list[str | None]:
         return [blob.properties.get("referenced-data-file") for blob in reader.blobs]
 
 
-@pytest.mark.parametrize(
+@each(
     ("mapping", "expected", "count"),
     [
         ({F1: "x"}, [F0, "x", F2], 1),

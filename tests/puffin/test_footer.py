@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import check_truncations, flipped, outcome
+from cases import each
 from dvcodec import BadMagic, DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, Unsupported
 from dvcodec.puffin import BlobMetadata, Footer, decode_footer, encode_footer
 from samples.puffin import BLOB, as_json, decode, lz4_frame, puffin, refused, with_blob
@@ -47,7 +48,7 @@ class CountingSource:
 # ---------------------------------------------------------------------- real files
 
 
-@pytest.mark.parametrize("name", REAL_FILES)
+@each("name", REAL_FILES)
 def test_real_footer_is_written_back_byte_for_byte(vectors: Path, name: str) -> None:
     data = (vectors / "iceberg" / name).read_bytes()
     footer = decode(data)
@@ -205,7 +206,7 @@ def test_lz4_footer_says_the_same() -> None:
 LZ4_PAYLOAD = b'{"blobs":[]}'
 
 
-@pytest.mark.parametrize(
+@each(
     ("payload", "kind", "what"),
     [
         (LZ4_PAYLOAD, BadMagic, "lz4 frame magic"),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
+from cases import each
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical
 from dvcodec.puffin import BlobMetadata, Footer, encode_footer
 from samples.puffin import BLOB, as_json, decode, puffin, refused, with_blob
@@ -16,7 +17,7 @@ from samples.puffin import BLOB, as_json, decode, puffin, refused, with_blob
 # ---------------------------------------------------------------------- JSON
 
 
-@pytest.mark.parametrize(
+@each(
     "payload",
     [
         b"",
@@ -89,7 +90,7 @@ def test_blob_is_an_object(value: object) -> None:
         decode(puffin(as_json({"blobs": [BLOB, value]})))
 
 
-@pytest.mark.parametrize(
+@each(
     ("member", "value"),
     [
         *(("type", value) for value in NOT_STRINGS),
@@ -108,7 +109,7 @@ def test_blob_member_of_the_wrong_type_is_refused(member: str, value: object) ->
             decode(with_blob(**{**others, member: value}))
 
 
-@pytest.mark.parametrize("member", ["type", "fields", "snapshot_id", "sequence_number", "offset", "length"])
+@each("member", ["type", "fields", "snapshot_id", "sequence_number", "offset", "length"])
 def test_blob_member_that_is_missing_is_named(member: str) -> None:
     with pytest.raises(NotCanonical) as caught:
         decode(with_blob(**{member: ...}))
@@ -116,7 +117,7 @@ def test_blob_member_that_is_missing_is_named(member: str) -> None:
     assert caught.value.actual == "nothing"
 
 
-@pytest.mark.parametrize("value", [*NOT_OBJECTS[1:], {"a": 1}, {"a": None}])
+@each("value", [*NOT_OBJECTS[1:], {"a": 1}, {"a": None}])
 def test_file_properties_are_strings(value: object) -> None:
     with refused(NotCanonical, "footer member properties", 8):
         decode(puffin(as_json({"blobs": [], "properties": value})))
@@ -155,7 +156,7 @@ def test_unknown_members_are_kept() -> None:
 # ---------------------------------------------------------------------- written as Jackson does
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "written"),
     [
         ('"', r"\""),

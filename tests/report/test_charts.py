@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from cases import each
 from dvcodec.report.charts import Bar, bars, share_bar, stack
 
 
@@ -51,7 +52,7 @@ def test_no_bars_at_all() -> None:
     assert 'aria-label="Files. no files"' in bars([Bar("", "none", 0)], unit="file", what="Files")
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "shown"),
     [(9_999, "9,999"), (10_000, "10k"), (123_456, "123k"), (999_999, "999k"), (1_000_000, "1M"), (12_345_678, "12M")],
 )
@@ -75,9 +76,7 @@ def test_a_stack_of_nothing() -> None:
     assert 'class="track"' in stack((("array", 0),), what="Containers")
 
 
-@pytest.mark.parametrize(
-    ("share", "width"), [(None, None), (0.0, None), (1e-9, 0.5), (0.25, 25), (1.0, 100), (7.0, 100)]
-)
+@each(("share", "width"), [(None, None), (0.0, None), (1e-9, 0.5), (0.25, 25), (1.0, 100), (7.0, 100)])
 def test_share_bar(share: float | None, width: float | None) -> None:
     found = [rect for rect in ET.fromstring(share_bar(share, "title")).iter("rect") if rect.attrib["class"] == "bar"]
     assert [float(rect.attrib["width"]) for rect in found] == ([] if width is None else [width])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pytest
 
+from cases import each
 from dvcodec import RowSet
 from dvcodec.core.text import plain
 from dvcodec.report.files import columns, shades
@@ -49,7 +49,7 @@ def test_names_are_plain() -> None:
     assert all(path.isprintable() for path in found["path"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("share", "shade"),
     [
         (0, 0),

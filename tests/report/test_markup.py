@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec.core.text import plain
 from dvcodec.report.markup import Html, embedded, join, tag
 from samples.audits import HOSTILE
@@ -48,7 +49,7 @@ def test_markup_stays_markup() -> None:
     assert join("<", Html("<b>"), None, tag("i", "&")) == "&lt;<b><i>&amp;</i>"
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each("text", HOSTILE)
 def test_embedded_values_have_no_markup(text: str) -> None:
     made = embedded({"path": [text, None, 1]})
     assert made.isascii()

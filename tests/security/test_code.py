@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import dvcodec
+from cases import each
 
 ROOT = Path(dvcodec.__file__).parent
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
@@ -96,7 +97,7 @@ def test_no_pickle_eval_shell_or_socket_in_the_code() -> None:
     assert {name: found for name in MODULES if (found := offences(tree_of(name)))} == EXCEPTIONS
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "import pickle",

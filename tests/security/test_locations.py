@@ -9,6 +9,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from cases import each
 from cli_runner import run
 from dvcodec import DecodeError, MissingExtra, NotCanonical, RowSet, Unsupported, UsageError, delta, paimon
 from dvcodec.lance import wire
@@ -52,7 +53,7 @@ def remote() -> str:
     return f"memory://lake/{uuid.uuid4().hex}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("place", "location"),
     [*((place, location) for place in CRAFTS for location in (WEB, CHAIN)), *(("delta_vector", x) for x in ELSEWHERE)],
 )
@@ -122,11 +123,11 @@ def test_the_table_itself_may_be_anywhere(tmp_path: Path) -> None:
     assert file.location == f"{target}/part=1/b.parquet"
 
 
-@pytest.mark.parametrize(
+@each(
     "location",
     ["../../etc/passwd", "a/../../x", "%2e%2e/x", "..", "a/.."],
 )
-@pytest.mark.parametrize("place", ["delta_data_file", "delta_vector", "lance_base_path", "paimon_index_file"])
+@each("place", ["delta_data_file", "delta_vector", "lance_base_path", "paimon_index_file"])
 def test_no_path_climbs_out_of_the_table(tmp_path: Path, place: str, location: str) -> None:
     root = tmp_path / "t"
     whole = location if place == "delta_data_file" else f"{root}/{location}"
@@ -142,8 +143,8 @@ BARE = re.compile(
 )
 
 
-@pytest.mark.parametrize("name", ["../../secret", "..", "a/../../../secret"])
-@pytest.mark.parametrize("place", NAMES)
+@each("name", ["../../secret", "..", "a/../../../secret"])
+@each("place", NAMES)
 def test_no_file_name_climbs_out_of_its_folder(tmp_path: Path, place: str, name: str) -> None:
     NAMES[place](tmp_path / "t", name)
     with pytest.raises((NotCanonical, Unsupported), match=BARE):
@@ -165,7 +166,7 @@ def test_a_whole_path_takes_no_steps_back(tmp_path: Path, place: str) -> None:
         use(open_table(made(place, tmp_path / "t", "/elsewhere/../secret")))
 
 
-@pytest.mark.parametrize("place", NAMES)
+@each("place", NAMES)
 def test_other_file_names_are_looked_for_in_that_folder(tmp_path: Path, place: str) -> None:
     """What refuses the names above is not the table around them."""
     NAMES[place](tmp_path / "t", "elsewhere")
@@ -175,8 +176,8 @@ def test_other_file_names_are_looked_for_in_that_folder(tmp_path: Path, place: s
         assert not BARE.search(str(error))
 
 
-@pytest.mark.parametrize("place", [*CRAFTS, *NAMES, "lance_transaction"])
-@pytest.mark.parametrize("name", ["a\0b", "data/a\0.parquet"], ids=["name", "path"])
+@each("place", [*CRAFTS, *NAMES, "lance_transaction"])
+@each("name", ["a\0b", "data/a\0.parquet"], ids=["name", "path"])
 def test_names_with_a_nul_in_metadata_are_damage(tmp_path: Path, place: str, name: str) -> None:
     """Of a caller they are a wrong argument (`test_a_name_that_no_file_can_have`); in metadata nobody else wrote."""
     crafts = {**CRAFTS, **NAMES, "lance_transaction": _lance_transaction}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from cli_runner import run
 from dvcodec import LimitExceeded, NotCanonical, RowSet, Unsupported, UsageError, delta, iceberg, paimon, sniff
 from dvcodec.core.json_text import parse_json
@@ -51,7 +52,7 @@ def test_names_that_are_not_utf8_are_opened(tmp_path: Path) -> None:
         assert bytes(source.read(0, 3)) == b"abc"
 
 
-@pytest.mark.parametrize("path", NETWORK)
+@each("path", NETWORK)
 def test_metadata_names_no_network_path(path: str) -> None:
     assert network_host(path) in ("host", "?")
     for home in ("/t", r"C:\t", None, "s3://lake/t", "//other/t"):

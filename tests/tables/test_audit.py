@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import dvcodec
+from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import LimitExceeded, MissingExtra, NotCanonical, Unsupported
 from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
@@ -266,7 +267,7 @@ CASES: list[tuple[Damage, list[tuple[str, str | None]]]] = [
 WARNINGS = {"gone-data-file", "stale-blob-path", "moved"}
 
 
-@pytest.mark.parametrize(("damage", "expected"), CASES, ids=[damage.__name__ for damage, _ in CASES])
+@each(("damage", "expected"), CASES, ids=[damage.__name__ for damage, _ in CASES])
 def test_damage_is_found_named_and_placed(
     damage: Damage, expected: list[tuple[str, str | None]], tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import fastavro
 import pytest
 
+from cases import each
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.avro_fields import AvroColumn, Logical, open_avro, partition_names, select
@@ -121,7 +122,7 @@ def deep(levels: int) -> Any:
     return "int" if not levels else {"type": "array", "items": deep(levels - 1)}
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "error", "match"),
     [
         (record(of({"type": "array", "items": "null"})), NotCanonical, "an array of nothing"),
@@ -166,7 +167,7 @@ def test_partitions_that_are_none(tmp_path: Path) -> None:
             partition_names(file.schema, cursor)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "value"),
     [("boolean", True), ("int", 0), ("long", 0), ("float", 0.0), ("double", 0.0), ("bytes", b""), ("string", "")],
 )

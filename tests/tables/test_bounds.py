@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from cases import each
 from dvcodec.tables import bounds
 from dvcodec.tables.bounds import ColumnBounds, FilterBounds, ending_text, may_be_true, safe_text
 from tables.deleting.plain import exact_bounds
@@ -27,7 +28,7 @@ def ints(lower: int | None, upper: int | None, **others: bool) -> ColumnBounds:
     return ColumnBounds(ends[0], ends[1], **others)
 
 
-@pytest.mark.parametrize(
+@each(
     ("where", "known", "may"),
     [
         (N == 5, ints(10, 20), False),

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cases import each
 from dvcodec import NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.tables import Table, open_table
 from dvcodec.tables.auditing import audit
@@ -100,8 +101,8 @@ def craft_mapped(
     return made
 
 
-@pytest.mark.parametrize("mode", ["name", "id"])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@each("mode", ["name", "id"])
+@each("protocol", PROTOCOLS)
 def test_mapped_columns_that_the_protocol_does_not_declare(tmp_path: Path, protocol: str, mode: str) -> None:
     made = craft_mapped(tmp_path / "t", PROTOCOLS[protocol], mode)
     assert live(open_table(made.root)) == [{"id": n, "n": n} for n in (1, 2, 3)]

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cases import each
 from dvcodec import DecodeError, RowSet, UsageError
 from dvcodec.tables import SnapshotInfo, Table, open_table
 from dvcodec.tables.auditing import Audit, audit
@@ -38,13 +39,13 @@ def named(folder: Path, **options: Any) -> list[str]:
     return [finding.check for finding in found.findings]
 
 
-@pytest.mark.parametrize("name", contradictions.DELTA)
+@each("name", contradictions.DELTA)
 def test_delta(name: str, tmp_path: Path) -> None:
     expected = contradictions.make_delta(name, tmp_path / "t")
     assert named(tmp_path / "t") == expected
 
 
-@pytest.mark.parametrize("name", contradictions.LOGS)
+@each("name", contradictions.LOGS)
 def test_delta_logs(name: str, tmp_path: Path) -> None:
     expected = contradictions.make_log(name, tmp_path / "t")
     assert named(tmp_path / "t") == expected
@@ -100,7 +101,7 @@ def test_delta_columns_without_metadata(tmp_path: Path) -> None:
     assert (finding.check, finding.actual) == ("delta-schema", "not both of 'id'")
 
 
-@pytest.mark.parametrize("hint", ["", "{", "[]", "7", "{}", '{"version": "1"}', "[" * 50_000])
+@each("hint", ["", "{", "[]", "7", "{}", '{"version": "1"}', "[" * 50_000])
 def test_delta_hints_that_say_nothing_are_ignored(hint: str, tmp_path: Path) -> None:
     edited(tmp_path / "t", lambda *_: None)
     (tmp_path / "t" / "_delta_log" / "_last_checkpoint").write_text(hint)
@@ -133,7 +134,7 @@ def test_delta_protocol_of_a_checkpoint(tmp_path: Path) -> None:
     assert named(table.root, orphans=False) == []
 
 
-@pytest.mark.parametrize("name", contradictions.ICEBERG)
+@each("name", contradictions.ICEBERG)
 def test_iceberg(name: str, tmp_path: Path) -> None:
     expected = contradictions.make_iceberg(name, tmp_path / "t")
     assert named(tmp_path / "t") == expected

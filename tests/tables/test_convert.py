@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from cases import each
 from dvcodec import (
     CardinalityMismatch,
     ChecksumMismatch,
@@ -497,8 +498,8 @@ def paimon_vectors(folder: Path, rows: Mapping[str, RowSet], bits: int) -> list[
     ]
 
 
-@pytest.mark.parametrize("bits", [32, 64])
-@pytest.mark.parametrize("to", TARGETS)
+@each("bits", [32, 64])
+@each("to", TARGETS)
 def test_from_paimon(tmp_path: Path, bits: int, to: Target) -> None:
     files = [a_file("bucket-0/a.parquet"), a_file("bucket-0/b.parquet")]
     rows = {files[0].path: ROWS, files[1].path: OTHER}
@@ -660,8 +661,8 @@ def test_a_vector_of_a_data_file_that_is_gone(tmp_path: Path, to: Target) -> Non
     assert_untouched(beside(tmp_path) / "out")
 
 
-@pytest.mark.parametrize("to", TARGETS)
-@pytest.mark.parametrize("given", [True, False])
+@each("to", TARGETS)
+@each("given", [True, False])
 def test_rows_that_the_data_file_does_not_have(tmp_path: Path, to: Target, given: bool) -> None:
     file = a_file("short.parquet", rows=700)
     table = with_vectors(tmp_path, file, ROWS)

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
+from cases import each
 from dvcodec import NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.data_file import open_data_file
@@ -17,8 +18,8 @@ from dvcodec.tables.data_file import open_data_file
 ROWS = pa.table({"a": range(1000), "b": [f"row {i}" for i in range(1000)]})
 
 
-@pytest.mark.parametrize("extension", ["parquet", "orc"])
-@pytest.mark.parametrize("names", [["a", "b"], ["b"], []])
+@each("extension", ["parquet", "orc"])
+@each("names", [["a", "b"], ["b"], []])
 def test_batches_have_the_position_of_their_first_row(tmp_path: Path, extension: str, names: list[str]) -> None:
     path = str(tmp_path / f"f.{extension}")
     if extension == "orc":

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec.tables.decimals import MAX_DIGITS, parse_decimal
 
 NINES = "9" * MAX_DIGITS
@@ -29,7 +30,7 @@ def test_exponents_are_written_out(text: str, written: str) -> None:
     assert int(number.as_tuple().exponent) <= 0
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         *("", "x", "NaN", "Infinity", "1_0", " 1", ".5", "1.", "\u0661", f"1{NINES}", f"0.1{NINES}"),

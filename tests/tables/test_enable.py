@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cases import each
 from cli_runner import run
 from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.io import Storage
@@ -115,7 +116,7 @@ BASIC = ["appendOnly", "invariants"]
 CHANGES = [*BASIC, "checkConstraints", "changeDataFeed", "generatedColumns"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "readers", "writers"),
     [
         ((1, 1), ["deletionVectors"], ["deletionVectors"]),

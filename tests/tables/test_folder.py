@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.core.limits import Limits
 from dvcodec.tables import Folder, StoredFile
@@ -51,7 +52,7 @@ def location(request: pytest.FixtureRequest, tmp_path: Path, remote: str) -> str
     return folder
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "below", "located"),
     [
         ("part=1/a.parquet", "part=1/a.parquet", "/copy/t/part=1/a.parquet"),
@@ -82,7 +83,7 @@ def test_local_paths_elsewhere_are_spelled_as_a_path_is(path: str) -> None:
     assert Folder("/copy/t", recorded="s3://lake/t").locate(path) == str(Path(path))
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     ["../a", "..", "data/../../a", "s3://lake/t/../t2/a", "s3n://lake/t/a/..", "/copy/t/../a", "file:/copy/t/.."],
 )
@@ -104,7 +105,7 @@ def test_folders_that_were_spelled_with_steps_up(tmp_path: Path, monkeypatch: py
     assert folder.locate(f"{tmp_path}/t/a/b") == "../t/a/b"
 
 
-@pytest.mark.parametrize(
+@each(
     ("location", "recorded", "moved"),
     [
         ("/t", None, False),

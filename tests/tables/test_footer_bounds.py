@@ -17,6 +17,7 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.io import pyarrow as of_pyiceberg
 from pyiceberg.types import TimestamptzType
 
+from cases import each
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.findings import Severity
@@ -52,7 +53,7 @@ def skips(column: str, end: str) -> str:
     return f"{end} of column '{column}', by which engines skip rows that the file has: "
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "expected"),
     [
         ({}, None),
@@ -130,7 +131,7 @@ PAIMON = pa.table(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("low", "high", "nulls", "columns", "expected"),
     [
         ((3, "ab", DAY, None), (5, "d", DAY, None), [1, 0, 0, 0], None, []),
@@ -185,7 +186,7 @@ def test_what_was_not_compared_is_said(tmp_path: Path) -> None:
     assert bounds_found(tmp_path) == [f"the bounds of {listed}, 1 more column {why}"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "before"), [("abd", "abc"), ("a\ue000", "a\ud7ff"), ("a\0", "a"), ("", ""), (b"ab", b"aa"), (b"a\0", b"a")]
 )
 def test_text_that_a_cut_bound_cannot_be_below(text: str | bytes, before: str | bytes) -> None:

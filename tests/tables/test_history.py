@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.tables import DeletedRows, DeletionVector, SnapshotInfo, Table, TableKind, changes, open_table
 from dvcodec.tables.changes import history
@@ -171,7 +172,7 @@ OWN = Path(__file__).parents[1] / "vectors"
 LOGS = [path for name in ("_delta_log", "snapshot", "metadata") for path in OWN.rglob(name) if path.is_dir()]
 
 
-@pytest.mark.parametrize("log", LOGS, ids=lambda path: str(path.parent.relative_to(OWN)))
+@each("log", LOGS, ids=lambda path: str(path.parent.relative_to(OWN)))
 def test_what_commits_record_is_what_differs(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables of engines: the history by their commits, and by whole snapshots."""
     found = [sorted_values(change) for change in history(open_table(log.parent), keep_rows=True)]

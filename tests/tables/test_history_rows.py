@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from dvcodec import RowSet
 from dvcodec.core.errors import LimitExceeded
 from dvcodec.core.limits import DEFAULT_LIMITS, SharedWork
@@ -100,7 +101,7 @@ def test_no_more_is_kept_than_there_is_memory_for(tmp_path: Path, monkeypatch: p
     assert len(table.reads) == 5 * len(table.states[1].vectors)
 
 
-@pytest.mark.parametrize(
+@each(
     ("read", "doubtful", "doubt", "rows"),
     [
         (None, set(), False, []),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.tables.json_fields import JsonFields, bare_name, check_partition_names, is_path
 
@@ -31,7 +32,7 @@ def test_what_is_not_there() -> None:
         assert FIELDS.object_if_any(name).values == {}
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "name", "match"),
     [
         ("integer", "t", "t: expected an integer, found 'x'"),
@@ -76,7 +77,7 @@ def test_paths(text: str, valid: bool) -> None:
     assert not is_path(f"{text}\0")
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../a", "/a", "a\\b", "a\0b"])
+@each("name", ["", ".", "..", "a/b", "../a", "/a", "a\\b", "a\0b"])
 def test_a_name_that_leads_elsewhere(name: str) -> None:
     with pytest.raises(NotCanonical, match="file: what: expected a bare file name"):
         bare_name(name, "what", "file")

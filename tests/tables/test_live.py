@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import (
     CardinalityMismatch,
@@ -194,7 +195,7 @@ def other_rows(table: FakeTable, folder: Path) -> None:
     table.states[-1] = replace(state, data_files=files)
 
 
-@pytest.mark.parametrize(
+@each(
     ("damage", "error", "message"),
     [
         (bad_bit, ChecksumMismatch, "CRC"),

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.io.file_key import file_key
 from dvcodec.tables import naming, open_table
@@ -20,8 +21,8 @@ from samples.memory_table import make_table
 ROWS = RowSet([1, 5])
 
 
-@pytest.mark.parametrize("name", ["a.parquet", "{}/t/a.parquet", "file:{}/t//a.parquet", "t/a.parquet", "./a.parquet"])
-@pytest.mark.parametrize("root", ["t", "{}/t"])
+@each("name", ["a.parquet", "{}/t/a.parquet", "file:{}/t//a.parquet", "t/a.parquet", "./a.parquet"])
+@each("root", ["t", "{}/t"])
 def test_delta(name: str, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = open_table(root.format(delta_log.restored_table(tmp_path / "t").parent))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from cli_runner import run
 from dvcodec import DecodeError, RowSet, Unsupported
 from dvcodec.tables import open_table
@@ -41,7 +42,7 @@ def list_of_snapshot_7(root: Path) -> str:
     return f"manifest/{json.loads((root / 'snapshot/snapshot-7').read_text())['deltaManifestList']}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "damaged", "gone", "named"),
     [
         (

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from cli_runner import run
 from dvcodec import UsageError, report
 from dvcodec.tables import Table, open_table
@@ -77,7 +78,7 @@ def test_commands(command: str, folder: Path) -> None:
     assert state(folder) == before
 
 
-@pytest.mark.parametrize(
+@each(
     ("target", "table", "inside"),
     [
         ("s3a://lake//t/x", "s3://lake/t", True),

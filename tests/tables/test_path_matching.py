@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each
 from dvcodec.tables import Folder
 from dvcodec.tables.path_matching import PathMatcher
 
 PATHS = ["/new/t/data/p=1/a.parquet", "/new/t/data/p=2/a.parquet", "/new/t/data/b.parquet", "s3://other/c.parquet"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "meant"),
     [
         ("s3://old/t/data/p=1/a.parquet", PATHS[0]),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from cases import each
 from dvcodec import NotCanonical
 from dvcodec.tables.required import Required
 
@@ -38,7 +39,7 @@ def checked(array: pa.Array, *, nullable: bool = True, **given: Any) -> pa.Array
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "kind", "nullable", "path", "count"),
     [
         ([1, None, None], pa.int64(), False, "c", 2),
@@ -61,8 +62,8 @@ def test_a_null_among_values_is_refused(
         checked(pa.array(values, kind), nullable=nullable, start=7)
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.bool_(), pa.binary(3), pa.decimal128(9, 2), STRUCT, LIST])
-@pytest.mark.parametrize("around", ["struct", "list", "fixed", "map"])
+@each("kind", [pa.int64(), pa.string(), pa.bool_(), pa.binary(3), pa.decimal128(9, 2), STRUCT, LIST])
+@each("around", ["struct", "list", "fixed", "map"])
 def test_what_is_below_nulls_is_written(kind: pa.DataType, around: str) -> None:
     inner = pa.field("x", kind, nullable=False)
     types = {

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.tables import DataFile, DeletionVector, SnapshotInfo, TableKind
@@ -38,7 +39,7 @@ FILES = (
 SCAN = Scan("t", TableKind.ICEBERG, SnapshotInfo(1), FILES, (), ())
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "expected"),
     [
         ({}, ["much", "all", "others", "tiny"]),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from dvcodec import UsageError
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.io.opening import open_sink
@@ -201,7 +202,7 @@ class Walker:
         yield "fields index"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_everything_stands_where_zapx_puts_it(version: int) -> None:
     edges = Edges(INDEX([2, 1]), INDEX([1, 0])) if version == 17 else None
     raw = write(version, [ids(version, 3), field(version), content("g", {})], edges=edges)
@@ -219,7 +220,7 @@ def test_everything_stands_where_zapx_puts_it(version: int) -> None:
         assert hit.docs.tolist() == [2]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_a_segment_may_begin_anywhere_in_a_file(version: int) -> None:
     """Its addresses count from where it begins, and so does its checksum."""
     raw = write(version, [ids(version, 2)], 2)
@@ -231,7 +232,7 @@ def test_a_segment_may_begin_anywhere_in_a_file(version: int) -> None:
     assert int.from_bytes(raw[-4:], "big") == crc_oracle(raw[:-4])
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_no_documents(version: int) -> None:
     raw = write(version, [ids(version, 0), content("g", {})], 0)
     assert verify_segment(raw).ok
@@ -270,7 +271,7 @@ def test_lists_may_be_written_in_parts(most: int, parts: int, monkeypatch: pytes
         written.clear()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_fields_are_asked_for_one_by_one(version: int) -> None:
     done: list[str] = []
 
@@ -322,7 +323,7 @@ REFUSED: dict[str, tuple[tuple[int, ...], dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_what_readers_fail_on_or_lose(name: str) -> None:
     versions, what, message = REFUSED[name]
     freq = what.get("freq", 1)

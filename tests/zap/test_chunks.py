@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import DecodeError, NotCanonical, UsageError
 from dvcodec.core.errors import Truncated
 from dvcodec.core.ragged import ByteStrings
@@ -36,7 +37,7 @@ block_lists = st.lists(st.lists(st.lists(values, max_size=4), min_size=1, max_si
 # ------------------------------------------------------------------ sizes
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_sizes_are_those_of_the_description(version: int) -> None:
     counts = [1, 2, 1000, 1023, 1024, 1025, 2047, 2048, 2049, 3001, 10_000, 66_000, 1_000_000]
     highest = 1026 if version in (11, *range(14, 18)) else 1025
@@ -58,7 +59,7 @@ def test_the_worked_examples() -> None:
     assert chunk_sizes(11, 1026, 3001, cards).tolist() == [1026] * 3
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_modes_that_readers_of_a_version_know(version: int) -> None:
     highest = {11: 2**32 - 1, 12: 1025, 13: 1025}.get(version, 1026)
     for mode in (1, 1024, 1025, highest, DEFAULT_CHUNK_MODE[version]):
@@ -68,7 +69,7 @@ def test_modes_that_readers_of_a_version_know(version: int) -> None:
             check_mode(version, mode)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_an_unknown_mode_is_not_opened(version: int) -> None:
     for mode in (0, 1026, 1027, 2**32 - 1):
         craft = minimal(version)
@@ -162,7 +163,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each("name", WRONG)
 def test_hazard_wrong_blocks(name: str) -> None:
     raw, count = WRONG[name]
     for entries in (None, [0] * count):
@@ -212,7 +213,7 @@ LENGTHY: dict[str, tuple[Blocks, list[list[int]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", LENGTHY)
+@each("name", LENGTHY)
 def test_chunks_without_entries_that_have_a_length(name: str) -> None:
     spec, ends = LENGTHY[name]
     entries = [len(chunk) for block in spec for chunk in block]

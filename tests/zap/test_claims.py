@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec import NotCanonical, zap
 from dvcodec.ops.layout import layout
 from dvcodec.zap.data import Claims
@@ -93,8 +94,8 @@ def test_threads_claim_a_part_once() -> None:
     assert claims.add_size("a", 3, 1, 100) == 101
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("reader", READERS)
+@each("version", VERSIONS)
+@each("reader", READERS)
 def test_terms_share_no_lists(version: int, reader: str) -> None:
     """Each would be read by itself: postings of any number in a small file."""
     read = READERS[reader]
@@ -106,7 +107,7 @@ def test_terms_share_no_lists(version: int, reader: str) -> None:
             read(segment)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_lists_are_claimed_in_all_fields_together(version: int) -> None:
     craft = minimal(version, 1)
     record = one_run(craft)
@@ -123,7 +124,7 @@ def test_lists_are_claimed_in_all_fields_together(version: int) -> None:
     assert any("postings lists overlap" in (check.message or "") for check in report.findings)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_lists_share_no_locations(version: int) -> None:
     """Lists of their own whose records all name one block of locations."""
     craft = minimal(version, 1)
@@ -140,7 +141,7 @@ def test_lists_share_no_locations(version: int) -> None:
         assert sum(len(found.locations) for _, found in segment.lists("f", locations=True)) == 2000
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_dictionaries_share_no_bytes(version: int) -> None:
     """One within another, with a header of its own: fields would share all their terms."""
     craft = minimal(version, 1)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec import DecodeError, UsageError
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, merge_segments, postings, write_segment
@@ -165,7 +166,7 @@ def test_schemas_are_what_is_promised() -> None:
     assert SCHEMAS["terms"].field("offset").nullable
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_segments_without_documents_have_no_rows(version: int) -> None:
     for table in NAMES:
         with table_of([], version) as segment:
@@ -321,7 +322,7 @@ def test_nothing_is_read_before_it_is_asked_for() -> None:
             next(found)
 
 
-@pytest.mark.parametrize("table", NAMES)
+@each("table", NAMES)
 def test_some_columns_of_a_table(table: str, tmp_path: Path) -> None:
     path = tmp_path / "x.zap"
     fields = tuple(

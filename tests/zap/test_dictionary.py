@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import DecodeError
 from dvcodec.core.errors import LimitExceeded, Truncated, Unsupported
 from dvcodec.core.limits import Limits
@@ -66,7 +67,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each("name", WRONG)
 def test_hazard_wrong_sizes(name: str) -> None:
     raw = b"???" + WRONG[name]
     with pytest.raises(DecodeError) as caught:

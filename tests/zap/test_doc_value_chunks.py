@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, UsageError
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.doc_values import encode_doc_values, split_terms
@@ -26,7 +27,7 @@ def test_one_document_a_chunk(case: tuple[dict[int, bytes], int]) -> None:
     assert plain(decode(write(rows, num_docs, 1, SINGLE), num_docs, SINGLE)) == plain(expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("rows", "num_docs", "options", "expected"),
     [
         ({}, 1, NONE, close([b"\0\0"])),
@@ -51,7 +52,7 @@ def test_split_terms(docs: list[list[bytes]]) -> None:
     assert found.to_list() == [term for terms in docs for term in terms]
 
 
-@pytest.mark.parametrize(
+@each(
     ("chunks", "options", "kind", "what"),
     [
         ([b"a", b""], BOTH, NotCanonical, "doc values of document 0"),
@@ -90,7 +91,7 @@ def test_limits() -> None:
             decode(raw, 8, options, version=version, size=size, limits=Limits(max_blob_bytes=999))
 
 
-@pytest.mark.parametrize(
+@each(
     ("docs", "rows", "match"),
     [
         ([0, 0], [b"\xff", b"\xff"], "ascend"),

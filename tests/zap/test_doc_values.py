@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated
 from dvcodec.zap import doc_values
 from dvcodec.zap.doc_values import DocValueBlock, DocValues, encode_doc_values, split_terms
@@ -83,8 +84,8 @@ def test_chunks_of_1024(version: int, case: tuple[dict[int, bytes], int]) -> Non
         assert plain(decode(raw, num_docs, version=version, size=mode)) == plain(expected)
 
 
-@pytest.mark.parametrize("options", [FieldOptions(8), RAW, SINGLE, BOTH])
-@pytest.mark.parametrize("batch", [1, 60, 1 << 22])
+@each("options", [FieldOptions(8), RAW, SINGLE, BOTH])
+@each("batch", [1, 60, 1 << 22])
 def test_all_four_layouts(options: FieldOptions, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doc_values, "_BATCH_BYTES", batch)
     monkeypatch.setattr(doc_values, "_BATCH_CHUNKS", batch)
@@ -103,7 +104,7 @@ def test_all_four_layouts(options: FieldOptions, batch: int, monkeypatch: pytest
             assert plain(decode(raw, 3000, BOTH, version=16)) == plain(found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "kind", "what"),
     [
         (CHUNK + trailer(uv(len(CHUNK)), 2), NotCanonical, "number of doc value chunks"),
@@ -158,7 +159,7 @@ def test_chunks_out_of_order() -> None:
         decode(close([one, two]), 1025)
 
 
-@pytest.mark.parametrize("block", [(0, 15), (0, 16), (5, 20), (200, 230), (40, 30), (0, 2**64 - 1)])
+@each("block", [(0, 15), (0, 16), (5, 20), (200, 230), (40, 30), (0, 2**64 - 1)])
 def test_blocks_that_are_none(block: tuple[int, int]) -> None:
     """`decode_fields` lets none of these pass; here they end in an error all the same."""
     data = segment(bytes(100))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from cases import each
 from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import Truncated
 from dvcodec.io import open_source
@@ -88,7 +89,7 @@ def test_fields_come_back_as_they_were(version: int, others: list[str], data: st
     assert list(fields_of(craft)) == expected
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_fields_share_no_dictionary(version: int) -> None:
     """Each would be read by itself: a small file of many fields would take very long."""
     craft = SegmentBuilder(version)
@@ -139,7 +140,7 @@ def test_fields_are_written_as_they_are_read(version: int, others: list[str], da
     assert version > 15 or table.to_bytes(8, "big") in by_hand[len(raw) :]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_long_names(version: int) -> None:
     """Records are first looked for in a few thousand bytes."""
     for size in [127, 128, 4080, 4090, 4096, 4097, 8192, 100_000]:
@@ -158,8 +159,8 @@ def test_a_long_list_of_sections_behind_a_long_name(version: int) -> None:
     assert (info.vectors, info.synonyms, info.shapes) == (at, at, at)
 
 
-@pytest.mark.parametrize("version", LATE)
-@pytest.mark.parametrize("count", range(5))
+@each("version", LATE)
+@each("count", range(5))
 def test_sections_are_listed_in_any_order_and_number(version: int, count: int) -> None:
     for kinds in itertools.permutations(range(4), count):
         craft = minimal(version)
@@ -178,7 +179,7 @@ def test_a_section_at_address_0_is_none(version: int) -> None:
     assert info == FieldInfo(1, "f", options=info.options)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_a_record_at_address_0_is_one(version: int) -> None:
     """Where a merge of zapx keeps no document; from version 16 on its own reader then loses `_id`."""
     craft = SegmentBuilder(version)
@@ -193,8 +194,8 @@ def test_a_record_at_address_0_is_one(version: int) -> None:
 # ------------------------------------------------------------------ the index
 
 
-@pytest.mark.parametrize("version", EARLY)
-@pytest.mark.parametrize("extra", [1, 4, 7])
+@each("version", EARLY)
+@each("extra", [1, 4, 7])
 def test_hazard_an_index_that_is_not_a_multiple_of_8(version: int, extra: int) -> None:
     craft = minimal(version)
     raw = craft.finish()
@@ -203,7 +204,7 @@ def test_hazard_an_index_that_is_not_a_multiple_of_8(version: int, extra: int) -
     assert refusal(craft, index=index[:extra]).what == "fields index"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_documents_without_fields(version: int) -> None:
     craft = SegmentBuilder(version)
     craft.documents(2)
@@ -211,15 +212,15 @@ def test_hazard_documents_without_fields(version: int) -> None:
     assert (error.what, error.expected, error.actual) == ("first field", "_id", "no field")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_no_fields_and_no_documents(version: int) -> None:
     craft = SegmentBuilder(version)
     craft.put(b"\0" * 9)
     assert fields_of(craft) == ()
 
 
-@pytest.mark.parametrize("version", LATE)
-@pytest.mark.parametrize("count", [0, 2, 3, 2**32, 2**61, NOT])
+@each("version", LATE)
+@each("count", [0, 2, 3, 2**32, 2**61, NOT])
 def test_hazard_another_number_of_fields_than_addresses(version: int, count: int) -> None:
     craft = minimal(version)
     data = uv(count) + struct.pack(">Q", len(craft.out))
@@ -236,7 +237,7 @@ def test_hazard_more_fields_than_zapx_can_count() -> None:
         assert (error.what, error.actual) == ("number of fields", count)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_as_many_fields_as_zapx_can_count(version: int) -> None:
     if version in (12, 13, 14):
         return
@@ -246,7 +247,7 @@ def test_as_many_fields_as_zapx_can_count(version: int) -> None:
     assert len(fields_of(craft)) == len(craft.records)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_the_address_of_a_record_outside(version: int) -> None:
     for far in [0, 1, 2**40, 2**63, NOT]:
         craft = minimal(version)
@@ -254,7 +255,7 @@ def test_hazard_the_address_of_a_record_outside(version: int) -> None:
         assert type(refusal(craft, addresses=[min(end + far, NOT)])) is Truncated
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_the_address_of_a_record_is_that_of_something_else(version: int) -> None:
     """Address 0 is that of a document; zapx from version 16 on takes it for no field at all."""
     craft = minimal(version)
@@ -265,7 +266,7 @@ def test_hazard_the_address_of_a_record_is_that_of_something_else(version: int) 
 # ------------------------------------------------------------------ names
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_names_that_are_no_utf8(version: int) -> None:
     for name in (b"\xff", b"a\xc3", b"\xed\xa0\x80", b"\xc0\x80"):
         craft = minimal(version)
@@ -274,7 +275,7 @@ def test_hazard_names_that_are_no_utf8(version: int) -> None:
         assert (error.what, error.expected, error.actual) == ("field name", "UTF-8", repr(name))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_one_name_twice(version: int) -> None:
     for name in ("_id", "a"):
         craft = minimal(version)
@@ -287,7 +288,7 @@ def test_hazard_one_name_twice(version: int) -> None:
             assert error.offset == decode_footer(source).fields_index
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_another_first_field(version: int) -> None:
     craft = SegmentBuilder(version)
     craft.documents(1)
@@ -297,7 +298,7 @@ def test_hazard_another_first_field(version: int) -> None:
     assert (error.what, error.actual) == ("first field", "'a'")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_a_name_longer_than_the_segment(version: int) -> None:
     for size in [10_000, 2**31, 2**63, NOT]:
         craft = minimal(version)
@@ -305,7 +306,7 @@ def test_hazard_a_name_longer_than_the_segment(version: int) -> None:
         assert type(refusal(craft)) is Truncated
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_errors_do_not_repeat_long_names(version: int) -> None:
     for name in (b"a" * 100_000, b"\xff" * 100_000):
         craft = minimal(version)
@@ -376,7 +377,7 @@ def test_hazard_a_section_outside(version: int) -> None:
             assert (error.what, error.actual) == ("address of a section", wrong)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_the_address_of_a_dictionary_outside(version: int) -> None:
     craft = minimal(version)
     craft.field("f", 300)
@@ -418,7 +419,7 @@ WRONG_BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_blocks_of_doc_values(version: int) -> None:
     for block in WRONG_BLOCKS:
         craft = minimal(version)
@@ -428,7 +429,7 @@ def test_hazard_blocks_of_doc_values(version: int) -> None:
         assert error.actual == f"bytes {block[0]} to {block[1]}"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_fields_share_no_doc_values(version: int) -> None:
     """Each field would read them by itself."""
     for one, other, refused in (

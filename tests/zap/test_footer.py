@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import DecodeError, NotCanonical, UsageError
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, Truncated, Unsupported
 from dvcodec.io import open_source
@@ -148,7 +149,7 @@ def test_the_checksum_is_taken_piece_by_piece(piece: int, monkeypatch: pytest.Mo
 # ------------------------------------------------------------------ hazards
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_too_short(version: int) -> None:
     raw = with_footer(version, 0, 0, 0, 0)
     assert decode(raw).num_docs == 0
@@ -160,7 +161,7 @@ def test_hazard_too_short(version: int) -> None:
         decode(b"")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_another_version(version: int) -> None:
     for named in [0, 10, 18, 255, 15 << 24, 2**32 - 1]:
         raw = sealed(bytes(20) + footer_of(version, 0, 0, 0, named=named))
@@ -169,7 +170,7 @@ def test_hazard_another_version(version: int) -> None:
         assert (caught.value.offset, caught.value.expected, caught.value.actual) == (len(raw) - 8, "11 to 17", named)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_more_documents_than_the_stored_index_has_room_for(version: int) -> None:
     for docs in [13, 2**29, 2**32, 2**32 + 1, 2**61, 2**64 - 1]:
         assert decode(with_footer(version, 100, 12, 4, 0)).num_docs == 12
@@ -179,8 +180,8 @@ def test_hazard_more_documents_than_the_stored_index_has_room_for(version: int) 
         assert caught.value.source == "x.zap"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("wrong", [93, 101, 2**63, 2**64 - 8, 2**64 - 1])
+@each("version", VERSIONS)
+@each("wrong", [93, 101, 2**63, 2**64 - 8, 2**64 - 1])
 def test_hazard_addresses_outside(version: int, wrong: int) -> None:
     assert decode(with_footer(version, 100, 1, 92, 100, 100)).stored_index == 92
     with pytest.raises(NotCanonical, match="stored index"):

@@ -17,6 +17,7 @@ import pytest
 
 import amounts
 from battery import run_limited
+from cases import each
 from dvcodec import DecodeError, UsageError
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, LimitExceeded, Truncated
 from dvcodec.core.limits import Limits
@@ -415,7 +416,7 @@ def test_little_does_not_ask_for_much() -> None:
     assert found == [[name, finding] if finding else [name] for name, (_, finding) in BOMBS.items()]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_more_documents_than_there_is_room_for_are_refused(version: int) -> None:
     craft = minimal(version)
     room = len(craft.finish()) - FOOTER[version]

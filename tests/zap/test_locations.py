@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from amounts import examples
 from battery import outcome
+from cases import each
 from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.ragged import offsets_of
 from dvcodec.zap import chunks, locations
@@ -158,8 +159,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
-@pytest.mark.parametrize("freq", [1, 2, 0])
+@each("name", WRONG)
+@each("freq", [1, 2, 0])
 def test_hazard_wrong_entries(name: str, freq: int, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = WRONG[name]
     found = check(Case(raw, [1] * len(raw), [freq] * len(raw)), monkeypatch)

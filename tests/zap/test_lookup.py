@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.cursor import Cursor
 from dvcodec.zap import Document, Field, FieldOptions, Segment, Term
@@ -16,7 +17,7 @@ from samples.zap.documents import written
 from samples.zap.segments import VERSIONS, minimal
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_the_postings_of_a_term(version: int) -> None:
     with Segment.open(written(version)) as segment:
         found = segment.postings("text", "one")
@@ -46,7 +47,7 @@ def test_many_terms_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) ->
         assert list(segment.terms("_id")) == [(b"%d" % i, 1) for i in range(10)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "numbers"),
     [
         ({"prefix": b"a"}, range(10)),
@@ -90,7 +91,7 @@ def many(version: int, count: int = 300) -> bytes:
     return written(version, found, chunk_mode=1 if version == 11 else None)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_documents_are_read_together(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One pass of NumPy for each of thousands of small documents would take seconds."""
     with Segment.open(many(version)) as segment:
@@ -104,7 +105,7 @@ def test_documents_are_read_together(version: int, monkeypatch: pytest.MonkeyPat
             list(find_stored(segment.contents, 7, 301))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_chunks_of_doc_values_are_read_together(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with Segment.open(many(version)) as segment:
         every = list(segment.doc_values("f"))

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from cases import each
 from dvcodec import DecodeError, RowSet, UsageError
 from dvcodec.core.errors import LimitExceeded, Unsupported
 from dvcodec.core.limits import Limits
@@ -179,7 +180,7 @@ def test_lengths_up_to_four_million_survive_the_way_there_and_back() -> None:
     assert read(merged([direct], None, 11)[0]) == content_of(11, found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_a_merge_of_a_merge(version: int) -> None:
     """1-hits are read as well as written."""
     found = [[document(b"%d%d" % (i, j), b"x", b"t%d%d" % (i, j)) for j in range(3)] for i in range(3)]
@@ -192,7 +193,7 @@ def test_a_merge_of_a_merge(version: int) -> None:
     assert hits(raw) == hits(direct)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_a_segment_with_itself(version: int) -> None:
     raw = written(version, [document(b"a", b"x", b"y"), document(b"b", b"x")])
     with Segment.open(raw) as segment:
@@ -219,7 +220,7 @@ def test_many_documents_in_many_goes(monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------------ one-hits
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_lists_that_go_into_the_dictionary(version: int) -> None:
     place = (Location(1, 0, 1),)
     terms = (Term(b"once"), Term(b"twice", 2), Term(b"placed", 1, place), Term(b"both"))
@@ -231,7 +232,7 @@ def test_lists_that_go_into_the_dictionary(version: int) -> None:
     assert hits(left) == {}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_zapx_falls_back_where_the_last_segment_lost_its_document(version: int) -> None:
     left, right = (written(version, [document(name, b"x", b"own" + name)]) for name in (b"a", b"b"))
     dropped_right, _ = merged([left, right], [None, RowSet([0])])
@@ -252,7 +253,7 @@ def test_norms_that_do_not_fit_a_one_hit(version: int) -> None:
 # ------------------------------------------------------------------ no document left
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_no_document_is_left(version: int) -> None:
     raws = [
         written(version, [document(b"a", b"x")]),
@@ -420,7 +421,7 @@ def test_sections_that_only_go_writes(version: int, kind: int, what: str) -> Non
         assert caught.value.offset == at
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_fields_that_another_writer_put_in_another_order(version: int) -> None:
     """Stored values and locations go by the new ids, and those are in the order of names."""
     craft = SegmentBuilder(version)
@@ -550,7 +551,7 @@ def test_terms_of_a_thesaurus_are_charged_when_they_are_merged() -> None:
 # ------------------------------------------------------------------ files
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_a_segment_is_replaced_by_its_merge(version: int, tmp_path: Path) -> None:
     path = tmp_path / "x.zap"
     write_segment(path, [document(b"a", b"x"), document(b"b", b"x", b"y")], version)
@@ -569,7 +570,7 @@ def test_progress_names_each_field_once() -> None:
     assert found == ["_id", "a", "b"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_the_mode_of_a_merge_is_that_of_zapx(version: int) -> None:
     raw = written(version, [document(b"%d" % i, b"x") for i in range(5)], 2)
     for mode, expected in ((None, DEFAULT_CHUNK_MODE[version]), (1, 1), (1025, 1025)):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.zap.nested import Edges, decode_edges, encode_edges
 from samples.zap.parts import Sample, footer, plain, segment, survives
@@ -53,7 +54,7 @@ def test_both_ways(pairs: list[tuple[int, int]], tail: bytes) -> None:
     assert plain(decode(encode_edges(found), 301)) == plain(found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("listed", "kind", "what"),
     [
         (b"", Truncated, "number of edges"),
@@ -81,7 +82,7 @@ def test_refused(listed: bytes, kind: type[DecodeError], what: str) -> None:
     assert (caught.value.offset or 0) >= INDEX + 8 * 4
 
 
-@pytest.mark.parametrize("version", range(11, 17))
+@each("version", range(11, 17))
 def test_older_versions_have_none(version: int) -> None:
     assert len(decode_edges(segment(bytes(8) + b"\xff"), footer(version, 1, 0))) == 0
     assert len(decode_edges(segment(bytes(9) + b"\xff"), footer(version, 1, 1))) == 0

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec.zap.locations import convert_norms, norm_values, norms_from_lengths
 
 
@@ -50,7 +51,7 @@ def test_norms_of_one_kind_stay_as_they_are(source: int, target: int) -> None:
     assert convert_norms(norms, source, target) is norms
 
 
-@pytest.mark.parametrize(
+@each(
     ("bits", "length"),
     [
         (0, 0),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from amounts import examples
 from battery import outcome
+from cases import each
 from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.errors import BadMagic, Truncated
 from dvcodec.zap import Segment, chunks, postings, verify_segment
@@ -55,7 +56,7 @@ def test_lists_come_back_as_they_were(case: tuple[Footer, Lists], base: int) -> 
     check(*case, base)
 
 
-@pytest.mark.parametrize(("version", "mode"), KINDS)
+@each(("version", "mode"), KINDS)
 def test_long_lists_come_back_as_they_were(version: int, mode: int) -> None:
     """More than one chunk, more than one container, and containers of every kind."""
     dice = random.Random(version * mode)
@@ -177,7 +178,7 @@ def test_chunks_of_frequencies_are_read_as_one_by_one(spec: list[tuple[list[int]
         assert list(zip(freqs.tolist(), norms.tolist(), strict=True)) == expected
 
 
-@pytest.mark.parametrize("version", range(12, 18))
+@each("version", range(12, 18))
 def test_hazard_locations_without_a_block(version: int) -> None:
     craft = minimal(version)
     at = craft.postings([1], chunked([uv(3, norm(version, 1))]))
@@ -227,8 +228,8 @@ def read_all(craft: SegmentBuilder, values: np.ndarray) -> Postings:
         return decode_postings(segment.contents.data, segment.footer, len(segment.fields), records)
 
 
-@pytest.mark.parametrize("name", WRONG_BITMAPS)
-@pytest.mark.parametrize("with_others", [False, True])
+@each("name", WRONG_BITMAPS)
+@each("with_others", [False, True])
 def test_hazard_bitmaps(name: str, with_others: bool) -> None:
     data, kind = WRONG_BITMAPS[name]
     craft = SegmentBuilder(15, 1025)
@@ -255,7 +256,7 @@ def test_hazard_a_document_behind_the_last_one() -> None:
 # ------------------------------------------------------------------ chunks of postings
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_another_number_of_chunks(version: int) -> None:
     entry = uv(2, norm(version, 1))
     for blocks in ([entry, b""], []):
@@ -264,7 +265,7 @@ def test_hazard_another_number_of_chunks(version: int) -> None:
         assert (error.what, error.expected, error.actual) == ("number of freq/norm chunks", 1, len(blocks))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_more_or_fewer_entries_than_postings(version: int) -> None:
     entry = uv(2, norm(version, 1))
     for count in (0, 1, 3):
@@ -272,7 +273,7 @@ def test_hazard_more_or_fewer_entries_than_postings(version: int) -> None:
         assert "freq/norm chunk" in refusal(craft, craft.postings([0, 2], chunked([entry * count]))).what
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_entries_in_the_wrong_chunk(version: int) -> None:
     entry = uv(2, norm(version, 1))
     craft = minimal(version)
@@ -286,7 +287,7 @@ def test_hazard_entries_in_the_wrong_chunk(version: int) -> None:
         refusal(craft, craft.postings([0, 2], chunked(blocks), nowhere))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_a_frequency_without_its_norm(version: int) -> None:
     craft = minimal(version)
     refusal(craft, craft.postings([0], chunked([uv(2)])))
@@ -314,7 +315,7 @@ def test_locations_of_a_field_that_does_not_count() -> None:
         assert read(craft, at) == [Posting(0, 0, 0, (place, place)), Posting(2, 0, 0)]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_more_locations_than_the_frequency(version: int) -> None:
     """On which the Go readers of version 11 to 14 panic."""
     entry = uv(0, 1, 2, 3, 0) * 3

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from cases import each
 from dvcodec.core.errors import Truncated
 from dvcodec.io import open_source
 from dvcodec.zap import Segment
@@ -19,7 +20,7 @@ from samples.zap.postings import FIELDS, Lists, Posting, cases, columns, decoded
 from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, minimal, norm, take
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_addresses_grow_by_a_byte_in_the_middle_of_the_lists(version: int) -> None:
     """The address of a block is part of what stands in front of the next one."""
     for power in range(1, 9):
@@ -49,7 +50,7 @@ def check_addresses(footer: Footer, lists: Lists, base: int) -> None:
     assert found == [[posting.doc for posting in one] for one in lists]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_a_one_hit_is_its_own_list(version: int) -> None:
     craft = minimal(version)
     assert read(craft, one_hit(2, norm(version, 7))) == [Posting(2, 1, norm(version, 7))]
@@ -104,7 +105,7 @@ def test_hazard_an_address_beyond_the_segment(beyond: int) -> None:
     assert type(refusal(craft, min(end + beyond, 2**62 - 1))) is Truncated
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_addresses_of_blocks(version: int) -> None:
     for wrong in (2**40, NOT - 1, NOT):
         craft = minimal(version)
@@ -118,7 +119,7 @@ def test_hazard_addresses_of_blocks(version: int) -> None:
             assert "location block" in refusal(craft, at).what
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_hazard_the_sign_of_no_location_of_another_version(version: int) -> None:
     """0 is an address in versions 11 and 12; it is that of a document."""
     craft = minimal(version)

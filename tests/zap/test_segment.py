@@ -12,6 +12,7 @@ import fsspec
 import numpy as np
 import pytest
 
+from cases import each
 from dvcodec import ChecksumMismatch, DecodeError, UsageError
 from dvcodec.core.errors import LimitExceeded, Truncated
 from dvcodec.core.limits import Limits
@@ -43,7 +44,7 @@ class Counting:
 # ------------------------------------------------------------------ what it gives
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_a_segment_in_small(version: int) -> None:
     with Segment.open(written(version)) as segment:
         assert repr(segment) == f"<zap segment <bytes>: version {version}, 3 documents, 3 fields>"
@@ -112,7 +113,7 @@ def test_unknown_fields_and_documents(samples: list[Sample]) -> None:
                     segment.stored(doc)
 
 
-@pytest.mark.parametrize(
+@each(
     ("ask", "message"),
     [
         (lambda segment: list(segment.terms("text", prefix="x")), "^prefix must be bytes, not str$"),

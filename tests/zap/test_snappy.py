@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.ragged import offsets_of
@@ -54,7 +55,7 @@ def test_every_form_of_copies_and_literals() -> None:
     assert unpack([block]) == [content]
 
 
-@pytest.mark.parametrize(
+@each(
     ("block", "kind", "what"),
     [
         (b"", Truncated, "blocks"),

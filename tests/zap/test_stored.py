@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import LimitExceeded, Limits, NotCanonical, Truncated, UsageError
 from dvcodec.zap.stored import StoredColumns, decode_stored, encode_stored_index, encode_stored_records, iter_stored
 from samples.zap.parts import Sample, footer, plain, segment, survives
@@ -63,7 +64,7 @@ def test_ranges_and_batches(docs: list[Doc], start: int, count: int, docs_per_ba
     assert records == write(docs)[0]
 
 
-@pytest.mark.parametrize(
+@each(
     ("addresses", "what", "offset"),
     [
         ([0, 6, 6], "address of a stored document", 16),

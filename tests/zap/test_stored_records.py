@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, UsageError
 from dvcodec.zap.stored import StoredColumns, encode_stored_index, encode_stored_records
 from samples.zap.parts import pack, plain
@@ -65,7 +66,7 @@ def test_values_in_any_place(docs: list[Doc], dice: np.random.Generator) -> None
     assert plain(decode(lay(out, addresses), len(docs))) == plain(columns_of(docs))
 
 
-@pytest.mark.parametrize(
+@each(
     ("bad", "kind", "what"),
     [
         (b"\x80", Truncated, "stored document"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from pyroaring import BitMap
 
+from cases import each
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated
 from dvcodec.core.bitmap import BitmapView
 from dvcodec.core.cursor import Cursor
@@ -112,7 +113,7 @@ EMPTY = struct.pack("<II", 12346, 0)
 DOC0 = BitMap([0]).serialize()
 
 
-@pytest.mark.parametrize(
+@each(
     ("listed", "kind", "what"),
     [
         (b"", Truncated, "synonym list"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.core.cursor import Cursor
 from dvcodec.zap import synonyms
@@ -133,7 +134,7 @@ def test_nothing(version: int) -> None:
     assert plain(decode(raw, at, version)) == plain(expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("names", "kind", "what"),
     [
         (uv(1), Truncated, "synonyms"),
@@ -174,7 +175,7 @@ def test_no_room_for_names() -> None:
     assert len(decode(raw, len(FRONT), version=16)) == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("section", "kind", "what"),
     [
         (uv(NOT), Truncated, "start of a synonym section"),
@@ -209,7 +210,7 @@ def test_damage(version: int) -> None:
     survives(lambda bad: decode_thesaurus(segment(bad), foot, at), again, FRONT + raw, len(FRONT), len(FRONT + raw))
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "match"),
     [
         (lambda t: {"counts": t.counts[1:]}, "a count for every term"),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import NotCanonical, Truncated
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
@@ -84,7 +85,7 @@ def test_counted(case: tuple[Row, int]) -> None:
         assert (begins.tolist(), owner.tolist()) == expected[:2]
 
 
-@pytest.mark.parametrize("spans", [1, 7, 900])
+@each("spans", [1, 7, 900])
 def test_counted_long(spans: int) -> None:
     """Chains long enough for strides, in few spans and in many."""
     counts = np.random.default_rng(spans).integers(0, 4, 20_000)
@@ -161,7 +162,7 @@ def test_sized(case: tuple[Row, bytes]) -> None:
         assert (found.tolist(), owner.tolist()) == expected[:2]
 
 
-@pytest.mark.parametrize("spans", [1, 5, 800])
+@each("spans", [1, 5, 800])
 def test_sized_long(spans: int) -> None:
     dice = np.random.default_rng(spans)
     bodies = [[int(v) for v in dice.choice([1, 300, 70_000], size)] for size in dice.integers(0, 5, 4000)]
@@ -197,7 +198,7 @@ def test_spans(parts: list[tuple[list[int], bytes]], base: int) -> None:
     assert behind[firsts[:-1][np.diff(firsts) > 0]].tolist() == [stop for _, stop in found]
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "starts", "stops", "kind", "offset"),
     [
         (b"\x80\x01\x80\x80\x01", [0, 2], [2, 4], Truncated, 102),
@@ -238,7 +239,7 @@ def test_tagged(case: tuple[list[tuple[int, bytes]], bytes], short: int) -> None
     assert len(begins) == whole
 
 
-@pytest.mark.parametrize("size", [2**35, 2**63, TOP])
+@each("size", [2**35, 2**63, TOP])
 def test_tagged_does_not_believe(size: int) -> None:
     begins, _ = varlen_records.tagged(np.frombuffer(uv(0, 1) + b"a" + uv(1, size) + b"abc", np.uint8), 9)
     assert begins.tolist() == [2]

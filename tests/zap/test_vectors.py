@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
+from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated
 from dvcodec.zap.vectors import OPTIMIZATIONS, VectorSection, decode_vectors
 from samples.zap.parts import damaged, footer, plain, segment
@@ -82,7 +83,7 @@ def test_version_17(
     assert plain(found) == plain(expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "version", "kind", "what"),
     [
         (b"", 17, Truncated, "vector section"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.core.report import Check, Report, Status
@@ -65,7 +66,7 @@ def test_a_finding_shows_the_beginning_of_a_long_term() -> None:
     assert check.message == f"norm of the 1-hit of {b'b' * 60!r}"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_crafted_segments_are_valid(version: int) -> None:
     """What the damages below are damages of."""
     assert verify_segment(minimal(version).finish()).ok
@@ -156,7 +157,7 @@ DAMAGES: dict[str, tuple[tuple[int, ...], dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", DAMAGES)
+@each("name", DAMAGES)
 def test_one_damage_is_one_finding(name: str) -> None:
     versions, damage, check, subject = DAMAGES[name]
     for version in versions:
@@ -182,7 +183,7 @@ def test_a_finding_says_where() -> None:
     assert (check.message, check.expected, check.actual) == ("option of doc values", "a block of them", "none")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_a_wrong_checksum_hides_nothing(version: int) -> None:
     raw = full(version)
     check = one(verify_segment(raw[:-1] + bytes([raw[-1] ^ 1])))
@@ -190,7 +191,7 @@ def test_a_wrong_checksum_hides_nothing(version: int) -> None:
     assert names(verify_segment(full(version, value=1 << 62)[:-1] + b"?")) == {("crc", "file"), ("postings", FIELD)}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_a_wrong_footer_hides_everything(version: int) -> None:
     for raw in (b"", b"x" * 100, full(version)[:-1], sealed(footer_of(version, 9, 0, 0))):
         report = verify_segment(raw)
@@ -199,7 +200,7 @@ def test_a_wrong_footer_hides_everything(version: int) -> None:
         assert by_name(report) == dict.fromkeys(SEGMENT_CHECKS, Status.NOT_APPLICABLE) | {"footer": Status.FAIL}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_wrong_fields_hide_what_is_in_them(version: int) -> None:
     craft = minimal(version)
     report = verify_segment(craft.finish(addresses=[2]))

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from cases import each
 from dvcodec import UsageError
 from dvcodec.zap import (
     DEFAULT_CHUNK_MODE,
@@ -84,7 +85,7 @@ def test_deeply_nested_documents() -> None:
         assert segment.edges.parents.tolist() == list(range(4999))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_instances_of_a_field_are_one_list(version: int) -> None:
     """Lengths and frequencies add up, locations follow one another, values are stored each."""
     first = Field("f", b"x y", "t", TEXT, (Term(b"x", 1, (Location(1, 0, 1),)), Term(b"y", 2)), 3, (0,))
@@ -104,7 +105,7 @@ def test_instances_of_a_field_are_one_list(version: int) -> None:
         assert list(segment.doc_values("f")) == [(0, (b"x", b"y"))]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_a_term_twice_in_an_instance_is_one(version: int) -> None:
     field = Field("f", terms=(Term(b"x", 1, (Location(1, 0, 1),)), Term(b"x", 2, (Location(2, 3, 4),))), length=3)
     with opened(version, Document(b"a", (field,))) as segment:
@@ -112,7 +113,7 @@ def test_a_term_twice_in_an_instance_is_one(version: int) -> None:
         assert (posting[1], [place[1] for place in posting[3]]) == (3, [1, 2])
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_composite_fields_come_first_and_are_not_stored(version: int) -> None:
     plain = Field("all", b"v", "t", TEXT, (Term(b"x", 1, (Location(5, 0, 1),)),), 1)
     composite = Field("all", b"no", "c", TEXT, (Term(b"x", 1, (Location(7, 0, 1, "other"),)),), 2)
@@ -123,14 +124,14 @@ def test_composite_fields_come_first_and_are_not_stored(version: int) -> None:
         assert [value.value for value in segment.stored(0)] == [b"a", b"v", b"w"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_doc_values_of_composite_fields_from_version_16_on(version: int) -> None:
     composite = Field("all", type="c", options=TEXT, terms=(Term(b"x"),), length=1)
     with opened(version, Document(b"a", composites=(composite,))) as segment:
         assert (segment.field("all").doc_values is not None) == (version >= 16)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_terms_may_come_in_any_order(version: int) -> None:
     words = [b"b", b"", b"\xff", b"a\xff", b"a", b"\x00", "\u00fc".encode()]
     field = Field("f", options=TEXT, terms=tuple(map(Term, words)), length=7)
@@ -140,7 +141,7 @@ def test_terms_may_come_in_any_order(version: int) -> None:
         assert [terms for _, terms in segment.doc_values("f")] == [tuple(expected)] * 2
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_shapes_follow_the_terms(version: int) -> None:
     """One of each document and field up to version 15, the last."""
     options = OPTIONS.INDEXED | OPTIONS.DOC_VALUES
@@ -182,7 +183,7 @@ def test_field_names_are_in_the_order_of_their_bytes() -> None:
             assert [info.name for info in segment.fields] == names_of([Document(b"", tuple(map(Field, names)))])
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_lengths_become_norms(version: int) -> None:
     lengths = [0, 1, 2, 3, 1000, 4_000_000, 2**32 - 1]
     found = [Document(b"%d" % i, (Field("f", terms=(Term(b"x"),), length=size),)) for i, size in enumerate(lengths)]
@@ -227,7 +228,7 @@ def test_a_thesaurus_of_nothing_is_a_field_without_one(version: int) -> None:
             assert segment.field("s").synonyms is None
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_no_documents(version: int) -> None:
     raw = written(version, [])
     with Segment.open(raw) as segment:
@@ -240,7 +241,7 @@ def test_no_documents(version: int) -> None:
         assert raw[0] == 0, "no record stands at address 0"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_many_documents_in_many_chunks(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in more than one go, and that changes nothing."""
     found = [
@@ -363,7 +364,7 @@ REFUSED: dict[str, tuple[Sequence[int], Document, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_what_is_refused(name: str, tmp_path: Path) -> None:
     versions, document, message = REFUSED[name]
     for version in versions:
@@ -377,7 +378,7 @@ def test_what_is_refused(name: str, tmp_path: Path) -> None:
         path.unlink()
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_what_is_not_refused(version: int) -> None:
     far = Location(2**64 - 1, 2**64 - 1, 2**64 - 1, "", (2**64 - 1,))
     term = Term(b"x", 2**63 - 1, (far,))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec.core.errors import UsageError
 from dvcodec.tables import DataFile
 from dvcodec.tables.columns import Column
@@ -23,7 +24,7 @@ def spelled(kind: str, value: Any) -> str | None:
     return partition_values(DataFile("/t/a", "/t/a", 1, 1, "c=?", (PartitionValue("c", kind, value),)))["c"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "value", "text", "arrow"),
     [
         ("boolean", True, "true", pa.bool_()),
@@ -50,7 +51,7 @@ def test_texts_are_read_as_the_values(kind: str, value: Any, text: str | None, a
         assert found.equals(pa.scalar(value, arrow))
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "value", "why"),
     [
         ("the type uuid", bytes(16), "has the type uuid, which Delta does not have"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each
 from dvcodec.core.frame import Magic
 from dvcodec.tables import SnapshotInfo, TableKind
 from dvcodec.tables.convert.record import Speller
 
 
-@pytest.mark.parametrize(
+@each(
     ("to", "magic", "offset", "may_stay"),
     [
         ("iceberg", Magic.PORTABLE64, 2**31, True),

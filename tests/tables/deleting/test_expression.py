@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import UsageError
 from dvcodec.tables.deleting.expression import Call, Column, Literal, nodes, parse, weaker
 from dvcodec.tables.deleting.predicate import where_finder
@@ -177,7 +178,7 @@ def test_skipping_changes_no_rows(seed: int, table: PlainTable) -> None:
 X, N = pc.field("x"), pc.field("i")
 
 
-@pytest.mark.parametrize(
+@each(
     ("expression", "known"),
     [
         (N == 1, "(i == 1)"),

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.tables.deleting.positions import positions_finder
 from samples.memory_table import ROWS, FakeTable, make_table
@@ -45,7 +46,7 @@ def test_arrow_and_parquet(tmp_path: Path) -> None:
         assert found(table, form) == wanted
 
 
-@pytest.mark.parametrize(
+@each(
     ("positions", "message"),
     [
         ({"a.parquet": RowSet([ROWS])}, r"a.parquet: position 1000 is beyond its 1000 rows"),

@@ -16,6 +16,7 @@ import pyarrow.compute
 import pytest
 
 import amounts
+from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.tables import DataFile, PhysicalRows, Snapshot, delete, open_table
@@ -80,7 +81,7 @@ def test_random_statements(kind: str, statements: list[Statement], tmp_path: Pat
 SOME = pa.table({"a": [1, 2, None, 4], "b": ["x", "y", None, "x"], "c": [1.5, math.nan, None, 0.0], "d": [0] * 4})
 
 
-@pytest.mark.parametrize(
+@each(
     ("where", "rows"),
     [
         (A > 1, {1, 3}),
@@ -101,7 +102,7 @@ def test_expressions(where: Any, rows: set[int], tmp_path: Path) -> None:
     assert found(table, where)[0] == [rows]
 
 
-@pytest.mark.parametrize(
+@each(
     ("where", "message"),
     [
         (pc.field("nope") == 1, "plain has no column 'nope': it has a, b, c, d"),

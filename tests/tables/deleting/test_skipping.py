@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from cases import each
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables import Snapshot, open_table
 from dvcodec.tables.deleting.predicate import where_finder
@@ -263,7 +264,7 @@ def compared(values: list[Any], kind: pa.DataType) -> Iterable[tuple[Callable[[A
             yield compare, pa.scalar(value, kind)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@each("name", TABLES)
 def test_tables_of_engines(name: str) -> None:
     """Comparisons of each column with values that it has, in tables that Spark and Java wrote."""
     (made,) = read_truth(FOLDER / name / "truth.json", FOLDER / name / "table")

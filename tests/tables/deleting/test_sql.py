@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from cases import each
 from dvcodec import UsageError
 from dvcodec.core.errors import MissingExtra
 from dvcodec.tables.deleting import engine
@@ -90,7 +91,7 @@ def matched(text: str, rows: pa.Table = ROWS) -> list[int]:
     return sorted(condition.positions(batch, {}).tolist())
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "rows"),
     [
         ("i = 1", [0]),
@@ -171,7 +172,7 @@ def test_rows(text: str, rows: list[int]) -> None:
     assert matched(text) == rows
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ("", "SELECT clause without selection list"),
@@ -341,7 +342,7 @@ def test_what_follows_from_a_predicate(seed: int) -> None:
         assert set(matched(statement.sql, rows)) <= weaker, statement
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "weaker"),
     [
         ("i = 7", "(i == 7)"),

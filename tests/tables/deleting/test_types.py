@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 
+from cases import each
 from dvcodec import UsageError
 from dvcodec.tables import open_table
 from dvcodec.tables.bounds import ColumnBounds
@@ -42,7 +43,7 @@ def native(case: Case, text: str) -> list[int]:
     return sorted(row[0] for row in database.execute(query).fetchall())
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@each("case", CASES, ids=lambda case: case.name)
 def test_each_type_is_itself(case: Case) -> None:
     text = condition(case, natural=True)
     assert matched(text, rows_of(case)) == native(case, text)

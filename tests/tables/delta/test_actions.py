@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.actions import AddFile, LogicalFile, Metadata, Protocol, parse_lines, plain_path
 from dvcodec.tables.json_fields import JsonFields
@@ -56,7 +57,7 @@ def test_an_inline_vector_has_no_file() -> None:
     assert inline.path == ""
 
 
-@pytest.mark.parametrize(
+@each(
     ("spelled", "path"),
     [
         ("a%20b/c.parquet", "a b/c.parquet"),
@@ -71,7 +72,7 @@ def test_paths_are_decoded_once(spelled: str, path: str) -> None:
     assert plain_path(action("add", path=spelled)) == path
 
 
-@pytest.mark.parametrize("spelled", ["", "%00", "a\0b", "\ud800", "%ff", "file://elsewhere/x"])
+@each("spelled", ["", "%00", "a\0b", "\ud800", "%ff", "file://elsewhere/x"])
 def test_what_can_be_no_path(spelled: str) -> None:
     with pytest.raises(NotCanonical, match=r"^1\.json, line 3: add\.path: expected"):
         add(path=spelled)
@@ -82,7 +83,7 @@ def test_one_key_for_the_spellings_of_a_path() -> None:
     assert keys == {("/a b", None)}
 
 
-@pytest.mark.parametrize(
+@each(
     ("members", "place"),
     [
         ({"path": None}, "add.path: expected a string, found nothing"),
@@ -166,7 +167,7 @@ def test_lines() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "error"),
     [
         (b'{"add":{}}\n{"add"', "c.json, line 2: action: expected JSON"),

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from cases import each
 from dvcodec.tables import Severity, audit, delete, open_table
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import Column
@@ -36,7 +37,7 @@ def ends(kind: Any, lower: str, upper: str) -> tuple[Any, Any]:
     return tuple(None if end is None else end.as_py() for end in (found.lower, found.upper))  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "lower", "upper", "expected"),
     [
         (pa.int64(), "-5", "9223372036854775807", (-5, 2**63 - 1)),
@@ -118,7 +119,7 @@ def test_counts_of_nulls(count: int | None, rows: int, nulls: bool, values: bool
     assert found == ColumnBounds(nulls=nulls, values=values)
 
 
-@pytest.mark.parametrize(
+@each(
     "text", ["", "{", "[]", "null", '{"minValues": 5}', '{"nullCount": [0]}', '{"nullCount": {"c": true}}', "[" * 99999]
 )
 def test_unreadable_statistics(text: str) -> None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from cases import each
 from dvcodec.tables import delete, enable
 from dvcodec.tables.delta import DeltaTable
 from dvcodec.tables.delta import open as open_delta
@@ -90,7 +91,7 @@ def compare(root: Path) -> DeltaTable:
     return table
 
 
-@pytest.mark.parametrize("by", [None, *PARTITIONS])
+@each("by", [None, *PARTITIONS])
 def test_types_and_partitions(tmp_path: Path, by: str | None) -> None:
     root = str(tmp_path / "a b")
     for start in (0, 20):
@@ -121,8 +122,8 @@ def test_history(tmp_path: Path) -> None:
     assert [info.id for info in compare(tmp_path / "t").snapshots()] == versions[2:]
 
 
-@pytest.mark.parametrize("form", [None, "classic", "parts", "json", "parquet", "json alone", "parquet alone"])
-@pytest.mark.parametrize("partitioned", [False, True])
+@each("form", [None, "classic", "parts", "json", "parquet", "json alone", "parquet alone"])
+@each("partitioned", [False, True])
 def test_tables_made_by_hand(tmp_path: Path, form: str | None, partitioned: bool) -> None:
     crafted = build_delta(tmp_path / "t", partitioned=partitioned)
     if form is not None:

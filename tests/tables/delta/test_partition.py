@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.partition import in_folders, partition_scalar
@@ -24,7 +25,7 @@ def scalar(text: str | None, kind: pa.DataType) -> Any:
     return found.as_py()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "kind", "value"),
     [
         ("50% #1", pa.string(), "50% #1"),
@@ -57,7 +58,7 @@ def test_nulls(kind: pa.DataType) -> None:
     assert scalar("", kind) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "kind"),
     [
         ("128", pa.int8()),
@@ -86,7 +87,7 @@ def test_a_value_that_is_not_recorded() -> None:
         partition_scalar({"p": "7"}, column, "file")
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "kind", "found"),
     [
         ("p=1/q=a%2Fb=%25/f.parquet", pa.int64(), True),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.tables.columns import Column, ColumnIndex
 from dvcodec.tables.delta.rows import DeltaEvolution
@@ -36,7 +37,7 @@ def struct(*children: Column, name: str = "c") -> Column:
     return column(pa.struct([child.field for child in children]), *children, name=name)
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "found", "wanted", "expected"),
     [
         ([1, None], pa.int8(), pa.int16(), [1, None]),
@@ -73,7 +74,7 @@ def test_dictionaries() -> None:
     assert array.to_pylist() == ["a", None, "a"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "wanted"),
     [
         (pa.int64(), pa.int32()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases import each
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables.delta.actions import Metadata, Protocol
 from dvcodec.tables.delta.protocol import (
@@ -38,9 +39,7 @@ def test_unknown_features_are_named(feature: str) -> None:
         check_protocol(protocol(3, "deletionVectors", feature))
 
 
-@pytest.mark.parametrize(
-    ("value", "on"), [("true", True), ("TRUE", True), ("false", False), (" true", False), ("", False), (None, False)]
-)
+@each(("value", "on"), [("true", True), ("TRUE", True), ("false", False), (" true", False), ("", False), (None, False)])
 def test_properties_are_true_as_delta_reads_them(value: str | None, on: bool) -> None:
     configuration = {} if value is None else {"x": value}
     assert is_on(Metadata("{}", (), configuration, "parquet", "0.json, line 3"), "x") is on

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.tables.columns import Column, chosen
 from dvcodec.tables.delta.actions import Metadata
@@ -25,7 +26,7 @@ def field(kind: Any, name: Any = "a", nullable: Any = True, **metadata: Any) -> 
     return {"name": name, "type": kind, "nullable": nullable, "metadata": metadata}
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "arrow"),
     [
         ("string", pa.string()),
@@ -79,7 +80,7 @@ def test_column_mapping() -> None:
             parse(field("long", **lacking), mode="id").column("a")
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         *("variant", "geometry(OGC:CRS84)", "decimal(39,0)", "decimal(5,6)", "decimal(0,0)", "LONG"),
@@ -93,7 +94,7 @@ def test_unknown_types_are_named_and_stop_only_their_column(name: Any) -> None:
         schema.select(schema.names)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "place"),
     [
         ("{", "schemaString: expected JSON"),
@@ -112,7 +113,7 @@ def test_invalid_schemas_are_refused(text: str, place: str) -> None:
         parse_schema(Metadata(text, (), {}, "parquet", "0.json, line 3"), "none")
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         {"name": "a", "nullable": True},

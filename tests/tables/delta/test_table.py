@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec import RowSet, delta
 from dvcodec.core.errors import (
     BadMagic,
@@ -76,8 +77,8 @@ def test_infos(tmp_path: Path) -> None:
     assert infos[4] == SnapshotInfo(4, TIME + 4000, "MERGE", 3)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("parsed_stats", [False, True])
+@each("form", FORMS)
+@each("parsed_stats", [False, True])
 def test_checkpoints_say_what_commits_said(tmp_path: Path, form: str, parsed_stats: bool) -> None:
     crafted = build_delta(tmp_path / "t", partitioned=True)
     before = opened(crafted).snapshot()
@@ -97,8 +98,8 @@ def test_checkpoints_say_what_commits_said(tmp_path: Path, form: str, parsed_sta
         table.snapshot(3)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("damage", ["empty", "cut", "gone"])
+@each("form", FORMS)
+@each("damage", ["empty", "cut", "gone"])
 def test_a_damaged_checkpoint_is_skipped_if_the_commits_are_there(tmp_path: Path, form: str, damage: str) -> None:
     """Also if only a part or a sidecar is damaged. Delta Spark reads all of these tables but those of sidecars."""
     crafted = build_delta(tmp_path / "t")

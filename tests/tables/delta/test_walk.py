@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec import DecodeError, RowSet, delta
 from dvcodec.tables import Table, history, open_table
 from dvcodec.tables.delta import table as reading
@@ -65,7 +66,7 @@ def both(location: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str
         return found, [sorted_values(change) for change in history(open_table(location), keep_rows=True)]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each("seed", range(12))
 def test_random_commits(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     empty_table(tmp_path)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg import open as open_iceberg
@@ -39,7 +40,7 @@ DAY = struct.pack("<i", 20_000)
 DATE = dt.date(1970, 1, 1) + dt.timedelta(20_000)
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "data", "expected"),
     [
         ("int", struct.pack("<i", -7), -7),

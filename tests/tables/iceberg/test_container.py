@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec import DecodeError, RowSet, iceberg
 from dvcodec.io import Storage
 from dvcodec.puffin import PuffinWriter, rewrite_paths
@@ -74,7 +75,7 @@ def described(path: str, kind: str = "deletion-vector-v1", number: int = -1, **p
 A, TWO = {"referenced_data_file": "/t/data/a.parquet"}, {"cardinality": "2"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("footer", "found"),
     [
         ({**A, **TWO}, []),

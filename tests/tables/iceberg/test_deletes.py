@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from amounts import examples
+from cases import each
 from dvcodec import RowSet
 from dvcodec.core.errors import CardinalityMismatch, DecodeError, LimitExceeded, NotCanonical, Unsupported
 from dvcodec.io import Storage
@@ -83,8 +84,8 @@ def test_a_wrong_count(tmp_path: Path, file_format: str) -> None:
         read_deletes(path, file_format, 5, Storage())
 
 
-@pytest.mark.parametrize("file_format", FORMATS)
-@pytest.mark.parametrize(
+@each("file_format", FORMATS)
+@each(
     "columns",
     [
         {"file_path": PATHS},

@@ -9,6 +9,7 @@ from unittest.mock import DEFAULT, Mock
 
 import pytest
 
+from cases import each
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.io import Storage, read_up_to
 from dvcodec.io.store import ObjectChanged, Reason
@@ -20,7 +21,7 @@ from samples.iceberg_table import Commit, build_iceberg
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 
 
-@pytest.mark.parametrize(
+@each(
     ("names", "hint", "latest"),
     [
         (["v1.metadata.json", "v2.metadata.json"], None, "v2.metadata.json"),
@@ -55,7 +56,7 @@ def test_a_hint_that_is_replaced_while_it_is_read(times: int, tmp_path: Path, mo
     assert read.call_count == 10
 
 
-@pytest.mark.parametrize("hint", ["7", "x", "-1", "9" * 5000, "\u0663", "\uff11"])
+@each("hint", ["7", "x", "-1", "9" * 5000, "\u0663", "\uff11"])
 def test_a_hint_at_nothing(tmp_path: Path, hint: str) -> None:
     fill(tmp_path, ["v1.metadata.json"], hint)
     with pytest.raises(NotCanonical, match=r"version-hint.text: version hint: expected an existing version"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables import DataFile, DeletionVector
@@ -68,7 +69,7 @@ def test_version_1_knows_no_sequence_numbers(tmp_path: Path) -> None:
 BOUNDS = [{"key": 2147483545, "value": bytes(8)}, {"key": 2147483546, "value": b"s3://t/a.parquet"}]
 
 
-@pytest.mark.parametrize(
+@each(
     ("more", "data_file"),
     [
         ({}, None),

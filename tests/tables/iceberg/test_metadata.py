@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.iceberg import metadata as metadata_module
@@ -177,7 +178,7 @@ def test_snapshots_of_one_sequence_number_stand_by_time(tmp_path: Path) -> None:
     assert list(found.snapshots) == [7, 5, 6]
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "match"),
     [
         ({"format-version": None}, "format-version: expected an integer, found nothing"),
@@ -213,7 +214,7 @@ def test_wrong_members_are_named(tmp_path: Path, change: dict[str, Any], match: 
         read(tmp_path, VALID | change)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", "\ufffe", "{'a': 1}", "[" * 5000])
+@each("text", ["", "{", "[]", "3", "\ufffe", "{'a': 1}", "[" * 5000])
 def test_invalid_metadata_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(DecodeError, match=r"v1.metadata.json: table metadata"):
         read(tmp_path, text)

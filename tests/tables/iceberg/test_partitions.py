@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec.tables.avro_fields import Logical
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
@@ -24,7 +24,7 @@ def partition(value: Any, logical: str | None = None, *, transform: str = "ident
     return PartitionReader(0, fields, {1000: ("stored", kind)}).read({"stored": value})
 
 
-@pytest.mark.parametrize(
+@each(
     ("made", "text"),
     [
         (partition("a/b=c"), "p=a/b=c"),
@@ -98,7 +98,7 @@ def typed(value: Any, logical: str, transform: str = "identity", *, column: str 
     return made.typed
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "expected"),
     [
         (typed(7, "long"), PartitionValue("c", "int", 7)),

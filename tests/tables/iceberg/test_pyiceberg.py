@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec import RowSet
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.iceberg import open as open_iceberg
@@ -41,8 +42,8 @@ def part_of(name: str) -> dict[str, Any]:
     return {"part": name[0]}
 
 
-@pytest.mark.parametrize(("commits", "version"), [(VECTORS, 3), (POSITIONS, 2), (POSITIONS[:1], 1)])
-@pytest.mark.parametrize("partitioned", [False, True])
+@each(("commits", "version"), [(VECTORS, 3), (POSITIONS, 2), (POSITIONS[:1], 1)])
+@each("partitioned", [False, True])
 def test_files_and_deletes(tmp_path: Path, commits: tuple[Commit, ...], version: int, partitioned: bool) -> None:
     spec = {"spec": PARTS, "partition": part_of} if partitioned else {}
     made = build_iceberg(tmp_path, *commits, version=version, **spec)  # type: ignore[arg-type]
@@ -86,8 +87,8 @@ def test_live_rows(tmp_path: Path, commits: tuple[Commit, ...], version: int) ->
         assert sorted(ids) == sorted(theirs.column("id").to_pylist())
 
 
-@pytest.mark.parametrize("scope", ["referenced", "bounds", None])
-@pytest.mark.parametrize(("deletes", "manifests"), [("file:", ""), ("", "file:")])
+@each("scope", ["referenced", "bounds", None])
+@each(("deletes", "manifests"), [("file:", ""), ("", "file:")])
 def test_position_deletes_by_another_scheme(tmp_path: Path, deletes: str, manifests: str, scope: str | None) -> None:
     """pyiceberg compares text and keeps the rows, as Iceberg Java does: why it is an error of the audit."""
     commits = Commit(data={"a": 10}), Commit(deletes=[{"a": RowSet([1, 2])}], scope=scope)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from amounts import examples
+from cases import each
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.columns import ColumnIndex, ColumnKey
@@ -133,7 +134,7 @@ LONGS = {"type": "list", "element-id": 9, "element": "long", "element-required":
 MOMENT = datetime(2024, 2, 29, 1, 2, 3, 456789)  # noqa: DTZ001
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "old", "value"),
     [
         ("boolean", pa.bool_(), True),
@@ -196,7 +197,7 @@ def test_no_columns_but_rows(tmp_path: Path) -> None:
     assert read(tmp_path, table, column(9, "new", "long")).to_pydict() == {"new": [None] * 3}
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "old", "values", "expected"),
     [
         ("long", pa.int32(), [1, -(2**31), None], [1, -(2**31), None]),
@@ -219,7 +220,7 @@ def test_promotion(tmp_path: Path, kind: str, old: pa.DataType, values: list[Any
     assert found.column("a").to_pylist() == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "old", "values"),
     [
         ("int", pa.int64(), [1]),
@@ -426,7 +427,7 @@ TYPES: list[tuple[Any, pa.DataType, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "arrow", "default", "value"), TYPES)
+@each(("kind", "arrow", "default", "value"), TYPES)
 def test_types_and_their_defaults(tmp_path: Path, kind: Any, arrow: pa.DataType, default: Any, value: Any) -> None:
     table = table_of((stored("a", arrow, 1), [value, None]))
     found = read(tmp_path, table, column(1, "a", kind), column(9, "b", kind, **{"initial-default": default}))
@@ -459,7 +460,7 @@ def test_unknown_is_null(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "default"),
     [
         ("int", 2**40),
@@ -559,7 +560,7 @@ def test_neither_ids_nor_a_name_mapping(tmp_path: Path) -> None:
         read(tmp_path, table_of((stored("a", pa.int32()), [1])), column(1, "a", "int"))
 
 
-@pytest.mark.parametrize(
+@each(
     "text", ["", "{", "3", "[3]", '[{"names": 3}]', '[{"names": [3]}]', '[{"field-id": "1", "names": []}]', "[" * 9999]
 )
 def test_wrong_name_mappings(text: str) -> None:
@@ -570,7 +571,7 @@ def test_wrong_name_mappings(text: str) -> None:
 # ---------------------------------------------------------------------------------------------------- partitions
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "avro", "value", "expected"),
     [
         ("string", "string", "x/y", "x/y"),
@@ -752,7 +753,7 @@ IN_FILE = pa.Table.from_pylist(
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("columns", "names"),
     [
         ([column(1, "n", "long"), column(9, "later", "long"), column(3, "s", "string")], ("other", None, "s")),

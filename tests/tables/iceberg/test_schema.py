@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg.schema import SchemaColumns, read_column
@@ -43,7 +44,7 @@ def test_decimals(precision: int, scale: int) -> None:
     assert field.type == pa.decimal128(precision, scale)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "error", "match"),
     [
         ({"type": "variant"}, Unsupported, r"column a \(fields\[0\].type\): .*to leave this one out, found 'variant'"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each
 from dvcodec.tables.iceberg.spellings import Spellings
 
 
-@pytest.mark.parametrize(
+@each(
     ("known", "path", "meant"),
     [
         (["/t/a", "/t/b"], "hdfs://host:8020/t/a", "/t/a"),

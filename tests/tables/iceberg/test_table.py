@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from cases import each
 from dvcodec import RowSet, report
 from dvcodec.core.errors import (
     CardinalityMismatch,
@@ -524,7 +525,7 @@ def test_vectors_for_files_that_are_gone_and_second_vectors_are_listed(tmp_path:
     assert deleted(table, snapshot) == vectors
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "match"),
     [
         ({"status": 3}, "status of entry 0: .*found 3"),
@@ -759,8 +760,8 @@ def respelled(folder: Path, deletes: str, manifests: str, *commits: Commit, **gi
     return build_iceberg(folder, *commits, version=2, location=location, tweak_entry=spelled, **given)
 
 
-@pytest.mark.parametrize("scope", ["referenced", "bounds", None])
-@pytest.mark.parametrize(("deletes", "manifests"), SCHEMES)
+@each("scope", ["referenced", "bounds", None])
+@each(("deletes", "manifests"), SCHEMES)
 def test_position_deletes_by_another_scheme(tmp_path: Path, deletes: str, manifests: str, scope: str | None) -> None:
     """Engines compare plain text, and the rows live for them: an error of the audit. Here they are deleted."""
     commits = (
@@ -824,7 +825,7 @@ def test_snapshots_without_a_current_one(tmp_path: Path) -> None:
         with_current.snapshot(NO_SNAPSHOT)
 
 
-@pytest.mark.parametrize("location", ["./t", "t", "t/", ".", "../lake/t", "file://elsewhere/lake/t"])
+@each("location", ["./t", "t", "t/", ".", "../lake/t", "file://elsewhere/lake/t"])
 def test_locations_that_mean_where_the_table_is(tmp_path: Path, location: str) -> None:
     made = build_iceberg(tmp_path / "t", VECTOR, location=location)
     table = open_iceberg(made.folder)

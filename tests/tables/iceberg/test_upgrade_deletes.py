@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cases import each
 from cli_runner import run
 from dvcodec import RowSet
 from dvcodec.core.errors import CommitConflict, CommitUnknown, NotCanonical, Unsupported, UsageError
@@ -249,8 +250,8 @@ def test_version_2_has_to_be_enabled_first(tmp_path: Path) -> None:
     assert pyiceberg_ids(crafted) == [number for number in range(20) if number != 3]
 
 
-@pytest.mark.parametrize("position", [20, 100, 2**58])
-@pytest.mark.parametrize("rows", [18, 19])
+@each("position", [20, 100, 2**58])
+@each("rows", [18, 19])
 def test_positions_beyond_the_rows_of_a_data_file_are_refused(tmp_path: Path, rows: int, position: int) -> None:
     """With as many positions as rows, the file would seem to have no live row."""
     deletes = Commit(deletes=[{"a": RowSet([*range(rows), position])}])

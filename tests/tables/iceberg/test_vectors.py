@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec import RowSet, iceberg
 from dvcodec.core.errors import (
     CardinalityMismatch,
@@ -33,7 +34,7 @@ def test_vectors_are_read_from_many_threads(tmp_path: Path) -> None:
     assert len({vector.location for vector in snapshot.vectors}) == 9
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "error", "match"),
     [
         ({"record_count": 3}, CardinalityMismatch, "cardinality: expected 3"),

@@ -9,6 +9,7 @@ from typing import Any
 import fastavro
 import pytest
 
+from cases import each
 from dvcodec import DecodeError, RowSet
 from dvcodec.tables import Table, history, open_table
 from dvcodec.tables.iceberg import table as reading
@@ -47,7 +48,7 @@ def random_commits(chance: random.Random, count: int, version: int) -> list[Comm
     return commits
 
 
-@pytest.mark.parametrize(("version", "seed"), [(3, 1), (3, 2), (3, 3), (2, 4), (2, 5), (2, 6)])
+@each(("version", "seed"), [(3, 1), (3, 2), (3, 3), (2, 4), (2, 5), (2, 6)])
 def test_random_commits(version: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commits = random_commits(random.Random(seed), 25, version)
     build_iceberg(tmp_path, *commits, version=version, parquet=False)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec import CommitConflict, CommitUnknown, MissingExtra, NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.io.store import LocalStore, Reason, StoreError
 from dvcodec.lance import read_manifest
@@ -351,8 +352,8 @@ RIVALS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("rival", RIVALS)
+@each("late", [False, True])
+@each("rival", RIVALS)
 def test_whatever_is_committed_meanwhile_is_a_conflict(
     rival: str, late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,10 +452,8 @@ def test_a_lost_answer_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert 7 in keys_of(dataset(path))
 
 
-@pytest.mark.parametrize("done", [False, True])
-@pytest.mark.parametrize(
-    "error", [KeyError("x"), type("PanicException", (BaseException,), {})("boom"), RuntimeError("y")]
-)
+@each("done", [False, True])
+@each("error", [KeyError("x"), type("PanicException", (BaseException,), {})("boom"), RuntimeError("y")])
 def test_a_failure_of_the_library_is_an_error_unless_the_version_is_there(
     error: BaseException, done: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

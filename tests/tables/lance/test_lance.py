@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from battery import flipped, outcome
+from cases import each
 from dvcodec import (
     CardinalityMismatch,
     DecodeError,
@@ -206,7 +207,7 @@ def test_files_of_base_paths(tmp_path: Path) -> None:
     assert "/else/where/_deletions/0-1-77.arrow" in table.referenced()
 
 
-@pytest.mark.parametrize(
+@each(
     ("parts", "error", "text"),
     [
         ([fragment(0, data_file("a.lance", base=1))], NotCanonical, "base path: expected one of the manifest's: none"),

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec import CommitConflict, CommitUnknown, NotCanonical, RowSet, Unsupported, UsageError, paimon
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
@@ -604,7 +605,7 @@ def test_a_corrupt_vector_is_not_copied(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- tables that are refused
 
 
-@pytest.mark.parametrize(
+@each(
     ("option", "value"),
     [
         ("branch", "b1"),

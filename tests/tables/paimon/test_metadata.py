@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec import DecodeError, NotCanonical, Unsupported
 from dvcodec.tables import Folder, SnapshotInfo
 from dvcodec.tables.paimon.metadata import numbered, read_schema, read_snapshot
@@ -58,7 +59,7 @@ def test_schema_of_java_0_9(vectors: Path) -> None:
     assert found.is_true("gone", default=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "message"),
     [
         ({"id": "2"}, "id: expected an integer"),
@@ -80,7 +81,7 @@ def test_snapshot_that_is_not_valid_is_refused_by_field(tmp_path: Path, changes:
         read_snapshot(folder, "snapshot/snapshot-2")
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "message"),
     [
         ({"id": 1}, "id: expected 0"),

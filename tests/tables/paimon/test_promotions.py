@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec import Unsupported
 from dvcodec.tables.columns import Column
 from dvcodec.tables.paimon.promotions import PaimonEvolution
@@ -38,7 +39,7 @@ def run(values: list[Any], old: Any, new: Any) -> pa.Array:
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "values", "expected"),
     [
         ("INT NOT NULL", "INT", [1, 2], [1, 2]),
@@ -84,7 +85,7 @@ def test_values_are_kept(old: Any, new: Any, values: list[Any], expected: list[A
     assert run(values, old, new).to_pylist() == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new"),
     [
         ("BIGINT", "INT"),
@@ -117,7 +118,7 @@ def test_value_that_a_later_type_does_not_hold_is_named() -> None:
         run([datetime(9999, 1, 1)], "TIMESTAMP(3)", "TIMESTAMP(9)")  # noqa: DTZ001
 
 
-@pytest.mark.parametrize(
+@each(
     ("array", "raw"),
     [
         (pa.array([1], pa.int32()), "TINYINT"),
@@ -138,7 +139,7 @@ def test_other_ways_to_store_a_type_are_read(array: pa.Array, raw: Any) -> None:
     assert evolve(array, raw, raw).type == column(raw).type
 
 
-@pytest.mark.parametrize(
+@each(
     ("array", "raw"),
     [
         (pa.array([1]), "STRING"),

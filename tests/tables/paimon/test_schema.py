@@ -8,6 +8,7 @@ from unittest.mock import Mock, call, patch
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec import NotCanonical, Unsupported
 from dvcodec.tables.paimon import schema
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
@@ -26,7 +27,7 @@ def parsed(raw: Any) -> DataType:
     return parse_type(raw, source="schema-0", what="column c")
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "arrow"),
     [
         ("BOOLEAN", pa.bool_()),
@@ -77,7 +78,7 @@ def test_parameters_ids_and_nulls_are_kept() -> None:
     assert (row.nullable, row.children[0].id, row.children[0].type.nullable, row.text) == (False, 9, False, "ROW<INT>")
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [
         "GEOMETRY",
@@ -96,7 +97,7 @@ def test_type_that_is_not_known_is_named(raw: Any) -> None:
         parsed(raw)
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     [
         None,

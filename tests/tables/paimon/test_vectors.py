@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from dvcodec import BadMagic, RowSet, Truncated, paimon
 from dvcodec.core.frame import StoredFrame
 from dvcodec.io import Storage
@@ -40,8 +41,8 @@ def failed(folder: Path, entry: IndexManifestEntry) -> dict[str, str | None]:
     return {finding.check: finding.what for finding in found}
 
 
-@pytest.mark.parametrize("kinds", [(32,), (64,), (32, 32, 32), (64, 64, 64), (32, 64, 32), (64, 32, 64)])
-@pytest.mark.parametrize("bitmap64", [False, True])
+@each("kinds", [(32,), (64,), (32, 32, 32), (64, 64, 64), (32, 64, 32), (64, 32, 64)])
+@each("bitmap64", [False, True])
 def test_each_vector_is_of_its_own_kind_and_its_size_that_of_the_frame(
     tmp_path: Path, kinds: tuple[int, ...], bitmap64: bool
 ) -> None:

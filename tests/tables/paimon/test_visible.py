@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from cases import each
 from dvcodec.tables import DataFile
 from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import TableSchema
@@ -29,7 +28,7 @@ def visible(keys: tuple[str, ...], options: dict[str, str], *files: DataFile) ->
 ALL, KINDS, NONE, NOT = Visible.ALL, Visible.KINDS, Visible.NONE, "unsupported"
 
 
-@pytest.mark.parametrize(
+@each(
     ("keys", "options", "levels", "expected"),
     [
         (APPEND, {}, [0, 0, 1], [ALL, ALL, ALL]),

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
@@ -70,7 +71,7 @@ def merge_manifests(table: Path, number: int) -> None:
     base.write_bytes(avro.encode(schema, [first | {"_FILE_NAME": f"merged-{number}"}]))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each("seed", range(8))
 def test_random_states(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     made = build_paimon(tmp_path / "t", COLUMNS, random_states(chance, 25), partition_keys=["p"])

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import flipped
+from cases import each
 from dvcodec import (
     BadMagic,
     ChecksumMismatch,
@@ -48,8 +49,8 @@ DEEP: dict[bytes, Any] = {
 """Inline and other buckets, empty ones, a value over several pages."""
 
 
-@pytest.mark.parametrize("page_size", [1024, 4096, 16384])
-@pytest.mark.parametrize("per_page", [1, 2, 100])
+@each("page_size", [1024, 4096, 16384])
+@each("per_page", [1, 2, 100])
 def test_nested_buckets(page_size: int, per_page: int) -> None:
     data = Bolt(DEEP, page_size=page_size, per_page=per_page).data()
     found, root = read(data)
@@ -122,7 +123,7 @@ def both(**other: int) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize(
+@each(
     ("other", "error", "text"),
     [
         ({"magic": 0xED0CDAEE}, BadMagic, "magic of the meta page: expected ed0cdaed, found ed0cdaee"),
@@ -172,7 +173,7 @@ def test_where_the_pages_of_two_are() -> None:
     assert plain(read(file.data())[1]) == dict.fromkeys((b"a", b"b", b"c"), b"v")
 
 
-@pytest.mark.parametrize(
+@each(
     ("page", "offset", "form", "numbers", "text"),
     [
         (3, 0, "<Q", (4,), "number of the page: expected 3, found 4"),
@@ -225,7 +226,7 @@ def nested() -> Bolt:
     return Bolt({b"b": {b"x": b"1"}, b"i": Inline({b"y": b"2"})})
 
 
-@pytest.mark.parametrize(
+@each(
     ("offset", "form", "numbers", "text"),
     [
         (49, "<Q", (0,), "inline bucket: expected a page header of 16 bytes, found 0 bytes"),

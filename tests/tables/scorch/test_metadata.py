@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec import DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.scorch import metadata as module
@@ -38,7 +39,7 @@ def snapshot(meta: dict[bytes, bytes] | None = None, **segment: bytes) -> dict[b
 # ---------------------------------------------------------------------- keys
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "key"),
     [
         (0, "88"),
@@ -62,7 +63,7 @@ def test_keys_sort_as_numbers(a: int, b: int) -> None:
     assert (a < b) == (encode_key(a) < encode_key(b))
 
 
-@pytest.mark.parametrize("key", ["01", "87", "8800", "f6", "f66d", "f60001", "f700ff", "fd00", "fe", "ff01"])
+@each("key", ["01", "87", "8800", "f6", "f66d", "f60001", "f700ff", "fd00", "fe", "ff01"])
 def test_keys_that_are_refused(key: str, tmp_path: Path) -> None:
     with pytest.raises(NotCanonical, match="epoch of a snapshot: expected an ordered integer, found"):
         read(tmp_path, {b"s": {bytes.fromhex(key): snapshot()}})
@@ -118,7 +119,7 @@ def test_older_indexes_say_no_time(tmp_path: Path) -> None:
     assert (found.epochs[0].timestamp_ms, found.epochs[0].version) == (None, 11)
 
 
-@pytest.mark.parametrize(
+@each(
     ("tree", "error", "text"),
     [
         ({b"s": b"x"}, NotCanonical, "snapshots: expected a bucket, found a value"),
@@ -164,7 +165,7 @@ def test_dropped_fields(fields: Any, dropped: set[str], tmp_path: Path) -> None:
     assert found.epochs[0].segments[0].dropped_fields == dropped
 
 
-@pytest.mark.parametrize("fields", [b"", b"{", b"[]", b"1", b'{"a": 1}', b"\xff", b"[" * 60_000])
+@each("fields", [b"", b"{", b"[]", b"1", b'{"a": 1}', b"\xff", b"[" * 60_000])
 def test_dropped_fields_that_are_refused(fields: bytes, tmp_path: Path) -> None:
     with pytest.raises(NotCanonical, match="dropped fields"):
         read(tmp_path, {b"s": {b"\x88": snapshot(fields=fields)}})

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.vellum import build
@@ -38,7 +39,7 @@ def test_shared_suffixes(keys: list[bytes], top: int) -> None:
     assert built(items) == naive_build(items)
 
 
-@pytest.mark.parametrize("count", [1, 2, 62, 63, 64, 65, 255, 256])
+@each("count", [1, 2, 62, 63, 64, 65, 255, 256])
 def test_wide_states(count: int) -> None:
     for value in VALUES:
         items = {b"x" + bytes([255 - i]): (value + i) & TOP for i in range(count)}
@@ -89,7 +90,7 @@ def test_keys_in_either_form(items: dict[bytes, int]) -> None:
     assert build(tuple(keys), values) == build(ByteStrings.from_list(keys), values) == built(items)
 
 
-@pytest.mark.parametrize(
+@each(
     "keys",
     [
         [b"b", b"a"],

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from battery import outcome
+from cases import each
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import (
     CardinalityMismatch,
@@ -173,7 +174,7 @@ def test_other_versions(version: int) -> None:
     assert caught.value.offset == 1000
 
 
-@pytest.mark.parametrize("root", [1, 2, 15, 20, 34, 35, 2**31, 2**63, TOP])
+@each("root", [1, 2, 15, 20, 34, 35, 2**31, 2**63, TOP])
 def test_roots_that_are_no_address(root: int) -> None:
     with pytest.raises(NotCanonical, match="root address: expected 0 or an offset from 16 to 19") as caught:
         opened(blob(one(97, 0), 1, root))
@@ -273,7 +274,7 @@ def test_truncations(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
         what_of(by_block, data[:16] + data[16 + size :])
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each("seed", range(10))
 def test_flipped_bits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value or a `DecodeError`; all ways to read agree if the value is valid."""
     rng = random.Random(seed)

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from cases import each
 from dvcodec.core.cursor import Cursor
 from dvcodec.zap.vellum import Fst, build
 
@@ -72,7 +71,7 @@ def check(data: bytes) -> dict[tuple[str, int], list[bytes]]:
 VERSIONS = range(11, 18)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each("version", VERSIONS)
 def test_shared_segments(version: int, vectors: Path) -> None:
     paths = sorted((vectors / "zap" / f"v{version}").glob("*.zap"))
     assert paths
@@ -84,7 +83,7 @@ def test_shared_segments(version: int, vectors: Path) -> None:
         assert {name: keys for name, keys in found.items() if keys} == {k: v for k, v in wanted.items() if v}
 
 
-@pytest.mark.parametrize("folder", sorted(OWN.glob("zapx-*")), ids=lambda folder: folder.name)
+@each("folder", sorted(OWN.glob("zapx-*")), ids=lambda folder: folder.name)
 def test_committed_segments(folder: Path) -> None:
     paths = sorted(folder.glob("*.zap"))
     assert paths

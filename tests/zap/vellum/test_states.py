@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import each
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.zap.vellum.states import COMMON, NEXT, State, States, encode_many, encode_single
@@ -129,7 +130,7 @@ def test_states_that_begin_in_the_header() -> None:
                 read(last - 1)
 
 
-@pytest.mark.parametrize("state", [b"\x00", b"\x40", b"\x80", b"\x81", b"\xc0", b"\xc1", b"\x01", b"\x3f"])
+@each("state", [b"\x00", b"\x40", b"\x80", b"\x81", b"\xc0", b"\xc1", b"\x01", b"\x3f"])
 def test_a_single_byte_is_not_a_state(state: bytes) -> None:
     states = states_of(blob(state, 1))
     for read in (states.parse, lambda addr: table(states, [addr])):
@@ -148,7 +149,7 @@ def test_no_way_and_no_key() -> None:
     assert (error.expected, error.actual) == ("at least 1, or a final state", 0)
 
 
-@pytest.mark.parametrize("over", [*range(1, 16), 17, 1000, 2**31, 2**32 - 1, 2**32, 2**63 - 300, 2**63, TOP - AT - 9])
+@each("over", [*range(1, 16), 17, 1000, 2**31, 2**32 - 1, 2**32, 2**63 - 300, 2**63, TOP - AT - 9])
 def test_targets_outside(over: int) -> None:
     """Beyond the lowest address, the room of the states ends; address 0 alone is something."""
     delta = AT - 16 + over if over < 16 else AT + over - 16
