@@ -482,7 +482,7 @@ WITH_CHECKSUM = [item for item in FORMATS if item.checksum]
 WITHOUT = [item for item in FORMATS if not item.checksum]
 
 
-@each("item", FORMATS, ids=lambda item: item.name)
+@pytest.mark.parametrize("item", FORMATS, ids=lambda item: item.name)
 def test_every_format_passes_the_battery(item: Format) -> None:
     for check in CHECKS.values():
         check(item)
@@ -497,7 +497,7 @@ def test_every_single_bit_flip_is_found_or_harmless(
     assert found.refused + found.harmless == 8 * len(item.data)
 
 
-@each("item", WITHOUT, ids=lambda item: item.name)
+@pytest.mark.parametrize("item", WITHOUT, ids=lambda item: item.name)
 def test_without_a_checksum_a_flip_is_an_error_or_a_value(item: Format) -> None:
     found = flip_bits(item.value, item.data, every=item.every)
     assert sum(found) == len(range(0, 8 * len(item.data), item.every))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pytest
 
+import amounts
 from battery import flipped
 from cases import each
 from dvcodec import CardinalityMismatch, DecodeError, LimitExceeded, Limits, RowSet, delta, iceberg, paimon
@@ -221,8 +222,8 @@ def test_every_reader_says_the_same_of_damaged_vectors() -> None:
 
 @each("data", {item.data: None for item in FORMATS if item.checksum and is_vector(item.data)}, ids=len)
 def test_every_reader_says_the_same_of_what_the_battery_does(data: bytes) -> None:
-    """Every bit flipped, with the checksum as it was and with one that fits; cut anywhere; with bytes behind."""
-    flips = [flipped(data, bit) for bit in range(8 * len(data))]
+    """Bits flipped, with the checksum as it was and with one that fits; cut anywhere; with bytes behind."""
+    flips = [flipped(data, bit) for bit in range(0, 8 * len(data), amounts.of(5, 1))]
     assert set(check_all_at_once(flips)) <= {"ChecksumMismatch", "NotCanonical", "Truncated"}
     check_all_at_once(map(mended, flips))
     cuts = [data[:size] for size in range(1, len(data))]

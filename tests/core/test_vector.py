@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import answer_limited, check_all, check_buffers, check_trailing, check_truncations, outcome
+from battery import answers_limited, check_all, check_buffers, check_trailing, check_truncations, outcome
 from cases import each
 from dvcodec.core import vector
 from dvcodec.core.cursor import BytesLike, Cursor
@@ -393,9 +393,8 @@ def test_damaged_vectors_under_a_right_crc_end_in_a_vector_or_a_decode_error(nam
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")
-@pytest.mark.parametrize(
-    ("bomb", "answer"),
-    [
+def test_bombs_are_answered_in_little_memory() -> None:
+    bombs = [
         ("bitmaps.NATIVE + bitmaps.native64(count=2**31 - 1) + bytes(60)", "Truncated"),
         (
             "bitmaps.NATIVE + np.int32(2_000_000).tobytes() + (b'\\x08\\0\\0\\0' + bitmaps.EMPTY) * 2_000_000",
@@ -409,27 +408,22 @@ def test_damaged_vectors_under_a_right_crc_end_in_a_vector_or_a_decode_error(nam
             "bitmaps.PORTABLE + bitmaps.vector64((0x7ffffffe, bitmaps.bitmap(bitmaps.runs(0, [(0, 65536)]))))",
             "65536 rows",
         ),
-    ],
-)
-def test_bombs_are_answered_in_little_memory(bomb: str, answer: str) -> None:
+    ]
     call = """
         found = vector.read_payload(Cursor(bomb))
         found.check()
         print(found.load().cardinality, "rows")
     """
-    assert answer_limited(f"bomb = {bomb}", call) == answer
+    assert answers_limited((f"bomb = {bomb}", call) for bomb, _ in bombs) == [answer for _, answer in bombs]
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
+def test_a_valid_vector_for_which_memory_is_short_is_not_called_corrupt() -> None:
+    calls = [
         "iceberg.decode(blob)",
         "delta.decode(blob)",
         "paimon.decode(blob)",
         "batch.expand(many, starts, sizes)",
-    ],
-)
-def test_a_valid_vector_for_which_memory_is_short_is_not_called_corrupt(call: str) -> None:
+    ]
     setup = """
         from dvcodec import delta, iceberg, paimon
         from dvcodec.core import batch
@@ -438,4 +432,5 @@ def test_a_valid_vector_for_which_memory_is_short_is_not_called_corrupt(call: st
         many, starts = one * 1000, np.arange(1000, dtype=np.int64) * len(one)
         sizes = np.full(1000, len(one), np.int64)
     """
-    assert answer_limited(setup, f"[{call} for i in range(8)]", megabytes=2) == "LimitExceeded"
+    asked = [(setup, f"[{call} for i in range(60)]") for call in calls]
+    assert answers_limited(asked, megabytes=2) == ["LimitExceeded"] * len(calls)

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
-from battery import answer_limited, check_truncations, flipped, outcome
+from battery import answers_limited, check_truncations, flipped, outcome
 from cases import each
 from dvcodec import DecodeError, LimitExceeded, NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.lance import (
@@ -509,9 +509,8 @@ def test_hazard_ranges_are_not_expanded_beyond_the_limit() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")
-@pytest.mark.parametrize(
-    ("data", "answer"),
-    [
+def test_hazard_bombs_are_answered_in_little_memory() -> None:
+    bombs = [
         (repr(segment(1, scalar(2, TOP))), "LimitExceeded"),
         (repr(segment(1, scalar(2, 2**40))) + " * 50", "LimitExceeded"),
         (repr(segment(2, scalar(2, TOP), field(3, u16(5)))), "LimitExceeded"),
@@ -519,30 +518,25 @@ def test_hazard_ranges_are_not_expanded_beyond_the_limit() -> None:
         (repr(segment(4, field(3, b"\x12" + uv(2**40)))), "Truncated"),
         (repr(segment(1)) + " * 5", "0"),
         (r"b'\x0a\xff\xff\x3f' + b'\x7b' * 0xfffff", "NotCanonical"),
-    ],
-    ids=["range", "ranges", "holes", "bitmap", "array", "empty", "groups"],
-)
-def test_hazard_bombs_are_answered_in_little_memory(data: str, answer: str) -> None:
-    setup = f"from dvcodec.lance import decode_row_ids; data = {data}"
-    assert answer_limited(setup, "print(len(decode_row_ids(data).to_numpy()))") == answer
+    ]
+    call = "print(len(decode_row_ids(data).to_numpy()))"
+    asked = [(f"from dvcodec.lance import decode_row_ids; data = {data}", call) for data, _ in bombs]
+    assert answers_limited(asked) == [answer for _, answer in bombs]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")
-@pytest.mark.parametrize(
-    ("setup", "expression"),
-    [
+def test_hazard_what_no_memory_holds_is_over_a_limit() -> None:
+    cases = [
         ("data = RowIdSequence((RangeSegment(0, 2**29),))", "data.to_numpy()"),
         ("data = RowIdSequence((RangeSegment(0, 2**62),))", "data.to_numpy(max_rows=None)"),
         ("data = RowIdSequence((RangeSegment(0, 2**29), RangeSegment(0, 2**28)))", "data.to_numpy()"),
         ("rows = RowSet(range(2**29)); data = RowIdSequence((RangeSegment(0, 2**30),))", "data.mask(rows)"),
         ("rows = RowSet(range(2**31)); data = RowIdSequence((RangeSegment(0, 2**32),))", "data.mask(rows)"),
         ("data = RowIdSequence((RangeWithBitmap(0, 2**28, bytes(255 for _ in range(2**25))),))", "live_row_ids(data)"),
-    ],
-    ids=["ids", "no limit", "parts", "mask", "mask over the limit", "live"],
-)
-def test_hazard_what_no_memory_holds_is_over_a_limit(setup: str, expression: str) -> None:
+    ]
     names = "from dvcodec.lance import RangeSegment, RangeWithBitmap, RowIdSequence, live_row_ids"
-    assert answer_limited(f"{names}\n{setup}", expression, megabytes=256) == "LimitExceeded"
+    asked = [(f"{names}\n{setup}", expression) for setup, expression in cases]
+    assert answers_limited(asked, megabytes=256) == ["LimitExceeded"] * len(cases)
 
 
 @pytest.mark.parametrize("depth", [1, 50, 90])

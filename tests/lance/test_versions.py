@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
-from battery import answer_limited, check_buffers, check_truncations, flipped, outcome
+from battery import answers_limited, check_buffers, check_truncations, flipped, outcome
 from cases import each
 from dvcodec import DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported, UsageError
 from dvcodec.lance import (
@@ -252,4 +252,4 @@ def test_hazard_runs_are_not_expanded_beyond_the_limit() -> None:
 def test_hazard_bomb_is_answered_in_little_memory() -> None:
     data = run_bytes([(Seg("range", 0, 2**40), 1)])
     setup = f"from dvcodec.lance import decode_versions; data = {data!r}"
-    assert answer_limited(setup, "print(len(decode_versions(data).to_numpy()))") == "LimitExceeded"
+    assert answers_limited([(setup, "print(len(decode_versions(data).to_numpy()))")]) == ["LimitExceeded"]

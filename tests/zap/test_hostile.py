@@ -223,7 +223,7 @@ def test_a_damaged_file_takes_little_memory(vectors: Path) -> None:
             attack(raw)
         cap()
         for raw in files:
-            for _ in range(12):
+            for _ in range({amounts.of(4, 12)}):
                 attack(flipped(raw, dice))
         print("done")
         """,

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from cases import each
 from samples.id_tables import MAKERS, make_iceberg
 from tables.deleting.races import FILE_ROWS, KINDS, ROWS, WRITERS, race
 
 
-@each("writers", WRITERS)
-@each("kind", KINDS)
+@pytest.mark.parametrize("writers", WRITERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_on_disk(kind: str, writers: int, tmp_path: Path) -> None:
     MAKERS[kind](tmp_path / kind, ROWS, FILE_ROWS)
     race({"location": str(tmp_path / kind)}, writers)
