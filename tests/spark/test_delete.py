@@ -142,8 +142,7 @@ def test_what_cannot_be_asked(spark: SparkSession, tmp_path: Path) -> None:
             jobs.delete(spark, folder, **asked)
 
     refused("on: expected distinct columns", keys=keys, on=["key", "key"])
-    refused("monotonically_increasing_id is not a value", where="monotonically_increasing_id() = 0 AND key = 1")
-    refused("__dvcodec_at is not a value", where="__dvcodec_at = 1")
+    refused("__dvcodec_at", where="__dvcodec_at = 1")
     refused("read_by='driver': only auto, spark, workers for what Spark evaluates", where="key = 1", read_by="driver")
     refused("read_by='spark': only auto, driver, workers for a pyarrow", where=pc.field("key") == 1, read_by="spark")
     refused("read_by='workers': only auto for", keys=pa.table({"key": [1]}), on="key", read_by="workers")
@@ -156,6 +155,35 @@ def test_what_cannot_be_asked(spark: SparkSession, tmp_path: Path) -> None:
         refused("positions: .*(negative|no position)", positions=rows)
     refused("no_such", where="no_such = 1")
     refused("CAST_INVALID_INPUT|'abc'", where="key = 'abc'")
+
+
+@pytest.mark.everywhere
+def test_a_condition_is_a_function_of_the_row(spark: SparkSession, tmp_path: Path) -> None:
+    from pyspark.sql import functions as sf
+
+    FORMATS["delta"][0](tmp_path / "t", FILES)
+    coin = sf.udf(lambda _: random.random() < 0.5, "boolean").asNondeterministic()
+    other = "n > (SELECT max(id) FROM range(9) WHERE id = key)"
+    for where, why in (
+        ("monotonically_increasing_id() = 0 AND key = 1", "depends on chance"),
+        ("`rand`() < 0.5", "depends on chance"),
+        ("key IN (SELECT id FROM range(9) WHERE rand() < 0.5)", "depends on chance"),
+        (f"{other} AND reflect('java.util.UUID', 'randomUUID') > '8'", "depends on chance"),
+        (coin("key"), "depends on chance"),
+        ("hash(*) > 0", "name the columns instead of *"),
+        (f"struct(*).key = 3 AND {other}", "name the columns instead of *"),
+        (sf.hash("*") > 0, "name the columns instead of *"),
+    ):
+        with pytest.raises(UsageError) as err:
+            jobs.delete(spark, tmp_path / "t", where)
+        assert why in str(err.value)
+    own = spark.createDataFrame(ALL)
+    for text in (
+        "word IN ('rand()', '*', '__dvcodec_at') OR key * 2 = 8",
+        f"key < (SELECT count(*) FROM range(3)) OR {other}",
+        "key < 5 AND now() > TIMESTAMP '2020-01-01 00:00:00'",
+    ):
+        assert jobs.delete(spark, tmp_path / "t", text, dry_run=True).rows == own.where(text).count() > 0, text
 
 
 def test_a_column_called_like_that_of_a_range(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,26 @@ def test_values_of_every_type_are_spark_s_own(
         for text in CONDITIONS:
             found = own.where(f"({text}) AND NOT {condition}").count()
             assert jobs.delete(spark, tmp_path / "t", text, read_by=read_by, dry_run=True).rows == found > 0, text
+
+
+@pytest.mark.parametrize("kind", ["delta", "plain"])
+def test_nan_is_found_though_statistics_leave_it_out(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """Arrow's writers leave it out; Spark's own query then skips the row groups."""
+    floats = [0.5, math.nan, None, 0.25]
+    rows = pa.table({"id": range(4), "d": floats, "s": [{"f": value} for value in floats]})
+    folder, more = tmp_path / "t", {}
+    if kind == "delta":
+        pytest.importorskip("deltalake").write_deltalake(str(folder), rows)
+        enable(open_table(folder))
+    else:
+        folder.mkdir()
+        pq.write_table(rows, folder / "f.parquet")
+        more = {"vectors": tmp_path / "v"}
+    own = spark.createDataFrame(rows)
+    assert own.where("d > 1").count() == 1
+    for text in ("d > 1", "s.f = 'NaN'"):
+        done = jobs.delete(spark, folder, text, dry_run=True, **more)  # type: ignore[arg-type]
+        assert done.rows == 1, text
 
 
 def test_partitions(spark: SparkSession, tmp_path: Path) -> None:

@@ -60,10 +60,12 @@ _KEY = "__dvcodec_key"
 _LOG = logging.getLogger("dvcodec.delete")
 _OF_VALUES = (ArithmeticException, DateTimeException, NumberFormatException)
 """What Spark raises where a condition has no value for a row."""
-_UNSTEADY = re.compile(
-    r"\b(input_file_\w+|monotonically_increasing_id|spark_partition_id|randn?|random|randstr|uniform|uuid|shuffle)\s*\("
-)
-"""Functions that depend on chance, or on how rows are read: they are not values of the row."""
+_BEYOND = {
+    "INVALID_USAGE_OF_STAR_OR_REGEX": "name the columns instead of *",
+    "INVALID_NON_DETERMINISTIC_EXPRESSIONS": "it depends on chance, or on how rows are read, not only on their values",
+}
+_BEYOND["AGGREGATE_FUNCTION_WITH_NONDETERMINISTIC_EXPRESSION"] = _BEYOND["INVALID_NON_DETERMINISTIC_EXPRESSIONS"]
+"""What Spark says of a condition that may be in a filter, but is not a function of the row."""
 _BATCH_ROWS = 1 << 16
 _UUID_BYTES, _UUID_SIGNS = 16, 36
 _UUID_DIGITS = [place for place in range(_UUID_SIGNS) if place not in (8, 13, 18, 23)]
@@ -252,11 +254,10 @@ class WhereFinder(RowFinder):
 
     def columns(self, snapshot: Snapshot) -> Sequence[str]:
         """Return the columns to read; see `RowFinder.columns`."""
-        if (unsteady := _UNSTEADY.search(self._text) or re.search(r"__dvcodec_\w+", self._text)) is not None:
-            raise UsageError(f"where: {unsteady[0].rstrip(' (')} is not a value of the row")
         plain = snapshot.df if isinstance(snapshot, PlainSnapshot) else None
         schema = known_to_spark(snapshot.schema()) if plain is None else plain.schema
-        problem = self._problem(self._empty(schema, schema.names) if plain is None else plain)
+        rows = self._empty(schema, schema.names) if plain is None else plain
+        problem = self._problem(rows) or self._beyond(rows)
         if problem is not None:
             raise UsageError(f"where: {problem} (columns: {', '.join(schema.names):.300})")
         if plain is not None:
@@ -272,8 +273,7 @@ class WhereFinder(RowFinder):
 
     def _empty(self, schema: StructType, names: Sequence[str]) -> DataFrame:
         # Not projected from a range, whose column ``id`` Spark would find below the projection.
-        fields = [StructField(AT, LongType()), *(schema[name] for name in names)]
-        return self._spark.createDataFrame([], StructType(fields))
+        return self._spark.createDataFrame([], StructType([schema[name] for name in names]))
 
     def _problem(self, rows: DataFrame) -> str | None:
         """Return why Spark cannot evaluate the condition on some rows; None if it can."""
@@ -281,6 +281,19 @@ class WhereFinder(RowFinder):
             rows.where(self._where).schema  # noqa: B018  (over Connect nothing is resolved before)
         except AnalysisException as err:
             return reason(err)
+        return None
+
+    def _beyond(self, rows: DataFrame) -> str | None:
+        """Return why the condition is not a function of the row: Spark accepts that in filters, but not here."""
+        nothing = self._spark.createDataFrame([], StructType())
+        # A join does not take every subquery; an aggregate takes ``*``.
+        for join in (True, False):
+            try:
+                asked = rows.join(nothing, self._where, "left_semi") if join else rows.agg(sf.max(self._where))
+                asked.schema  # noqa: B018
+            except AnalysisException as err:
+                if (why := _BEYOND.get(str(err.getCondition()))) is not None:
+                    return why
         return None
 
     def _needed(self, schema: StructType, names: Sequence[str], others: Sequence[str]) -> Sequence[str]:

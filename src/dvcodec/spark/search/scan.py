@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, StructType
 
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.file_key import file_key
@@ -100,7 +100,7 @@ def scan_table(spark: SparkSession, snapshot: Snapshot, files: Sequence[DataFile
         if names.in_folders:
             reader = reader.option("basePath", str(local_path(snapshot.table.location) or snapshot.table.location))
         columns = [
-            (column_named(name) if name else sf.lit(None).cast(field.dataType)).alias(field.name)
+            (_values(name, field.dataType) if name else sf.lit(None).cast(field.dataType)).alias(field.name)
             for name, field in zip(names.names, schema, strict=True)
         ]
         scans.append((reader.parquet(*some), columns))
@@ -117,10 +117,26 @@ def scan_files(rows: DataFrame) -> Scan:
         AnalysisException: they are not read from Parquet files.
     """
     files = ScannedFiles.of(rows.inputFiles())
+    columns = [_values(field.name, field.dataType).alias(field.name) for field in rows.schema]
     if files is not None:
-        return Scan(rows.select(_place(rows), "*"), files)
+        return Scan(rows.select(_place(rows), *columns), files)
     file, row = _metadata(rows)
-    return Scan(rows.select(sf.struct(data_file_column(file), row).alias(AT), "*"), _encode_pairs)
+    return Scan(rows.select(sf.struct(data_file_column(file), row).alias(AT), *columns), _encode_pairs)
+
+
+def _values(name: str, kind: DataType) -> Column:
+    """Return a column. If it has floats, Spark's reader skips no row groups by conditions on it.
+
+    Their statistics leave NaN out, which in Spark is greater than all numbers: it would skip rows that match.
+    """
+    column = column_named(name)
+    return sf.coalesce(column, column) if _has_floats(kind) else column
+
+
+def _has_floats(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_has_floats(field.dataType) for field in kind)
+    return isinstance(kind, (FloatType, DoubleType))
 
 
 def _place(rows: DataFrame) -> Column:
