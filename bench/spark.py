@@ -25,8 +25,8 @@ from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, iceberg
 from dvcodec.spark import jobs
+from dvcodec.spark.columns import VECTORS
 from dvcodec.spark.keyed_rows import packed
-from dvcodec.spark.schemas import VECTORS
 from spark_data import containers, flagged, positions, table_of_rows
 from spark_meter import MILLION, Bench, Plans, session
 

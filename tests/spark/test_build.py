@@ -15,7 +15,7 @@ from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.io import Storage
 from dvcodec.spark import keyed_rows
 from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors, positions
-from dvcodec.spark.jobs.merge import merge
+from dvcodec.spark.jobs.change import merge
 from dvcodec.spark.sources import position_deletes
 from dvcodec.spark.sources.position_deletes import PositionDeletePartition, PositionDeleteReader
 from samples.position_rows import ORDERS, reference, rows, united, vectors_of, write

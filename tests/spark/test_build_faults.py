@@ -77,7 +77,7 @@ def test_merging_survives_a_dead_worker(spark: SparkSession, tmp_path: Path, mon
     table = rows("random", 6_000)
     folder = write(tmp_path / "deletes", table)
     dvs = build.build_vectors(folder, spark=spark)
-    module = sys.modules["dvcodec.spark.jobs.merge"]  # a function of that name is in the package
+    module = sys.modules["dvcodec.spark.jobs.change"]  # a function of that name is in the package
     monkeypatch.setattr(module, "_merge", faulty(module._merge, tmp_path / "died", "is killed"))
     assert collected(jobs.merge(dvs, spark.read.parquet(folder))) == reference(table)
     assert (tmp_path / "died").exists()

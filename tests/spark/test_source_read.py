@@ -22,7 +22,7 @@ from dvcodec.ops.convert import GapKeys, portable_frame
 from dvcodec.ops.read import ALLOWED, read_vector
 from dvcodec.ops.sniff import ContainerKind, refuse_segment, sniff_source
 from dvcodec.spark import register
-from dvcodec.spark.schemas import STORED_VECTORS
+from dvcodec.spark.columns import STORED_VECTORS
 from dvcodec.spark.sources import listing
 from dvcodec.spark.sources.options import ReadOptions
 from dvcodec.spark.sources.reader import reader_of, schema_of

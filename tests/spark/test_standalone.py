@@ -24,7 +24,7 @@ from typing import Any, cast
 import pytest
 
 from dvcodec import UsageError
-from dvcodec.spark.java import ensure_java
+from dvcodec.cli.spark_demo import ensure_java
 from dvcodec.spark.sources import pythons
 from dvcodec.spark.sources.pythons import check_python
 from dvcodec.tables import open_table

@@ -1,4 +1,4 @@
-"""Conversion between Arrow columns and flat NumPy arrays, without a copy where the layouts agree.
+"""Schemas of the Spark integration, and Arrow columns as flat NumPy arrays, without a copy where the layouts agree.
 
 A binary column is one buffer of bytes and offsets into it; so are `ByteStrings`. Bulk readers of
 vectors take the buffer, and the start and size of each.
@@ -7,17 +7,40 @@ vectors take the buffer, and the start and size of each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from inspect import signature
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, offsets_of
 
 __all__ = [
+    "BINARY",
+    "BOOLEAN",
+    "FILE_VECTORS",
+    "INT",
+    "LONG",
+    "MIX",
+    "RANGE",
+    "STORED_VECTORS",
+    "STRING",
+    "VECTORS",
     "BinaryColumn",
+    "arrow_schema",
     "binary_array",
     "binary_column",
     "is_utf8",
@@ -25,9 +48,11 @@ __all__ = [
     "numbers",
     "range_array",
     "ranges_of",
+    "struct",
     "text_array",
     "texts_of",
 ]
+
 
 MAX_OFFSET = 2**31 - 1
 """Maximum bytes, or list elements, of an Arrow column with 32-bit offsets, the only ones that Spark takes."""
@@ -170,3 +195,49 @@ def range_array(ranges: NDArray[np.int64]) -> pa.Array:
     """Return ranges, int64[n, 2], as an Arrow array of structs ``start``, ``stop``."""
     columns = [pa.array(np.ascontiguousarray(column)) for column in ranges.T]
     return pa.StructArray.from_arrays(columns, ["start", "stop"])
+
+
+BINARY, BOOLEAN, INT, LONG, STRING = BinaryType(), BooleanType(), IntegerType(), LongType(), StringType()
+
+
+def struct(**fields: DataType) -> StructType:
+    """Return a struct of nullable fields."""
+    return StructType([StructField(name, kind) for name, kind in fields.items()])
+
+
+VECTORS = struct(data_file=STRING, cardinality=LONG, dv=BINARY)
+"""Output of jobs: a data file, the number of its deleted rows, and its vector as one frame."""
+
+MIX = struct(arrays=INT, bitsets=INT, runs=INT)
+"""Containers of each kind."""
+
+RANGE = struct(start=LONG, stop=LONG)
+"""Rows from ``start`` to before ``stop``."""
+
+STORED_VECTORS = struct(
+    **dict.fromkeys(("container", "format", "data_file"), STRING),
+    **dict.fromkeys(("offset", "size", "cardinality", "min", "max"), LONG),
+    containers=MIX,
+    crc_ok=BOOLEAN,
+    error=STRING,
+    dv=BINARY,
+)
+"""Rows of the data source ``dvcodec``, one per stored vector.
+
+``container`` is the file, ``format`` how its vectors are wrapped (`dvcodec.ContainerKind`); ``offset`` and ``size``
+are the whole frame's, in bytes; ``containers`` counts roaring containers. If a vector or a whole file is corrupt,
+``error`` says why, and values that could not be read are null.
+"""
+
+FILE_VECTORS = StructType(STORED_VECTORS.fields[:-1])
+"""Output of an audit: all columns but the vectors."""
+
+
+_IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+"""pyspark 4.3 needs a time zone for timestamps; earlier versions use UTC."""
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema of a Spark schema, moments in UTC."""
+    made: pa.Schema = to_arrow_schema(schema, **_IN_UTC)
+    return made

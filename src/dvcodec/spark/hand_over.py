@@ -28,8 +28,7 @@ from pyspark.sql.types import StructType
 
 from dvcodec.core.ragged import ByteStrings, Index, offsets_of
 from dvcodec.spark.accumulate import SCHEMA as VECTOR_SCHEMA
-from dvcodec.spark.columns import binary_array, binary_column
-from dvcodec.spark.schemas import INT, LONG, VECTORS, arrow_schema, struct
+from dvcodec.spark.columns import INT, LONG, VECTORS, arrow_schema, binary_array, binary_column, struct
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -1,17 +1,21 @@
-"""Verified vectors of a batch, and those with their data files."""
+"""Verified vectors of a batch: read, re-encoded in another layout in the bytes of Java's writers, compared."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import functions as sf
 
-from dvcodec.core import batch, vector
+from dvcodec.core import batch, frame, vector
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import DecodeError, UsageError
-from dvcodec.core.ragged import Index
+from dvcodec.core.frame import Magic
+from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.io.file_key import check_data_file
@@ -20,7 +24,21 @@ from dvcodec.spark.columns import BinaryColumn, binary_column, texts_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["NamedVectors", "VerifiedVectors", "vector_columns"]
+__all__ = [
+    "EMPTY",
+    "POSITION_BITS",
+    "Difference",
+    "NamedVectors",
+    "VerifiedVectors",
+    "differences",
+    "encode",
+    "has_magic",
+    "is_in",
+    "narrow",
+    "reencode",
+    "refuse_far",
+    "vector_columns",
+]
 
 
 def vector_columns(dvs: DataFrame) -> DataFrame:
@@ -109,3 +127,110 @@ def named(err: DecodeError, data_file: str, start: int = 0) -> DecodeError:
     """Add the data file to an error, and make its offset relative to the vector."""
     offset = None if err.offset is None else err.offset - start
     return type(err)(err.what, source=f"vector of {data_file}", offset=offset, expected=err.expected, actual=err.actual)
+
+
+_MAX_32 = 2**31 - 1
+"""Highest position in a 32-bit vector."""
+_SMALL = 1 << 14
+"""Vectors of at most this many rows are re-encoded together with others."""
+_AT_ONCE = 1 << 21
+"""Positions expanded at once."""
+_BITMAP = 20
+"""Bytes of a 64-bit frame before its only bitmap: length, magic, count of bitmaps, key."""
+
+
+def encode(rows: RowSet, magic: Magic = Magic.PORTABLE64) -> bytes:
+    """Return the frame of a row set."""
+    return frame.build(magic, *vector.encode_pieces(rows, magic))
+
+
+EMPTY = encode(RowSet())
+"""The frame of a vector without rows."""
+
+
+def has_magic(vectors: NamedVectors, magic: Magic) -> NDArray[np.bool_]:
+    """Return which vectors have this layout."""
+    column = vectors.column
+    found = column.data[column.starts[:, None] + np.arange(4, 8)] if len(column.starts) else np.zeros((0, 4), np.uint8)
+    return np.asarray((found == np.frombuffer(magic.value, np.uint8)).all(axis=1))
+
+
+def refuse_far(vectors: NamedVectors, magic: Magic) -> None:
+    """Refuse positions that the layout cannot hold.
+
+    Raises:
+        UsageError: a position above 2**31 - 1 in 32 bits; the message names the data file.
+    """
+    far = np.flatnonzero(vectors.found.max > _MAX_32)
+    if magic is Magic.PAIMON32 and len(far):
+        raise UsageError(
+            f"data file {vectors.files[int(far[0])]!r}: position {int(vectors.found.max[far[0]])} does not fit a "
+            f"32-bit vector (at most {_MAX_32}): use paimon64"
+        )
+
+
+def reencode(vectors: NamedVectors, index: Index, magic: Magic) -> dict[int, bytes]:
+    """Return the frames of some vectors in a layout, by index."""
+    frames: dict[int, bytes] = {}
+    small = vectors.found.cardinality[index] <= _SMALL
+    for i in index[~small].tolist():
+        frames[i] = encode(vectors.load(i), magic)
+    index = index[small]
+    for part in cut_by_weight(vectors.found.cardinality[index] + 1, _AT_ONCE):
+        encoded = batch.encode(*vectors.expand(index[part])).to_list()
+        if magic is Magic.PAIMON32:
+            encoded = list(map(narrow, encoded))
+        frames.update(zip(index[part].tolist(), encoded, strict=True))
+    return frames
+
+
+def narrow(data: bytes) -> bytes:
+    """Return a canonical 64-bit vector of at most one bitmap as a 32-bit one: the bitmap has the same bytes."""
+    bitmap = data[_BITMAP:-4]
+    return frame.build(Magic.PAIMON32, bitmap) if bitmap else encode(RowSet(), Magic.PAIMON32)
+
+
+POSITION_BITS = 40
+"""Vector code and position share 63 bits; larger positions take a slower path."""
+Difference: TypeAlias = tuple[Index, tuple[Index, Index], tuple[ByteStrings, ByteStrings]]
+"""Indices of pairs that differ, their numbers of added and restored positions, and the vectors of both."""
+
+
+def differences(old: VerifiedVectors, new: VerifiedVectors) -> Iterator[Difference]:
+    """Yield the pairs of vectors that differ in rows: rows only in `new` are added, rows only in `old` are restored."""
+    sizes = old.found.cardinality + new.found.cardinality
+    large = (sizes > _SMALL) | (np.maximum(old.found.max, new.found.max) >> POSITION_BITS > 0)
+    small = np.flatnonzero(~large)
+    for part in cut_by_weight(sizes[small] + 1, _AT_ONCE):
+        chosen = small[part]
+        keys = [_keys(side, chosen) for side in (old, new)]
+        found = [keys[1][~is_in(keys[1], keys[0])], keys[0][~is_in(keys[0], keys[1])]]
+        counts = [np.bincount(left >> POSITION_BITS, minlength=len(chosen)).astype(np.int64) for left in found]
+        differ = np.flatnonzero(counts[0] + counts[1])
+        positions = [left & ((1 << POSITION_BITS) - 1) for left in found]
+        frames = [batch.encode(values, count).take(differ) for values, count in zip(positions, counts, strict=True)]
+        yield chosen[differ], (counts[0][differ], counts[1][differ]), (frames[0], frames[1])
+    for i in np.flatnonzero(large).tolist():
+        before, after = old.load(i), new.load(i)
+        added, restored = after - before, before - after
+        if added or restored:
+            cards = np.array([len(added)]), np.array([len(restored)])
+            yield (
+                np.array([i]),
+                cards,
+                (ByteStrings.from_list([encode(added)]), ByteStrings.from_list([encode(restored)])),
+            )
+
+
+def _keys(side: VerifiedVectors, chosen: Index) -> Index:
+    """Return the positions of some vectors as ascending numbers that include the vector's code."""
+    positions, counts = side.expand(chosen)
+    return np.asarray(np.repeat(np.arange(len(chosen)) << POSITION_BITS, counts) | positions)
+
+
+def is_in(wanted: Index, keys: Index) -> NDArray[np.bool_]:
+    """Return which of `wanted` are among `keys`, which ascend."""
+    if not len(keys):
+        return np.zeros(len(wanted), np.bool_)
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.asarray(keys[places] == wanted)

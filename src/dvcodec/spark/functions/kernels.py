@@ -21,9 +21,7 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, Flags, Index, cut_by_weight, offsets_of
 from dvcodec.core.rowset import RowSet
 from dvcodec.spark.columns import binary_array, binary_column, list_array, range_array, ranges_of
-from dvcodec.spark.compare import POSITION_BITS, differences, is_in
-from dvcodec.spark.layouts import EMPTY, encode, narrow
-from dvcodec.spark.vectors import VerifiedVectors
+from dvcodec.spark.vectors import EMPTY, POSITION_BITS, VerifiedVectors, differences, encode, is_in, narrow
 
 __all__ = [
     "Vectors",

@@ -18,8 +18,8 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import ArrayType, DataType, StructType
 
 from dvcodec.core.frame import Magic
+from dvcodec.spark.columns import BINARY, BOOLEAN, LONG, MIX, RANGE, STRING, struct
 from dvcodec.spark.functions import kernels
-from dvcodec.spark.schemas import BINARY, BOOLEAN, LONG, MIX, RANGE, STRING, struct
 
 if TYPE_CHECKING:
     import pandas as pd

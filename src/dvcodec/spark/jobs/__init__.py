@@ -7,14 +7,11 @@ from __future__ import annotations
 
 # Imported eagerly: a job and its module share a name, and a later import of the module would replace the job.
 from dvcodec.spark.jobs.apply import apply, deleted, unmatched
-from dvcodec.spark.jobs.audit import audit
+from dvcodec.spark.jobs.audit import audit, compaction_candidates, quarantine
 from dvcodec.spark.jobs.build import build_vectors, positions
-from dvcodec.spark.jobs.change import convert, diff
-from dvcodec.spark.jobs.compaction import compaction_candidates
+from dvcodec.spark.jobs.change import convert, diff, merge
 from dvcodec.spark.jobs.delete import DeleteBatches, delete, delete_batches
 from dvcodec.spark.jobs.explode import explode, ranges
-from dvcodec.spark.jobs.merge import merge
-from dvcodec.spark.jobs.quarantine import quarantine
 
 __all__ = [
     "DeleteBatches",

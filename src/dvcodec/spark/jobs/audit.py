@@ -1,4 +1,4 @@
-"""Verify every vector of a lake: by container, or at the ranges that a table's metadata names."""
+"""Verify every vector of a lake, separate corrupt vectors from others, and find data files worth rewriting."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructField, StructType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io import Storage
-from dvcodec.spark.columns import texts_of
-from dvcodec.spark.schemas import FILE_VECTORS, arrow_schema
+from dvcodec.ops.stats import WORTH_REWRITING, check_thresholds
+from dvcodec.spark.columns import FILE_VECTORS, arrow_schema, is_utf8, texts_of
+from dvcodec.spark.functions.kernels import Vectors
 from dvcodec.spark.sources import register
-from dvcodec.spark.sources.counts import counted
-from dvcodec.spark.sources.located import containers_of, located_windows
 from dvcodec.spark.sources.options import storage_keys
+from dvcodec.spark.sources.read_windows import containers_of, located_windows
 from dvcodec.spark.sources.reader import batches
+from dvcodec.spark.sources.requests import counted
+from dvcodec.spark.vectors import vector_columns
 from dvcodec.spark.worker import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["audit"]
+__all__ = ["audit", "compaction_candidates", "quarantine"]
+
 
 _SCHEMA = arrow_schema(FILE_VECTORS)
 
@@ -103,3 +109,148 @@ def _check(
         with counted("audit", str(texts_of(batch.column("container").slice(0, 1))[0])):
             found = located_windows(containers_of(batch), stores)
             yield from batches(found, _SCHEMA, content=True, verify=True)
+
+
+def quarantine(dvs: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Split vectors into valid and corrupt ones; every row is in exactly one of the two.
+
+    Other jobs fail on a corrupt vector, because their result would lack its rows. After this job they succeed, and the
+    corrupt vectors can be written elsewhere for inspection.
+
+    Args:
+        dvs: vectors (``data_file``, ``dv``). All other columns are kept. With a column ``cardinality``, a vector
+            must have that many rows, unless it is null. With a column ``error``, as the data source has, a row with
+            an error is corrupt, whatever its ``dv``.
+
+    Returns:
+        The valid ones, with the columns of `dvs`; and the corrupt ones, with ``error``. Each is computed separately:
+        persist `dvs` if reading it twice costs more than keeping it.
+
+    Raises:
+        UsageError: `dvs` without those columns.
+    """
+    vector_columns(dvs)
+    marked = dvs if "error" in dvs.columns else dvs.withColumn("error", sf.lit(None).cast("string"))
+    checked = marked.mapInArrow(
+        settled(_marked), StructType([StructField(f.name, f.dataType) for f in marked.schema.fields])
+    )
+    valid = checked.where(sf.col("error").isNull())
+    return (valid if "error" in dvs.columns else valid.drop("error")), checked.where(sf.col("error").isNotNull())
+
+
+def _marked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Set ``error`` of corrupt rows where it is null."""
+    for table in batches:
+        names = table.schema.names
+        texts = table.column("error").to_pylist()
+        counted = table.column("cardinality") if "cardinality" in names else None
+        for row, text in _faults(table.column("data_file"), table.column("dv"), counted):
+            if texts[row] is None:
+                texts[row] = text
+        at = names.index("error")
+        yield table.set_column(at, table.schema.field(at), pa.array(texts, table.schema.field(at).type))
+
+
+def _faults(files: pa.Array, frames: pa.Array, counted: pa.Array | None) -> Iterator[tuple[int, str]]:
+    """Yield errors by row; the first of a row counts."""
+    yield from ((row, "data_file is null") for row in np.flatnonzero(files.is_null()).tolist())
+    yield from ((row, "data_file is not UTF-8") for row in _not_utf8(files))
+    yield from ((row, "dv is null") for row in np.flatnonzero(frames.is_null()).tolist())
+    vectors = Vectors.of(frames, strict=False)
+    for i, error in sorted(vectors.found.errors.items()):
+        yield int(vectors.rows[i]), str(vectors.local(i, error))
+    if counted is None:
+        return
+    held = vectors.spread(vectors.found.cardinality)
+    for row in np.flatnonzero(_differ(counted, held)).tolist():
+        yield row, f"cardinality: expected {counted[row].as_py()}, found {held[row].as_py()}"
+
+
+def _not_utf8(files: pa.Array) -> list[int]:
+    try:
+        files.validate(full=True)
+    except pa.ArrowInvalid:
+        return [row for row, name in enumerate(texts_of(files)) if not is_utf8(name)]
+    return []
+
+
+def _differ(counted: pa.Array, held: pa.Array) -> pa.Array:
+    """Return which stated cardinalities are wrong. One that is not an integer is wrong, too; null is not."""
+    try:
+        stated = counted.cast(pa.int64())
+    except pa.ArrowInvalid:  # a fraction, a text, a number beyond 64 bits
+        pairs = zip(counted, held.to_pylist(), strict=True)
+        return pa.array([one.is_valid and found is not None and _whole(one) != found for one, found in pairs])
+    return pc.fill_null(pc.not_equal(stated, held), False)
+
+
+def _whole(value: pa.Scalar) -> int | None:
+    """Return an integer as it is, None for anything else."""
+    try:
+        number: int = value.cast(pa.int64()).as_py()
+    except pa.ArrowInvalid:
+        return None
+    return number
+
+
+def compaction_candidates(
+    stats: DataFrame,
+    *,
+    rows: str = "rows",
+    deleted: str = "cardinality",
+    size: str | None = None,
+    min_ratio: float = WORTH_REWRITING,
+    min_deleted: int = 1,
+) -> DataFrame:
+    """Return the data files with many deleted rows, highest gain first.
+
+    A data file qualifies if its share of deleted rows is at least `min_ratio` and their number at least `min_deleted`;
+    or if it has no live row: such a file need not be rewritten, only dropped.
+
+    Args:
+        stats: one row per data file, such as a table's data files left-joined with `audit` or `build_vectors`. Other
+            columns are kept.
+        rows: column: physical rows of the data file (Iceberg's ``record_count``, Delta's ``numRecords``).
+        deleted: column: rows that its vector deletes; null if it has none.
+        size: column: bytes of the data file. The gain then is in bytes.
+        min_ratio: 0 to 1.
+        min_deleted: rows. Raise it to skip small files that cost more to rewrite than they gain.
+
+    Returns:
+        `stats` with ``live_rows``, ``deleted_ratio`` (0 to 1), ``fully_deleted``, and ``gain``: the rows, or about the
+        bytes, that a rewrite removes.
+
+    Raises:
+        UsageError: no such column, `stats` has one of the new ones, or numbers out of range. While it runs: a row
+            count is null or negative, or more rows are deleted than the file has.
+    """
+    missing = [name for name in (rows, deleted, *([size] if size else [])) if name not in stats.columns]
+    if missing:
+        raise UsageError(f"no column {' and no column '.join(missing)} among {', '.join(stats.columns)}")
+    taken = {"live_rows", "deleted_ratio", "fully_deleted", "gain"} & set(stats.columns)
+    if taken:
+        raise UsageError(f"the data files already have a column {min(taken)}")
+    check_thresholds(min_ratio, min_deleted)
+    total, gone = sf.col(_quoted(rows)).cast("long"), sf.coalesce(sf.col(_quoted(deleted)).cast("long"), sf.lit(0))
+    wrong = total.isNull() | (total < 0) | (gone < 0) | (gone > total)
+    message = sf.concat(
+        sf.lit("a data file of "),
+        sf.coalesce(total.cast("string"), sf.lit("null")),
+        sf.lit(" rows cannot have "),
+        gone.cast("string"),
+        sf.lit(" deleted ones"),
+    )
+    live = sf.when(wrong, sf.raise_error(message).cast("long")).otherwise(total - gone)
+    ratio = sf.when(total > 0, gone / total).otherwise(sf.lit(0.0))
+    gain = gone if size is None else sf.round(sf.col(_quoted(size)) * ratio).cast("long")
+    numbers = stats.withColumns(
+        {"live_rows": live, "deleted_ratio": ratio, "fully_deleted": (total > 0) & (gone == total), "gain": gain}
+    )
+    worth = (sf.col("deleted_ratio") >= min_ratio) & (gone >= min_deleted)
+    # live_rows is part of the condition so that every data file is checked, not only candidates.
+    chosen = numbers.where((sf.col("live_rows") >= 0) & (worth | sf.col("fully_deleted")))
+    return chosen.orderBy(sf.desc_nulls_last("gain"), sf.desc("deleted_ratio"))
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

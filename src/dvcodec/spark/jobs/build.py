@@ -26,6 +26,7 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.spark.accumulate import CHUNK_ROWS, RowAccumulator
+from dvcodec.spark.columns import VECTORS
 from dvcodec.spark.hand_over import (
     BATCH_ROWS,
     FRAGMENTS,
@@ -40,7 +41,6 @@ from dvcodec.spark.hand_over import (
 from dvcodec.spark.jobs.origin import origin_or_column
 from dvcodec.spark.keyed_rows import URI, SampledFiles, ScannedFiles, packed
 from dvcodec.spark.paths import data_file_column, match_key_column, twin_column
-from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.sources import register
 from dvcodec.spark.sources.position_deletes import PositionDeleteSource
 from dvcodec.spark.union import VectorUnion

@@ -20,15 +20,15 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.io import storage_of
+from dvcodec.spark.columns import VECTORS, arrow_schema
 from dvcodec.spark.jobs.build import build_vectors
-from dvcodec.spark.layouts import encode
-from dvcodec.spark.schemas import VECTORS, arrow_schema
 from dvcodec.spark.search.finders import NEAR_BYTES, KeyFinder, WhereFinder, WorkerFinder
 from dvcodec.spark.search.pieces import decode
 from dvcodec.spark.search.plain import PlainSnapshot, open_plain
 from dvcodec.spark.search.scan import column_named
 from dvcodec.spark.sources import register
 from dvcodec.spark.sources.options import storage_keys
+from dvcodec.spark.vectors import encode
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting import Deletion, Isolation
 from dvcodec.tables.deleting.committer import StreamBatch

@@ -17,9 +17,8 @@ from pyspark.sql.types import ArrayType
 from dvcodec.core.errors import UsageError
 from dvcodec.core.expand import ranges_of
 from dvcodec.core.ragged import Index, cut_by_weight, gather, offsets_of
-from dvcodec.spark.columns import list_array, range_array
+from dvcodec.spark.columns import LONG, RANGE, STRING, list_array, range_array, struct
 from dvcodec.spark.jobs.bitset_words import cut
-from dvcodec.spark.schemas import LONG, RANGE, STRING, struct
 from dvcodec.spark.vectors import NamedVectors, vector_columns
 from dvcodec.spark.worker import settled
 

@@ -23,10 +23,9 @@ from pyspark.sql.types import StructField, StructType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io.file_key import check_data_file, decoded_key, file_key
-from dvcodec.spark.columns import texts_of
+from dvcodec.spark.columns import LONG, STRING, arrow_schema, struct, texts_of
 from dvcodec.spark.jobs.bitset_words import estimated_bytes
 from dvcodec.spark.paths import data_file_of, file_uri_of, match_key, spellings
-from dvcodec.spark.schemas import LONG, STRING, arrow_schema, struct
 from dvcodec.spark.vectors import NamedVectors
 from dvcodec.spark.worker import OverBatches, settled
 

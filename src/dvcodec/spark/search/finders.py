@@ -36,8 +36,8 @@ from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.file_key import file_key
 from dvcodec.io.target import is_local
+from dvcodec.spark.columns import arrow_schema
 from dvcodec.spark.keyed_rows import ScannedFiles, packed_places
-from dvcodec.spark.schemas import arrow_schema
 from dvcodec.spark.search.pieces import FOUND, TASK_BYTES, Collected, Search, Tasks, bytes_of, pack
 from dvcodec.spark.search.plain import PlainSnapshot
 from dvcodec.spark.search.scan import AT, Scan, column_named, reason, scan_files, scan_table

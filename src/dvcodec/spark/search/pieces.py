@@ -21,8 +21,8 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.core.rowset import RowSet
-from dvcodec.spark.layouts import encode
-from dvcodec.spark.schemas import BINARY, INT, LONG, STRING, arrow_schema, struct
+from dvcodec.spark.columns import BINARY, INT, LONG, STRING, arrow_schema, struct
+from dvcodec.spark.vectors import encode
 from dvcodec.spark.worker import settled
 from dvcodec.tables.deleting.finder import Found
 from dvcodec.tables.deleting.matching import Condition, matching_rows

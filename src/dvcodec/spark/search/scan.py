@@ -23,10 +23,10 @@ from dvcodec.io.file_key import file_key
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import local_path
 from dvcodec.spark.accumulate import RowAccumulator
+from dvcodec.spark.columns import VECTORS
 from dvcodec.spark.hand_over import NUMBER_ROWS, hands_over, task_bytes, without_byte_limit
 from dvcodec.spark.keyed_rows import ScannedFiles, packed
 from dvcodec.spark.paths import data_file_column
-from dvcodec.spark.schemas import VECTORS
 from dvcodec.spark.search.pieces import decode
 from dvcodec.spark.worker import OverBatches, settled
 from dvcodec.tables.model import DataFile, StoredNames

@@ -27,10 +27,9 @@ from dvcodec.io.parquet_columns import column_chunks
 from dvcodec.io.parquet_footer import keep_footer
 from dvcodec.io.target import is_local, local_path
 from dvcodec.spark.accumulate import RowAccumulator
-from dvcodec.spark.schemas import VECTORS
-from dvcodec.spark.sources.ahead import fetched_ahead
-from dvcodec.spark.sources.counts import counted
+from dvcodec.spark.columns import VECTORS
 from dvcodec.spark.sources.options import REMOTE_OPEN_COST_BYTES, Options, StoreValues, storage_keys
+from dvcodec.spark.sources.requests import counted, fetched_ahead
 from dvcodec.spark.sources.storage import FileEntry, find_all
 
 if TYPE_CHECKING:

@@ -23,13 +23,23 @@ from dvcodec.io import Storage
 from dvcodec.io.file_key import file_key
 from dvcodec.ops.read import ALLOWED
 from dvcodec.ops.sniff import ContainerKind
-from dvcodec.spark.columns import binary_array, is_utf8, list_array, range_array, ranges_of, text_array
-from dvcodec.spark.schemas import INT, LONG, RANGE, STORED_VECTORS, struct
-from dvcodec.spark.sources.ahead import fetched_ahead
-from dvcodec.spark.sources.counts import counted
+from dvcodec.spark.columns import (
+    INT,
+    LONG,
+    RANGE,
+    STORED_VECTORS,
+    binary_array,
+    is_utf8,
+    list_array,
+    range_array,
+    ranges_of,
+    struct,
+    text_array,
+)
 from dvcodec.spark.sources.listing import Share, Want, plan
 from dvcodec.spark.sources.options import ReadOptions, Rows
 from dvcodec.spark.sources.read_windows import Window, windows
+from dvcodec.spark.sources.requests import counted, fetched_ahead
 
 __all__ = [
     "MAX_LIST",

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -19,17 +20,55 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 
 from dvcodec import delta, iceberg, paimon
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import StoredFrame
+from dvcodec.core.frame import Magic, StoredFrame
+from dvcodec.core.ragged import Index, cut_by_weight
 from dvcodec.io import Storage, open_sink
 from dvcodec.io.file_key import file_keys
 from dvcodec.io.paths import join
+from dvcodec.spark.columns import numbers
 from dvcodec.spark.sources import storage
-from dvcodec.spark.sources.counts import counted
-from dvcodec.spark.sources.frames import stored_frames
 from dvcodec.spark.sources.manifest import SCHEMA, WRITING, manifest_name, write_manifest
-from dvcodec.spark.sources.options import WriteOptions
+from dvcodec.spark.sources.options import Target, WriteOptions
+from dvcodec.spark.sources.requests import counted
+from dvcodec.spark.vectors import NamedVectors, has_magic, reencode, refuse_far
 
-__all__ = ["VectorWriter", "Written", "writer_of"]
+__all__ = ["VectorWriter", "Written", "stored_frames", "writer_of"]
+
+
+_EXPANDED = 1 << 20
+"""Positions that are expanded at once."""
+
+
+def stored_frames(batch: pa.RecordBatch, target: Target) -> Iterator[StoredFrame]:
+    """Verify the vectors of a batch and yield them in the layout of a container.
+
+    Args:
+        batch: with the columns ``data_file`` and ``dv``; ``cardinality`` is checked if present and not null.
+        target: kind of container. Frames of its layout are passed on unchanged, others re-encoded.
+
+    Raises:
+        UsageError: a null, or rows that the layout cannot hold.
+        DecodeError: a corrupt vector. Both errors name the data file.
+    """
+    errors = batch.column("error") if "error" in batch.schema.names else None
+    vectors = NamedVectors.of(batch.column("data_file"), batch.column("dv"), errors, _promised(batch))
+    magic = Magic.PAIMON32 if target == "paimon32" else Magic.PORTABLE64
+    refuse_far(vectors, magic)
+    fits, cardinality = has_magic(vectors, magic), vectors.found.cardinality
+    for piece in cut_by_weight(np.where(fits, 0, cardinality), _EXPANDED):
+        encoded = reencode(vectors, np.flatnonzero(~fits[piece]) + piece.start, magic)
+        for i in range(piece.start, piece.stop):
+            yield StoredFrame(vectors.files[i], int(cardinality[i]), encoded.get(i) or vectors.column.view(i))
+
+
+def _promised(batch: pa.RecordBatch) -> Index | None:
+    if "cardinality" not in batch.schema.names:
+        return None
+    column = batch.column("cardinality")
+    if not pa.types.is_integer(column.type):
+        raise UsageError(f"column cardinality: expected integers, found {column.type}")
+    return numbers(column)
+
 
 _FOOTER_BYTES = 1 << 23
 """Bytes of a Puffin footer at which a container is full: half of `Limits.max_footer_bytes`."""

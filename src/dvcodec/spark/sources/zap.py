@@ -44,12 +44,11 @@ from dvcodec.io import Storage
 from dvcodec.io.paths import split
 from dvcodec.io.target import is_local
 from dvcodec.ops.layout import Part, layout
-from dvcodec.spark.schemas import BINARY, BOOLEAN, LONG, STRING, struct
+from dvcodec.spark.columns import BINARY, BOOLEAN, LONG, STRING, struct
 from dvcodec.spark.sources import storage
-from dvcodec.spark.sources.ahead import fetched_ahead
-from dvcodec.spark.sources.counts import counted
 from dvcodec.spark.sources.options import OPEN_COST_BYTES, REMOTE_OPEN_COST_BYTES, Options, StoreValues
 from dvcodec.spark.sources.reader import wanted_values
+from dvcodec.spark.sources.requests import counted, fetched_ahead
 from dvcodec.zap import Segment
 from dvcodec.zap.columns import SCHEMAS
 
