@@ -219,77 +219,6 @@ def test_hops_over_length_fields(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- what is asked for
 
 
-def expansions(spark: SparkSession, tmp_path: Path, rows: str, most_parts: dict[str, int]) -> dict[str, list[Any]]:
-    vectors = {
-        "empty": RowSet(),
-        "few": RowSet([0, 1, 2, 9, 2**33, 2**33 + 1]),
-        "runs": RowSet.from_ranges([(5, 2_500_000)]),
-        "many": RowSet(range(0, 3_000_000, 2)),
-        "one": RowSet([7]),
-    }
-    iceberg.write_deletion_vectors(tmp_path / "x.puffin", vectors)
-    damaged = bytearray(iceberg.encode(RowSet([4])))
-    damaged[-1] ^= 1
-    (tmp_path / "y.dv").write_bytes(damaged)
-    found: dict[str, list[Any]] = {}
-    df = read(spark, tmp_path, rows=rows)
-    assert df.columns == [*STORED_VECTORS.names[:-1], "part", rows]
-    per_file = df.groupBy("data_file").agg({"part": "max", "cardinality": "max", "error": "count"})
-    assert {
-        tuple(row) for row in per_file.select("data_file", "max(part)", "max(cardinality)", "count(error)").collect()
-    } == {
-        *((name, parts, len(vectors[name]), 0) for name, parts in most_parts.items()),
-        (None, 0, None, 1),
-    }
-    options = ReadOptions.parse({"path": str(tmp_path), "rows": rows})
-    reader = reader_of(options, schema_of(options))
-    for share in reader.partitions():  # as a task does: millions of rows are slow to collect
-        for batch in reader.read(share):
-            places = zip(*(batch.column(name).to_pylist() for name in ("data_file", "part", "error")), strict=True)
-            for i, (name, part, error) in enumerate(places):
-                assert part == len(found.setdefault(name, []))
-                assert (error is None) is (name is not None)
-                values = batch.column(rows)[i]
-                found[name].append(values.values if values.is_valid else None)
-    assert found.pop(None) == [None]  # type: ignore[call-overload]
-    assert all(len(part) <= 1 << 20 for parts in found.values() for part in parts)
-    assert set(found) == set(vectors)
-    return found
-
-
-@pytest.mark.everywhere
-def test_positions(spark: SparkSession, tmp_path: Path) -> None:
-    found = expansions(spark, tmp_path, "positions", {"empty": 0, "few": 0, "one": 0, "runs": 2, "many": 1})
-    values = {name: np.concatenate([part.to_numpy() for part in parts]) for name, parts in found.items()}
-    assert values["empty"].tolist() == []
-    assert values["few"].tolist() == [0, 1, 2, 9, 2**33, 2**33 + 1]
-    assert values["one"].tolist() == [7]
-    assert np.array_equal(values["runs"], np.arange(5, 2_500_000))
-    assert np.array_equal(values["many"], np.arange(0, 3_000_000, 2))
-    exploded = read(spark, tmp_path, rows="positions").selectExpr("data_file", "explode(positions) as pos")
-    assert {tuple(row) for row in exploded.where("data_file != 'many' and pos % 999999 < 3").collect()} == {
-        (name, int(value)) for name, of in values.items() if name != "many" for value in of if value % 999_999 < 3
-    }
-
-
-@pytest.mark.everywhere
-def test_ranges(spark: SparkSession, tmp_path: Path) -> None:
-    found = expansions(spark, tmp_path, "ranges", {"empty": 0, "few": 0, "one": 0, "runs": 0, "many": 1})
-    pairs = {
-        name: np.concatenate([np.stack([part.field(k).to_numpy() for k in (0, 1)], 1) for part in parts])
-        for name, parts in found.items()
-    }
-    assert pairs["empty"].tolist() == []
-    assert pairs["few"].tolist() == [[0, 3], [9, 10], [2**33, 2**33 + 2]]
-    assert pairs["one"].tolist() == [[7, 8]]
-    assert pairs["runs"].tolist() == [[5, 2_500_000]]
-    start = np.arange(0, 3_000_000, 2)
-    assert np.array_equal(pairs["many"], np.stack([start, start + 1], 1))
-    exploded = read(spark, tmp_path, rows="ranges").selectExpr("data_file", "explode(ranges) as r")
-    few = exploded.where("data_file = 'few'").select("r.start", "r.stop").collect()
-    assert [list(row) for row in few] == pairs["few"].tolist()
-
-
 @pytest.mark.everywhere
 def test_columns(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "x.puffin"
@@ -305,17 +234,14 @@ def test_columns(spark: SparkSession, tmp_path: Path) -> None:
     path.write_bytes(data[: location.offset] + bytes(location.size) + data[location.offset + location.size :])
     assert [tuple(row) for row in read(spark, path, columns="size,data_file").collect()] == [(location.size, "a")]
     assert read(spark, path, columns="size,error").collect()[0]["error"]
-    expanded = spark.read.format("dvcodec").option("rows", "ranges").schema("part int, dv binary").load(str(path))
-    assert [tuple(row) for row in expanded.collect()] == [(0, None)]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"columns": "data_file,rows"}, "no column 'rows', expected some of container, format"),
-        ({"columns": "positions"}, "option rows=positions adds it"),
         ({"columns": "size,size"}, "column 'size' twice"),
-        ({"rows": "some"}, "option rows: expected one of none, positions, ranges, found 'some'"),
+        ({"rows": "positions"}, "unknown option 'rows'"),
         ({"format": "zap"}, "option format: expected one of puffin, delta"),
         ({"ignore-other": "true"}, "unknown option 'ignore-other', known are: columns, committed"),
         ({"partition-bytes": "0"}, "option partition-bytes: expected a positive size"),
@@ -512,15 +438,3 @@ def test_a_wrong_footer(spark: SparkSession, tmp_path: Path) -> None:
     assert [row["data_file"] for row in want if row["error"] is None] == ["g", "h"]
     assert_same(rows_of(read(spark, path)), [dict(row) for row in want])
     assert_same(rows_of(read(spark, path, partition_bytes=100)), want)
-
-
-def test_limits_stand(tmp_path: Path) -> None:
-    """A few bytes of runs that stand for a billion rows are read, and expanded only in parts."""
-    (tmp_path / "x").write_bytes(iceberg.encode(RowSet.from_ranges([(0, 1 << 30)])))
-    options = ReadOptions.parse({"path": str(tmp_path), "rows": "positions"})
-    reader = reader_of(options, schema_of(options))
-    batches = reader.read(reader.partitions()[0])
-    for part in range(3):
-        batch = next(batches)
-        assert batch.column("part").to_pylist() == [part]
-        assert len(batch.column("positions")[0]) <= 1 << 20

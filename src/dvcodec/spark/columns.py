@@ -45,9 +45,9 @@ __all__ = [
     "binary_column",
     "is_utf8",
     "list_array",
+    "maximal_ranges",
     "numbers",
     "range_array",
-    "ranges_of",
     "struct",
     "text_array",
     "texts_of",
@@ -178,7 +178,9 @@ def list_array(
     return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), items, mask=mask)
 
 
-def ranges_of(positions: NDArray[np.int64], owner: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def maximal_ranges(
+    positions: NDArray[np.int64], owner: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the maximal ranges ``[start, stop)`` of positions, int64[n, 2], and the owner of each.
 
     Args:

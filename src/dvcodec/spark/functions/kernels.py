@@ -20,7 +20,7 @@ from dvcodec.core.errors import ChecksumMismatch, DecodeError, LimitExceeded, Us
 from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, Flags, Index, cut_by_weight, offsets_of
 from dvcodec.core.rowset import RowSet
-from dvcodec.spark.columns import binary_array, binary_column, list_array, range_array, ranges_of
+from dvcodec.spark.columns import binary_array, binary_column, list_array, maximal_ranges, range_array
 from dvcodec.spark.vectors import EMPTY, POSITION_BITS, VerifiedVectors, differences, encode, is_in, narrow
 
 __all__ = [
@@ -228,7 +228,7 @@ def dv_ranges(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
 def _ranges(vectors: Vectors, plain: Index, large: Index) -> tuple[Index, Index]:
     """Return the ranges of some vectors, int64[k, 2], and the vector of each; the `large` are not expanded."""
     positions, counts = vectors.expand(plain)
-    ranges, owner = ranges_of(positions, np.repeat(plain, counts))
+    ranges, owner = maximal_ranges(positions, np.repeat(plain, counts))
     if not len(large):
         return ranges, owner
     parts, owners = [ranges], [owner]

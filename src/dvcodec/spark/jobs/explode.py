@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType
 from dvcodec.core.errors import UsageError
 from dvcodec.core.expand import ranges_of
 from dvcodec.core.ragged import Index, cut_by_weight, gather, offsets_of
-from dvcodec.spark.columns import LONG, RANGE, STRING, list_array, range_array, struct
+from dvcodec.spark.columns import LONG, RANGE, STRING, list_array, maximal_ranges, range_array, struct
 from dvcodec.spark.jobs.bitset_words import cut
 from dvcodec.spark.vectors import NamedVectors, vector_columns
 from dvcodec.spark.worker import settled
@@ -130,12 +130,8 @@ def _positions(vectors: NamedVectors, max_rows: int) -> Iterator[Lists]:
 
 def _ranges(vectors: NamedVectors, max_rows: int) -> Iterator[Lists]:
     for owner, counts, positions in _small(vectors, max_rows):
-        of_each = np.repeat(np.arange(len(owner)), counts)
-        new = np.ones(len(positions) + 1, np.bool_)
-        new[1:-1] = (positions[1:] != positions[:-1] + 1) | (of_each[1:] != of_each[:-1])
-        bounds = np.flatnonzero(new)
-        table = np.stack([positions[bounds[:-1]], positions[bounds[1:] - 1] + 1], axis=1)
-        yield owner, np.bincount(of_each[bounds[:-1]], minlength=len(owner)), table
+        table, of_each = maximal_ranges(positions, np.repeat(np.arange(len(owner)), counts))
+        yield owner, np.bincount(of_each, minlength=len(owner)), table
     for i in _large(vectors):
         for table in _ranges_of_one(vectors, i):
             yield np.array([i]), np.array([len(table)]), table

@@ -12,11 +12,10 @@ from dvcodec.core.errors import UsageError
 from dvcodec.io.store import StoreOptions
 from dvcodec.ops.sniff import ContainerKind
 
-__all__ = ["Options", "ReadOptions", "Rows", "StoreValues", "Target", "WriteOptions", "storage_keys"]
+__all__ = ["Options", "ReadOptions", "StoreValues", "Target", "WriteOptions", "storage_keys"]
 
 StoreValues: TypeAlias = tuple[tuple[str, str], ...]
 """Storage options as (key, value): frozen, and in no repr, as some are secrets."""
-Rows = Literal["none", "positions", "ranges"]
 Target = Literal["puffin", "delta", "paimon32", "paimon64"]
 TARGETS: tuple[Target, ...] = ("puffin", "delta", "paimon32", "paimon64")
 
@@ -43,7 +42,6 @@ class ReadOptions:
     Attributes:
         paths: as the user gave them.
         kind: the only kind of container wanted; None takes any.
-        rows: what is expanded.
         columns: names, None for the default.
         ignore_others: whether files of a folder that are not containers are skipped.
         verify_checksum: whether CRCs are checked.
@@ -57,7 +55,6 @@ class ReadOptions:
 
     paths: tuple[str, ...]
     kind: ContainerKind | None = None
-    rows: Rows = "none"
     columns: tuple[str, ...] | None = None
     ignore_others: bool = False
     verify_checksum: bool = True
@@ -83,7 +80,6 @@ class ReadOptions:
         parsed = cls(
             paths,
             ContainerKind(kind) if kind else None,
-            cast("Rows", given.choice("rows", ("none", "positions", "ranges"), "none")),
             None if columns is None else tuple(name.strip() for name in columns.split(",")),
             given.flag("ignore-others", default=False),
             given.flag("verify-checksum", default=True),

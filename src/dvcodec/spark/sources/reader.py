@@ -12,37 +12,27 @@ from numpy.typing import NDArray
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, StructField, StructType
+from pyspark.sql.types import StructType
 
-from dvcodec.core.batch import expand, survey
-from dvcodec.core.cursor import Cursor
+from dvcodec.core.batch import survey
 from dvcodec.core.errors import UsageError
-from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of
-from dvcodec.core.vector import read
+from dvcodec.core.ragged import ByteStrings, Index, offsets_of
 from dvcodec.io import Storage
 from dvcodec.io.file_key import file_key
 from dvcodec.ops.read import ALLOWED
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.spark.columns import (
-    INT,
-    LONG,
-    RANGE,
     STORED_VECTORS,
     binary_array,
     is_utf8,
-    list_array,
-    range_array,
-    ranges_of,
-    struct,
     text_array,
 )
 from dvcodec.spark.sources.listing import Share, Want, plan
-from dvcodec.spark.sources.options import ReadOptions, Rows
+from dvcodec.spark.sources.options import ReadOptions
 from dvcodec.spark.sources.read_windows import Window, windows
 from dvcodec.spark.sources.requests import counted, fetched_ahead
 
 __all__ = [
-    "MAX_LIST",
     "VectorReader",
     "Verified",
     "batches",
@@ -185,13 +175,7 @@ def _put_outcomes(pool: list[Window], first: Index, result: Verified) -> NDArray
     return known
 
 
-MAX_LIST = 1 << 20
-"""Maximum positions, or ranges, in one row; a vector with more gives several rows."""
-
-
-def batches(
-    windows: Iterable[Window], schema: pa.Schema, *, content: bool, verify: bool, rows: Rows = "none"
-) -> Iterator[pa.RecordBatch]:
+def batches(windows: Iterable[Window], schema: pa.Schema, *, content: bool, verify: bool) -> Iterator[pa.RecordBatch]:
     """Yield windows as batches of a schema.
 
     Args:
@@ -199,12 +183,11 @@ def batches(
         schema: the columns, in order.
         content: whether the windows have bytes; without them only ranges are known.
         verify: whether to compare CRCs.
-        rows: column that ``part`` counts; unused if the schema has neither.
     """
     for pool in pools(windows):
         found = verify_windows(pool, content=content, verify=verify)
         _refuse_names(pool, found)
-        yield from _expanded(pool, found, schema, rows)
+        yield pa.RecordBatch.from_arrays([_column(field, pool, found) for field in schema], schema=schema)
 
 
 def _refuse_names(pool: list[Window], found: Verified) -> None:
@@ -212,53 +195,6 @@ def _refuse_names(pool: list[Window], found: Verified) -> None:
     for i, name in enumerate(name for window in pool for name in window.ranges.data_files):
         if not is_utf8(name):
             found.errors.setdefault(i, f"{name!a:.200}: a data file whose name is not UTF-8")
-
-
-def _expanded(pool: list[Window], found: Verified, schema: pa.Schema, rows: Rows) -> Iterator[pa.RecordBatch]:
-    if not {"part", rows}.intersection(schema.names):
-        yield pa.RecordBatch.from_arrays([_column(field, pool, found) for field in schema], schema=schema)
-        return
-    own = {field.name: _column(field, pool, found) for field in schema if field.name not in ("part", rows)}
-    weights = np.where(found.valid, found.cardinality, 0)
-    for piece in cut_by_weight(weights, MAX_LIST):
-        index = np.arange(piece.start, piece.stop)
-        if len(index) == 1 and weights[index[0]] > MAX_LIST:
-            lists = _large(found, int(index[0]), rows)
-        else:
-            lists = iter([_small(found, index, rows)])
-        taken = {name: column.take(pa.array(index)) for name, column in own.items()}
-        for part, made in enumerate(lists):
-            taken["part"] = pa.array(np.full(len(index), part, np.int32))
-            taken[rows] = made
-            columns = [taken[field.name].cast(field.type) for field in schema]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _small(found: Verified, index: Index, rows: Rows) -> pa.Array:
-    """Expand vectors that together have few positions; a corrupt one is null."""
-    valid = found.valid[index]
-    values, of_valid = expand(found.data, found.starts[index[valid]], found.sizes[index[valid]], verify_checksum=False)
-    counts = np.zeros(len(index), np.int64)
-    counts[valid] = of_valid
-    if rows == "positions":
-        return list_array(values, counts, valid)
-    ranges, owner = ranges_of(values, np.repeat(np.arange(len(index)), counts))
-    return list_array(range_array(ranges), np.bincount(owner, minlength=len(index)), valid)
-
-
-def _large(found: Verified, i: int, rows: Rows) -> Iterator[pa.Array]:
-    """Expand one vector in parts."""
-    start = int(found.starts[i])
-    cursor = Cursor(found.data[start : start + int(found.sizes[i])])
-    loaded = read(cursor, verify_checksum=False).load()
-    one = np.ones(1, np.bool_)
-    if rows == "positions":
-        parts: Iterator[pa.Array] = map(pa.array, loaded.chunks(MAX_LIST))
-    else:
-        ranges = loaded.ranges()
-        parts = (range_array(ranges[start : start + MAX_LIST]) for start in range(0, len(ranges), MAX_LIST))
-    for values in parts:
-        yield list_array(values, np.full(1, len(values), np.int64), one)
 
 
 def _column(field: pa.Field, pool: list[Window], found: Verified) -> pa.Array:
@@ -302,18 +238,8 @@ def wanted_values(one: datasource.Filter, column: str) -> frozenset[str] | None:
     return None
 
 
-_EXPANDED = {
-    "none": struct(),
-    "positions": struct(part=INT, positions=ArrayType(LONG)),
-    "ranges": struct(part=INT, ranges=ArrayType(RANGE)),
-}
 _PLACE = {"container", "format", "data_file", "offset", "size"}
 """Columns that do not need the vectors' bytes."""
-
-
-def _offered(options: ReadOptions) -> dict[str, StructField]:
-    fields = [*STORED_VECTORS.fields, *_EXPANDED[options.rows].fields]
-    return {field.name: field for field in fields}
 
 
 def schema_of(options: ReadOptions) -> StructType:
@@ -322,17 +248,14 @@ def schema_of(options: ReadOptions) -> StructType:
     Raises:
         UsageError: `columns` names an unknown column.
     """
-    offered = _offered(options)
-    default = [name for name in offered if options.rows == "none" or name != "dv"]
-    return StructType([offered[name] for name in _checked(options.columns or default, options)])
+    return StructType([STORED_VECTORS[name] for name in _checked(options.columns or STORED_VECTORS.names)])
 
 
-def _checked(names: Iterable[str], options: ReadOptions) -> list[str]:
-    offered, chosen = _offered(options), list(names)
+def _checked(names: Iterable[str]) -> list[str]:
+    chosen = list(names)
     for name in chosen:
-        if name not in offered:
-            hint = f"; option rows={name} adds it" if name in ("positions", "ranges") else ""
-            raise UsageError(f"no column {name!r}, expected some of {', '.join(offered)}{hint}")
+        if name not in STORED_VECTORS.names:
+            raise UsageError(f"no column {name!r}, expected some of {', '.join(STORED_VECTORS.names)}")
         if chosen.count(name) > 1:
             raise UsageError(f"column {name!r} twice")
     return chosen
@@ -346,12 +269,11 @@ def reader_of(options: ReadOptions, schema: StructType) -> VectorReader:
     """
     if not options.paths:
         raise UsageError("nothing to read: load(path), or the option paths")
-    names = _checked(schema.names, options)
+    names = _checked(schema.names)
     if options.columns is not None and sorted(options.columns) != sorted(names):
         raise UsageError(f"the schema has the columns {', '.join(names)}, the option {', '.join(options.columns)}")
-    offered = _offered(options)
     for field in schema.fields:
-        expected, given = offered[field.name].dataType.simpleString(), field.dataType.simpleString()
+        expected, given = STORED_VECTORS[field.name].dataType.simpleString(), field.dataType.simpleString()
         if expected != given:
             raise UsageError(f"column {field.name!r}: expected {expected}, found {given}")
     # pyspark before 4.1 has no pushFilters, and a reader that defines it fails unless push-down is enabled.
@@ -385,7 +307,7 @@ class VectorReader(DataSourceReader):
         stores = Storage(dict(options.storage_options))
         found = chain.from_iterable(windows(unit, want, stores) for unit in fetched_ahead(units, stores))
         with counted("read", *(unit.path for unit in units[:1])):
-            yield from batches(found, self.schema, content=content, verify=options.verify_checksum, rows=options.rows)
+            yield from batches(found, self.schema, content=content, verify=options.verify_checksum)
 
 
 class _FilteringReader(VectorReader):

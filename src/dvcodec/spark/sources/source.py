@@ -40,9 +40,6 @@ class VectorSource(DataSource):
     Options of a read, besides the path:
         ``format``: the only kind of container to accept: ``puffin``, ``delta``, ``paimon``, ``blob``, ``roaring32``,
             ``roaring64`` or ``lance-arrow``. Another file is a row with ``error``.
-        ``rows``: ``positions`` adds ``positions array<long>``, ``ranges`` adds
-            ``ranges array<struct<start,stop>>``, for `explode`. A vector of more than 2**20 of them has several rows,
-            counted from 0 by ``part``. ``dv`` then has to be requested.
         ``columns``: names, separated by commas.
         ``ignore-others``: ``true`` skips files of a folder or pattern that are not containers (of that kind).
         ``verify-checksum``: ``false`` skips the CRCs.
