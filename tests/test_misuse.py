@@ -157,6 +157,10 @@ def of_files(folder: Path) -> Doors:
             iceberg.write_deletion_vectors,
             writing | {"created_by": "x", "order": "java", "gap_keys": True},
         ),
+        "iceberg.write_position_deletes": (
+            iceberg.write_position_deletes,
+            {"target": New(), "vectors": {"a": ROWS}, "compression": "snappy", **store},
+        ),
         "iceberg.write_stored_vectors": (
             iceberg.write_stored_vectors,
             {"target": New(), "vectors": frames, "created_by": "x", **store},

@@ -64,6 +64,7 @@ def functions(folder: Path) -> Iterator[Door]:
     segment = zap.Segment.open(folder / "files" / "zap")
     yield "zap.Segment.to_arrow", partial(segment.to_arrow, "terms")
     yield "iceberg.read_position_deletes", partial(iceberg.read_position_deletes, folder / "positions.parquet")
+    yield "iceberg.write_position_deletes", partial(iceberg.write_position_deletes, folder / "deletes", {"a": rows})
 
 
 def of_table(folder: Path, kind: str) -> dict[str, Callable[[], Any]]:

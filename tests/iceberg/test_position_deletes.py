@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical
-from dvcodec.iceberg import read_position_deletes
+from dvcodec.iceberg import position_deletes, read_position_deletes, write_position_deletes
 from dvcodec.iceberg.position_deletes import vectors_from_arrow
 from dvcodec.io import open_source
 
@@ -235,3 +235,51 @@ def test_any_rows_in_any_order(rows: list[tuple[str, int]], batch: int, group: i
     wanted = {path: RowSet(positions) for path, positions in expected.items()}
     assert read_position_deletes(parquet(table, row_group_size=group), batch_rows=batch) == wanted
     assert vectors_from_arrow(table.to_batches(max_chunksize=batch)) == wanted
+
+
+# ---------------------------------------------------------------------------------------------------- written
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=3), st.sets(st.integers(0, 2**40), max_size=9).map(RowSet)))
+def test_written_rows_are_read_back(vectors: dict[str, RowSet]) -> None:
+    out = io.BytesIO()
+    assert write_position_deletes(out, vectors) == sum(map(len, vectors.values()))
+    assert read_position_deletes(out.getvalue()) == {path: rows for path, rows in vectors.items() if rows}
+
+
+def test_written_files_are_those_of_the_specification(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sorted by the bytes of paths and by positions, in several row groups, with the field ids and whole bounds."""
+    monkeypatch.setattr(position_deletes, "_ROW_GROUP", 1 << 16)
+    long = "s3://lake/" + "p" * 200 + "/\U00010000.parquet"
+    vectors = {long: RowSet(range(0, 200_000, 2)), "s3://lake/" + "p" * 200 + "/\uffff.parquet": RowSet([9, 3])}
+    vectors["a"] = RowSet([7])
+    assert write_position_deletes(tmp_path / "deletes.parquet", vectors, compression="snappy") == 100_003
+    with pq.ParquetFile(tmp_path / "deletes.parquet") as file:
+        table, metadata = file.read(), file.metadata
+        fields = [file.schema.column(i) for i in range(2)]
+    assert [(one.name, one.max_definition_level, str(one.physical_type)) for one in fields] == [
+        ("file_path", 0, "BYTE_ARRAY"),
+        ("pos", 0, "INT64"),
+    ]
+    ids = [field.metadata[b"PARQUET:field_id"] for field in table.schema]
+    assert ids == [b"2147483546", b"2147483545"]
+    assert metadata.metadata[b"delete-type"] == b"position"
+    rows = list(zip(table["file_path"].to_pylist(), table["pos"].to_pylist(), strict=True))
+    assert rows == sorted(rows, key=lambda row: (row[0].encode(), row[1]))
+    groups = [metadata.row_group(i).column(0) for i in range(metadata.num_row_groups)]
+    assert len(groups) > 1
+    assert [groups[0].statistics.min, groups[-1].statistics.max] == ["a", long]
+    assert groups[0].compression == "SNAPPY"
+
+
+def test_what_is_not_written(tmp_path: Path) -> None:
+    for vectors, options, message in (
+        ([("a", [1])], {}, "vectors"),
+        ({"a": [1]}, {}, "rows of a"),
+        ({b"a": RowSet([1])}, {}, "path of a data file"),
+        ({"a": RowSet([2**63])}, {}, "expected at most"),
+        ({"a": RowSet([1])}, {"compression": "zip"}, "compression must be"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            write_position_deletes(tmp_path / "none", vectors, **options)  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@
 
 from dvcodec.iceberg.blobs import BLOB_TYPE, ROW_POSITION_FIELD, lint
 from dvcodec.iceberg.manifest import java_blob_order, manifest_entry
-from dvcodec.iceberg.position_deletes import read_position_deletes, vectors_from_arrow
+from dvcodec.iceberg.position_deletes import read_position_deletes, vectors_from_arrow, write_position_deletes
 from dvcodec.iceberg.vectors import (
     decode,
     encode,
@@ -29,5 +29,6 @@ __all__ = [
     "read_position_deletes",
     "vectors_from_arrow",
     "write_deletion_vectors",
+    "write_position_deletes",
     "write_stored_vectors",
 ]

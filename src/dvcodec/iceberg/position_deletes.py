@@ -1,13 +1,14 @@
-"""Position deletes of Iceberg v2: rows of (file_path, pos), to be replaced by deletion vectors in v3.
+"""Position deletes of Iceberg v2: rows of (file_path, pos), which deletion vectors replace in v3.
 
 Specification: Iceberg table spec, "Position Delete Files": ``file_path`` string (field id 2147483546), ``pos`` long
-(2147483545), 0-based; sorted by both (not required here).
+(2147483545), 0-based; sorted by both (not required of files that are read).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, UsageError
+from dvcodec.core.extras import pa, pq
 from dvcodec.core.limits import Budget
 from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.usage import as_count, check_type
-from dvcodec.io import SourceTarget, StorageOptions, open_source
+from dvcodec.core.usage import as_count, check_choice, check_type
+from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_sink, open_source
 from dvcodec.io.parquet import arrow_damage, parquet_metadata
+from dvcodec.io.sink import SinkFile
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     ArrowData: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]
 
 __all__ = [
@@ -35,10 +36,15 @@ __all__ = [
     "read_position_deletes",
     "vectors_from_arrow",
     "vectors_within",
+    "write_position_deletes",
 ]
 
 FILE_PATH = "file_path"
 POS = "pos"
+FILE_PATH_ID, POS_ID = 2147483546, 2147483545
+CODECS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
+_ROW_GROUP = 1 << 20
+"""Rows of a row group, at most."""
 ROW_WORK = 4
 """Work of a row that goes to an array, as `Budget` counts it."""
 PATH_WORK = 1536
@@ -77,6 +83,84 @@ def read_position_deletes(
         except DecodeError as err:
             err.source = err.source or opened.name
             raise
+
+
+def write_position_deletes(
+    target: SinkTarget,
+    vectors: Mapping[str, RowSet],
+    *,
+    compression: str = "zstd",
+    storage_options: StorageOptions = None,
+) -> int:
+    """Write a Parquet position delete file, whole or not at all (extra ``arrow``); return its number of rows.
+
+    Rows are sorted by data file (as UTF-8 bytes) and position. Field ids, key-value metadata and required columns are
+    those of Iceberg Java's writer. The bounds of ``file_path`` in the footer are whole paths, so that readers can match
+    a file for a single data file with it.
+
+    Args:
+        target: path, URL or writable file; an existing file is replaced.
+        vectors: data file, spelled as the table's metadata does -> deleted rows. Empty sets add nothing.
+        compression: codec of Parquet: ``zstd``, ``snappy``, ``gzip``, ``lz4``, ``brotli`` or ``none``.
+        storage_options: for URLs: how to reach the store.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+        UsageError: not a mapping of paths to row sets, an unknown codec, or a position above 0x7ffffffe80000000.
+        OSError: the target cannot be written.
+    """
+    check_type(vectors, Mapping, "vectors", "a mapping of data files to row sets")
+    for path, rows in vectors.items():
+        check_type(path, str, "the path of a data file", "a str")
+        check_type(rows, RowSet, f"the rows of {path:.200}", "a RowSet")
+        if (rows.max or 0) > MAX_DV_POSITION:
+            raise UsageError(f"{path:.200}: position {rows.max}, expected at most {MAX_DV_POSITION:#x}")
+    check_choice(compression, CODECS, "compression")
+    with open_sink(target, storage_options=storage_options) as sink:
+        file = pa.PythonFile(SinkFile(sink), "w")
+        with pq.ParquetWriter(file, _schema(), compression=compression) as writer:
+            for rows in _row_groups(vectors):
+                writer.write_table(rows, _ROW_GROUP)
+    return sum(rows.cardinality for rows in vectors.values())
+
+
+def _schema() -> pa.Schema:
+    columns = [(FILE_PATH, FILE_PATH_ID, "string", pa.string()), (POS, POS_ID, "long", pa.int64())]
+    fields = [{"id": number, "name": name, "required": True, "type": kind} for name, number, kind, _ in columns]
+    return pa.schema(
+        [
+            pa.field(name, arrow, nullable=False, metadata={"PARQUET:field_id": str(number)})
+            for name, number, _, arrow in columns
+        ],
+        metadata={
+            "delete-type": "position",
+            "iceberg.schema": json.dumps({"type": "struct", "schema-id": 0, "fields": fields}),
+        },
+    )
+
+
+def _row_groups(vectors: Mapping[str, RowSet]) -> Iterator[pa.Table]:
+    """Yield the sorted rows in tables of about a row group: thousands of data files may have a row each."""
+    schema = _schema()
+    paths: list[str] = []
+    positions: list[NDArray[np.int64]] = []
+    count = 0
+
+    def gathered() -> pa.Table:
+        codes = np.repeat(np.arange(len(paths), dtype=np.int32), [len(some) for some in positions])
+        names = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(paths, pa.string())).cast(pa.string())
+        return pa.table([names, pa.array(np.concatenate(positions))], schema=schema)
+
+    for path in sorted(vectors, key=str.encode):
+        for some in vectors[path].chunks(_ROW_GROUP):
+            paths.append(path)
+            positions.append(some)
+            count += len(some)
+            if count >= _ROW_GROUP:
+                yield gathered()
+                paths, positions, count = [], [], 0
+    if paths:
+        yield gathered()
 
 
 @contextmanager
