@@ -157,7 +157,7 @@ INLINE = delta.encode_inline(BORDER)
 COUNTED = Without("it holds nothing that it does not spell: what it asks for is what it has")
 EXPANDED = Without("what it stands for is expanded where a caller asks for rows, and says how many (max_rows)")
 TEXT, PATH = Without("it takes text"), Without("it takes a path")
-LOW_MANIFEST = {"max_manifest_bytes": 100}
+LOW_MANIFEST = {"max_metadata_bytes": 100}
 
 
 def at(path: str, read: Callable[[], Any]) -> Callable[..., Any]:
@@ -174,7 +174,7 @@ def of_table(
     name: str, path: str, read: Callable[[], Any], data: bytes, *, low: int = 100, every: int = 1, lazy: bool = False
 ) -> Format:
     """Metadata of a table: whole files, read by their paths, whose size is bounded."""
-    limits = {"max_manifest_bytes": low}
+    limits = {"max_metadata_bytes": low}
     return Format(name, at(path, read), data, framed=False, limits=limits, buffers=PATH, every=every, lazy=lazy)
 
 
@@ -338,7 +338,7 @@ FORMATS = [
         dict_of,
         checksum=True,
         framed=False,
-        limits={"max_blobs": 1, "max_vector_bytes": 10, "max_bitmaps": 0, "max_cardinality": 1},
+        limits={"max_records": 1, "max_vector_bytes": 10, "max_bitmaps": 0, "max_cardinality": 1},
     ),
     Format(
         "Paimon index file",
@@ -348,7 +348,7 @@ FORMATS = [
         dict_of,
         checksum=True,
         framed=False,
-        limits={"max_blobs": 1, "max_vector_bytes": 10},
+        limits={"max_records": 1, "max_vector_bytes": 10},
     ),
     Format(
         "Paimon hash index",
@@ -362,13 +362,13 @@ FORMATS = [
     Format("Paimon index manifest", paimon.read_index_manifest, AVRO, framed=False, limits=LOW_MANIFEST),
     Format("Paimon row", paimon_row, PAIMON_ROW, framed=False, limits=COUNTED, buffers=Without("it takes bytes alone")),
     Format("Avro", records, AVRO, framed=False, limits=LOW_MANIFEST),
-    Format("Puffin", blobs, PUFFIN, framed=False, limits={"max_footer_bytes": 20, "max_blobs": 0}),
+    Format("Puffin", blobs, PUFFIN, framed=False, limits={"max_metadata_bytes": 20, "max_records": 0}),
     Format(
         "Puffin footer",
         lambda buf, **more: blobs(buf, **more)[0],
         PUFFIN,
         from_end=True,
-        limits={"max_footer_bytes": 20},
+        limits={"max_metadata_bytes": 20},
     ),
     Format(
         "Iceberg Puffin",
@@ -379,7 +379,7 @@ FORMATS = [
         from_end=True,
         limits={"max_vector_bytes": 9},
     ),
-    Format("what is it", sniff, PUFFIN, framed=False, limits={"max_footer_bytes": 20}),
+    Format("what is it", sniff, PUFFIN, framed=False, limits={"max_metadata_bytes": 20}),
     *(
         Format(
             f"Lance row ids, {name}",
@@ -427,7 +427,7 @@ FORMATS = [
         limits={"max_bitmaps": 0, "max_cardinality": 1},
     ),
     Format("Lance manifest", lance.read_manifest, MANIFEST, limits=LOW_MANIFEST),
-    Format("Lance transaction", lance.read_operation, TRANSACTION, framed=False, limits={"max_manifest_bytes": 10}),
+    Format("Lance transaction", lance.read_operation, TRANSACTION, framed=False, limits={"max_metadata_bytes": 10}),
     *tables(),
     *(
         Format(
@@ -537,7 +537,7 @@ def sloppy(fault: str) -> Format:
             return Sloppy(buf, fault)
         return Sloppy(b"", fault)
 
-    return Format("sloppy", decode, b"valid", lambda _: b"other", Sloppy.read, limits={"max_blobs": 0})
+    return Format("sloppy", decode, b"valid", lambda _: b"other", Sloppy.read, limits={"max_records": 0})
 
 
 @each("check", CHECKS)

@@ -133,8 +133,8 @@ def test_length_too_small_for_any_vector_is_refused(claim: int) -> None:
 
 def test_limits_are_kept() -> None:
     data = b"\1" + frame(16) + frame(20)
-    assert len(found(data, Limits(max_blobs=2, max_vector_bytes=20))) == 2
-    for limits, offset in ((Limits(max_blobs=1), 17), (Limits(max_vector_bytes=19), 17), (Limits(max_blobs=0), 1)):
+    assert len(found(data, Limits(max_records=2, max_vector_bytes=20))) == 2
+    for limits, offset in ((Limits(max_records=1), 17), (Limits(max_vector_bytes=19), 17), (Limits(max_records=0), 1)):
         with pytest.raises(LimitExceeded) as caught:
             found(data, limits)
         assert caught.value.offset == offset

@@ -299,9 +299,9 @@ def test_file_that_shrinks_gives_a_short_read(file: Path) -> None:
 
 def test_range_above_a_limit_is_refused_where_it_begins() -> None:
     with open_source(bytes(100), name="f") as source:
-        assert read_within(source, "max_manifest_bytes", Limits(max_manifest_bytes=95), offset=5).remaining == 95
+        assert read_within(source, "max_metadata_bytes", Limits(max_metadata_bytes=95), offset=5).remaining == 95
         with pytest.raises(LimitExceeded) as caught:
-            read_within(source, "max_manifest_bytes", Limits(max_manifest_bytes=94), offset=5)
+            read_within(source, "max_metadata_bytes", Limits(max_metadata_bytes=94), offset=5)
     assert (caught.value.source, caught.value.offset) == ("f", 5)
 
 

@@ -20,7 +20,6 @@ import pytest
 from pyarrow import orc
 
 from dvcodec import DecodeError, LimitExceeded, NotCanonical, Truncated, UsageError
-from dvcodec.core.limits import Budget
 from dvcodec.io import open_source, worker_program, workers
 from dvcodec.io import orc as reading
 from dvcodec.io.orc import ORC, open_orc
@@ -162,18 +161,6 @@ def test_values_that_are_stored_once(tmp_path: Path) -> None:
         batches = [(batch.num_rows, batch.nbytes) for batch in file.batches(["x"])]
     assert sum(rows for rows, _ in batches) == 1_000_000
     assert max(size for _, size in batches) <= worker_program.BATCH_BYTES
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere, what is in use is not known")
-def test_memory_of_metadata(tmp_path: Path) -> None:
-    """A worker has as much memory as the budget of the file allows, and for the next file all of it again."""
-    orc.write_table(pa.table({"x": ["x" * (100 << 20)]}), tmp_path / "d.orc", compression="zstd")
-    with open_source(tmp_path / "d.orc") as source:
-        budget = Budget(source.size, source.name)
-        with pytest.raises(LimitExceeded, match=r"memory to decode ORC"), open_orc(source, budget) as file:
-            list(file.batches(["x"]))
-        with open_orc(source) as file:
-            assert [batch.nbytes for batch in file.batches(["x"])] == [(100 << 20) + 4]
 
 
 FORKED = """

@@ -53,6 +53,6 @@ def test_a_small_file_of_metadata_is_read_at_once(size: int) -> None:
     data = written.getvalue()
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     source = Recorder(data[:footer] + bytes(size - len(data)) + data[footer:])
-    file, *_ = parquet_metadata(source, 1)
+    file = parquet_metadata(source)
     assert file.read().to_pydict() == {"a": [1, 2]}
     assert (source.reads[0] == (0, size)) == (size <= 1 << 20)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cases import each
-from dvcodec import LimitExceeded, UsageError
+from dvcodec import LimitExceeded, Limits, UsageError
 from dvcodec.io import Storage, open_sink
 from dvcodec.io import storage as module
 from dvcodec.io.parallel import run_bounded
@@ -87,7 +87,7 @@ class TestListing:
         assert found["names"] == (["b", "t"] if in_root else ["a", "x"])
         inside = ["b", "t/a", "t/x/c"] if in_root else ["t/a", "t/x/c"]
         assert found["walk"] == [f"zip://{name}::memory:/{path}" for name in inside]
-        assert [storage.read(one, 100, "most").decode() for one in found["walk"]] == inside
+        assert [storage.read(one).decode() for one in found["walk"]] == inside
         fsspec.filesystem("memory").rm_file(path)
 
     @pytest.mark.parametrize("root", ["memory://", "memory:///"])
@@ -122,7 +122,7 @@ class TestListing:
                 with storage.changes(f"{ROOT}/t/x/c", "/local"):
                     store.delete("t/x/c")
                     if change == "failed":
-                        Storage().read(f"{ROOT}/t/none", 1, "most")
+                        Storage().read(f"{ROOT}/t/none")
             except FileNotFoundError:
                 assert change == "failed"
         assert sorted(one.location for one in storage.walk(f"{ROOT}/t")) == [one for one in before if "c" not in one]
@@ -134,14 +134,14 @@ class TestListing:
         for folder in ("t/x", "u"):
             store.put(f"{folder}/c", b"old")
             list(storage.walk(f"{ROOT}/{folder}"))
-            storage.read(f"{ROOT}/{folder}/c", 100, "most")
+            storage.read(f"{ROOT}/{folder}/c")
         del store.asked[:]
         storage.reopen(f"{ROOT}/t/x")
         for folder in ("t/x", "u"):
             store.put(f"{folder}/c", b"newer")
         assert [one.size for one in storage.walk(f"{ROOT}/t/x") if one.location.endswith("c")] == [5]
         assert [one.size for one in storage.walk(f"{ROOT}/u")] == [3]
-        assert [bytes(storage.read(f"{ROOT}/{folder}/c", 100, "most")) for folder in ("t/x", "u")] == [b"newer", b"old"]
+        assert [bytes(storage.read(f"{ROOT}/{folder}/c")) for folder in ("t/x", "u")] == [b"newer", b"old"]
 
 
 class TestReading:
@@ -156,21 +156,21 @@ class TestReading:
         ):
             assert list(storage.prefetch(locations)) == locations
         del store.asked[:]
-        assert {name: storage.read(f"{ROOT}/{name}", 1000, "most") for name in DATA} == DATA
+        assert {name: storage.read(f"{ROOT}/{name}") for name in DATA} == DATA
         assert not store.asked
         with pytest.raises(FileNotFoundError):
-            storage.read(f"{ROOT}/t/none", 1000, "most")
+            storage.read(f"{ROOT}/t/none")
 
     @pytest.mark.usefixtures("store")
     def test_a_file_that_is_too_large(self) -> None:
-        with pytest.raises(LimitExceeded, match=r"s3://lake/t/x/c: log: expected at most 299 bytes, found 300"):
-            Storage().read(f"{ROOT}/t/x/c", 299, "log")
+        with pytest.raises(LimitExceeded, match=r"c: Limits.max_metadata_bytes: expected at most 299, found 300"):
+            Storage(limits=Limits(max_metadata_bytes=299)).read(f"{ROOT}/t/x/c")
 
     @pytest.mark.usefixtures("store")
     def test_a_storage_that_is_told_to_forget(self) -> None:
         storage = Storage()
         list(storage.walk(f"{ROOT}/t"))
-        storage.read(f"{ROOT}/t/a", 1000, "most")
+        storage.read(f"{ROOT}/t/a")
         assert "1 files open, 4 listed, 100 bytes kept" in repr(storage)
         storage.forget()
         assert "0 files open, 0 listed, 0 bytes kept" in repr(storage)
@@ -192,10 +192,10 @@ class TestBounds:
         monkeypatch.setattr(module, name, most)
         storage = Storage()
         for key in ("t/x/c", "t/a", "t/x/c", "t/x/d", "t/b"):  # 300, 100, again, 300, 100
-            storage.read(f"{ROOT}/{key}", 1000, "most")
+            storage.read(f"{ROOT}/{key}")
         del store.asked[:]
         for key, is_kept in (("t/x/d", True), ("t/b", True), ("t/x/c", name == "_MAX_FILES"), ("t/a", False)):
-            storage.read(f"{ROOT}/{key}", 1000, "most")
+            storage.read(f"{ROOT}/{key}")
             assert bool(store.asked) != is_kept, key
             if not is_kept:
                 break
@@ -206,7 +206,7 @@ class TestBounds:
         monkeypatch.setattr(module, "_MAX_BYTES", 10)
         storage = Storage()
         for key in ("t/a", "t/a", "t/b"):
-            storage.read(f"{ROOT}/{key}", 1000, "most")
+            storage.read(f"{ROOT}/{key}")
         assert len(store.asked) == 2
         assert "1 files open, 0 listed, 100 bytes kept" in repr(storage)
 
@@ -216,7 +216,7 @@ class TestBounds:
         monkeypatch.setattr(module, "_MAX_FILES", 1)
         storage = Storage()
         with storage.open(f"{ROOT}/t/a") as source:
-            storage.read(f"{ROOT}/t/b", 1000, "most")
+            storage.read(f"{ROOT}/t/b")
             assert bytes(source.read(0, 100)) == DATA["t/a"]
         assert "1 files open, 0 listed, 100 bytes kept" in repr(storage)
 

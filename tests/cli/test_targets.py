@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -13,11 +12,9 @@ from cases import each
 from cli_runner import VECTORS, A, B, delta_file, flipped, puffin_file, run
 from dvcodec import DecodeError, RowSet, Truncated, UsageError, iceberg
 from dvcodec.cli.targets import Part, Target, expand, only, open_source_of, open_target
-from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import open_source
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.puffin import BlobMetadata, PuffinWriter
-from samples.zap.segments import minimal
 
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="not a file name on Windows")
 
@@ -358,23 +355,3 @@ def test_a_pipe_by_its_name_is_refused(tmp_path: Path, command: str) -> None:
     done = run(command, str(tmp_path / "pipe"))
     assert done.code == 2
     assert f"{tmp_path / 'pipe'}: Not a regular file" in done.err
-
-
-def test_files_of_a_command_share_the_base_work_of_one(tmp_path: Path) -> None:
-    """150 segments of 2 kB, with 100,000 keys each, took six seconds."""
-    made = minimal(15, 1)
-    one_hit = 1 << 63 | 1 << 31  # of document 0, with a norm
-    made.field("t", made.dictionary({i.to_bytes(3, "big"): one_hit for i in range(100_000)}))
-    (tmp_path / "a.zap").write_bytes(made.finish())
-    (alone,) = expand([str(tmp_path)])
-    assert alone.limits == DEFAULT_LIMITS
-    assert run("verify", str(tmp_path / "a.zap")).code == 0
-    assert run("inspect", str(tmp_path / "a.zap")).code == 0
-    for i in range(15):
-        shutil.copy(tmp_path / "a.zap", tmp_path / f"{i}.zap")
-    targets = expand([str(tmp_path)])
-    assert {target.limits.max_base_work for target in targets} == {DEFAULT_LIMITS.max_base_work // 16}
-    for command in ("verify", "inspect"):
-        found = run(command, str(tmp_path))
-        assert found.code > 0
-        assert (found.out + found.err).count("work for keys of dictionaries") == 16, command

@@ -394,17 +394,17 @@ def test_all_blocks_together_are_limited(codec: str) -> None:
     content = sized(bytes(1000))
     data = header(schema, codec) + block(1, packed(content, codec)) * 3
     limit = 3 * len(content) if codec != "null" else len(data)
-    assert len(decoded(data, Limits(max_manifest_bytes=limit))) == 3
+    assert len(decoded(data, Limits(max_metadata_bytes=limit))) == 3
     with pytest.raises(LimitExceeded) as caught:
-        decoded(data, Limits(max_manifest_bytes=limit - 1))
-    assert caught.value.what == "Limits.max_manifest_bytes"
+        decoded(data, Limits(max_metadata_bytes=limit - 1))
+    assert caught.value.what == "Limits.max_metadata_bytes"
 
 
 def test_file_itself_is_limited() -> None:
     data = header(SCHEMA) + block(3, DATA)
-    assert decoded(data, Limits(max_manifest_bytes=len(data))) == ROWS
+    assert decoded(data, Limits(max_metadata_bytes=len(data))) == ROWS
     with pytest.raises(LimitExceeded):
-        avro.decode(Cursor(data), limits=Limits(max_manifest_bytes=len(data) - 1))
+        avro.decode(Cursor(data), limits=Limits(max_metadata_bytes=len(data) - 1))
 
 
 @given(st.binary(max_size=120), st.sampled_from(CODECS), st.integers(0, 5))

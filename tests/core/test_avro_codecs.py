@@ -111,7 +111,7 @@ def test_bomb_takes_no_more_than_the_limit(codec: str) -> None:
     tracemalloc.start()
     try:
         with pytest.raises((LimitExceeded, NotCanonical)):
-            decoded(data, Limits(max_manifest_bytes=1 << 20))
+            decoded(data, Limits(max_metadata_bytes=1 << 20))
         assert tracemalloc.get_traced_memory()[1] < 6 << 20
     finally:
         tracemalloc.stop()
@@ -120,5 +120,5 @@ def test_bomb_takes_no_more_than_the_limit(codec: str) -> None:
 def test_stated_size_of_a_zstandard_bomb_is_held_against_the_limit() -> None:
     frame = zstd_frame(*[1 << 17] * 1600, header=b"\x80\x38" + struct.pack("<I", ZEROS))
     with pytest.raises(LimitExceeded) as caught:
-        decoded(header(SCHEMA, "zstandard") + block(1, frame), Limits(max_manifest_bytes=1 << 20))
-    assert (caught.value.what, caught.value.actual) == ("Limits.max_manifest_bytes", ZEROS)
+        decoded(header(SCHEMA, "zstandard") + block(1, frame), Limits(max_metadata_bytes=1 << 20))
+    assert (caught.value.what, caught.value.actual) == ("Limits.max_metadata_bytes", ZEROS)

@@ -28,7 +28,7 @@ def test_the_offset_of_an_exceeded_limit_defaults_to_the_cursor() -> None:
     cursor = Cursor(bytes(100), base=5)
     cursor.seek(3, "there")
     with pytest.raises(LimitExceeded) as caught:
-        Limits(max_blobs=0).check("max_blobs", 1, cursor)
+        Limits(max_records=0).check("max_records", 1, cursor)
     assert caught.value.offset == 8
 
 
@@ -41,21 +41,17 @@ def test_a_negative_limit_is_refused(name: str) -> None:
 
 def test_limits_do_not_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        DEFAULT_LIMITS.max_blobs = 1  # type: ignore[misc]  # that is the point
+        DEFAULT_LIMITS.max_records = 1  # type: ignore[misc]  # that is the point
     assert Limits() == DEFAULT_LIMITS
 
 
 def test_the_defaults_are_those_that_are_documented() -> None:
     assert dataclasses.asdict(DEFAULT_LIMITS) == {
         "max_vector_bytes": 2**31 - 1,
-        "max_bitmaps": 2**14,
         "max_cardinality": 2**40,
-        "max_footer_bytes": 2**24,
-        "max_blobs": 2**20,
+        "max_metadata_bytes": 2**30,
+        "max_records": 2**25,
+        "max_record_bytes": 2**24,
         "max_blob_bytes": 2**30,
-        "max_manifest_bytes": 2**28,
-        "max_keys": 2**28,
-        "max_base_work": 2**24,
-        "max_work_per_byte": 2**8,
-        "max_record_bytes": 2**21,
+        "max_keys": 2**24,
     }

@@ -238,15 +238,6 @@ def test_a_position_of_0_is_a_minimum() -> None:
 # ------------------------------------------------------------------ limits
 
 
-def test_only_bitmaps_with_rows_count_towards_their_limit() -> None:
-    limits = Limits(max_bitmaps=2)
-    data = vector64((0, EMPTY), (1, SOME), (2, EMPTY), (3, EMPTY), (4, SOME))
-    assert len(walk64(Cursor(data), limits=limits).bitmaps) == 2
-    error = refusal(vector64((1, SOME), (2, EMPTY), (3, SOME), (4, SOME)), 8 + 2 * (4 + len(SOME)) + 12, limits=limits)
-    assert type(error) is LimitExceeded
-    assert (error.what, error.expected, error.actual) == ("Limits.max_bitmaps", "at most 2", 3)
-
-
 def test_rows_are_limited_over_all_bitmaps() -> None:
     data = vector64((1, SOME), (2, SOME))
     assert walk64(Cursor(data), limits=Limits(max_cardinality=6)).cardinality == 6

@@ -297,14 +297,6 @@ def test_native_gaps_are_counted_however_many_there_are(size: int) -> None:
     assert (only.view.gaps, only.cardinality) == (size, 0)
 
 
-def test_native_bitmaps_with_rows_are_limited() -> None:
-    data = NATIVE + native64(EMPTY, SOME, EMPTY, SOME)
-    assert vector.read_payload(Cursor(data), limits=Limits(max_bitmaps=2)).cardinality == 6
-    with pytest.raises(LimitExceeded) as caught:
-        vector.read_payload(Cursor(data), limits=Limits(max_bitmaps=1))
-    assert caught.value.offset == 4 + 4 + 12 + 4 + len(SOME) + 12
-
-
 # ------------------------------------------------------------------ writing
 
 

@@ -597,8 +597,8 @@ def test_length_too_small_for_any_vector_is_refused(length: int) -> None:
 
 def test_frames_are_limited() -> None:
     data = b"\1" + FRAME * 3
-    assert len(delta.load_frames(data, limits=Limits(max_blobs=3))) == 3
-    for limits in (Limits(max_blobs=2), Limits(max_vector_bytes=len(FRAME) - 1), Limits(max_cardinality=2)):
+    assert len(delta.load_frames(data, limits=Limits(max_records=3))) == 3
+    for limits in (Limits(max_records=2), Limits(max_vector_bytes=len(FRAME) - 1), Limits(max_cardinality=2)):
         with pytest.raises(LimitExceeded):
             delta.load_frames(data, limits=limits)
 

@@ -24,12 +24,10 @@ Mutate = Callable[[bytes, int], bytes]
 
 LIMITS = Limits(
     max_vector_bytes=1 << 16,
-    max_bitmaps=64,
     max_cardinality=1 << 34,
-    max_footer_bytes=1 << 16,
-    max_blobs=256,
+    max_records=256,
     max_blob_bytes=1 << 18,
-    max_manifest_bytes=1 << 18,
+    max_metadata_bytes=1 << 18,
     max_keys=1 << 12,
 )
 """Small ones: an input is a few kilobytes, and what it asks for beyond these is refused in time."""

@@ -160,7 +160,7 @@ def test_wrong_crc_is_read_on_demand() -> None:
     assert iceberg.read_deletion_vectors(data, verify_checksum=False) == {"a": RowSet([1, 3])}
 
 
-@pytest.mark.parametrize("limits", [Limits(max_cardinality=1), Limits(max_vector_bytes=8), Limits(max_blobs=0)])
+@pytest.mark.parametrize("limits", [Limits(max_cardinality=1), Limits(max_vector_bytes=8), Limits(max_records=0)])
 def test_limits_reach_the_blobs(limits: Limits) -> None:
     with pytest.raises(LimitExceeded):
         iceberg.read_deletion_vectors(file_of(GOOD), limits=limits)

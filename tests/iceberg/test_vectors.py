@@ -234,7 +234,6 @@ def test_cardinality_of_the_manifest_is_checked(promised: int) -> None:
     [
         (Limits(max_vector_bytes=41), RowSet([1, 3])),
         (Limits(max_cardinality=999), RowSet(range(1000))),
-        (Limits(max_bitmaps=1), RowSet([0, KEY])),
     ],
 )
 def test_limits_are_kept(limits: Limits, rows: RowSet) -> None:

@@ -196,7 +196,7 @@ def _live_rows(lake: Lake, kind: str, tmp_path: Path) -> None:
 
 
 def _bytes(lake: Lake, key: str) -> bytes:
-    return Storage(lake.bucket.options).read(f"{lake.bucket.url}/{key}", 1 << 30, "")
+    return Storage(lake.bucket.options).read(f"{lake.bucket.url}/{key}")
 
 
 @pytest.mark.parametrize(

@@ -45,11 +45,11 @@ class TestOwnWrites:
         root, storage = folder
         with open_sink(f"{root}/a", storage_options=storage) as sink:
             sink.write(b"a")
-        assert storage.read(f"{root}/a", 10, "most") == b"a"
+        assert storage.read(f"{root}/a") == b"a"
         assert storage.names(root) == ["a"]
         remove(f"{root}/a", storage_options=storage)
         with pytest.raises(FileNotFoundError):
-            storage.read(f"{root}/a", 10, "most")
+            storage.read(f"{root}/a")
         assert storage.names(root) == []
 
     def test_a_table_that_is_opened_again(self, counted_s3: Bucket, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ class TestOwnWrites:
         url = counted_s3.upload(folder, "t")
         counted_s3.put({"u/x": b"x"})
         storage = Storage(counted_s3.options)
-        storage.read(f"{counted_s3.url}/u/x", 10, "most")
+        storage.read(f"{counted_s3.url}/u/x")
         assert open_table(url, storage_options=storage).snapshot().info.id == 1
         add = data_file(folder, "more.parquet", 0)
         add |= {"deletionVector": descriptor(folder, f"deletion_vector_{uuid.UUID(int=2)}.bin", tables.rows(2))}
@@ -66,7 +66,7 @@ class TestOwnWrites:
         counted_s3.upload(folder, "t")
         with counted_s3.watched.watch() as seen:
             assert open_table(f"{url}/", storage_options=storage).snapshot().info.id == 2
-            storage.read(f"{counted_s3.url}/u/x", 10, "most")
+            storage.read(f"{counted_s3.url}/u/x")
         assert seen[0].kinds == {"GET": 3, "LIST": 1}
 
 

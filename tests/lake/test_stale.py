@@ -64,7 +64,7 @@ class TestTables:
         other = Storage(proxied_s3.options)
         list(other.walk(url))
         proxied_s3.put({key: hint.read_bytes()})
-        assert other.read(f"{proxied_s3.url}/{key}", 100, "most") == hint.read_bytes()
+        assert other.read(f"{proxied_s3.url}/{key}") == hint.read_bytes()
 
     def test_a_file_that_is_removed_between_two_audits(self, s3: Bucket, tmp_path: Path) -> None:
         folder = tables.delta_table(tmp_path / "t", files=3)

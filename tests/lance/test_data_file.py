@@ -46,8 +46,8 @@ def test_damage() -> None:
         read_row_count(good[-20:])
     with pytest.raises(NotCanonical, match="rows of the file"):
         read_row_count(made(b"\x12\x00"))
-    with pytest.raises(LimitExceeded, match="max_footer_bytes"):
-        read_row_count(good, limits=Limits(max_footer_bytes=1))
+    with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
+        read_row_count(good, limits=Limits(max_metadata_bytes=1))
 
 
 def test_any_flipped_bit_and_any_cut(own_vectors: Path) -> None:

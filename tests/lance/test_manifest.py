@@ -361,9 +361,9 @@ def test_a_position_is_in_front_of_the_footer() -> None:
 
 
 def test_size_is_limited() -> None:
-    with pytest.raises(LimitExceeded, match="max_manifest_bytes"):
-        lance.read_manifest(GOOD, limits=Limits(max_manifest_bytes=20))
-    assert lance.read_manifest(GOOD, limits=Limits(max_manifest_bytes=SIZE)).version == 3
+    with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
+        lance.read_manifest(GOOD, limits=Limits(max_metadata_bytes=20))
+    assert lance.read_manifest(GOOD, limits=Limits(max_metadata_bytes=SIZE)).version == 3
 
 
 @given(st.binary(max_size=60))

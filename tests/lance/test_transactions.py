@@ -52,5 +52,5 @@ def test_what_is_refused() -> None:
         lance.read_operation(struct.pack("<I", len(data) + 1) + data, 0)
     with pytest.raises(Truncated):
         lance.read_operation(data, 2**40)
-    with pytest.raises(LimitExceeded, match="max_manifest_bytes"):
-        lance.read_operation(data, limits=Limits(max_manifest_bytes=3))
+    with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
+        lance.read_operation(data, limits=Limits(max_metadata_bytes=3))

@@ -27,9 +27,7 @@ VECTORS_OF = Path(__file__).parent.parent / "vectors"
 SMALL = Limits(
     max_vector_bytes=32 * MEGA,
     max_blob_bytes=32 * MEGA,
-    max_manifest_bytes=32 * MEGA,
-    max_footer_bytes=4 * MEGA,
-    max_base_work=64 * MEGA,
+    max_metadata_bytes=4 * MEGA,
 )
 """Well below the cap on memory, so that a limit and not the cap refuses."""
 ASKED = 2 * MEGA

@@ -160,7 +160,7 @@ def test_corrupt_container_is_refused(data: bytes, kind: type[DecodeError]) -> N
 
 
 def test_limits_are_kept() -> None:
-    for limits in (Limits(max_cardinality=100), Limits(max_blobs=2)):
+    for limits in (Limits(max_cardinality=100), Limits(max_records=2)):
         with pytest.raises(LimitExceeded):
             read_rows(SAMPLES["puffin"].data, limits=limits)
 

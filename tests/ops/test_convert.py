@@ -278,7 +278,7 @@ def test_corrupt_blob_leaves_no_file(tmp_path: Path) -> None:
 
 def test_limits_are_kept() -> None:
     for to in ("paimon32", "paimon64"):
-        for limits in (Limits(max_cardinality=100), Limits(max_blobs=2)):
+        for limits in (Limits(max_cardinality=100), Limits(max_records=2)):
             with pytest.raises(LimitExceeded):
                 run(SAMPLES["delta"].data, to, limits=limits)
 

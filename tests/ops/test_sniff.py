@@ -420,11 +420,11 @@ def test_puffin_is_sniffed_by_its_footer() -> None:
 @pytest.mark.parametrize(
     ("name", "limits"),
     [
-        ("puffin", Limits(max_blobs=2)),
-        ("puffin", Limits(max_footer_bytes=50)),
-        ("delta", Limits(max_blobs=2)),
+        ("puffin", Limits(max_records=2)),
+        ("puffin", Limits(max_metadata_bytes=50)),
+        ("delta", Limits(max_records=2)),
         ("delta", Limits(max_vector_bytes=40)),
-        ("paimon 32", Limits(max_blobs=1)),
+        ("paimon 32", Limits(max_records=1)),
     ],
 )
 def test_limits_are_kept(name: str, limits: Limits) -> None:

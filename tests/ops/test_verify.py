@@ -338,7 +338,7 @@ def test_limits_are_findings() -> None:
     found = finding(verify(BLOB, limits=Limits(max_vector_bytes=20)), "length")
     assert (found.message, found.actual) == ("Limits.max_vector_bytes", str(len(BLOB)))
     assert failed(verify(BLOB, limits=Limits(max_cardinality=2))) == ["structure"]
-    assert failed(verify(SAMPLES["delta"].data, limits=Limits(max_blobs=2))) == ["container"]
+    assert failed(verify(SAMPLES["delta"].data, limits=Limits(max_records=2))) == ["container"]
 
 
 def test_missing_file_is_an_os_error(tmp_path: Path) -> None:

@@ -461,10 +461,10 @@ def test_bytes_after_the_last_frame_are_refused(tail: bytes) -> None:
 
 def test_number_of_vectors_is_limited() -> None:
     data = b"\1" + FRAMES[32] * 3
-    assert len(paimon.load_frames(data, limits=Limits(max_blobs=3))) == 3
+    assert len(paimon.load_frames(data, limits=Limits(max_records=3))) == 3
     with pytest.raises(LimitExceeded) as caught:
-        paimon.load_frames(data, limits=Limits(max_blobs=2))
-    assert caught.value.what == "Limits.max_blobs"
+        paimon.load_frames(data, limits=Limits(max_records=2))
+    assert caught.value.what == "Limits.max_records"
 
 
 @given(st.binary(max_size=60), st.integers(0, 80), st.integers(0, 80))

@@ -856,7 +856,7 @@ def test_bomb_takes_no_more_than_the_limit() -> None:
     tracemalloc.start()
     try:
         with pytest.raises((LimitExceeded, NotCanonical)):
-            read_index_manifest(data, limits=Limits(max_manifest_bytes=1 << 20))
+            read_index_manifest(data, limits=Limits(max_metadata_bytes=1 << 20))
         assert tracemalloc.get_traced_memory()[1] < 3 << 20
     finally:
         tracemalloc.stop()
@@ -871,8 +871,8 @@ def test_file_over_the_limit_is_not_read_whole() -> None:
             return memoryview(bytes(size))
 
     with pytest.raises(LimitExceeded) as caught:
-        read_index_manifest(Endless(), limits=Limits(max_manifest_bytes=1000))
-    assert (caught.value.what, caught.value.source) == ("Limits.max_manifest_bytes", "endless")
+        read_index_manifest(Endless(), limits=Limits(max_metadata_bytes=1000))
+    assert (caught.value.what, caught.value.source) == ("Limits.max_metadata_bytes", "endless")
 
 
 @pytest.mark.parametrize("form", ["zstandard", "deflate", "snappy"])
@@ -880,9 +880,9 @@ def test_limit_counts_bytes_after_decompression(form: str) -> None:
     data = written(*[ENTRIES["vectors"]] * 200, form=form)
     content = 200 * len(records(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=[vector_of(), vector_of(f1=33)])))
     assert len(data) < content
-    assert len(read_index_manifest(data, limits=Limits(max_manifest_bytes=content + 200))) == 200
+    assert len(read_index_manifest(data, limits=Limits(max_metadata_bytes=content + 200))) == 200
     with pytest.raises(LimitExceeded):
-        read_index_manifest(data, limits=Limits(max_manifest_bytes=content - 1000))
+        read_index_manifest(data, limits=Limits(max_metadata_bytes=content - 1000))
 
 
 def test_missing_fastavro_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

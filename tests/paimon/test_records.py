@@ -150,10 +150,10 @@ def test_text_that_is_not_utf8_is_refused(form: str) -> None:
 def test_limits_hold_after_decompression(form: str) -> None:
     data = encoded(form, [RECORD | {"texts": ["y" * 1000] * 50}] * 100)
     assert len(data) < 100_000
-    with pytest.raises(LimitExceeded, match="max_manifest_bytes"):
-        decoded(data, limits=Limits(max_manifest_bytes=1_000_000))
-    with pytest.raises(LimitExceeded):
-        decoded(encoded(form, [RECORD] * 50_000), limits=Limits(max_base_work=1000, max_work_per_byte=1))
+    with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
+        decoded(data, limits=Limits(max_metadata_bytes=1_000_000))
+    with pytest.raises(LimitExceeded, match="max_records"):
+        decoded(encoded(form, [RECORD] * 50_000), limits=Limits(max_records=49_999))
 
 
 @pytest.mark.parametrize("form", FORMATS)

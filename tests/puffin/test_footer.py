@@ -133,8 +133,8 @@ def test_smaller_payload_size_finds_no_magic() -> None:
 
 def test_footer_over_its_limit_is_refused_unread() -> None:
     source = CountingSource(puffin(b" " * 100_000))
-    with pytest.raises(LimitExceeded, match="max_footer_bytes"):
-        decode_footer(source, limits=Limits(max_footer_bytes=99_999))
+    with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
+        decode_footer(source, limits=Limits(max_metadata_bytes=99_999))
     assert source.bytes_read == 8192
 
 
@@ -218,8 +218,8 @@ LZ4_PAYLOAD = b'{"blobs":[]}'
         (lz4_frame(LZ4_PAYLOAD, stated=0), NotCanonical, "lz4"),
         (lz4_frame(LZ4_PAYLOAD)[:-1], Truncated, "lz4 block size"),
         (lz4_frame(LZ4_PAYLOAD) + b"x", NotCanonical, "lz4 frame"),
-        (lz4_frame(LZ4_PAYLOAD, stated=2**26 + 1), LimitExceeded, "max_footer_bytes"),
-        (lz4_frame(LZ4_PAYLOAD, stated=2**64 - 1), LimitExceeded, "max_footer_bytes"),
+        (lz4_frame(LZ4_PAYLOAD, stated=2**26 + 1), LimitExceeded, "max_metadata_bytes"),
+        (lz4_frame(LZ4_PAYLOAD, stated=2**64 - 1), LimitExceeded, "max_metadata_bytes"),
         (lz4_frame(b""), NotCanonical, "footer payload"),
     ],
 )

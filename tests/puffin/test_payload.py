@@ -139,9 +139,9 @@ def test_integers_have_64_bits(value: int) -> None:
 
 def test_blobs_are_limited() -> None:
     data = puffin(as_json({"blobs": [BLOB] * 3}))
-    assert len(decode(data, Limits(max_blobs=3)).blobs) == 3
-    with refused(LimitExceeded, "max_blobs", 8):
-        decode(data, Limits(max_blobs=2))
+    assert len(decode(data, Limits(max_records=3)).blobs) == 3
+    with refused(LimitExceeded, "max_records", 8):
+        decode(data, Limits(max_records=2))
 
 
 def test_unknown_members_are_kept() -> None:

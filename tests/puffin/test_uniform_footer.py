@@ -170,6 +170,6 @@ def test_members_twice(twice: bytes, by_json: Callable[[bytes], Footer | str]) -
 
 def test_limits_hold() -> None:
     payload = payload_of([blob(i) for i in range(5)])
-    assert len(decode(payload, Limits(max_blobs=5)).blobs) == 5
-    with pytest.raises(LimitExceeded, match="max_blobs"):
-        decode(payload, Limits(max_blobs=4))
+    assert len(decode(payload, Limits(max_records=5)).blobs) == 5
+    with pytest.raises(LimitExceeded, match="max_records"):
+        decode(payload, Limits(max_records=4))

@@ -151,7 +151,7 @@ def test_urls_are_opened_in_one_place_alone() -> None:
 
 LIMITS = {
     "cli/targets.py": ["replace(DEFAULT_LIMITS, max_base_work)"],
-    "tables/avro_fields.py": ["replace(DEFAULT_LIMITS, max_manifest_bytes)"],
+    "tables/avro_fields.py": ["replace(DEFAULT_LIMITS, max_metadata_bytes)"],
 }
 """The files of a command share the base work of one. The only limit that is raised: an Avro data file is not a
 manifest, and may have any size."""

@@ -30,7 +30,7 @@ NETWORK = (
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "s3://bucket/\ud800", "memory://a\0b"])
 def test_a_name_that_no_file_can_have(name: str) -> None:
-    for opened in (sniff, open_table, local_path, lambda name: Storage().read(name, 1, "x")):
+    for opened in (sniff, open_table, local_path, lambda name: Storage().read(name)):
         with pytest.raises(UsageError, match="NUL character or a lone surrogate") as caught:
             opened(name)
         assert str(caught.value).isprintable()

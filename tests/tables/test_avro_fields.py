@@ -176,4 +176,4 @@ def test_the_smallest_values_fill_a_block(tmp_path: Path, kind: str, value: Any)
     columns = (AvroColumn("a", 1, (kind,)),)
     with open_avro(written(tmp_path, record(of(kind)), [{"a": value}] * 100), Storage()) as (file, cursor):
         select(file.schema, columns, "x", cursor)
-        assert list(file.records(1)) == [{"a": value}] * 100
+        assert list(file.records()) == [{"a": value}] * 100

@@ -207,4 +207,4 @@ def test_damage_ends_in_rows_or_a_decode_error(tmp_path: Path) -> None:
         else:
             ended[True] += 1
     assert min(ended.values()) > 10
-    assert Limits().max_manifest_bytes > len(whole)
+    assert Limits().max_metadata_bytes > len(whole)

@@ -140,9 +140,9 @@ def test_read(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert folder.read("p=1/deep/four") == b"p=1/deep/four"
     with pytest.raises(FileNotFoundError):
         folder.read("nothing")
-    monkeypatch.setattr(module, "DEFAULT_LIMITS", Limits(max_manifest_bytes=4))
+    monkeypatch.setattr(module, "DEFAULT_LIMITS", Limits(max_metadata_bytes=4))
     assert folder.read("one") == b"one"
-    with pytest.raises(LimitExceeded, match=r"two 2: Limits.max_manifest_bytes: expected at most 4 bytes, found 5$"):
+    with pytest.raises(LimitExceeded, match=r"two 2: Limits.max_metadata_bytes: expected at most 4 bytes, found 5$"):
         folder.read("two 2")
 
 

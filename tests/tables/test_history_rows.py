@@ -9,12 +9,9 @@ import pytest
 
 from cases import each
 from dvcodec import RowSet
-from dvcodec.core.errors import LimitExceeded
-from dvcodec.core.limits import DEFAULT_LIMITS, SharedWork
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, history_rows
 from dvcodec.tables.changes import history
-from dvcodec.tables.history_rows import RowsReader, SnapshotRows, identified
-from dvcodec.tables.repeats import HistoryWork
+from dvcodec.tables.history_rows import SnapshotRows
 from samples.memory_table import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
@@ -50,7 +47,7 @@ def test_what_could_not_be_read_is_reported_again(tmp_path: Path) -> None:
 
 
 def test_position_deletes_are_read_again(tmp_path: Path) -> None:
-    """They may be for other data files in another snapshot. Their rows are charged."""
+    """They may be for other data files in another snapshot."""
 
     class Deletes(FakeTable):
         def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
@@ -60,38 +57,8 @@ def test_position_deletes_are_read_again(tmp_path: Path) -> None:
     made = by_turns(tmp_path)
     deletes = DeletionVector("position-deletes", made.states[0].data_files[0].path, "w", "w")
     table = Deletes(str(tmp_path), [replace(state, vectors=(deletes,) * bool(state.vectors)) for state in made.states])
-    with pytest.raises(LimitExceeded, match="snapshots list again"):
-        list(history(table))
-    table.folder.storage.metadata_work.note("w", 2**19)
-    table.reads.clear()
     assert [change.deleted for change in history(table)] == [0, 1000] * 3  # as many as the file has
     assert table.reads == [deletes] * 5
-
-
-def charged(table: FakeTable, reader: RowsReader, work: HistoryWork) -> int:
-    before = work.done
-    reader.read(table.states[1], identified(table.states[1]))
-    return work.done - before
-
-
-def test_vectors_are_charged_by_their_bytes_if_they_could_be_read(tmp_path: Path) -> None:
-    table = by_turns(tmp_path)
-    vectors = table.states[1].vectors
-    size = sum(vector.size or 0 for vector in vectors)
-    shared = SharedWork()
-    work = HistoryWork("/t", shared)
-    reader = RowsReader(work, None)
-    first, second = (charged(table, reader, work) for _ in range(2))
-    assert first - second == len(vectors) * (history_rows._READ_WORK - history_rows._KEPT_WORK)
-    assert second == len(vectors) * history_rows._KEPT_WORK + sum((vector.size or 0) // 2 for vector in vectors)
-    files = {vector.location: 0 for vector in vectors}
-    for vector in vectors:
-        files[vector.location] = max(files[vector.location], (vector.offset or 0) + (vector.size or 0))
-    assert size <= sum(files.values()) == shared.allowed // DEFAULT_LIMITS.max_work_per_byte
-    lost = tuple(replace(vector, size=2**31) for vector in vectors)
-    table.states[1] = replace(table.states[1], vectors=lost)
-    assert charged(table, reader, work) == len(lost) * history_rows._READ_WORK
-    assert charged(table, reader, work) == len(lost) * history_rows._KEPT_WORK
 
 
 def test_no_more_is_kept_than_there_is_memory_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cases import each
-from dvcodec.core.errors import LimitExceeded, NotCanonical
-from dvcodec.tables.json_fields import JsonFields, bare_name, check_partition_names, is_path
+from dvcodec.core.errors import NotCanonical
+from dvcodec.tables.json_fields import JsonFields, bare_name, is_path
 
 FIELDS = JsonFields.of(
     {"n": 5, "t": "x", "o": {"a": [{}, {"b": 1}]}, "null": None, "yes": True, "big": 2**63, "s": "\ud800", "l": ["a"]},
@@ -85,13 +85,3 @@ def test_a_name_that_leads_elsewhere(name: str) -> None:
 
 def test_a_bare_name() -> None:
     assert bare_name("..a b%2F", "what", "file") == "..a b%2F"
-
-
-def test_partition_names() -> None:
-    check_partition_names(["a" * 40] * 100, "columns", "x")
-    for names, most, message in (
-        (["a"] * 101, 4096, "x: columns: expected at most 100, found 101"),
-        (["a" * 1000, "b" * 25], 1024, "x: names of columns: expected at most 1024 characters, found 1025"),
-    ):
-        with pytest.raises(LimitExceeded, match=f"^{message}$"):
-            check_partition_names(names, "columns", "x", most)

@@ -21,7 +21,6 @@ from dvcodec.core.errors import (
     CardinalityMismatch,
     ChecksumMismatch,
     DecodeError,
-    LimitExceeded,
     NotCanonical,
     Unsupported,
 )
@@ -86,28 +85,6 @@ def test_many_columns_are_read_in_few_rows_at_a_time(tmp_path: Path, monkeypatch
     assert max(batch.num_rows for batch in batches) == 50
     assert max(batch.num_rows for batch in live_batches(table, columns=["id"])) == 100
     assert max(batch.num_rows for batch in live_batches(table, batch_rows=7)) == 7
-
-
-def test_columns_of_an_export_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table, sink = make_table(tmp_path), beside(tmp_path) / "out.parquet"
-    monkeypatch.setattr("dvcodec.tables.live._MOST_COLUMNS", 1)
-    with pytest.raises(LimitExceeded, match=r"columns to write: expected at most 1 in one .*--column.*, found 2"):
-        export_live(table, sink)
-    assert not sink.exists()
-    assert export_live(table, sink, columns=["id"]) == len(LIVE)
-
-
-def test_columns_of_an_export_are_charged(tmp_path: Path) -> None:
-    """By what the bytes of the metadata do not allow."""
-    table, sink = make_table(tmp_path), beside(tmp_path) / "out.parquet"
-    work = table.folder.storage.metadata_work
-    listed = 1536 * len(table.snapshot().data_files)
-    work.most = listed + 2 * 2048 - 1
-    with pytest.raises(LimitExceeded, match=rf"^columns of .*: work for columns to write .* found {listed + 4096}$"):
-        export_live(table, sink)
-    assert export_live(table, sink, columns=["id"]) == len(LIVE)
-    work.note("metadata", 1)
-    assert export_live(table, sink) == len(LIVE)
 
 
 def test_a_target_that_is_full_is_an_error(tmp_path: Path) -> None:

@@ -167,10 +167,6 @@ def test_a_broken_older_vector_is_read_once(tmp_path: Path) -> None:
     table.reads.clear()
     assert [finding.data_file for finding in repair_plan(found, table).unfixed] == [old.data_file]
     assert table.reads == [old]
-    table = FakeTable(str(tmp_path), table.states)
-    table.folder.storage.metadata_work.most = 0
-    assert [finding.data_file for finding in repair_plan(found, table).unfixed] == [old.data_file]
-    assert table.reads == []
 
 
 def test_findings_are_not_compared_with_all_actions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

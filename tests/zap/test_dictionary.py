@@ -96,45 +96,38 @@ def test_keys_are_limited() -> None:
         decode_dictionary(segment(raw), 0, Limits(max_keys=9))
 
 
-def test_keys_are_charged_by_the_bytes_of_the_segment() -> None:
+def test_keys_are_counted_for_all_dictionaries_of_a_segment() -> None:
     """Keys that share their states: a thousand bytes of dictionaries with any number of keys."""
     raw = encoded({bytes((i >> 8, i & 255)): 0 for i in range(1 << 12)})
     assert len(raw) < 1000
-    limits = Limits(max_base_work=0, max_work_per_byte=16)
-    with pytest.raises(LimitExceeded, match=r"crafted at byte 0: work for keys of dictionaries .*found 65536"):
-        decode_dictionary(segment(raw), 0, limits)
-    assert decode_dictionary(segment(raw), 0).num_keys == 1 << 12
-    data = segment(raw * 2 + bytes(100))
-    room = Limits(max_base_work=16 * 6000, max_work_per_byte=0)
-    for _ in range(3):  # one that is opened again costs nothing
+    data = segment(raw * 2)
+    room = Limits(max_keys=(1 << 12) + 999)  # and one for each byte
+    for _ in range(3):  # one that is opened again counts once
         decode_dictionary(data, 0, room)
-    with pytest.raises(LimitExceeded, match="found 131072"):
+    message = (
+        rf"at byte {len(raw)}: Limits\.max_keys: expected at most 5095, found 8192 in a segment of {2 * len(raw)} bytes"
+    )
+    with pytest.raises(LimitExceeded, match=message):
         decode_dictionary(data, len(raw), room)
+    with pytest.raises(LimitExceeded, match=r"max_keys: expected at most 99, found "):
+        decode_dictionary(segment(raw), 0, Limits(max_keys=99))
+    large = segment(raw + bytes(1 << 12))
+    assert decode_dictionary(large, 0, Limits(max_keys=0)).num_keys == 1 << 12
 
 
-def test_keys_are_charged_by_their_lengths() -> None:
+def test_bytes_of_keys_are_counted_for_all_dictionaries_of_a_segment() -> None:
     """Keys that share a long suffix: 256 of a kilobyte each, in 2000 bytes."""
     raw = encoded({bytes((i,)) + b"x" * 1000: 0 for i in range(256)})
     assert len(raw) < 2000
-    room = Limits(max_base_work=16 * 256 + 4 * 1001 * 256, max_work_per_byte=0)
-    data = segment(raw)
-    for _ in range(3):  # reading them again costs nothing
+    data = segment(raw * 2)
+    room = Limits(max_blob_bytes=2 * 256 * 1001 - 1 - 2 * len(raw))
+    for _ in range(3):  # reading them again counts once
         fst = decode_dictionary(data, 0, room)
         assert len(fst.to_block()) == len(list(fst.range())) == 256
-    less = Limits(max_base_work=room.max_base_work - 1, max_work_per_byte=0)
-    with pytest.raises(LimitExceeded, match=r"crafted at byte 0: work for keys of dictionaries"):
-        decode_dictionary(segment(raw), 0, less).to_block()
-    tight = Limits(max_base_work=16 * 256 + 280_000, max_work_per_byte=0)
-    with pytest.raises(LimitExceeded, match="work for keys of dictionaries"):
-        list(decode_dictionary(segment(raw), 0, tight).range())
-    assert decode_dictionary(segment(raw), 0, tight).get(b"a" + b"x" * 1000) == 0
-
-
-def test_keys_of_several_dictionaries_are_charged_together() -> None:
-    raw = encoded({bytes((i,)) + b"x" * 1000: 0 for i in range(256)})
-    data = segment(raw * 2)
-    room = Limits(max_base_work=2 * 16 * 256 + 4 * 1001 * 256, max_work_per_byte=0)
-    first, second = decode_dictionary(data, 0, room), decode_dictionary(data, len(raw), room)
-    first.to_block()
-    with pytest.raises(LimitExceeded, match=f"byte {len(raw)}: work for keys of dictionaries"):
+    second = decode_dictionary(data, len(raw), room)
+    with pytest.raises(LimitExceeded, match=r"Limits\.max_blob_bytes: .* found 512512 in a segment of"):
         second.to_block()
+    assert second.get(b"a" + b"x" * 1000) == 0
+    tight = Limits(max_blob_bytes=100_000)
+    with pytest.raises(LimitExceeded, match="max_blob_bytes"):
+        list(decode_dictionary(segment(raw), 0, tight).range())

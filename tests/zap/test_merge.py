@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -498,54 +497,6 @@ def test_limits_of_the_segments_are_kept() -> None:
     raw = written(15, [document(b"a", b"x", b"y")])
     with pytest.raises(LimitExceeded):
         merge_segments(io.BytesIO(), [Segment.open(raw, limits=Limits(max_keys=1))])
-
-
-def test_keys_are_charged_again_when_they_are_merged() -> None:
-    """A new dictionary takes ten times as long as reading the old one, and may have a million keys in a kilobyte."""
-    raw = written(15, [document(b"a", *(b"%04d" % i for i in range(1000)))])
-    work = 160 * 1001 + 12 * 4001
-    limits = Limits(max_base_work=work - 1, max_work_per_byte=0)
-    assert verify_segment(raw, limits=limits).ok
-    with pytest.raises(LimitExceeded, match=rf"work for keys to merge .* at most {work - 1} .*, found {work}"):
-        merge_segments(io.BytesIO(), [Segment.open(raw, limits=limits)])
-    merge_segments(io.BytesIO(), [Segment.open(raw, limits=replace(limits, max_base_work=work))])
-
-
-def test_keys_of_all_segments_are_charged_together() -> None:
-    """Each of 150 segments of 400 bytes may have a hundred thousand keys."""
-    raw = written(15, [document(b"a", *(b"%04d" % i for i in range(1000)))])
-    work = 3 * (160 * 1001 + 12 * 4001)
-    size = Segment.open(raw).contents.data.end
-    for allowed, per_byte in ((work, 0), (work - 3 * size, 1)):
-        segments = [Segment.open(raw, limits=Limits(max_base_work=allowed, max_work_per_byte=per_byte))] * 3
-        merge_segments(io.BytesIO(), segments)
-        segments = [Segment.open(raw, limits=Limits(max_base_work=allowed - 1, max_work_per_byte=per_byte))] * 3
-        with pytest.raises(LimitExceeded, match=f"^<bytes> and 2 more at .* up to those of <bytes> .*, found {work}"):
-            merge_segments(io.BytesIO(), segments)
-
-
-@pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("lower", [{"max_base_work": 199_000}, {"max_work_per_byte": 3}])
-def test_the_lowest_limits_of_the_segments_apply(which: int, lower: dict[str, int]) -> None:
-    raw = written(15, [document(b"a", *(b"%04d" % i for i in range(1000)))])
-    limits = Limits(max_base_work=210_000, max_work_per_byte=4)
-    segments = [Segment.open(raw, limits=limits) for _ in range(2)]
-    merge_segments(io.BytesIO(), segments)
-    segments[which] = Segment.open(raw, limits=replace(limits, **lower))
-    with pytest.raises(LimitExceeded, match="keys to merge"):
-        merge_segments(io.BytesIO(), segments)
-
-
-def test_terms_of_a_thesaurus_are_charged_when_they_are_merged() -> None:
-    defined = Synonyms("s", tuple((b"%04d" % i, (b"x",)) for i in range(1000)))
-    raw = written(16, [Document(b"a", synonyms=(defined,))])
-    work = 160 + 12 + 160 * 1000 + 12 * 4000 + 20 * 1000  # the key of _id, terms, members
-    limits = Limits(max_base_work=work - 1, max_work_per_byte=0)
-    with Segment.open(raw, limits=limits) as segment:
-        assert len(segment.thesaurus("s") or ()) == 1000
-        with pytest.raises(LimitExceeded, match=rf"work for keys to merge .* at most {work - 1} .*, found {work}"):
-            merge_segments(io.BytesIO(), [segment])
-    merge_segments(io.BytesIO(), [Segment.open(raw, limits=replace(limits, max_base_work=work))])
 
 
 # ------------------------------------------------------------------ files

@@ -17,6 +17,7 @@ from dvcodec import iceberg
 from dvcodec.cli.json_text import print_json
 from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, density_strip, number, plain, say, share_text
 from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour, label
+from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import Opened
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
@@ -67,7 +68,7 @@ def _segment(opened: Opened, tour: Tour, as_json: bool) -> list[dict[str, Any]]:
             yield
 
     with opened.errors_of_file():
-        found = inspect_segment(opened.named, turn=turn, as_json=as_json, limits=opened.limits)
+        found = inspect_segment(opened.named, turn=turn, as_json=as_json, limits=storage().limits)
     return [] if found is None else [found]
 
 

@@ -16,7 +16,6 @@ from dvcodec.cli.shared import Json, check_text
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import check_name
 from dvcodec.core.errors import DecodeError, Unsupported, UsageError
-from dvcodec.core.limits import SharedWork
 from dvcodec.core.report import Check
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import is_url, list_names, open_source, read_within
@@ -25,7 +24,6 @@ from dvcodec.lance.manifest import MAGIC as LANCE_MAGIC
 from dvcodec.paimon.records import MAGICS
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DeletionVector
-from dvcodec.tables.repeats import charge_repeats
 
 _TARGET = "Paimon index manifest, Lance manifest, or a Lance dataset (its latest version)."
 
@@ -87,7 +85,6 @@ def _paimon(path: str, check: bool, as_json: bool) -> list[Check]:
     findings: list[Check] = []
     if check:
         root = _root(path, "manifest")
-        charge_repeats((vector for entry in entries for vector in _places(entry)), SharedWork())
         findings = [found for entry in entries for found in _check_entry(entry, root)]
     if as_json:
         items = map(_entry_json, entries)
@@ -140,7 +137,7 @@ def _check_entry(entry: paimon.IndexManifestEntry, root: str) -> list[Check]:
         location = folder.locate(entry.path(root))
         if entry.index_type == paimon.HASH:
             with open_source(location, storage_options=folder.storage) as source:
-                data = read_within(source, "max_manifest_bytes").view
+                data = read_within(source, "max_metadata_bytes").view
                 paimon.decode_hash_index(data, row_count=entry.row_count, source=entry.file_name)
         if entry.vectors:
             with folder.storage.hold(location):

@@ -8,14 +8,13 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dvcodec.cli.storage import storage
 from dvcodec.core import frame
 from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
 from dvcodec.core.frame import UNCOUNTED, Magic
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Vector
 from dvcodec.io import Source, is_partial, is_url, open_source, read_window
@@ -48,14 +47,12 @@ class Target:
         offset: first byte, None for the whole file.
         size: bytes, None for the vector that begins at `offset`, or for the rest of the file.
         found: whether it was found in a folder; a file without vectors is then not an error.
-        limits: what it may cost. All targets of a command have the base work of one file together, in equal shares.
     """
 
     path: str
     offset: int | None = None
     size: int | None = None
     found: bool = False
-    limits: Limits = field(default=DEFAULT_LIMITS, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +63,11 @@ class Opened:
         source: the whole file.
         container: result of sniffing the file, or the named part of it; offsets are in the file.
         named: the whole file, or the named part of it.
-        limits: see `Target`.
     """
 
     source: Source
     container: Container
     named: Source
-    limits: Limits
 
     def errors_of_file(self) -> AbstractContextManager[None]:
         """Make offsets of errors in `named` relative to the file."""
@@ -80,7 +75,7 @@ class Opened:
 
     def read(self, ref: VectorRef) -> Vector:
         """Read and walk one vector."""
-        return read_vector(self.source, ref, limits=self.limits)
+        return read_vector(self.source, ref, limits=storage().limits)
 
     def rows(self) -> Iterator[tuple[VectorRef, RowSet]]:
         """Read all vectors."""
@@ -94,12 +89,7 @@ def expand(names: list[str]) -> list[Target]:
     Raises:
         UsageError: a glob or folder without files, an empty name, or a part of a file that is not a byte range.
     """
-    targets = [target for name in names for target in _expand(name)]
-    if len(targets) < 2:
-        return targets
-    # Files of kilobytes may cost their base work each. Real ones need none of it.
-    share = replace(DEFAULT_LIMITS, max_base_work=DEFAULT_LIMITS.max_base_work // len(targets))
-    return [replace(target, limits=share) for target in targets]
+    return [target for name in names for target in _expand(name)]
 
 
 def only(name: str) -> Target:
@@ -302,7 +292,7 @@ def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | 
     with _open_file(target) as file:
         try:
             with _cut(file, target) as named:
-                container = sniff_source(named, limits=target.limits)
+                container = sniff_source(named, limits=storage().limits)
             if not segments:
                 refuse_segment(container)
         except Unsupported:
@@ -312,7 +302,7 @@ def open_target(target: Target, *, segments: bool = False) -> Iterator[Opened | 
             return
         if isinstance(named, Part):
             container = replace(container, vectors=tuple(_moved(ref, named.base) for ref in container.vectors))
-        yield Opened(ahead(file, container.vectors), container, named, target.limits)
+        yield Opened(ahead(file, container.vectors), container, named)
 
 
 def _is_named_so(path: str, segments: bool) -> bool:

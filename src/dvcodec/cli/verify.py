@@ -10,6 +10,7 @@ import typer
 from dvcodec.cli.json_text import print_json
 from dvcodec.cli.render import counted, say
 from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour, check_text
+from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import Part, Target, open_source_of, open_target
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.report import Check, Report, Status
@@ -64,7 +65,7 @@ def _verify(target: Target, rows: int | None, cardinality: int | None, data_file
     try:
         with open_source_of(target) as source:
             report = verify_source(
-                source, cardinality=cardinality, row_count=rows, data_file=data_file, limits=target.limits
+                source, cardinality=cardinality, row_count=rows, data_file=data_file, limits=storage().limits
             )
     except DecodeError as err:  # the part is not within the file
         return Report(err.source or target.path, None, (Check.from_error("container", "file", err),))

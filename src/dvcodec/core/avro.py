@@ -18,20 +18,12 @@ from typing import Any
 
 from dvcodec.core import avro_codecs
 from dvcodec.core.avro_codecs import CODECS
-from dvcodec.core.avro_work import (
-    MAX_DENSITY,
-    ItemCounter,
-    SchemaError,
-    density,
-    item_counter,
-    record_work,
-    without_annotations,
-)
+from dvcodec.core.avro_shape import SchemaError, check_shape, without_annotations
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import BadMagic, DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.core.json_text import parse_json
-from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits, SharedWork
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.varints import uvarints
 
 __all__ = ["CODECS", "MAGIC", "AvroFile", "decode", "encode"]
@@ -54,45 +46,32 @@ class AvroFile:
     _blocks: Cursor
     _sync: bytes
     _limits: Limits
-    _shared: SharedWork | None = None
 
-    def records(
-        self, work: int = Budget.RECORD, *, by_block: bool = False, budget: Budget | None = None
-    ) -> Iterator[Any]:
-        """Decode the records, block by block.
+    def records(self, *, by_block: bool = False) -> Iterator[Any]:
+        """Decode the records, block by block; values are returned as stored, whatever their logical types.
 
         Args:
-            work: cost of what the caller builds from a record, as `Budget` counts it.
-            by_block: True applies `Limits.max_manifest_bytes` to each block, not to all together: for files that are
-                larger than memory.
-            budget: the budget of the file, if the caller charges it too.
-
-        Values are returned as stored, whatever their logical types. The items of arrays and maps are charged when their
-        record is decoded; the more a schema can make of a byte, the fewer bytes a record may have.
-
-        Not checked: the schema. Compare it with a known one first (see `avro_schema`), as records of a hostile schema
-        may take no bytes, or contain themselves.
+            by_block: True for a data file, which may have any number of records of any size:
+                `Limits.max_metadata_bytes` applies to each block by itself.
 
         Raises:
-            DecodeError: a block is damaged, or its records do not match the schema.
-            LimitExceeded: more than `Limits.max_manifest_bytes` after decompression, a record of more than
-                `Limits.max_record_bytes`, or more than the file's `Budget`.
+            DecodeError: a block is damaged, or its records do not match the schema, whose records and items must take
+                bytes (see `check_shape`) and not contain themselves.
+            LimitExceeded: see `Limits.max_metadata_bytes`, `Limits.max_records` and `Limits.max_record_bytes`.
             MissingExtra: fastavro is not installed.
         """
-        total = 0
-        if budget is None:
-            budget = Budget(self._blocks.end, self._blocks.source, self._limits, self._shared)
-        decoder = _Decoder.of(self.schema, self._blocks, self._limits)
-        work = max(work, decoder.work)
+        size = records = 0
+        decoder = _Decoder.of(self.schema, self._blocks, None if by_block else self._limits)
         for count, block in self._each():
             content = avro_codecs.decompress(block, self.codec, self._limits)
-            total = len(content) + (0 if by_block else total)
-            self._limits.check("max_manifest_bytes", total, block, 0)
+            if not by_block:
+                size, records = size + len(content), records + count
+                self._limits.check("max_metadata_bytes", size, block, 0)
+                self._limits.check("max_records", records, block, 0)
             if count > len(content):
                 most = f"at most {len(content)} in {len(content)} bytes"
                 raise block.error(NotCanonical, "record count", at=0, expected=most, actual=count)
-            budget.charge(len(content) + work * count, "records", block.base)
-            yield from decoder.records(content, count, block, budget)
+            yield from decoder.records(content, count, block)
 
     def count(self) -> int:
         """Return the number of records that the headers of the blocks state; no block is decompressed.
@@ -128,18 +107,14 @@ class _Decoder:
 
     Attributes:
         read: reads a record.
-        work: of a record without the items of its arrays and maps.
-        most: bytes that a record may have.
-        count: returns the work of the items of a record; None if it has none.
+        limits: of bytes that a record may have; None for a data file.
     """
 
     read: Callable[[io.BytesIO], Any]
-    work: int
-    most: int
-    count: ItemCounter | None
+    limits: Limits | None
 
     @classmethod
-    def of(cls, schema: Any, cursor: Cursor, limits: Limits) -> _Decoder:
+    def of(cls, schema: Any, cursor: Cursor, limits: Limits | None) -> _Decoder:
         fastavro = require_extra("fastavro", "tables")
         try:
             plain = without_annotations(schema)
@@ -152,18 +127,15 @@ class _Decoder:
         except Exception as err:  # noqa: BLE001  (fastavro does not document what it raises here)
             raise _invalid_schema(cursor, err) from None
         try:
-            work, densest, count = record_work(plain), density(plain), item_counter(plain)
+            check_shape(plain)
         except (SchemaError, RecursionError) as err:
             raise _invalid_schema(cursor, err) from None
-        if densest > MAX_DENSITY:
-            what, expected = "items of an array or a map", "members that take bytes"
-            raise cursor.error(NotCanonical, what, expected=expected, actual="too many that take none")
-        most = limits.max_record_bytes * Budget.ROW // max(densest, Budget.ROW)
-        return cls(lambda stream: fastavro.schemaless_reader(stream, parsed, None), work, most, count)
+        return cls(lambda stream: fastavro.schemaless_reader(stream, parsed, None), limits)
 
-    def records(self, content: memoryview, count: int, block: Cursor, budget: Budget) -> Iterator[Any]:
+    def records(self, content: memoryview, count: int, block: Cursor) -> Iterator[Any]:
         """Decode the records of a block, which must fill it; fastavro sees at most the bytes that a record may have."""
-        read, most, items_of = self.read, self.most, self.count
+        read = self.read
+        most = len(content) if self.limits is None else self.limits.max_record_bytes
         base, stream = 0, io.BytesIO(content[:most])
         large = len(content) > most
         for i in range(count):
@@ -180,36 +152,31 @@ class _Decoder:
                 raise
             except Exception as err:  # noqa: BLE001
                 wanted = f"record {i} of {count} in this block"
-                if base + most < len(content) and not stream.read(1):
-                    limit = f"at most {most} bytes in {wanted}"
-                    raise block.error(
-                        LimitExceeded, "Limits.max_record_bytes", at=0, expected=limit, actual="more"
-                    ) from None
+                if self.limits is not None and base + most < len(content) and not stream.read(1):
+                    found = f"more than {most} bytes in {wanted}"
+                    raise self.limits.exceeded("max_record_bytes", found, block, 0) from None
                 raise block.error(NotCanonical, "Avro record", at=0, expected=wanted, actual=_text(err)) from None
-            if items_of is not None:
-                budget.charge(items_of(record), "items", block.base)
             yield record
         left = len(content) - base - stream.tell()
         if left:
             raise block.error(NotCanonical, "bytes after the last record", at=0, expected="0 left", actual=left)
 
 
-def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, shared: SharedWork | None = None) -> AvroFile:
+def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS) -> AvroFile:
     """Read the header of a container file; `AvroFile.records` reads the rest of the window.
 
     Args:
         cursor: the file.
         limits: bounds on what the bytes may claim.
-        shared: the base work of all metadata files of a table, if this is one of them.
 
     Raises:
-        LimitExceeded: more bytes than `Limits.max_manifest_bytes`.
+        LimitExceeded: more bytes than `Limits.max_metadata_bytes`.
         BadMagic: not a container file.
         Truncated: the window ends in the header.
         NotCanonical: invalid metadata.
         Unsupported: a codec that is not one of `CODECS`.
     """
-    limits.check("max_manifest_bytes", cursor.remaining, cursor)
+    limits.check("max_metadata_bytes", cursor.remaining, cursor)
     magic = bytes(cursor.take(min(len(MAGIC), cursor.remaining), "Avro magic"))
     if magic != MAGIC:
         raise cursor.error(BadMagic, "Avro magic", at=0, expected=MAGIC.hex(" "), actual=magic.hex(" ") or "no bytes")
@@ -221,7 +188,7 @@ def decode(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, shared: SharedWor
         raise cursor.error(Unsupported, "Avro codec", at=start, expected=" or ".join(CODECS), actual=repr(codec)[:60])
     text = metadata.get("avro.schema", b"")
     schema = parse_json(text, cursor.source, "avro.schema", offset=cursor.base + start)
-    return AvroFile(schema, codec, cursor, sync, limits, shared)
+    return AvroFile(schema, codec, cursor, sync, limits)
 
 
 def encode(

@@ -14,7 +14,7 @@ import cramjam
 from dvcodec.core import compress as zstd
 from dvcodec.core.checksum import check_crc, crc32
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import LimitExceeded, NotCanonical
+from dvcodec.core.errors import NotCanonical
 from dvcodec.core.limits import Limits, enough_memory
 
 __all__ = ["CODECS", "compress", "decompress"]
@@ -28,12 +28,12 @@ def decompress(cursor: Cursor, codec: str, limits: Limits) -> memoryview:
 
     Raises:
         DecodeError: the block is damaged.
-        LimitExceeded: content of more than `Limits.max_manifest_bytes`, or more than the memory.
+        LimitExceeded: content of more than `Limits.max_metadata_bytes`, or more than the memory.
     """
     if codec == "null":
         return cursor.view
     if codec == "zstandard":
-        return zstd.decompress(cursor, "zstd", limit="max_manifest_bytes", limits=limits, sized=False)
+        return zstd.decompress(cursor, "zstd", limit="max_metadata_bytes", limits=limits, sized=False)
     if codec == "deflate":
         return _inflate(cursor, limits)
     return _unsnap(cursor, limits)
@@ -41,14 +41,14 @@ def decompress(cursor: Cursor, codec: str, limits: Limits) -> memoryview:
 
 def _inflate(cursor: Cursor, limits: Limits) -> memoryview:
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-    most = limits.max_manifest_bytes
+    most = limits.max_metadata_bytes
     try:
         with enough_memory("the content of a deflate block", cursor.source):
             content = inflater.decompress(cursor.view, min(most + 1, sys.maxsize))
     except zlib.error as err:
         raise cursor.error(NotCanonical, "deflate block", expected="a valid block", actual=str(err)) from None
     if len(content) > most:
-        raise cursor.error(LimitExceeded, "Limits.max_manifest_bytes", expected=f"at most {most}", actual="more")
+        raise limits.exceeded("max_metadata_bytes", f"more than {most}", cursor)
     if not inflater.eof:
         raise cursor.error(NotCanonical, "deflate block", expected="one whole stream", actual="no end")
     rest = inflater.unused_data
@@ -63,7 +63,7 @@ def _unsnap(cursor: Cursor, limits: Limits) -> memoryview:
     crc_pos = cursor.pos
     stored = cursor.u32be("CRC-32 of a snappy block")
     size = Cursor(body, source=cursor.source, base=cursor.base).uvarint("snappy content size")
-    limits.check("max_manifest_bytes", size, cursor, 0)
+    limits.check("max_metadata_bytes", size, cursor, 0)
     most = len(body) * 64  # a copy of 64 bytes takes at least 2
     if size > most:
         raise cursor.error(NotCanonical, "snappy content size", at=0, expected=f"at most {most}", actual=size)

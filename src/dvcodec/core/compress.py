@@ -14,8 +14,8 @@ import cramjam
 import numpy as np
 
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import BadMagic, LimitExceeded, NotCanonical, UsageError
-from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits, enough_memory
+from dvcodec.core.errors import BadMagic, NotCanonical, UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 
 __all__ = ["CODECS", "compress", "decompress"]
 
@@ -51,14 +51,13 @@ def decompress(
         Truncated: the window ends inside the frame.
         BadMagic: not a frame of that codec.
         NotCanonical: the frame is damaged, or its content size is missing or wrong.
-        LimitExceeded: the content size is above the limit or the `Budget` of the frame, or exceeds the memory.
+        LimitExceeded: the content size is above the limit, or exceeds the memory.
     """
     frame = cursor.view[cursor.pos : cursor.end]
     start = cursor.pos
     size, skip_blocks = _lz4_header(cursor) if codec == "lz4" else _zstd_header(cursor)
     if size is None and (sized or codec == "lz4"):
         raise cursor.error(NotCanonical, f"{codec} frame", at=start, expected="a content size in its header")
-    budget = Budget(len(frame), cursor.source, limits)
     if size is not None:
         limits.check(limit, size, cursor, start)
         most = len(frame) * MAX_EXPANSION[codec]
@@ -70,10 +69,9 @@ def decompress(
                 expected=f"at most {most} in {len(frame)} bytes",
                 actual=size,
             )
-        budget.charge(size, f"the content of a {codec} frame", cursor.base + start)
     blocks = skip_blocks(cursor)
     cursor.expect_end(f"the {codec} frame")
-    room = size if size is not None else min(blocks * _ZSTD_BLOCK, getattr(limits, limit), budget.most)
+    room = size if size is not None else min(blocks * _ZSTD_BLOCK, getattr(limits, limit))
     with enough_memory(f"the content of a {codec} frame", cursor.source):
         out = np.empty(room, np.uint8)
     module = cramjam.lz4 if codec == "lz4" else cramjam.zstd
@@ -81,13 +79,7 @@ def decompress(
         found = module.decompress_into(frame, out)
     except cramjam.DecompressionError as err:
         if size is None and room < blocks * _ZSTD_BLOCK:
-            raise cursor.error(
-                LimitExceeded,
-                f"Limits.{limit}" if room < budget.most else "content (Limits.max_base_work and max_work_per_byte)",
-                at=start,
-                expected=f"at most {room}",
-                actual="more, or a damaged frame",
-            ) from None
+            raise limits.exceeded(limit, f"more than {room}, or a damaged frame", cursor, start) from None
         raise cursor.error(
             NotCanonical, f"{codec} frame", at=start, expected=f"a valid frame of {room} bytes", actual=str(err)
         ) from None

@@ -138,7 +138,16 @@ class CardinalityMismatch(DecodeError):
 
 
 class LimitExceeded(DecodeError):
-    """The bytes require more than `Limits` allows; the message names the limit."""
+    """The bytes require more than a limit allows; the message names it, and says how to raise it."""
+
+    @property
+    def limit(self) -> str | None:
+        """The field of `Limits`; None if another limit was met, such as the memory."""
+        return self.what.removeprefix("Limits.") if self.what.startswith("Limits.") else None
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if self.limit is None else f"{text}; Limits({self.limit}=...) raises it"
 
 
 class Unsupported(DecodeError, NotImplementedError):

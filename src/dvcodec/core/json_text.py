@@ -1,4 +1,4 @@
-"""JSON of untrusted files: its values are counted before it is parsed, because each takes more memory than text.
+"""JSON of untrusted files.
 
 Metadata that is written again with changes remains valid JSON for every reader, and hardly grows.
 """
@@ -9,15 +9,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from dvcodec.core.errors import LimitExceeded, NotCanonical
+from dvcodec.core.errors import NotCanonical
 from dvcodec.core.limits import enough_memory
 
-__all__ = ["check_structure", "encode_json", "parse_json"]
-
-_FREE_STRUCTURE = 1 << 16
-"""Values allowed in addition to one per `_BYTES_OF_VALUE`."""
-_BYTES_OF_VALUE = 4
-"""Metadata has fewer values; an empty array takes 64 bytes of memory."""
+__all__ = ["encode_json", "parse_json"]
 
 
 def parse_json(
@@ -41,9 +36,8 @@ def parse_json(
 
     Raises:
         NotCanonical: it is not JSON.
-        LimitExceeded: too many values for its size, see `check_structure`.
+        LimitExceeded: its values do not fit in memory.
     """
-    check_structure(data, source, what, offset)
     try:
         text = data if isinstance(data, str) else data.decode()
         return json.loads(text, parse_constant=parse_constant, parse_float=parse_float)
@@ -53,23 +47,6 @@ def parse_json(
     except MemoryError:
         with enough_memory(f"the values of the {what}", source):
             raise
-
-
-def check_structure(data: bytes | str, source: str | None, what: str, offset: int | None = None) -> int:
-    """Return about how many values JSON has, by its brackets and commas (those in strings too), before it is parsed.
-
-    Raises:
-        LimitExceeded: more than metadata of this size has: arrays of empty arrays.
-    """
-    if len(data) <= _FREE_STRUCTURE:
-        return 0
-    counts = map(data.count, "[{,") if isinstance(data, str) else map(data.count, (b"[", b"{", b","))
-    found = sum(counts)
-    most = _FREE_STRUCTURE + len(data) // _BYTES_OF_VALUE
-    if found > most:
-        expected = f"at most {most}"
-        raise LimitExceeded(f"values in the {what}", source=source, offset=offset, expected=expected, actual=found)
-    return found
 
 
 def encode_json(members: Mapping[str, Any], source: str, what: str, *, lines: bool = False) -> bytes:

@@ -119,7 +119,7 @@ def walk64(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MA
     Raises:
         Truncated: the window ends first, or is too short for the announced number of bitmaps.
         NotCanonical: keys out of order or range, or a bitmap that breaks its rules.
-        LimitExceeded: more bitmaps or rows than `limits` allow.
+        LimitExceeded: more rows than `limits` allow.
     """
     start = cursor.pos
     count = cursor.u64le("bitmap count")
@@ -140,7 +140,6 @@ def walk64(cursor: Cursor, *, limits: Limits = DEFAULT_LIMITS, max_key: int = MA
         key = cursor.u32le("bitmap key")
         if key <= last or key > max_key:
             raise _key_error(cursor, bucket, key, last, max_key)
-        limits.check("max_bitmaps", len(bitmaps) + 1, cursor, bucket)
         view = walk(cursor)
         cardinality += view.cardinality
         limits.check("max_cardinality", cardinality, cursor, bucket)

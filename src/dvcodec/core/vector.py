@@ -194,7 +194,6 @@ def _walk_native(cursor: Cursor, limits: Limits) -> VectorView:
         with cursor.restrict_to(size, f"bitmap {key}"):
             view = roaring.walk(cursor)
         if len(view.keys):
-            limits.check("max_bitmaps", len(bitmaps) + 1, cursor, entry)
             cardinality += view.cardinality
             limits.check("max_cardinality", cardinality, cursor, entry)
             bitmaps.append((key, view))

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, UsageError
 from dvcodec.core.extras import pa, pq
-from dvcodec.core.limits import Budget
 from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_choice, check_type
@@ -35,7 +34,6 @@ __all__ = [
     "data_errors",
     "read_position_deletes",
     "vectors_from_arrow",
-    "vectors_within",
     "write_position_deletes",
 ]
 
@@ -45,10 +43,6 @@ FILE_PATH_ID, POS_ID = 2147483546, 2147483545
 CODECS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
 _ROW_GROUP = 1 << 20
 """Rows of a row group, at most."""
-ROW_WORK = 4
-"""Work of a row that goes to an array, as `Budget` counts it."""
-PATH_WORK = 1536
-"""Work of a vector: building a small one takes 70 µs."""
 
 
 def read_position_deletes(
@@ -76,10 +70,10 @@ def read_position_deletes(
         try:
             with arrow_damage("Parquet file", "a readable footer"):
                 # Paths repeat: reading them as a dictionary keeps one string per file.
-                file, _, budget = parquet_metadata(opened, ROW_WORK, dictionary=FILE_PATH, pre_buffer=False)
+                file = parquet_metadata(opened, dictionary=FILE_PATH, pre_buffer=False)
             with file, arrow_damage("Parquet file", "readable values"), data_errors(opened.name):
                 check_columns(file.schema_arrow, FILE_PATH, POS)
-                return vectors_within(file.iter_batches(batch_rows, columns=[FILE_PATH, POS]), budget)
+                return vectors_from_arrow(file.iter_batches(batch_rows, columns=[FILE_PATH, POS]))
         except DecodeError as err:
             err.source = err.source or opened.name
             raise
@@ -188,27 +182,9 @@ def vectors_from_arrow(data: ArrowData, *, file_column: str = FILE_PATH, pos_col
         UsageError: not Arrow rows; a column is missing, has nulls, or has values that are not positions (0 to
             0x7ffffffe80000000).
     """
-    return vectors_within(_batches(data), None, file_column, pos_column)
-
-
-def vectors_within(
-    batches: Iterable[pa.RecordBatch], budget: Budget | None, file_column: str = FILE_PATH, pos_column: str = POS
-) -> dict[str, RowSet]:
-    """Build vectors as `vectors_from_arrow` does, from the rows of a file within its budget.
-
-    Args:
-        batches: with both columns.
-        budget: each path of a batch is charged; None for no bound.
-        file_column: see `vectors_from_arrow`.
-        pos_column: see `vectors_from_arrow`.
-
-    Raises:
-        LimitExceeded: more paths than the size of the file allows.
-        UsageError: see `vectors_from_arrow`.
-    """
     found: dict[str, list[RowSet]] = {}
-    for batch in batches:
-        for path, rows in _split_batch(batch, file_column, pos_column, budget):
+    for batch in _batches(data):
+        for path, rows in _split_batch(batch, file_column, pos_column):
             parts = found.setdefault(path, [])
             parts.append(rows)
             if len(parts) >= 16:  # merge now and then: many small parts take more memory than their union
@@ -230,9 +206,7 @@ def _batches(data: Any) -> Iterator[Any]:
             yield batch
 
 
-def _split_batch(
-    batch: pa.RecordBatch, file_column: str, pos_column: str, budget: Budget | None
-) -> Iterator[tuple[str, RowSet]]:
+def _split_batch(batch: pa.RecordBatch, file_column: str, pos_column: str) -> Iterator[tuple[str, RowSet]]:
     """Group one batch by data file: one stable sort by file code, then slices."""
     check_columns(batch.schema, file_column, pos_column)
     for name in (file_column, pos_column):
@@ -251,8 +225,6 @@ def _split_batch(
         order = np.argsort(codes, kind="stable")
         codes, positions = codes[order], positions[order]
     cuts = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
-    if budget is not None:
-        budget.charge(PATH_WORK * (len(cuts) - 1), "paths")
     for start, stop in itertools.pairwise(cuts):
         try:
             path = paths.dictionary[int(codes[start])].as_py()

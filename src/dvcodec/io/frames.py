@@ -85,7 +85,7 @@ def read_frames(
         BadMagic: the file does not begin with version 1.
         Truncated: it is empty, or ends inside a frame.
         NotCanonical: a frame is too short to hold a vector.
-        LimitExceeded: more frames than `Limits.max_blobs`, or a frame beyond `Limits.max_vector_bytes`.
+        LimitExceeded: more frames than `Limits.max_records`, or a frame beyond `Limits.max_vector_bytes`.
         OSError: the file cannot be read.
     """
     with open_source(source, storage_options=storage_options) as opened:
@@ -241,7 +241,7 @@ def _frame_size(piece: Cursor, left: int, count: int, limits: Limits) -> int:
         )
     if size < frame.FRAME_OVERHEAD + 4:
         raise piece.error(NotCanonical, "length field", expected="at least 8 (magic and a count)", actual=size - 8)
-    limits.check("max_blobs", count, piece)
+    limits.check("max_records", count, piece)
     limits.check("max_vector_bytes", size, piece)
     return size
 

@@ -1,7 +1,6 @@
 """ORC files as Arrow batches, parsed in another process.
 
-pyarrow's C++ reader crashes on some corrupt files, and others make it allocate without bound; see `workers`. Files of
-metadata have a `Budget`, for their rows and for what the worker needs for them.
+pyarrow's C++ reader crashes on some corrupt files, and others make it allocate without bound; see `workers`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from dvcodec.core.errors import LimitExceeded, NotCanonical, UsageError
 from dvcodec.core.extras import pa, require_extra
-from dvcodec.core.limits import Budget
 from dvcodec.io.source import Source
 from dvcodec.io.worker_program import BATCH
 from dvcodec.io.workers import Kind, Worker, borrowed
@@ -25,10 +23,6 @@ ORC = Kind(
     seconds=60.0,
     environment={"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"},
 )
-_BYTES_OF_WORK = 4
-"""Bytes of memory that a unit of work takes at most, as `Budget` says."""
-_LEAST_BYTES = 64 << 20
-"""Memory of a worker for any file, however little work it may be: its buffers."""
 
 
 class OrcFile:
@@ -39,16 +33,14 @@ class OrcFile:
         schema: its columns.
     """
 
-    def __init__(self, worker: Worker, source: Source, budget: Budget | None = None) -> None:
+    def __init__(self, worker: Worker, source: Source) -> None:
         self._worker = worker
         self._name = source.name
         self._reading = object()
         if source.size > ORC.memory:  # the worker holds it
             expected = f"a file of at most {ORC.memory} bytes"
             raise LimitExceeded("memory to decode ORC", source=source.name, expected=expected, actual=source.size)
-        self._budget = budget
-        self._memory = None if budget is None else min(_LEAST_BYTES + _BYTES_OF_WORK * budget.most, ORC.memory)
-        worker.send({"do": "open", "memory": self._memory})
+        worker.send({"do": "open"})
         worker.send_file(source)
         answer = self._answer()
         self.rows = int.from_bytes(answer[1:9], "little")
@@ -67,12 +59,11 @@ class OrcFile:
         Args:
             columns: names, in this order; empty = all.
             batch_rows: maximum rows in a batch, fewer if they take more than a few megabytes. No batch is empty.
-            dictionary: column of strings to yield as a dictionary. Of metadata, each of its values in a batch is
-                charged.
+            dictionary: column of strings to yield as a dictionary.
 
         Raises:
             NotCanonical: the file is corrupt.
-            LimitExceeded: decoding it takes more memory or time than a worker has, or exceeds the budget of metadata.
+            LimitExceeded: decoding it takes more memory or time than a worker has.
         """
         self._worker.send({"do": "read", "columns": list(columns), "rows": batch_rows, "dictionary": dictionary})
         self._answer()
@@ -89,15 +80,13 @@ class OrcFile:
                     rows += batch.num_rows
                     if rows > self.rows:
                         break
-                    if self._budget is not None and dictionary is not None:
-                        self._budget.charge(batch.column(dictionary).dictionary.nbytes, "values")
                     yield batch.select(list(columns)) if columns else batch
         if rows != self.rows:
             stated, found = f"{self.rows} rows", f"{rows} rows in stripes"
             raise NotCanonical("ORC file", source=self._name, expected=stated, actual=found)
 
     def _answer(self) -> memoryview:
-        return self._worker.answer("ORC file", self._name, "valid stripes", self._memory)
+        return self._worker.answer("ORC file", self._name, "valid stripes")
 
 
 class open_orc:  # noqa: N801  (used as a function)
@@ -105,7 +94,6 @@ class open_orc:  # noqa: N801  (used as a function)
 
     Args:
         source: the file.
-        budget: of a file of metadata: the memory of the worker is as much as this allows. None: a data file.
 
     Raises:
         MissingExtra: pyarrow is not installed.
@@ -113,16 +101,15 @@ class open_orc:  # noqa: N801  (used as a function)
         LimitExceeded: see `OrcFile.batches`.
     """
 
-    def __init__(self, source: Source, budget: Budget | None = None) -> None:
+    def __init__(self, source: Source) -> None:
         require_extra("pyarrow.orc", "tables")
         self._source = source
-        self._budget = budget
         self._worker = borrowed(ORC)
 
     def __enter__(self) -> OrcFile:
         worker = self._worker.__enter__()
         try:
-            return OrcFile(worker, self._source, self._budget)
+            return OrcFile(worker, self._source)
         except BaseException as err:
             self.__exit__(type(err))
             raise

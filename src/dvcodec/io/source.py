@@ -216,11 +216,13 @@ class RandomAccess:
     """A `Source` as a read-only file object for pyarrow.
 
     Attributes:
-        limit: one of `Limits` that bounds each read, while it is set.
+        limit: one of `limits` that bounds each read, while it is set.
+        limits: bounds on what the bytes may claim.
     """
 
-    def __init__(self, source: Source, limit: str | None = None) -> None:
+    def __init__(self, source: Source, limit: str | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
         self.limit = limit
+        self.limits = limits
         self._source = source
         self._at = 0
         self.closed = False
@@ -236,7 +238,7 @@ class RandomAccess:
         left = max(self._source.size - self._at, 0)
         count = left if size is None or size < 0 else min(size, left)
         if self.limit is not None:
-            DEFAULT_LIMITS.check(self.limit, count, Cursor(b"", source=self._source.name, base=self._at), 0)
+            self.limits.check(self.limit, count, Cursor(b"", source=self._source.name, base=self._at), 0)
         data = bytes(self._source.read(self._at, count))
         self._at += count
         return data

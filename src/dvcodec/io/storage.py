@@ -19,8 +19,8 @@ from itertools import chain, islice
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from dvcodec.core.errors import DvcodecError, LimitExceeded
-from dvcodec.core.limits import SharedWork, enough_memory, too_little_memory
+from dvcodec.core.errors import DvcodecError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory, too_little_memory
 from dvcodec.core.usage import as_count
 from dvcodec.io.allowed_locations import ask_once, hide_values
 from dvcodec.io.file_key import file_key, path_below
@@ -248,23 +248,25 @@ class Storage:
     Attributes:
         options: those options.
         home: folder of the table whose files these are, or None; see `of_table`.
-        metadata_work: the base work of the metadata files that are read through it.
+        limits: for decoding the files.
     """
 
-    def __init__(self, storage_options: Mapping[str, object] | StoreOptions | None = None) -> None:
+    def __init__(
+        self, storage_options: Mapping[str, object] | StoreOptions | None = None, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
         self.options = (
             storage_options if isinstance(storage_options, StoreOptions) else StoreOptions.of(storage_options)
         )
         self._cache = FileCache()
-        self.metadata_work = SharedWork()
+        self.limits = limits
         self.home: str | None = None
 
     def __repr__(self) -> str:
         return f"<Storage: {self._cache}>"
 
-    def __reduce__(self) -> tuple[Callable[..., Storage], tuple[StoreOptions, str | None]]:
+    def __reduce__(self) -> tuple[Callable[..., Storage], tuple[StoreOptions, str | None, Limits]]:
         """Pickle the options, which include secrets, but not the cache."""
-        return _rebuild, (self.options, self.home)
+        return _rebuild, (self.options, self.home, self.limits)
 
     def of_table(self, folder: str) -> Storage:
         """Return a storage with the same options and cache, for the files of a table.
@@ -276,8 +278,8 @@ class Storage:
         """
         if self.home is not None and path_below(folder, self.home) is not None:
             return self
-        made = Storage(self.options)
-        made._cache, made.metadata_work, made.home = self._cache, self.metadata_work, folder
+        made = Storage(self.options, self.limits)
+        made._cache, made.home = self._cache, folder
         return made
 
     def open(self, location: str, *, size: int | None = None) -> AbstractContextManager[Source]:
@@ -323,25 +325,17 @@ class Storage:
             with hold_source(location, one), ask_once():
                 yield one
 
-    def read(self, location: str, most: int, limit: str) -> bytes:
-        """Read a whole file.
-
-        Args:
-            location: path or URL.
-            most: maximum size, bytes.
-            limit: name of this limit in the error.
+    def read(self, location: str) -> bytes:
+        """Read a whole file of metadata.
 
         Raises:
-            LimitExceeded: the file is larger.
+            LimitExceeded: it is larger than `Limits.max_metadata_bytes`.
             OSError: it cannot be read.
         """
         with self.open(location) as source:
             if isinstance(source, StoreSource):  # the file may have been replaced since it was listed
                 source.prefetch()
-            if source.size > most:
-                expected = f"at most {most} bytes"
-                raise LimitExceeded(limit, source=source.name, expected=expected, actual=source.size)
-            self.metadata_work.note(location, source.size)
+            self.limits.check("max_metadata_bytes", source.size, source.name)
             return bytes(source.read(0, source.size))
 
     def names(self, folder: str) -> list[str]:
@@ -525,8 +519,8 @@ class _Held(hide_values):
         super().__exit__(kind, error, traceback)
 
 
-def _rebuild(options: StoreOptions, home: str | None) -> Storage:
-    storage = Storage(options)
+def _rebuild(options: StoreOptions, home: str | None, limits: Limits) -> Storage:
+    storage = Storage(options, limits)
     return storage if home is None else storage.of_table(home)
 
 

@@ -57,18 +57,16 @@ class Orc:
         self._data: Any = None
         _warm_up()
 
-    def open(self, given: dict[str, Any], reading: BinaryIO) -> tuple[int, Any]:
+    def open(self, _: dict[str, Any], reading: BinaryIO) -> tuple[int, Any]:
         """Return the row count and the schema of a file."""
         import pyarrow as pa  # noqa: PLC0415  (once `sys.path` is set)
         from pyarrow import orc  # noqa: PLC0415
 
         self._data = None
-        _limit(None)  # that of the file before would be too little to receive this one
         try:
             self._data = receive(reading)
         except MemoryError:
             raise SystemExit(NO_MEMORY) from None  # the rest of the file would be read as commands
-        _limit(given["memory"])
         file = orc.ORCFile(pa.BufferReader(self._data))
         return file.nrows, file.schema
 
@@ -244,19 +242,6 @@ def _warm_up() -> None:
     sink = pa.BufferOutputStream()
     orc.write_table(pa.table({"": ["a"]}), sink)
     list(_batches(sink.getvalue(), [], 1, None))
-
-
-def _limit(memory: int | None) -> None:
-    """Limit the address space to what is in use plus `memory` bytes, if the system can; None = what `main` set."""
-    with suppress(ImportError, OSError, ValueError):
-        import resource  # noqa: PLC0415  (not on Windows)
-
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        soft = most
-        if memory is not None:
-            with open("/proc/self/statm", "rb") as file:  # noqa: PTH123  (only Linux has it)
-                soft = int(file.read().split()[0]) * resource.getpagesize() + memory
-        resource.setrlimit(resource.RLIMIT_AS, (min(soft, most) if most >= 0 else soft, most))
 
 
 def main(path: list[str], memory: int, kind: str) -> None:

@@ -94,14 +94,13 @@ class Worker:
             self._write(source.read(start, min(_CHUNK, source.size - start)))
         self._in_step = True
 
-    def answer(self, what: str, source: str, expected: str, memory: int | None = None) -> memoryview:
+    def answer(self, what: str, source: str, expected: str) -> memoryview:
         """Return the answer to the last command.
 
         Args:
             what: the part of the file that is decoded, for errors.
             source: the file, for errors.
             expected: of the part.
-            memory: limit of the last ``open``, if it had one.
 
         Raises:
             NotCanonical: the file is corrupt, or the worker died over it.
@@ -118,7 +117,7 @@ class Worker:
                 how = f"a crash of the decoder (signal {-code})" if code < 0 else f"an exit of the decoder ({code})"
                 raise NotCanonical(what, source=source, expected=expected, actual=how)
         if answer is None or answer[:1] == MEMORY:
-            most = f"at most {self.kind.memory if memory is None else memory} bytes"
+            most = f"at most {self.kind.memory} bytes"
             raise LimitExceeded(f"memory to decode {self.kind.title}", source=source, expected=most, actual="more")
         if answer[:1] in (ERROR, SYSTEM):
             message = bytes(answer[1:]).decode(errors="replace")

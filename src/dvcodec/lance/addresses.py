@@ -119,7 +119,7 @@ def decode_row_addr_map(
 
     Args:
         buf: exactly the map.
-        limits: `max_bitmaps` and `max_cardinality` apply.
+        limits: `max_cardinality` applies.
         source: name of the file, for errors.
         base: offset of the map in that file, for errors.
 
@@ -133,7 +133,6 @@ def decode_row_addr_map(
     if count > cursor.remaining // _MIN_ENTRY:
         most = f"at most {cursor.remaining // _MIN_ENTRY} in {cursor.remaining} bytes"
         raise cursor.error(Truncated, "fragment count", at=0, expected=most, actual=count)
-    limits.check("max_bitmaps", count, cursor, 0)
     found: dict[int, RowSet | None] = {}
     last, total = -1, 0
     for _ in range(count):

@@ -33,7 +33,7 @@ def read_row_count(source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> 
 
     Args:
         source: bytes, path, URL or open file.
-        limits: bounds on what the bytes may claim; `Limits.max_footer_bytes` bounds the descriptor.
+        limits: bounds on what the bytes may claim; `Limits.max_metadata_bytes` bounds the descriptor.
 
     Raises:
         DecodeError: not a valid Lance data file.
@@ -56,6 +56,6 @@ def read_row_count(source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> 
             raise footer.error(NotCanonical, "number of global buffers", at=24, expected="1 or more", actual=0)
         entry = read_window(opened, table, 16)
         position, size = entry.u64le("position of the descriptor"), entry.u64le("size of the descriptor")
-        limits.check("max_footer_bytes", size, entry, 8)
+        limits.check("max_metadata_bytes", size, entry, 8)
         found = wire.integers(read_window(opened, position, size), {_LENGTH: "rows of the file"})
         return found.get(_LENGTH, 0)

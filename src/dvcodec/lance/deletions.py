@@ -22,11 +22,11 @@ from dvcodec.core import roaring
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, CardinalityMismatch, LimitExceeded, NotCanonical, UsageError
 from dvcodec.core.extras import pa, require_extra
-from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits, SharedWork, enough_memory
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_choice, check_integer, check_type
 from dvcodec.core.vector_arguments import check_rows
-from dvcodec.io import SourceTarget, Storage, StorageOptions, open_sink, open_source, read_within
+from dvcodec.io import SourceTarget, StorageOptions, open_sink, open_source, read_within
 
 __all__ = [
     "ARROW_MAGIC",
@@ -244,14 +244,13 @@ def read_deletion_file(
         num_deleted_rows: from the manifest; None or 0 skip the check.
         physical_rows: rows of the fragment; None skips the check. (Lance fails on scanning such a file.)
         limits: bounds on what the bytes may claim; `Limits.max_vector_bytes` bounds the file, also decompressed.
-        storage_options: for URLs: how to reach the store, as deltalake and polars spell it. Files that are read with
-            one `Storage` share what they may cost beyond their sizes.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Returns:
         The deleted rows, 0-based physical offsets in the fragment.
 
     Raises:
-        DecodeError: the file is corrupt, differs from the manifest, or has more rows than its `Budget`.
+        DecodeError: the file is corrupt, or differs from the manifest.
         UsageError: an argument of a wrong type.
     """
     for value, name in ((num_deleted_rows, "num_deleted_rows"), (physical_rows, "physical_rows")):
@@ -260,8 +259,7 @@ def read_deletion_file(
     with open_source(source, storage_options=storage_options) as opened:
         cursor = read_within(opened, "max_vector_bytes", limits)
         is_arrow = bytes(cursor.view[: len(ARROW_MAGIC)]) == ARROW_MAGIC
-        shared = storage_options.metadata_work if isinstance(storage_options, Storage) else None
-        rows = _decode_arrow(cursor, limits, shared) if is_arrow else _decode_bitmap(cursor, limits)
+        rows = _decode_arrow(cursor, limits) if is_arrow else _decode_bitmap(cursor, limits)
         if num_deleted_rows and rows.cardinality != num_deleted_rows:
             raise cursor.error(
                 CardinalityMismatch, "deleted rows", at=0, expected=num_deleted_rows, actual=rows.cardinality
@@ -344,10 +342,9 @@ def _decode_bitmap(cursor: Cursor, limits: Limits) -> RowSet:
     return RowSet.from_bitmaps({0: view.load()})
 
 
-def _decode_arrow(cursor: Cursor, limits: Limits, shared: SharedWork | None) -> RowSet:
+def _decode_arrow(cursor: Cursor, limits: Limits) -> RowSet:
     require_extra("pyarrow.ipc", "arrow")
     content = 0
-    budget = Budget(cursor.end, cursor.source, limits, shared)
     for rows, sizes in batch_lengths(cursor):
         limits.check("max_cardinality", rows, cursor, 0)
         most = 4 * rows + _PADDING
@@ -357,7 +354,6 @@ def _decode_arrow(cursor: Cursor, limits: Limits, shared: SharedWork | None) -> 
             raise cursor.error(NotCanonical, "buffer", at=0, expected=expected, actual=wrong)
         content += sum(sizes)
         limits.check("max_vector_bytes", content, cursor, 0)
-        budget.charge(sum(sizes) + Budget.ROW * rows, "rows", 0)
     with enough_memory("the rows", cursor.source):
         column = _read_batch(cursor).column(0)
         if column.null_count:

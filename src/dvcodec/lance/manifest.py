@@ -426,7 +426,7 @@ def read_manifest(
 
     Args:
         source: bytes, path, URL, open file or `Source`.
-        limits: `Limits.max_manifest_bytes` bounds the manifest.
+        limits: `Limits.max_metadata_bytes` bounds the manifest.
         storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
 
     Raises:
@@ -443,7 +443,7 @@ def read_manifest(
         if position > size - FOOTER_BYTES - 4:
             most = f"at most {size - FOOTER_BYTES - 4}"
             raise footer.error(Truncated, "position of the manifest", at=0, expected=most, actual=position)
-        limits.check("max_manifest_bytes", size - position, footer, 0)
+        limits.check("max_metadata_bytes", size - position, footer, 0)
         cursor = read_window(opened, position, size - FOOTER_BYTES - position)
         length = cursor.u32le("size of the manifest")
         if length != cursor.remaining:
@@ -547,7 +547,7 @@ def read_operation(
         if offset is not None:
             offset = as_count(offset, "offset")
             start, size = offset + 4, read_window(opened, offset, 4).u32le("size of the transaction")
-        cursor = read_within(opened, "max_manifest_bytes", limits, offset=start, size=size)
+        cursor = read_within(opened, "max_metadata_bytes", limits, offset=start, size=size)
         found = None
         for entry in wire.fields(cursor):
             if 0 <= entry.number - _FIRST < len(_OPERATIONS):

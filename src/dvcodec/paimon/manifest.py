@@ -14,15 +14,15 @@ one reader reads all generations. Items of the ranges are nullable in files of J
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
-from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.usage import check_choice, check_integer, check_type
-from dvcodec.io import SinkTarget, SourceTarget, Storage, StorageOptions, open_sink, open_source
+from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_sink, open_source
 from dvcodec.paimon.records import FORMATS, MetadataFormat, arrow_schema, encode_records, read_records
 from dvcodec.paimon.vectors import DeletionVectorMeta, IndexFile
 
@@ -93,11 +93,6 @@ SCHEMA: dict[str, Any] = {
     ],
 }
 """The schema for writing: Java's current one."""
-_VECTOR_WORK = 768
-"""Work of a vector, which an audit opens, reads and reports, besides what Avro's items cost. Where each of 100,000 data
-files has one deleted row, a vector takes 3.6 bytes of the manifest."""
-_BASE_SHARE = 4
-"""Vectors have this part of `Limits.max_base_work`, because an audit takes longer for one than its work says."""
 _OLDEST = 8
 """Number of leading fields that every generation has."""
 
@@ -195,17 +190,9 @@ def read_index_manifest(
         OSError: the file cannot be opened or read.
     """
     with open_source(source, storage_options=storage_options) as opened:
-        shared = storage_options.metadata_work if isinstance(storage_options, Storage) else None
-        what = "Paimon's index manifest"
-        file = read_records(opened, SCHEMA, what, required=_OLDEST, limits=limits, shared=shared)
-        limits = replace(limits, max_base_work=limits.max_base_work // _BASE_SHARE)
-        budget = Budget(opened.size, file.source, limits)
+        file = read_records(opened, SCHEMA, "Paimon's index manifest", required=_OLDEST, limits=limits)
         cursor = Cursor(b"", source=file.source)
-        entries = []
-        for i, record in enumerate(file.records):
-            budget.charge(_VECTOR_WORK * len(record.get(_RANGES) or ()), "vectors", cursor.base)
-            entries.append(_entry(record, i, cursor))
-        return entries
+        return [_entry(record, i, cursor) for i, record in enumerate(file.records)]
 
 
 def write_index_manifest(

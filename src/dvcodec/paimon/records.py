@@ -16,9 +16,9 @@ from dvcodec.core.avro_schema import differs, unwrapped
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa, pc, pq, require_extra, types
-from dvcodec.core.limits import DEFAULT_LIMITS, Budget, Limits, SharedWork
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.io.orc import open_orc
-from dvcodec.io.parquet import arrow_damage, batch_rows_of, parquet_metadata
+from dvcodec.io.parquet import arrow_damage, parquet_metadata
 from dvcodec.io.source import Source, object_source, read_within
 
 __all__ = ["FORMATS", "MAGICS", "MetadataFormat", "Records", "arrow_schema", "encode_records", "read_records"]
@@ -73,7 +73,6 @@ def read_records(
     *,
     required: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
-    shared: SharedWork | None = None,
 ) -> Records:
     """Read a metadata file.
 
@@ -83,14 +82,13 @@ def read_records(
         what: kind of the file, for errors.
         required: see `differs`.
         limits: bounds on what the bytes may claim.
-        shared: the base work of all metadata files of a table, if this is one of them.
 
     Raises:
         DecodeError: it is corrupt, or its fields have other types than the known ones.
         MissingExtra: fastavro, or pyarrow for ORC and Parquet, is not installed.
         OSError: it cannot be read.
     """
-    cursor = read_within(source, "max_manifest_bytes", limits)
+    cursor = read_within(source, "max_metadata_bytes", limits)
     head = bytes(cursor.view[: len(_PARQUET)])
 
     def check(title: str, schema: Any) -> None:
@@ -101,8 +99,7 @@ def read_records(
 
     if head.startswith(_ORC) or head == _PARQUET:
         name = "parquet" if head == _PARQUET else "orc"
-        budget = Budget(cursor.end, cursor.source, limits, shared)
-        found = (_parquet if name == "parquet" else _orc)(object_source(cursor.view, source.name), budget, shared)
+        found = (_parquet if name == "parquet" else _orc)(object_source(cursor.view, source.name))
         schema = next(found)
         title = "Parquet" if name == "parquet" else "ORC"
         try:
@@ -110,9 +107,9 @@ def read_records(
         except UnicodeDecodeError as err:
             expected = "names in UTF-8"
             raise cursor.error(NotCanonical, f"{title} schema", at=0, expected=expected, actual=err.reason) from None
-        batches = list(_within(found, cursor, budget, limits))  # ends what `found` holds
+        batches = list(_within(found, cursor, limits))  # ends what `found` holds
         return Records(source.name, MetadataFormat(name), schema, _of_batches(batches, known, cursor))
-    file = avro.decode(cursor, limits=limits, shared=shared)
+    file = avro.decode(cursor, limits=limits)
     check("Avro", file.schema)
     return Records(source.name, MetadataFormat("avro", file.codec), file.schema, _of_avro(file, cursor))
 
@@ -124,32 +121,32 @@ def _of_avro(file: avro.AvroFile, cursor: Cursor) -> Iterator[dict[str, Any]]:
         yield record
 
 
-def _orc(source: Source, budget: Budget, _: SharedWork | None) -> Iterator[Any]:
+def _orc(source: Source) -> Iterator[Any]:
     """Yield the schema and the batches of a file."""
-    with open_orc(source, budget) as file:
+    with open_orc(source) as file:
         yield file.schema
         yield from file.batches([])
 
 
-def _parquet(source: Source, _: Budget, shared: SharedWork | None) -> Iterator[Any]:
+def _parquet(source: Source) -> Iterator[Any]:
     try:
         with arrow_damage("Parquet file", "a readable footer"):
-            file, repeatable, budget = parquet_metadata(source, Budget.RECORD, shared=shared)
+            file = parquet_metadata(source)
             schema = file.schema_arrow
         yield schema.remove_metadata()
         with arrow_damage("Parquet file", "readable pages"):
-            yield from file.iter_batches(batch_rows_of(repeatable, 1 << 12, budget.most))
+            yield from file.iter_batches(1 << 12)
     except DecodeError as err:
         err.source = err.source or source.name
         raise
 
 
-def _within(batches: Iterator[Any], cursor: Cursor, budget: Budget, limits: Limits) -> Iterator[Any]:
-    total = 0
+def _within(batches: Iterator[Any], cursor: Cursor, limits: Limits) -> Iterator[Any]:
+    size = records = 0
     for batch in batches:
-        total += batch.nbytes
-        limits.check("max_manifest_bytes", total, cursor, 0)
-        budget.charge(batch.nbytes + Budget.RECORD * batch.num_rows, "records")
+        size, records = size + batch.nbytes, records + batch.num_rows
+        limits.check("max_metadata_bytes", size, cursor, 0)
+        limits.check("max_records", records, cursor, 0)
         yield batch
 
 

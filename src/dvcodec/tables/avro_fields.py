@@ -17,7 +17,6 @@ from dvcodec.core import avro
 from dvcodec.core.avro import AvroFile
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import Storage, read_within
 from dvcodec.tables.decimals import MAX_DIGITS
 
@@ -73,8 +72,7 @@ class Found(NamedTuple):
 def open_avro(location: str, storage: Storage, *, rows: bool = False) -> Iterator[tuple[AvroFile, Cursor]]:
     """Open a container file, and a cursor for errors about it.
 
-    A file of `rows` may have any size; others are at most `Limits.max_manifest_bytes`. Either has the base work of the
-    table.
+    A file of `rows` may have any size; others are at most `Limits.max_metadata_bytes`.
 
     Numbers and bytes are returned as stored, whatever their logical types: dates of any year, timestamps without a
     zone to guess. See `partition_names` for their meaning.
@@ -84,10 +82,11 @@ def open_avro(location: str, storage: Storage, *, rows: bool = False) -> Iterato
         OSError: it cannot be read.
     """
     with storage.open(location) as source:
-        most = DEFAULT_LIMITS.max_manifest_bytes
-        limits = replace(DEFAULT_LIMITS, max_manifest_bytes=max(source.size, most)) if rows else DEFAULT_LIMITS
-        cursor = read_within(source, "max_manifest_bytes", limits)
-        file = avro.decode(cursor, limits=limits, shared=storage.metadata_work)
+        limits = storage.limits
+        if rows:
+            limits = replace(limits, max_metadata_bytes=max(source.size, limits.max_metadata_bytes))
+        cursor = read_within(source, "max_metadata_bytes", limits)
+        file = avro.decode(cursor, limits=limits)
         schema, _ = _Cleaner(cursor).clean(file.schema)
         yield replace(file, schema=schema), cursor
 

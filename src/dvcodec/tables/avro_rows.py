@@ -26,9 +26,6 @@ from dvcodec.tables.schema_evolution import FIELD_ID
 __all__ = ["open_avro_rows"]
 
 _DECIMAL_BYTES = 16
-_ROW_WORK, _VALUE_WORK = 64, 8
-"""Work of a row and of each of its values, as `Budget` counts it: a row takes a microsecond or two. Rows of real tables
-differ in some column, so that compression leaves one to five bytes of each, which allow as much."""
 _CHUNK_VALUES = 1 << 20
 """Values that are decoded at a time: as Python's objects, a hundred bytes each."""
 
@@ -61,7 +58,7 @@ def _batches(
     by_name = {field.name: field for field in stored}
     fields = [by_name[name] for name in names]
     values = sum(map(_values, stored))
-    records = file.records(_ROW_WORK + _VALUE_WORK * values, by_block=True)
+    records = file.records(by_block=True)
     most = max(min(batch_rows, _CHUNK_VALUES // max(values, 1)), 1)
     start = 0
     while chunk := list(islice(records, most)):

@@ -16,7 +16,6 @@ from dvcodec.ops.algebra import diff
 from dvcodec.tables.arguments import check_table
 from dvcodec.tables.history_rows import RowsReader, SnapshotRows, identified
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo
-from dvcodec.tables.repeats import HistoryWork
 from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["FileChange", "SnapshotChange", "history"]
@@ -139,8 +138,6 @@ def history(
 
     Raises:
         UsageError: the table has no such snapshot, or `until` comes before `since`.
-        LimitExceeded: the snapshots list the same data files and vectors more often than the bytes of the metadata
-            allow; `since` and `until` choose fewer.
         DecodeError: the metadata is not valid.
         OSError: it cannot be read.
     """
@@ -158,9 +155,8 @@ def history(
     if first > last and infos:
         raise UsageError(f"{table.location}: snapshot {until} comes before {since}")
     pairs = _pairs(infos, places, range(first, last + 1))
-    work = HistoryWork(table.location, table.folder.storage.metadata_work)
-    reader = RowsReader(work, threads)
-    for old, new in _prefetched(table, table.compared(pairs, work)):
+    reader = RowsReader(threads)
+    for old, new in _prefetched(table, table.compared(pairs)):
         yield _change(old, new, reader, keep_rows=keep_rows)
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io import Storage, is_url
 from dvcodec.io.allowed_locations import check_reach, check_step
@@ -158,11 +157,10 @@ class Folder:
         """Read a whole file of metadata below the folder.
 
         Raises:
-            LimitExceeded: it is larger than the default `Limits.max_manifest_bytes`.
+            LimitExceeded: it is larger than `Limits.max_metadata_bytes`.
             OSError: it is missing, or cannot be read.
         """
-        most = DEFAULT_LIMITS.max_manifest_bytes
-        return self.storage.read(self.join(name), most, "Limits.max_manifest_bytes")
+        return self.storage.read(self.join(name))
 
     def read_each(self, names: Iterable[str]) -> Iterator[bytes]:
         """Read files of metadata below the folder, several concurrently if they are remote; yield each in order.

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-from dvcodec.core.limits import Budget
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.cache import Cache
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, TableKind
 from dvcodec.tables.reading import VectorRead, read_vectors
-from dvcodec.tables.repeats import BYTES_PER_UNIT, HistoryWork
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["RowsReader", "SnapshotRows", "identified"]
@@ -19,8 +17,6 @@ _KEPT = 64 << 20
 """Approximate bytes of rows that are kept."""
 _KEPT_VECTOR, _KEPT_PER_BYTE = 1024, 8
 """Bytes of memory of a vector, and for each byte of it: a container of ten bytes has 73."""
-_READ_WORK, _KEPT_WORK, _BITMAP_WORK = 1024, 96, 128
-"""Work of a vector that is read, and of one that was kept, besides that of its bytes and bitmaps."""
 
 
 @dataclass(slots=True)
@@ -81,12 +77,10 @@ class RowsReader:
     """Reads vectors of snapshots, and keeps those that it read last: snapshots may have the same ones by turns.
 
     Args:
-        work: of the history.
         threads: see `read_vectors`.
     """
 
-    def __init__(self, work: HistoryWork, threads: int | None) -> None:
-        self._work = work
+    def __init__(self, threads: int | None) -> None:
         self._threads = threads
         self._kept: Cache[Hashable, VectorRead] = Cache(_KEPT, _memory)
 
@@ -96,9 +90,6 @@ class RowsReader:
         Args:
             snapshot: the snapshot that has the vectors.
             vectors: some of those that `identified` returns.
-
-        Raises:
-            LimitExceeded: see `HistoryWork`.
         """
         known = {key: kept for key in vectors if (kept := self._kept.find(key)) is not None}
         keys = {id(vector): key for key, vector in vectors.items() if key not in known}
@@ -106,23 +97,13 @@ class RowsReader:
         found = SnapshotRows()
         for read in read_vectors(snapshot, wanted, threads=self._threads):
             vector = read.vector
-            self._charge(read, _READ_WORK)
-            if vector.format == POSITION_DELETES:  # for other data files in another snapshot
-                self._work.charge(sum(part.rows.cardinality for part in read.found), Budget.ROW)
-            elif _lasts(snapshot, vector):
-                if read.error is None:
-                    self._work.note(vector.location, (vector.offset or 0) + (vector.size or 0))
+            # Position deletes are for other data files in another snapshot.
+            if vector.format != POSITION_DELETES and _lasts(snapshot, vector):
                 self._kept.get(keys[id(vector)], lambda read=read: read)  # type: ignore[misc]
             _add(found, vector, read)
         for key, read in known.items():
-            self._charge(read, _KEPT_WORK)
             _add(found, vectors[key], read)
         return found
-
-    def _charge(self, read: VectorRead, units: int) -> None:
-        size = 0 if read.error is not None else read.vector.size or 0  # if it could be read, it is as long as recorded
-        bitmaps = sum(len(part.rows.bitmaps) - 1 for part in read.found if part.rows)
-        self._work.charge(1, units + size // BYTES_PER_UNIT + _BITMAP_WORK * bitmaps)
 
 
 def _memory(read: VectorRead) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
-from dvcodec.core.errors import LimitExceeded, NotCanonical
+from dvcodec.core.errors import NotCanonical
 
-__all__ = ["JsonFields", "bare_name", "check_partition_names", "is_path"]
+__all__ = ["JsonFields", "bare_name", "is_path"]
 
 T = TypeVar("T")
 _MISSING = object()
@@ -34,18 +34,6 @@ def bare_name(name: str, what: str, source: str) -> str:
     if name in ("", ".", "..") or any(sign in name for sign in "/\\\0"):
         raise NotCanonical(what, source=source, expected="a bare file name", actual=f"{name!r:.80}")
     return name
-
-
-def check_partition_names(names: Collection[str], what: str, source: str, most: int = 4096) -> None:
-    """Check the partition columns of a table, which the text of every partition repeats.
-
-    Raises:
-        LimitExceeded: more than 100 columns, or names of more than `most` characters in all.
-    """
-    if len(names) > _PARTITION_COLUMNS:
-        raise LimitExceeded(what, source=source, expected=f"at most {_PARTITION_COLUMNS}", actual=len(names))
-    if (length := sum(map(len, names))) > most:
-        raise LimitExceeded(f"names of {what}", source=source, expected=f"at most {most} characters", actual=length)
 
 
 @dataclass(frozen=True, slots=True)

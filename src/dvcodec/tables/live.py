@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dvcodec.core.errors import LimitExceeded, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa, pc, pq, require_extra, types
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
 from dvcodec.tables.arguments import check_progress, check_table
-from dvcodec.tables.column_size import Size, size_of_type, total
-from dvcodec.tables.column_work import charge_columns
 from dvcodec.tables.columns import parts_of
 from dvcodec.tables.deletes import Deletes
 from dvcodec.tables.model import DataFile
@@ -61,7 +59,7 @@ def live_batches(
     files = [file for file in named_files(snapshot, data_file) if not snapshot.is_hidden(file)]
     rows_of = Deletes(snapshot)
     if files:
-        batch_rows = _rows_at_a_time(batch_rows, _size(snapshot.schema(columns)).leaves)
+        batch_rows = _rows_at_a_time(batch_rows, snapshot.schema(columns))
     for file in files:
         yield from _batches(snapshot, file, rows_of(file), columns, deleted=deleted, batch_rows=batch_rows)
 
@@ -118,7 +116,6 @@ def export_live(
         MissingExtra: pyarrow is not installed.
         UsageError: the sink is in the table; see also `live_batches`.
         Unsupported: a column that Parquet cannot hold: a struct without fields, or times out of its range.
-        LimitExceeded: more than 16,384 columns, or fields of structs, or than the bytes of the metadata allow.
         DecodeError, OSError: see `live_batches`; the sink cannot be written.
     """
     check_table(table)
@@ -132,13 +129,8 @@ def export_live(
     files = [file for file in named_files(snapshot, data_file) if not snapshot.is_hidden(file)]
     rows_of = Deletes(snapshot)
     schema = snapshot.schema(columns)
-    count = _size(schema).leaves
-    if count > _MOST_COLUMNS:
-        expected = f"at most {_MOST_COLUMNS} in one Parquet file; name those to write (--column, columns=)"
-        raise LimitExceeded("columns to write", source=table.location, expected=expected, actual=count)
     _check_parquet(schema, table.location)
-    charge_columns(table.location, count, table.folder.storage.metadata_work)
-    batch_rows = _rows_at_a_time(batch_rows, count)
+    batch_rows = _rows_at_a_time(batch_rows, schema)
     written = 0
     with (
         open_sink(sink, storage_options=storage_options) as out,
@@ -171,18 +163,16 @@ _SINK_BYTES = 1 << 20
 """Bytes that are written at a time: pyarrow writes each column of a row group in four pieces."""
 _BATCH_VALUES = 1 << 22
 """Values in a batch, of all columns: 32 MiB of numbers, also if the data file has none of the columns."""
-_MOST_COLUMNS = 1 << 14
-"""Columns of a file that is written: each takes 0.2 ms and 10 kB of memory, however few bytes of a schema."""
 _COMPRESSIONS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 
 
-def _size(schema: pa.Schema) -> Size:
-    return total(size_of_type(field.type) for field in schema)
+def _rows_at_a_time(batch_rows: int, schema: pa.Schema) -> int:
+    """Return how many rows to read at a time, fewer if there are many columns, or fields of structs."""
+    return max(min(batch_rows, _BATCH_VALUES // max(sum(_leaves(field.type) for field in schema), 1)), 1)
 
 
-def _rows_at_a_time(batch_rows: int, columns: int) -> int:
-    """Return how many rows to read at a time, fewer if there are many columns."""
-    return max(min(batch_rows, _BATCH_VALUES // max(columns, 1)), 1)
+def _leaves(kind: pa.DataType) -> int:
+    return sum(_leaves(part.type) for part in parts_of(kind)) or 1
 
 
 def _check_parquet(schema: pa.Schema, location: str) -> None:

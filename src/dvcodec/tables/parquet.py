@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.extras import pa, pq
-from dvcodec.core.limits import Budget, SharedWork
 from dvcodec.io import Storage
-from dvcodec.io.parquet import arrow_damage, batch_rows_of, parquet_file, parquet_metadata
+from dvcodec.io.parquet import arrow_damage, parquet_file, parquet_metadata
 
 __all__ = ["count_rows", "open_metadata", "open_parquet", "physical_batches"]
 
@@ -39,36 +37,20 @@ def open_parquet(location: str, storage: Storage, *, int96_unit: str = "us") -> 
 
 
 @contextmanager
-def open_metadata(
-    location: str,
-    storage: Storage,
-    row_work: int,
-    *,
-    batch_rows: int = 1 << 16,
-    dictionary: str | None = None,
-    shared: SharedWork | None = None,
-) -> Iterator[tuple[pq.ParquetFile, int, Budget]]:
-    """Open a Parquet file of metadata (a checkpoint, position deletes) within its `Budget`.
+def open_metadata(location: str, storage: Storage, *, dictionary: str | None = None) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file of metadata (a checkpoint, position deletes).
 
     Args:
         location: path or URL.
         storage: opens it.
-        row_work: what the caller makes of a row, as `Budget` counts it.
-        batch_rows: rows to read at a time, at most.
         dictionary: column to read as a dictionary, if the file has it.
-        shared: the base work of all metadata files of the table, if this is one of them.
-
-    Yields:
-        The file, how many rows to read at a time, and what is left of its budget.
 
     Raises:
-        LimitExceeded: its rows or pages exceed its budget.
         DecodeError: see `open_parquet`.
         OSError: it cannot be read.
     """
-    opener = partial(parquet_metadata, row_work=row_work, dictionary=dictionary, shared=shared)
-    with _opened(location, storage, opener) as (file, repeatable, budget), file:
-        yield file, batch_rows_of(repeatable, batch_rows, budget.most), budget
+    with _opened(location, storage, parquet_metadata, dictionary=dictionary) as file, file:
+        yield file
 
 
 @contextmanager
@@ -76,7 +58,7 @@ def _opened(location: str, storage: Storage, opener: Callable[..., Any], **optio
     with storage.open(location) as source:
         try:
             with arrow_damage("Parquet file", "a readable footer"):
-                file = opener(source, **options)
+                file = opener(source, limits=storage.limits, **options)
             with arrow_damage("Parquet file", "readable values"):
                 yield file
         except DecodeError as err:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, types
-from dvcodec.tables.column_size import NO_COLUMNS, Size, nested, size_of_type, total
 from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey, parts_of, unrelated
 from dvcodec.tables.required import Required
 
@@ -61,25 +60,16 @@ def check_related(
         raise unrelated(source, names, [column.name for column in stored])
 
 
-class _Fields(NamedTuple):
-    """Where a struct of the file has the fields of a column, None for those that it lacks, and the size of these."""
-
-    places: list[int | None]
-    absent: Size
-
-
 class Evolution(ABC):
     """Converts the columns of one data file to columns of the table.
 
     Attributes:
         misfit: error for a value that the promoted type does not hold.
         checks_nulls: whether nulls in columns and fields that have none are refused.
-        on_elements: called before nulls are made for elements of lists beyond one in each row, with their bytes.
     """
 
     misfit: ClassVar[type[DecodeError]] = NotCanonical
     checks_nulls: ClassVar[bool] = True
-    on_elements: Callable[[int], None] | None = None
 
     def __init__(
         self,
@@ -104,11 +94,9 @@ class Evolution(ABC):
         self._schema = pa.schema([column.field for column in columns])
         self._constants = constants or {}
         self._stored: dict[str, Column] = {}
-        self._rows = 0
         self._required: Required | None = None
         # Columns of the table and the file live as long as this, so their ids are theirs.
-        self._sizes: dict[int, Size] = {}
-        self._fields_of: dict[tuple[int, int], _Fields] = {}
+        self._places: dict[tuple[int, int], list[int | None]] = {}
         self._types: dict[pa.DataType, int] = {}
         self._type_of: dict[int, int] = {}
         self._nulls: dict[int, pa.Array] = {}
@@ -128,62 +116,6 @@ class Evolution(ABC):
     def names(self) -> list[str]:
         """Columns to read from the file."""
         return list(dict.fromkeys(stored.name for stored in self._stored.values()))
-
-    @property
-    def sizes(self) -> dict[str, Size]:
-        """Size of each column of the table, whether the file has it or not."""
-        return {column.name: self._size(column) for column in self._columns}
-
-    @property
-    def absent(self) -> Size:
-        """Size of what is not read from the file: columns, and fields of structs.
-
-        Raises:
-            NotCanonical: a field matches several of the file.
-        """
-        return total(self._absent(column, self._stored.get(column.name)) for column in self._columns)
-
-    def _size(self, column: Column) -> Size:
-        if not column.children:
-            return size_of_type(column.type)
-        if id(column) not in self._sizes:
-            self._sizes[id(column)] = nested(map(self._size, column.children))
-        return self._sizes[id(column)]
-
-    def _absent(self, column: Column, stored: Column | None) -> Size:
-        found = None if stored is None else getattr(stored.type, "storage_type", stored.type)
-        if stored is None or types.is_null(found):
-            return self._size(column)
-        if not column.children:
-            return NO_COLUMNS
-        if types.is_struct(column.type) and types.is_struct(found):
-            places, absent = self._fields(column, stored)
-            pairs = [(new, at) for new, at in zip(column.children, places, strict=True) if at is not None]
-            return total([absent, *(self._absent(new, stored.children[at]) for new, at in pairs)])
-        return total(map(self._absent, column.children, stored.children))
-
-    def _fields(self, column: Column, stored: Column) -> _Fields:
-        key = id(column), id(stored)
-        if key not in self._fields_of:
-            index = ColumnIndex(stored.children)
-            places = [index.find(child, self.source) for child in column.children]
-            present = (child for child, at in zip(column.children, places, strict=True) if at is not None)
-            size, found = self._size(column), nested(map(self._size, present))
-            # Not those that are absent: if they are thousands, the file has few.
-            absent = Size(*(of_all - of_some for of_all, of_some in zip(size, found, strict=True)))
-            self._fields_of[key] = _Fields(places, absent)
-        return self._fields_of[key]
-
-    @property
-    def repeated(self) -> int:
-        """Bytes of the values that every row has and the file does not: constants and defaults."""
-        constants = sum(int(pa.repeat(value, 1).nbytes) for value in self._constants.values())
-        return constants + sum(map(self._default_bytes, self._columns))
-
-    def _default_bytes(self, column: Column) -> int:
-        if column.name in self._stored:  # then only fields of a struct in it may be missing
-            return sum(map(_default_bytes, column.children))
-        return 0 if column.name in self._constants else _default_bytes(column)
 
     @property
     def stored(self) -> list[tuple[Column, Column]]:
@@ -224,7 +156,6 @@ class Evolution(ABC):
         """
         if not self._columns:
             return batch.select([])
-        self._rows = batch.num_rows
         arrays = [self._column(column, batch) for column in self._columns]
         if self.checks_nulls:
             if self._required is None:
@@ -282,10 +213,11 @@ class Evolution(ABC):
 
     def _struct(self, array: pa.StructArray, stored: Column, column: Column, what: str) -> pa.Array:
         parts = []
-        places, absent = self._fields(column, stored)
-        if absent.leaves and len(array) > self._rows and self.on_elements is not None:
-            self.on_elements((len(array) - self._rows) * absent.bytes)
-        for child, place in zip(column.children, places, strict=True):
+        key = id(column), id(stored)
+        if key not in self._places:
+            index = ColumnIndex(stored.children)
+            self._places[key] = [index.find(child, self.source) for child in column.children]
+        for child, place in zip(column.children, self._places[key], strict=True):
             if place is None:
                 parts.append(self.missing(child, len(array)))
             else:
@@ -308,12 +240,6 @@ class Evolution(ABC):
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as err:
             actual = f"{array.type} ({str(err).partition(chr(10))[0]:.120})"
             raise self.misfit(what, source=self.source, expected=f"values of {wanted}", actual=actual) from None
-
-
-def _default_bytes(column: Column) -> int:
-    """Return about how many bytes the default of a column has, and those of its fields."""
-    own = 0 if column.default is None else len(str(column.default))
-    return own + sum(map(_default_bytes, column.children))
 
 
 def plain_array(array: Any) -> pa.Array:

@@ -30,7 +30,6 @@ from dvcodec.tables.model import (
     TableKind,
 )
 from dvcodec.tables.path_matching import PathMatcher
-from dvcodec.tables.repeats import HistoryWork, charge_listed, charge_repeats, charge_same_files, charge_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -63,13 +62,6 @@ class Snapshot(ABC):
     data_files: tuple[DataFile, ...]
     vectors: tuple[DeletionVector, ...]
     schema_id: int | None = None
-
-    def __post_init__(self) -> None:
-        work = self.table.folder.storage.metadata_work
-        charge_repeats(self.vectors, work)
-        charge_listed(self.table.location, self.data_files, self.vectors, work)
-        charge_same_files(self.data_files, work)
-        charge_text(self.table.location, self.data_files, self.vectors, work)
 
     @cached_property
     def files(self) -> Mapping[str, DataFile]:
@@ -426,7 +418,7 @@ class Table(ABC):
         yield from (info.id for info in reversed(self.snapshots()[:-1]))
 
     def compared(
-        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
+        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
     ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
         """Open pairs of snapshots to find what changed from one to the other, reading no more than metadata records.
 
@@ -434,21 +426,20 @@ class Table(ABC):
 
         Args:
             pairs: a snapshot's predecessor, or None, and the snapshot; `snapshots` has both.
-            work: charged for what is gone through.
 
         Raises:
-            LimitExceeded, DecodeError, Unsupported, OSError: see `HistoryWork` and `snapshot`.
+            DecodeError, Unsupported, OSError: see `snapshot`.
         """
-        opened, seen = self.opener(work), None
+        opened, seen = self.opener(), None
         for before, info in pairs:
             if before is None or seen is None or seen.info.id != before.id:
                 seen = None if before is None else opened(before.id)
             old, seen = seen, opened(info.id)
             yield old, seen
 
-    def opener(self, work: HistoryWork) -> Callable[[int], Snapshot]:
-        """Return what opens many snapshots, as `snapshot` does, and charges them; what they share is read once."""
-        return lambda id_: work.opened(self.snapshot(id_))
+    def opener(self) -> Callable[[int], Snapshot]:
+        """Return what opens many snapshots, as `snapshot` does; what they share is read once."""
+        return self.snapshot
 
     @abstractmethod
     def referenced(self) -> frozenset[str]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
-from dvcodec.core.limits import Budget, Limits
+from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import Index, gather, offsets_of
 from dvcodec.core.varints import bytes_of
 from dvcodec.io.source import Source
@@ -77,9 +77,6 @@ class Claims:
             return None
 
 
-_KEY_BYTE_WORK = 4
-"""Work of a byte of a key: NumPy passes over all keys for each."""
-
 E = TypeVar("E", bound=DecodeError)
 
 
@@ -102,14 +99,13 @@ class Pieces(Cursor):
 
 
 class _Keys:
-    """The dictionaries that were opened, by address: the bytes of the keys that were read; and thesauri, by section."""
+    """Numbers of keys and bytes of keys that were read, by kind and address of what has them; and their totals."""
 
-    __slots__ = ("sizes", "thesauri", "work")
+    __slots__ = ("found", "totals")
 
     def __init__(self) -> None:
-        self.sizes: dict[int, int] = {}
-        self.thesauri: dict[int, int] = {}
-        self.work = 0
+        self.found: dict[tuple[str, str, int], int] = {}
+        self.totals = {"max_keys": 0, "max_blob_bytes": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,48 +148,46 @@ class SegmentData:
         if (total := self._claims.add_size(kind, part, size, self.end)) is not None:
             raise self.error(f"{kind} overlap", part, expected=f"at most {self.end} bytes", actual=total)
 
-    def charge_keys(self, address: int, count: int, limits: Limits, size: int = 0) -> None:
-        """Charge the keys of the dictionary at an address: all dictionaries together, by the bytes of the segment.
+    def count_keys(self, address: int, count: int, limits: Limits, size: int = 0) -> None:
+        """Count the keys of the dictionary at an address, and check those of all dictionaries together.
 
-        Keys share states, so that the bytes of a dictionary bound neither their number nor their lengths. Reading a
-        dictionary again costs nothing.
+        Keys share states, so that the bytes of a dictionary bound neither their number nor their lengths. A dictionary
+        that is read again is not counted again.
 
         Args:
             address: of the dictionary.
             count: its keys.
-            limits: `Limits.max_base_work` and `Limits.max_work_per_byte`.
+            limits: `Limits.max_keys` and `Limits.max_blob_bytes`; each byte of the segment allows one more.
             size: bytes of the keys that were read so far.
 
         Raises:
-            LimitExceeded: more or longer keys than a segment of this size has.
+            LimitExceeded: more keys, or more bytes of keys.
         """
-        keys = self._keys
-        if address not in keys.sizes:
-            keys.sizes[address] = 0
-            keys.work += Budget.ROW * count
-        if (more := size - keys.sizes[address]) > 0:
-            keys.sizes[address] = size
-            keys.work += _KEY_BYTE_WORK * more
-        Budget(self.end, self.source.name, limits).charge(keys.work, "keys of dictionaries", address)
+        self._count("max_keys", "dictionary", address, count, limits)
+        self._count("max_blob_bytes", "dictionary", address, size, limits)
 
-    def charge_thesaurus(self, section: int, rows: int, members: int, limits: Limits) -> None:
-        """Charge what a thesaurus lists, with all dictionaries: bitmaps may list any number of documents in few bytes.
+    def count_members(self, section: int, count: int, limits: Limits) -> None:
+        """Count what a thesaurus lists as keys: bitmaps may list any number of documents in few bytes.
 
         Args:
             section: its address; several may share terms or names, which are read for each.
-            rows: its terms and names.
-            members: documents of its lists; a member takes 0.2 µs and 34 bytes.
-            limits: see `charge_keys`.
+            count: its terms, names, and documents of its lists.
+            limits: see `count_keys`.
 
         Raises:
-            LimitExceeded: more than a segment of this size has.
+            LimitExceeded: more than these allow.
         """
-        keys = self._keys
-        work = Budget.ROW * rows + Budget.ROW // 2 * members
-        if (more := work - keys.thesauri.get(section, 0)) > 0:
-            keys.thesauri[section] = work
-            keys.work += more
-        Budget(self.end, self.source.name, limits).charge(keys.work, "terms and members of thesauri", section)
+        self._count("max_keys", "thesaurus", section, count, limits)
+
+    def _count(self, limit: str, kind: str, address: int, count: int, limits: Limits) -> None:
+        found, totals = self._keys.found, self._keys.totals
+        if (more := count - found.get((limit, kind, address), 0)) > 0:
+            found[limit, kind, address] = count
+            totals[limit] += more
+        if totals[limit] > getattr(limits, limit) + self.end:
+            raise limits.exceeded(
+                limit, f"{totals[limit]} for {self.end} bytes of the segment", self.source.name, address
+            )
 
     def window(self, start: int, stop: int, what: str) -> Cursor:
         """Return a cursor over ``[start, stop)``; its `base` is `start`.

@@ -23,22 +23,22 @@ __all__ = ["decode_dictionary", "encode_dictionary"]
 
 
 def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_LIMITS) -> Fst:
-    """Open the dictionary at an address; its keys are charged as they are read.
+    """Open the dictionary at an address; its keys are counted as they are read.
 
     Raises:
         Truncated: it extends beyond the footer.
         NotCanonical: it overlaps another one: then fields would share keys.
         DecodeError: as `Fst.open`.
-        LimitExceeded: more keys than `SegmentData.charge_keys` allows.
+        LimitExceeded: more keys than `SegmentData.count_keys` allows.
     """
     head = data.at(address, varints.MAX_BYTES, "bytes of a dictionary")
     size = head.uvarint("bytes of a dictionary")
     start = address + head.pos
     window = data.window(start, start + size, "dictionary")
     data.claim_span("dictionaries", address, start + size)
-    fst = Fst.open(window, limits)
-    data.charge_keys(address, fst.num_keys, limits)
-    return replace(fst, charge=partial(data.charge_keys, address, fst.num_keys, limits))
+    fst = Fst.open(window, limits, data.end)
+    data.count_keys(address, fst.num_keys, limits)
+    return replace(fst, check=partial(data.count_keys, address, fst.num_keys, limits))
 
 
 def encode_dictionary(terms: ByteStrings, values: NDArray[np.uint64]) -> bytes:

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import Unsupported, UsageError
-from dvcodec.core.limits import Budget
 from dvcodec.core.ragged import ByteStrings, Index, offsets_of
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_callable, check_type
@@ -136,11 +135,6 @@ def merge_thesauri(parts: list[tuple[Thesaurus, Index]]) -> Thesaurus | None:
 
 _OPTIONS_FROM = 17
 _MAX_DOCS = 1 << 32
-_KEY_WORK, _BYTE_WORK = 160, 12
-"""Work of a key of the new dictionary and of each of its bytes, as `Budget` counts it: with shared states, few bytes
-have any number of them."""
-_MEMBER_WORK = 20
-"""Work of a document of a list of synonyms."""
 
 
 def merge_segments(
@@ -173,8 +167,6 @@ def merge_segments(
         UsageError: no segment, a dropped document that does not exist, or contents that the version does not support
             (nested documents before 17, synonyms before 16, more locations than the frequency before 15).
         Unsupported: a segment has vectors (in faiss' format) or a geo shape section.
-        LimitExceeded: the segments together have more or longer keys, or more synonyms, than their sizes and the lowest
-            of their limits allow.
         DecodeError: a segment is corrupt.
         OSError: the target cannot be written.
     """
@@ -241,19 +233,6 @@ def _number(segments: Sequence[Segment], drops: Sequence[RowSet | None]) -> list
     return inputs
 
 
-def _budget(segments: Sequence[Segment]) -> Budget:
-    """Return what the keys of all segments may cost together: many small ones have one base, see `Budget`.
-
-    Of their limits, the lowest apply.
-    """
-    every = [segment.contents for segment in segments]
-    base = min(one.limits.max_base_work for one in every)
-    per_byte = min(one.limits.max_work_per_byte for one in every)
-    limits = replace(every[0].limits, max_base_work=base, max_work_per_byte=per_byte)
-    name = every[0].name if len(every) == 1 else f"{every[0].name} and {len(every) - 1} more"
-    return Budget(sum(one.data.end for one in every), name, limits)
-
-
 def _check_sections(segments: Sequence[Segment], version: int) -> None:
     for segment in segments:
         for info in segment.fields:
@@ -283,7 +262,6 @@ class _Merge:
     def __init__(self, inputs: list[_Input], version: int, names: list[str]) -> None:
         self.inputs = inputs
         self.version = version
-        self.budget = _budget([one.segment for one in inputs])
         ids = {name: i for i, name in enumerate(names)}
         # For each segment: old field id -> new one.
         self.field_ids = [np.array([ids[info.name] for info in one.segment.fields], np.int64) for one in inputs]
@@ -355,15 +333,6 @@ class _Merge:
             options &= ~FieldOptions.DOC_VALUES
         return FieldContent(name, options, terms, postings, one_hits, doc_values, self._thesaurus(name))
 
-    def _charge(self, work: int, one: _Input, offset: int | None) -> None:
-        """Charge keys of a segment before they are merged.
-
-        Raises:
-            LimitExceeded: those of all segments so far are more than their sizes allow; it names the place of these.
-        """
-        what = "keys to merge" if len(self.inputs) == 1 else f"keys to merge, up to those of {one.segment.name}"
-        self.budget.charge(work, what, offset)
-
     def _read(self, name: str) -> Iterator[SegmentLists]:
         """Read the lists of a field from every segment that has a dictionary for it."""
         for place, one in enumerate(self.inputs):
@@ -372,8 +341,6 @@ class _Merge:
                 continue
             terms, parts = [], []
             for keys, found in one.segment.lists(name, locations=True):
-                work = _KEY_WORK * len(keys) + _BYTE_WORK * int(keys.lengths.sum())
-                self._charge(work, one, info.dictionary)
                 terms.append(keys)
                 parts.append(_renumber(found, one, self.field_ids[place], self.version))
             yield SegmentLists(place, ByteStrings.concat(terms), Postings.concat(parts))
@@ -405,9 +372,6 @@ class _Merge:
         for place, one in enumerate(self.inputs):
             thesaurus = one.segment.thesaurus(name) if name in self.infos[place] else None
             if thesaurus is not None:
-                work = _KEY_WORK * len(thesaurus) + _MEMBER_WORK * len(thesaurus.docs)
-                work += _BYTE_WORK * int(thesaurus.terms.lengths.sum())
-                self._charge(work, one, self.infos[place][name].synonyms)
                 parts.append((thesaurus, one.numbers))
         return merge_thesauri(parts) if parts else None
 

@@ -55,7 +55,7 @@ def decode_synonym_lists(
     num_docs: int,
     addresses: NDArray[np.uint64],
     limits: Limits,
-    charge: Callable[[int], object],
+    check: Callable[[int], object],
 ) -> tuple[Index, Index, Index]:
     """Read the lists of many terms.
 
@@ -64,7 +64,7 @@ def decode_synonym_lists(
         num_docs: documents of the segment.
         addresses: uint64[t], of each list, in any order.
         limits: `Limits.max_blob_bytes` bounds the members, 16 bytes each.
-        charge: called with the number of members, before they are read.
+        check: called with the number of members, before they are read.
 
     Returns:
         int64[t] number of members of each term; int64[n] synonym and int64[n] document of each member, by term and
@@ -105,7 +105,7 @@ def decode_synonym_lists(
         )
     members = int(cards.sum())
     limits.check("max_blob_bytes", _MEMBER_BYTES * members, window, 0)
-    charge(members)
+    check(members)
     docs, cards = bitmaps.expand(window, begins, lengths)
     if (i := first_true(docs >= num_docs)) is not None:
         bitmap = int(np.searchsorted(np.cumsum(cards), i, side="right"))
@@ -296,19 +296,21 @@ def decode_thesaurus(data: SegmentData, footer: Footer, place: int, *, limits: L
     head = data.at(address, varints.MAX_BYTES, "thesaurus")
     size = head.uvarint("bytes of the terms")
     at = address + head.pos
-    terms = Fst.open(data.window(at, at + size, "terms of a thesaurus"), limits)
-    data.charge_keys(address, terms.num_keys, limits)
-    block = replace(terms, charge=partial(data.charge_keys, address, terms.num_keys, limits)).to_block()
+    terms = Fst.open(data.window(at, at + size, "terms of a thesaurus"), limits, data.end)
+    data.count_keys(address, terms.num_keys, limits)
+    block = replace(terms, check=partial(data.count_keys, address, terms.num_keys, limits)).to_block()
     if not len(block.keys) and footer.version < _NAMED_SIZE_FROM:
         ids, synonyms = np.zeros(0, np.int64), ByteStrings.from_list([])
     else:
         ids, synonyms = _read_names(data, footer, at + size)
-    charge = partial(data.charge_thesaurus, place, len(block.keys) + len(ids), limits=limits)
-    charge(0)
+    rows = len(block.keys) + len(ids)
+    data.count_members(place, rows, limits)
     if len(set(names := synonyms.to_list())) < len(names):  # a member of a term would come twice in a merge
         twice = Counter(names).most_common(1)[0][0][:_SHOWN_BYTES]
         raise data.error("names of the synonyms", address, expected="every one once", actual=f"{twice!r} twice")
-    counts, synonym_ids, docs = decode_synonym_lists(data, footer.num_docs, block.values, limits, charge)
+    counts, synonym_ids, docs = decode_synonym_lists(
+        data, footer.num_docs, block.values, limits, lambda count: data.count_members(place, rows + count, limits)
+    )
     if (i := first_true(~np.isin(synonym_ids, ids))) is not None:
         raise data.error("synonym of a term", address, expected="the id of a name", actual=synonym_ids[i])
     return Thesaurus(block.keys, counts, synonym_ids, docs, ids, synonyms)

@@ -213,7 +213,7 @@ def _run_avro(data: bytes) -> None:
     if problem is None:  # readers check the schema before the records
         for count, record in enumerate(file.records(), 1):
             assert isinstance(record, dict)
-            assert count <= LIMITS.max_manifest_bytes
+            assert count <= LIMITS.max_metadata_bytes
     else:
         assert isinstance(problem, str)
 

@@ -10,10 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from dvcodec import DecodeError
-from dvcodec.core.limits import Budget
 from dvcodec.io import Storage
 from dvcodec.io.parquet_footer import column_chunks
-from dvcodec.io.parquet_pages import page_sizes
 from dvcodec.tables import TableKind, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.changes import history
@@ -107,9 +105,7 @@ def _table(kind: str) -> Target:
 
 def _run_footer(data: bytes) -> None:
     with held({"/t/d": data}), open_parquet("/t/d", Storage()) as file:
-        budget = Budget(len(data), "/t/d")
-        sizes = page_sizes(memoryview(data), column_chunks(file, "/t/d"), "/t/d", budget=budget)
-    assert min(sizes[:4]) >= 0
+        column_chunks(file, "/t/d")
 
 
 def _footers() -> Iterator[bytes]:

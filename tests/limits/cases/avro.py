@@ -141,6 +141,6 @@ CASES = [
             ),
             "megabytes": lambda: avro_file(FLAT, 1, bytes(33 * MEGA)),
         },
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
 ]

@@ -80,14 +80,14 @@ CASES = [
         "delta commit",
         lambda path: open_table(Path(path).parent.parent).snapshot(),
         lambda: large(b'{"metaData":{"id":"', f"_delta_log/{0:020}.json"),
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
     *(
         large_file(
             f"delta checkpoint, {kind}",
             lambda path: list(read_checkpoint(Folder(str(Path(path).parent.parent)), (Path(path).name,), 0)),
             partial(large, head, f"_delta_log/c.{kind}", tail=tail),
-            limit("max_manifest_bytes"),
+            limit("max_metadata_bytes"),
         )
         for kind, head, tail in (("parquet", b"PAR1", LARGE_FOOTER), ("json", b"{", b""))
     ),

@@ -68,7 +68,7 @@ CASES = [
         "iceberg.read_deletion_vectors",
         lambda data: iceberg.read_deletion_vectors(data, limits=SMALL),
         PUFFIN_FOOTERS,
-        limit("max_footer_bytes"),
+        limit("max_metadata_bytes"),
     ),
     *cases(
         "iceberg manifest",
@@ -79,7 +79,7 @@ CASES = [
             **AVRO_SCHEMAS,
         },
     ),
-    *cases("iceberg manifest", read_iceberg, avro_bombs(FLAT), limit("max_manifest_bytes")),
+    *cases("iceberg manifest", read_iceberg, avro_bombs(FLAT), limit("max_metadata_bytes")),
     *cases(
         "iceberg manifest, a field more",
         read_iceberg,
@@ -99,7 +99,7 @@ CASES = [
             "gzip bomb of brackets": lambda: gzipped(BOMB, b"["),
             "blanks": lambda: b" " * (33 * MEGA),
         },
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
     case(
         "iceberg metadata",
@@ -110,31 +110,31 @@ CASES = [
     ),
     *tables("iceberg", lambda data: {"metadata/v1.metadata.json": data}, JSONS),
     large_file(
-        "iceberg manifest", iceberg_records, lambda: large(avro_file(FLAT, 1, b"\0"), "m"), limit("max_manifest_bytes")
+        "iceberg manifest", iceberg_records, lambda: large(avro_file(FLAT, 1, b"\0"), "m"), limit("max_metadata_bytes")
     ),
-    large_file("iceberg metadata", metadata, lambda: large(b"{", "v1.metadata.json"), limit("max_manifest_bytes")),
-    large_file("iceberg manifest of a table", manifest, large_avro, limit("max_manifest_bytes")),
+    large_file("iceberg metadata", metadata, lambda: large(b"{", "v1.metadata.json"), limit("max_metadata_bytes")),
+    large_file("iceberg manifest of a table", manifest, large_avro, limit("max_metadata_bytes")),
     large_file(
         "iceberg manifest list",
         lambda path: read_list(path, str, Storage()),
         large_avro,
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
     large_file(
         "position deletes, Parquet",
         position_deletes("parquet"),
         lambda: large(b"PAR1", "d.parquet", tail=LARGE_FOOTER),
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
     large_file(
         "iceberg.read_position_deletes",
         iceberg.read_position_deletes,
         lambda: large(b"PAR1", "d.parquet", tail=LARGE_FOOTER),
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
-    large_file("position deletes, Avro", position_deletes("avro"), large_avro, limit("max_manifest_bytes")),
+    large_file("position deletes, Avro", position_deletes("avro"), large_avro, limit("max_metadata_bytes")),
     large_file(
-        "position deletes, ORC", position_deletes("orc"), lambda: large(b"ORC", "d.orc"), limit("max_manifest_bytes")
+        "position deletes, ORC", position_deletes("orc"), lambda: large(b"ORC", "d.orc"), limit("max_metadata_bytes")
     ),
     large_file(
         "iceberg.load",
@@ -152,6 +152,6 @@ CASES = [
         "puffin footer",
         iceberg.read_deletion_vectors,
         lambda: large(b"PFA1", "1.puffin", tail=struct.pack("<iI", 290 * MEGA, 0) + b"PFA1"),
-        limit("max_footer_bytes"),
+        limit("max_metadata_bytes"),
     ),
 ]

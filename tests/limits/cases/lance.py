@@ -162,12 +162,12 @@ CASES = [
             "bitmap": lambda: struct.pack("<II", 12346, 2**31),
         },
     ),
-    large_file("lance.read_operation", read_operation, lambda: large(b"\x0a", "1.txn"), limit("max_manifest_bytes")),
+    large_file("lance.read_operation", read_operation, lambda: large(b"\x0a", "1.txn"), limit("max_metadata_bytes")),
     large_file(
         "lance.read_manifest",
         lance.read_manifest,
         lambda: large(b"", "1", tail=struct.pack("<qhh4s", 0, 0, 2, b"LANC")),
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
     large_file(
         "lance.read_deletion_file",

@@ -57,7 +57,7 @@ def manifests(entry: str, pattern: str, read: Callable[[Folder, str], object]) -
     decode = by_path("manifest/m", within(read, "m"))
     return (
         *cases(entry, decode, avro_blocks(schema)),
-        *cases(entry, decode, avro_bombs(schema), limit("max_manifest_bytes")),
+        *cases(entry, decode, avro_bombs(schema), limit("max_metadata_bytes")),
     )
 
 
@@ -94,13 +94,13 @@ CASES = [
         "paimon.read_index_manifest",
         lambda data: paimon.read_index_manifest(data, limits=SMALL),
         avro_bombs(KNOWN),
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
     large_file(
         "paimon.read_index_manifest",
         paimon.read_index_manifest,
         lambda: large(avro_file(KNOWN, 1, b"\0"), "m"),
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
     *cases(
         "paimon.read_index_manifest, a field more",
@@ -113,19 +113,19 @@ CASES = [
         "paimon manifest",
         within(read_manifest, "m"),
         lambda: large(avro_file(KNOWN, 1, b"\0"), "manifest/m"),
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
     large_file(
         "paimon manifest list",
         within(read_manifest_list, "m"),
         lambda: large(avro_file(KNOWN, 1, b"\0"), "manifest/m"),
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
     large_file(
         "paimon schema",
         lambda path: read_schema(Folder(str(Path(path).parent.parent)), 0),
         lambda: large(b"{", "schema/schema-0"),
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
     large_file(
         "paimon.read_deletion_vectors",
@@ -138,7 +138,7 @@ CASES = [
         "paimon snapshot",
         within(read_snapshot, "snapshot/snapshot-1"),
         lambda: large(b"{", "snapshot/snapshot-1"),
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
     *cases(
         "paimon metadata", lambda data: JsonFields.of(parse_json(data, "s", "metadata"), "s").text("location"), JSONS

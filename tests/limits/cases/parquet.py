@@ -57,6 +57,6 @@ CASES = [
         "parquet footer",
         rows_at,
         lambda: large(b"PAR1", "a.parquet", tail=LARGE_FOOTER),
-        limit("max_manifest_bytes"),
+        limit("max_metadata_bytes"),
     ),
 ]

@@ -75,7 +75,7 @@ PUFFIN_FOOTERS: Inputs = {
 CASES = [
     *cases("puffin", read_puffin, PUFFINS),
     *cases("puffin", read_puffin, OVERLAPPING, accepted("each blob is read by itself")),
-    *cases("puffin", read_puffin, PUFFIN_FOOTERS, limit("max_footer_bytes")),
+    *cases("puffin", read_puffin, PUFFIN_FOOTERS, limit("max_metadata_bytes")),
     *cases(
         "puffin",
         read_puffin,

@@ -41,5 +41,5 @@ CASES = [
             "pages that are counted": lambda: bolt(lambda made: setattr(made, "page_size", 2**16))[:4000],
         },
     ),
-    large_file("scorch root", read_root, lambda: large(bolt(), "root.bolt"), limit("max_manifest_bytes")),
+    large_file("scorch root", read_root, lambda: large(bolt(), "root.bolt"), limit("max_metadata_bytes")),
 ]

@@ -138,7 +138,7 @@ def test_many_members_cost_no_more_than_one(tmp_path: Path, content: bytes, monk
 def test_a_small_file_does_not_become_a_large_one(tmp_path: Path) -> None:
     path = tmp_path / "v1.metadata.json"
     path.write_bytes(gzip.compress(bytes(2**28 + 1), 1))
-    with pytest.raises(LimitExceeded, match="max_manifest_bytes"):
+    with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
         read_metadata(str(path), Storage())
     path.write_text("[" + "[]," * 200_000 + "[]]")
     with pytest.raises(LimitExceeded, match="values in the table metadata"):

@@ -121,9 +121,9 @@ def test_a_manifest_that_cannot_be_read_is_the_error(tmp_path: Path) -> None:
 
 
 def test_a_huge_manifest_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.tables.lance.next_version.DEFAULT_LIMITS", Limits(max_manifest_bytes=5))
+    monkeypatch.setattr("dvcodec.tables.lance.next_version.DEFAULT_LIMITS", Limits(max_metadata_bytes=5))
     found = client(tmp_path)
-    with pytest.raises(LimitExceeded, match="max_manifest_bytes"):
+    with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
         found.create_table_version(written(tmp_path))
     assert manifest_name(7) not in stored(tmp_path)
 

@@ -149,9 +149,9 @@ def test_files_shorter_than_a_meta_page(size: int) -> None:
 
 def test_the_limit() -> None:
     data = Bolt({}).data()
-    assert read(data, max_manifest_bytes=len(data))
-    with pytest.raises(LimitExceeded, match="max_manifest_bytes"):
-        read(data, max_manifest_bytes=len(data) - 1)
+    assert read(data, max_metadata_bytes=len(data))
+    with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
+        read(data, max_metadata_bytes=len(data) - 1)
 
 
 # ---------------------------------------------------------------------- pages

@@ -22,9 +22,7 @@ from dvcodec.cli.zap.shared import (
     bytes_json,
     bytes_of,
     check_json,
-    check_json_bytes,
     field_text,
-    json_size,
     key_text,
     most,
     parse_numbers,
@@ -63,7 +61,6 @@ def stored(
             check_json(this.size, total, limit, "document")
         found = list(_stored(chosen, most(limit, as_json)))
         if as_json:
-            check_json_bytes(this.size, _name_bytes(found), "names of fields")
             items = (
                 this.naming(of)
                 | {"doc": doc, "values": (one._asdict() | {"value": bytes_json(one.value, in_hex)} for one in values)}
@@ -138,12 +135,6 @@ def _stored(chosen: _Chosen, limit: int | None) -> Iterator[tuple[Segment, int, 
                 numbers = shown[first:stop]
                 values = find_stored(part.segment.contents, numbers[0], numbers[-1] + 1)
                 yield from zip([part.segment] * len(numbers), numbers, values, strict=True)
-
-
-def _name_bytes(found: list[tuple[Segment, int, tuple[StoredValue, ...]]]) -> int:
-    """Return the bytes of the names of fields that JSON repeats."""
-    sizes = {info.name: json_size(info.name) for segment in {of for of, *_ in found} for info in segment.fields}
-    return sum(sizes[one.field] for *_, values in found for one in values)
 
 
 def _number_text(value: bytes) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,7 +13,6 @@ from dvcodec.cli.render import NOTHING, bytes_text, counted, number, plain
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import Target, only, open_source_of
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, Truncated, UsageError
-from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source
 from dvcodec.io.opening import open_mapped
@@ -32,13 +30,11 @@ __all__ = [
     "bytes_json",
     "bytes_of",
     "check_json",
-    "check_json_bytes",
     "count_json",
     "count_terms",
     "count_text",
     "field_text",
     "is_segment",
-    "json_size",
     "key_text",
     "most",
     "open_bytes",
@@ -207,17 +203,6 @@ def check_json(size: int, total: int, limit: int | None, what: str) -> None:
     """Raise `UsageError` if JSON without a limit would have more than the size of the segments explains."""
     if limit is None and total > _JSON_ROWS + size:
         raise UsageError(f"{counted(total, what)} are too many for JSON: use --limit")
-
-
-def check_json_bytes(size: int, repeated: int, what: str) -> None:
-    """Raise `UsageError` if terms and names, which JSON repeats in each row, would take more than the size explains."""
-    if repeated > DEFAULT_LIMITS.max_base_work + DEFAULT_LIMITS.max_work_per_byte * size:
-        raise UsageError(f"{what}, repeated in {bytes_text(repeated)}, are too many for JSON: use a lower --limit")
-
-
-def json_size(value: Any) -> int:
-    """Return the bytes of a text or a term as JSON."""
-    return len(json.dumps(value))
 
 
 def report_more(total: int, shown: int, what: str) -> None:

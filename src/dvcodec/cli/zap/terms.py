@@ -24,9 +24,7 @@ from dvcodec.cli.zap.shared import (
     bytes_json,
     bytes_of,
     check_json,
-    check_json_bytes,
     field_text,
-    json_size,
     key_text,
     most,
     report_more,
@@ -178,7 +176,6 @@ def postings(
             check_json(this.size, total, limit, "posting")
         chosen = list(islice(found, most(limit, as_json)))
         if as_json:
-            check_json_bytes(this.size, _json_bytes(chosen, locations, in_hex), "terms and names")
             items = _postings_json(this, chosen, locations, in_hex)
             print_json({"source": this.name, "field": field, "total": total, "postings": items})
             return
@@ -238,17 +235,6 @@ def _by_term(chosen: list[_Posting], in_hex: bool) -> Iterator[tuple[str | dict[
     """Return the postings of each term, with the term for JSON."""
     for term, found in groupby(chosen, key=lambda one: one.term):
         yield bytes_json(term, in_hex), list(found)
-
-
-def _json_bytes(chosen: list[_Posting], locations: bool, in_hex: bool) -> int:
-    """Return the bytes of the terms and names that JSON repeats."""
-    total = sum(json_size(term) * len(found) for term, found in _by_term(chosen, in_hex))
-    if locations:
-        for of, group in groupby(chosen, key=lambda one: one.of):
-            found = list(group)
-            names = np.array([json_size(info.name) for info in found[0].segment.fields], np.int64)
-            total += int(names[of.fields[found[0].locations.start : found[-1].locations.stop]].sum())
-    return total
 
 
 def _postings_json(

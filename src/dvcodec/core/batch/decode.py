@@ -142,7 +142,6 @@ def read_small(frames: Frames) -> SmallVectors:
     table = table.without(table.broken(data))
     rows = table.cardinalities()
     others = ~table.valid | (rows > limits.max_cardinality) | (sizes > limits.max_vector_bytes)
-    others |= limits.max_bitmaps < 1
     if stated is not None:
         others |= (stated >= 0) & (stated != rows)
     return SmallVectors(data, table, key, begin, size, rows, crc_ok, others)

@@ -116,7 +116,7 @@ def hop(source: Source, start: int, stop: int) -> Frames:
             raise block.error(kind, "length field", expected=f"8 to {stop - at - 8}", actual=size - 8)
         has_32_bit |= block.view[block.pos + 4 : block.pos + 8] == small
         offsets.append(at)
-        DEFAULT_LIMITS.check("max_blobs", len(offsets), block)
+        DEFAULT_LIMITS.check("max_records", len(offsets), block)
         at += size
     found = np.array(offsets, np.int64)
     return Frames(found, np.diff(found, append=stop), has_32_bit)

@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.json_text import parse_json
-from dvcodec.core.limits import Budget
 from dvcodec.io import SinkFile, Source, Storage, StorageOptions, open_sink, storage_of
-from dvcodec.io.parquet import batch_rows_of, parquet_metadata
+from dvcodec.io.parquet import parquet_metadata
 from dvcodec.io.paths import join, split
 from dvcodec.io.store import StoreError
 from dvcodec.spark.sources import storage
@@ -155,17 +154,13 @@ def stored_in(manifest: str, container: str, stores: Storage) -> pa.Table:
 
 
 def _read(file: Source, columns: list[str], of: tuple[str, str] | None = None) -> pa.Table:
-    """Read the row groups of one container of a manifest, or all; each row is charged for a value that it repeats."""
-    parquet, dictionaries, budget = parquet_metadata(file, Budget.ROW)
+    """Read the row groups of one container of a manifest, or all."""
+    parquet = parquet_metadata(file)
     groups = list(range(parquet.num_row_groups))
     if of is not None:
         groups = [group for group, name in enumerate(_containers(of[0], parquet)) if name == of[1]]
     schema = pa.schema([field for field in parquet.schema_arrow if field.name in columns])
-    batches = []
-    rows = batch_rows_of(dictionaries, _BATCH_ROWS, budget.most)
-    for batch in parquet.iter_batches(rows, row_groups=groups, columns=columns):
-        budget.charge(batch.nbytes, "values")
-        batches.append(batch)
+    batches = list(parquet.iter_batches(_BATCH_ROWS, row_groups=groups, columns=columns))
     return pa.Table.from_batches(batches, batches[0].schema if batches else schema)
 
 

@@ -27,7 +27,7 @@ REMOTE_OPEN_COST_BYTES = MIB
 """The same in an object store, where each open is a request: 32 tiny files fill a partition."""
 TARGET_BYTES: dict[Target, int] = {"puffin": 64 * MIB, "delta": 64 * MIB, "paimon32": 2 * MIB, "paimon64": 2 * MIB}
 MAX_VECTORS: dict[Target, int] = {"puffin": 1 << 16, "delta": 1 << 20, "paimon32": 1 << 20, "paimon64": 1 << 20}
-"""Maximum vectors in a container; readers accept up to `Limits.max_blobs`."""
+"""Maximum vectors in a container; readers accept up to `Limits.max_records`."""
 
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
 _STORAGE = "storage."

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
-from dvcodec.core.json_text import check_structure, parse_json
+from dvcodec.core.json_text import parse_json
 from dvcodec.delta import Descriptor
 from dvcodec.io.file_key import file_key
 from dvcodec.io.target import is_url, local_name
@@ -221,9 +221,7 @@ def parse_lines(data: bytes, source: str) -> Iterator[JsonFields]:
 
     Raises:
         NotCanonical: a line is not a JSON object.
-        LimitExceeded: too many values for its size.
     """
-    check_structure(data, source, "actions")
     try:
         text = data.decode()
     except UnicodeDecodeError as err:

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.core.errors import DecodeError, NotCanonical
+from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import pa, pc
-from dvcodec.core.limits import Budget
-from dvcodec.io.parquet import batch_rows_of
 from dvcodec.io.parquet_columns import column_chunks
 from dvcodec.tables.delta.actions import parse_lines, plain_path
 from dvcodec.tables.delta.log import LOG, SIDECARS
-from dvcodec.tables.delta.parsed_stats import json_text, name_bytes, text_bytes
+from dvcodec.tables.delta.parsed_stats import json_text, name_bytes
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.parquet import open_metadata, physical_batches
@@ -43,15 +41,8 @@ _MEMBERS = {
 }
 """Members to read, by action; all if none is named. Column statistics are most of a checkpoint: they are read as text,
 and as columns where there is no text."""
-_ROW_WORK = 3 * Budget.RECORD // 2
-"""Work of an action: an audit decodes it twice, for the snapshot and for what all versions reference."""
-
-_VECTOR_WORK = 4 * Budget.RECORD
-"""Further work of a data file with a vector, which an audit opens, reads and reports. Bytes of real ones allow it: 22
-where all but the UUID in the path is regular."""
-_PATH_CHARACTERS, _INLINE_WORK = 64, 64
-"""Characters of a UUID's or another path, and the work of each further one of an inline vector: a bitmap of a few rows
-is 27 of them, and takes 50 µs."""
+_BATCH_ROWS, _BATCH_BYTES = 1 << 12, 1 << 26
+"""Rows of a batch, whose statistics may have kilobytes each; and the names in the text that is made of statistics."""
 
 
 def read_checkpoint(
@@ -119,20 +110,18 @@ def _sidecar(folder: Folder, action: JsonFields) -> str:
 
 def _actions(folder: Folder, location: str, kinds: tuple[str, ...]) -> Iterator[JsonFields]:
     """Yield the actions of a Parquet file, by kind in each batch."""
-    storage = folder.storage
-    opened = open_metadata(location, storage, _ROW_WORK, shared=storage.metadata_work)
-    with opened as (file, most, budget):
+    with open_metadata(location, folder.storage) as file:
+        folder.storage.limits.check("max_records", file.metadata.num_rows, location)
         schema = file.schema_arrow
         columns = _columns(schema, kinds, location)
-        rows, all_, batch_rows = f"add.{_PARSED_ROWS}", f"add.{_PARSED}", most
-        if rows in columns and not _has_json(file, most):
+        rows, all_, batch_rows = f"add.{_PARSED_ROWS}", f"add.{_PARSED}", _BATCH_ROWS
+        if rows in columns and not _has_json(file):
             columns[columns.index(rows)] = all_
             names = name_bytes(schema.field("add").type.field(_PARSED).type)  # in the text of every row
-            batch_rows = batch_rows_of(names, most, budget.most)
+            batch_rows = max(min(_BATCH_ROWS, _BATCH_BYTES // max(names, 1)), 1)
         for start, batch in physical_batches(file, columns, batch_rows=batch_rows):
-            budget.charge(batch.nbytes, "values")
             for name in batch.schema.names:
-                yield from _rows(batch.column(name), name, start, location, budget)
+                yield from _rows(batch.column(name), name, start, location)
 
 
 def _columns(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> list[str]:
@@ -150,7 +139,7 @@ def _columns(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> list[s
     return found
 
 
-def _has_json(file: pq.ParquetFile, batch_rows: int) -> bool:
+def _has_json(file: pq.ParquetFile) -> bool:
     """Whether all data files of a checkpoint have statistics as text."""
     leaves = {file.schema.column(i).path for i in range(len(file.schema))}
     wanted = ("add", "path"), ("add", "stats")
@@ -161,7 +150,7 @@ def _has_json(file: pq.ParquetFile, batch_rows: int) -> bool:
         paths, texts = (known[path][number].nulls if path in known else None for path in wanted)
         if paths is None or texts is None:
             paths = texts = 0
-            for batch in file.iter_batches(batch_rows, row_groups=[number], columns=["add.path", "add.stats"]):
+            for batch in file.iter_batches(_BATCH_ROWS, row_groups=[number], columns=["add.path", "add.stats"]):
                 missing = [pc.struct_field(batch.column("add"), name).null_count for name in ("path", "stats")]
                 paths, texts = paths + missing[0], texts + missing[1]
         if texts > paths:
@@ -169,18 +158,13 @@ def _has_json(file: pq.ParquetFile, batch_rows: int) -> bool:
     return True
 
 
-def _rows(column: pa.StructArray, name: str, start: int, location: str, budget: Budget) -> Iterator[JsonFields]:
+def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Iterator[JsonFields]:
     """Yield the rows of one kind of action that are not null, by column: row by row pyarrow is far slower."""
     there = column.is_valid()
     numbers = pc.indices_nonzero(there).to_pylist()  # numpy would have pyarrow import pandas
     column = column.filter(there)
-    vectors = column.type.get_field_index("deletionVector")
-    if name == "add" and vectors >= 0:
-        budget.charge(_vector_work(column.field(vectors)), "vectors")
     try:
-        values = {member: _values(array) for member, array in _members(column, budget).items()}
-    except DecodeError:  # the budget's
-        raise
+        values = {member: _values(array) for member, array in _members(column).items()}
     except (pa.ArrowException, ValueError, OverflowError) as err:  # text that is not UTF-8, a date out of range
         message = str(err)[:80]
         raise NotCanonical(f"column {name}", source=location, expected="readable values", actual=message) from None
@@ -189,30 +173,13 @@ def _rows(column: pa.StructArray, name: str, start: int, location: str, budget: 
         yield JsonFields(record, f"{location}, row {start + number}", name)
 
 
-def _vector_work(descriptors: pa.StructArray) -> int:
-    """Return the further work of data files with vectors."""
-    count: int = len(descriptors) - descriptors.null_count
-    text = "pathOrInlineDv"
-    index = descriptors.type.get_field_index(text)
-    if index < 0 or not pa.types.is_string(descriptors.type.field(index).type):
-        return _VECTOR_WORK * count
-    lengths = pc.binary_length(pc.struct_field(descriptors, text))
-    inline = pc.sum(pc.max_element_wise(pc.subtract(lengths, _PATH_CHARACTERS), 0), min_count=0).as_py()
-    return _VECTOR_WORK * count + _INLINE_WORK * int(inline)
-
-
-def _members(column: pa.StructArray, budget: Budget) -> dict[str, pa.Array]:
-    """Return the members of actions; statistics that are stored only as columns are converted to text.
-
-    Raises:
-        LimitExceeded: the text is longer than the budget allows.
-    """
+def _members(column: pa.StructArray) -> dict[str, pa.Array]:
+    """Return the members of actions; statistics that are stored only as columns are converted to text."""
     found = {field.name: column.field(field.name) for field in column.type}
     parsed, text = found.get(_PARSED), found.get("stats")
     if parsed is None or not pa.types.is_struct(parsed.type) or parsed.type.num_fields < 2:
         return found
     if text is None or pa.types.is_string(text.type):
-        budget.charge(text_bytes(parsed), "statistics")
         made = json_text(parsed)
         found["stats"] = made if text is None else pc.coalesce(text, made)
     kept = [name for name in parsed.type.names if name == "numRecords"]

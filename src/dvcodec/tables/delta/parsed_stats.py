@@ -12,7 +12,7 @@ from typing import Any
 
 from dvcodec.core.extras import pa, pc
 
-__all__ = ["json_text", "name_bytes", "text_bytes"]
+__all__ = ["json_text", "name_bytes"]
 
 _ESCAPED = r'["\\\x00-\x1f]'
 _YEARS = ("0001-01-01", "9999-12-31")
@@ -58,19 +58,6 @@ def name_bytes(kind: pa.DataType) -> int:
     if not pa.types.is_struct(kind):
         return 0
     return sum(len(_name(field)) + name_bytes(field.type) for field in kind)
-
-
-def text_bytes(values: pa.Array) -> int:
-    """Return an upper bound of the bytes that the names of members and strings are in `json_text`.
-
-    Not counted: numbers, dates and times, of which each is a few bytes that are stored as well.
-    """
-    if pa.types.is_struct(values.type):
-        return sum(
-            len(_name(field)) * (len(child) - child.null_count) + text_bytes(child)
-            for field, child in zip(values.type, values.flatten(), strict=True)
-        )
-    return values.nbytes if pa.types.is_string(values.type) or pa.types.is_large_string(values.type) else 0
 
 
 def _name(field: pa.Field) -> bytes:

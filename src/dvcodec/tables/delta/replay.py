@@ -35,7 +35,6 @@ class State:
         files: the live logical files, in log order.
         transactions: the newest ``version`` of each ``appId`` (actions ``txn``), for writers of streams.
         checks: what other readers refuse in its commits, or read differently.
-        replayed: number of actions that were replayed for it, a commit counting as two more.
     """
 
     version: int
@@ -44,7 +43,6 @@ class State:
     files: Mapping[FileKey, AddFile]
     transactions: Mapping[str, int] = field(default_factory=dict, repr=False)
     checks: ActionChecks = field(default_factory=ActionChecks, repr=False)
-    replayed: int = 0
 
 
 def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) -> State:
@@ -63,7 +61,6 @@ def rebuild(folder: Folder, log: Log, version: int, known: State | None = None) 
     replay, start = _begin(folder, log, version, known)
     for actions in read_commits(folder, log, range(start, version + 1)):
         replay.apply(actions)
-        replay.replayed += _COMMIT
     return replay.state(version, log.location)
 
 
@@ -110,10 +107,6 @@ def read_commits(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[
         yield parse_lines(data, folder.join(name))
 
 
-_COMMIT = 2
-"""What opening a commit costs, as a number of actions."""
-
-
 class Replay:
     """The state of a table while actions are applied to it.
 
@@ -126,7 +119,6 @@ class Replay:
         self.files: dict[FileKey, AddFile] = {}
         self.checks = ActionChecks()
         self.transactions: dict[str, int] = {}
-        self.replayed = 0
 
     @classmethod
     def after(cls, state: State) -> Replay:
@@ -148,7 +140,6 @@ class Replay:
         seen = set()
         removed = set()
         for action in actions:
-            self.replayed += 1
             if action.where in ("add", "remove"):
                 file = AddFile.parse(action) if action.where == "add" else LogicalFile.parse(action)
                 key = file.key
@@ -187,7 +178,7 @@ class Replay:
         if self.protocol is None or self.metadata is None:
             what = "protocol" if self.protocol is None else "metaData"
             raise NotCanonical(what, source=source, expected=f"one up to version {version}", actual="none")
-        return State(version, self.protocol, self.metadata, self.files, self.transactions, self.checks, self.replayed)
+        return State(version, self.protocol, self.metadata, self.files, self.transactions, self.checks)
 
 
 def commit_infos(folder: Folder, log: Log, versions: Iterable[int]) -> Iterator[SnapshotInfo]:

@@ -9,7 +9,6 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import types
 from dvcodec.io import Storage
 from dvcodec.tables.bounds import RowGroupFilter
-from dvcodec.tables.column_work import AbsentColumns
 from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.partition import partition_scalar
 from dvcodec.tables.delta.schema import TableSchema
@@ -77,10 +76,7 @@ def read_rows(
             check_related(stored, keys, location, schema.was_dropped)
         evolution = DeltaEvolution(location, columns, stored, constants)
         skip = skipped_groups(file, evolution, wanted, part)
-        absent = AbsentColumns(location, storage, evolution)
-        rows = absent.rows(batch_rows)
-        for start, batch in physical_batches(file, evolution.names, batch_rows=rows, skip=skip):
-            absent.charge(batch.num_rows)
+        for start, batch in physical_batches(file, evolution.names, batch_rows=batch_rows, skip=skip):
             yield PhysicalRows(start, evolution.apply(batch, start))
 
 

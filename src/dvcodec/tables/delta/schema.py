@@ -16,7 +16,7 @@ from dvcodec.core.json_text import parse_json
 from dvcodec.tables.columns import Column, ColumnKey, column_errors
 from dvcodec.tables.delta.actions import Metadata, Protocol
 from dvcodec.tables.delta.protocol import FIELD_ID, PHYSICAL_NAME, declares_mapping, mapping_mode
-from dvcodec.tables.json_fields import JsonFields, check_partition_names
+from dvcodec.tables.json_fields import JsonFields
 
 __all__ = ["TableSchema", "has_own_names", "parse_schema", "read_schema"]
 
@@ -146,7 +146,6 @@ def parse_schema(metadata: Metadata, mode: str, *, declared: bool = True) -> Tab
     fields = struct.objects("fields")
     named = {field.column_name("name"): field for field in fields}
     _unique(fields, metadata.source)
-    check_partition_names(metadata.partition_columns, "partitionColumns", metadata.source)
     for name in metadata.partition_columns:
         if name not in named:
             raise NotCanonical("partitionColumns", source=metadata.source, expected="columns", actual=repr(name)[:80])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError
 from dvcodec.core.usage import check_integer
@@ -21,7 +21,6 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.older import names_older
-from dvcodec.tables.repeats import OPENED_WORK, HistoryWork
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["DeltaTable", "open"]
@@ -112,33 +111,20 @@ class DeltaTable(WritableTable):
         yield from (version for version in reversed(self.log.versions) if version < current)
 
     def compared(
-        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
+        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
     ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
         """Open pairs of versions; see `Table.compared`. If one follows the other, only its commit is replayed."""
-        walk, opened = None, self.opener(work)
+        walk = None
         for before, info in pairs:
             follows = before is not None and info.id == before.id + 1 and info.id in self.log.commits
             if walk is not None and before is not None and follows and walk.version == before.id:
                 (actions,) = read_commits(self.folder, self.log, [info.id])
                 old, new = walk.step(actions)
                 check_protocol(new.protocol)
-                work.charge(len(old.files) + len(new.files), OPENED_WORK)
                 yield self._snapshot(old, before), self._snapshot(new, info)
             else:
-                yield None if before is None else opened(before.id), opened(info.id)
+                yield None if before is None else self.snapshot(before.id), self.snapshot(info.id)
                 walk = LogWalk(self._state(info.id), self.log.location)
-
-    def opener(self, work: HistoryWork) -> Callable[[int], DeltaSnapshot]:
-        """Return what opens versions; see `Table.opener`. What is replayed for each is charged."""
-
-        def opened(version: int) -> DeltaSnapshot:
-            known = self.last
-            snapshot = work.opened(self.snapshot(version))
-            if self.last is not None and self.last is not known:
-                work.charge(self.last.replayed, OPENED_WORK)
-            return snapshot
-
-        return opened
 
     def _snapshot(self, state: State, info: SnapshotInfo) -> DeltaSnapshot:
         partitions = PartitionReader(_partition_names(state), self.log.location)

@@ -152,7 +152,7 @@ def _fields(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Cur
 def _partition_type(location: str, storage: Storage) -> Mapping[str, Any]:
     """Return the type of the partition struct with its logical types, as the manifest spells it."""
     with storage.open(location) as source:
-        schema = avro.decode(read_within(source, "max_manifest_bytes")).schema
+        schema = avro.decode(read_within(source, "max_metadata_bytes", storage.limits), limits=storage.limits).schema
     for number, name in ((2, "data_file"), (102, PARTITION)):
         types = {field.get("field-id", field["name"]): field["type"] for field in schema["fields"]}
         schema = not_null(types.get(number, types.get(name)))

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
-from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import CardinalityMismatch, Unsupported
 from dvcodec.core.extras import pa
-from dvcodec.core.limits import DEFAULT_LIMITS, Budget
 from dvcodec.core.rowset import RowSet
-from dvcodec.iceberg.position_deletes import FILE_PATH, POS, ROW_WORK, check_columns, data_errors, vectors_within
+from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
 from dvcodec.io import Storage
 from dvcodec.io.orc import open_orc
 from dvcodec.tables.avro_fields import AvroColumn, open_avro, select
@@ -29,11 +27,6 @@ __all__ = ["PositionDeletes", "read_deletes"]
 POS_ID = 2147483545
 _BATCH_ROWS = 1 << 20
 _BATCH_RECORDS = 1 << 16
-_NAMED_WORK = 6144
-"""Work of a data file that position deletes name: audits take 0.25 ms for it. Real tables have 24 bytes for it
-or more, here and in the metadata."""
-_RECORD_WORK = 64
-"""Work of an Avro row, which is first decoded to a dict; see `Budget`."""
 _AVRO = (
     AvroColumn(FILE_PATH, FILE_PATH_ID, ("string",), required=True),
     AvroColumn(POS, POS_ID, ("long", "int"), required=True),
@@ -69,7 +62,6 @@ def read_deletes(location: str, file_format: str, count: int, storage: Storage) 
 
     Raises:
         NotCanonical: not such a file, one without the two columns, or one with a null or a negative position in them.
-        LimitExceeded: it names more data files than the bytes of the table allow.
         CardinalityMismatch: its row count differs from the recorded one.
         Unsupported: another format.
         OSError: it cannot be read.
@@ -85,9 +77,8 @@ def read_deletes(location: str, file_format: str, count: int, storage: Storage) 
             found += batch.num_rows
             yield batch
 
-    with data_errors(location), _READERS[file_format](location, storage) as (batches, budget):
-        rows = vectors_within(counted(batches), budget)
-    storage.metadata_work.charge(location, len(rows) * _NAMED_WORK, "data files that position deletes name")
+    with data_errors(location), _READERS[file_format](location, storage) as batches:
+        rows = vectors_from_arrow(counted(batches))
     if found != count:
         raise CardinalityMismatch(
             "record_count", source=location, expected=f"{count} (manifest)", actual=f"{found} rows"
@@ -95,44 +86,35 @@ def read_deletes(location: str, file_format: str, count: int, storage: Storage) 
     return PositionDeletes(rows, count)
 
 
-_Reader: TypeAlias = "Iterator[tuple[Iterator[pa.RecordBatch], Budget]]"
-"""What the reader of a format yields: the batches, and the remaining budget of the file."""
+_Reader: TypeAlias = "Iterator[Iterator[pa.RecordBatch]]"
 
 
 @contextmanager
 def _parquet(location: str, storage: Storage) -> _Reader:
-    shared = storage.metadata_work
-    opened = open_metadata(location, storage, ROW_WORK, batch_rows=_BATCH_ROWS, dictionary=FILE_PATH, shared=shared)
-    with opened as (file, batch_rows, budget):
+    with open_metadata(location, storage, dictionary=FILE_PATH) as file:
         check_columns(file.schema_arrow, FILE_PATH, POS)
-        yield (batch for _, batch in physical_batches(file, [FILE_PATH, POS], batch_rows=batch_rows)), budget
+        yield (batch for _, batch in physical_batches(file, [FILE_PATH, POS], batch_rows=_BATCH_ROWS))
 
 
 @contextmanager
 def _orc(location: str, storage: Storage) -> _Reader:
-    with storage.open(location) as source:
-        # Like Avro's, and unlike Parquet's, the file is in memory as a whole.
-        DEFAULT_LIMITS.check("max_manifest_bytes", source.size, Cursor(b"", source=source.name), 0)
-        budget = Budget(source.size, source.name, shared=storage.metadata_work)
-        with open_orc(source, budget) as file:
-            budget.charge(ROW_WORK * file.rows, "rows")
-            check_columns(file.schema, FILE_PATH, POS)
-            yield file.batches([FILE_PATH, POS], dictionary=FILE_PATH), budget
+    with storage.open(location) as source, open_orc(source) as file:
+        check_columns(file.schema, FILE_PATH, POS)
+        yield file.batches([FILE_PATH, POS], dictionary=FILE_PATH)
 
 
 @contextmanager
 def _avro(location: str, storage: Storage) -> _Reader:
-    with open_avro(location, storage) as (file, cursor):
+    with open_avro(location, storage, rows=True) as (file, cursor):
         names = [found.name for found in select(file.schema, _AVRO, "position deletes", cursor).values()]
-        budget = Budget(cursor.end, cursor.source, shared=storage.metadata_work)
-        records = file.records(_RECORD_WORK, budget=budget)
+        records = file.records(by_block=True)
 
         def batches() -> Iterator[pa.RecordBatch]:
             while chunk := list(islice(records, _BATCH_RECORDS)):
                 columns = [pa.array([record[name] for record in chunk]) for name in names]
                 yield pa.RecordBatch.from_arrays(columns, [FILE_PATH, POS])
 
-        yield batches(), budget
+        yield batches()
 
 
 _READERS: Mapping[str, Callable[[str, Storage], Any]] = {"parquet": _parquet, "avro": _avro, "orc": _orc}

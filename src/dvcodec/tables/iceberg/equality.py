@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa, pc
-from dvcodec.core.limits import Budget
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Storage
-from dvcodec.tables.column_work import charge_equality
 from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
@@ -30,7 +28,6 @@ from dvcodec.tables.iceberg.schema import read_column
 from dvcodec.tables.iceberg.vectors import refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, PhysicalRows
-from dvcodec.tables.repeats import charge_same_deletes
 
 __all__ = ["EqualityMatcher"]
 
@@ -64,10 +61,6 @@ class EqualityMatcher:
         metadata: of its table.
         storage: opens the files.
         names: returns the name mapping of the table, as for the rows of the snapshot; called if a file is read.
-
-    Raises:
-        LimitExceeded: one file is listed many times, or there are more deletes for each data file than the bytes of the
-            metadata and the shared work of the table allow.
     """
 
     def __init__(
@@ -83,11 +76,6 @@ class EqualityMatcher:
         self._groups = {partition: tuple(_grouped(deletes)) for partition, deletes in plan.equality.items()}
         self._keys: dict[_Group, _Keys] = {}
         self._columns: dict[int, Column] = {}
-        groups = [group for some in self._groups.values() for group in some]
-        work = storage.metadata_work
-        charge_same_deletes([one.location for group in groups for one in group.deletes], work)
-        compared = sum(len(group.ids) for data in plan.data_files for group in self._applying(data))
-        charge_equality(metadata.source, compared, work)
 
     def _applying(self, data: DataFile) -> list[_Group]:
         """Return the groups that may delete rows of a data file."""
@@ -102,7 +90,6 @@ class EqualityMatcher:
             NotCanonical: there are no columns to compare.
             Unsupported: columns that no schema has at its top level, or of nested types or floating-point numbers; or
                 files that are encrypted, or not Parquet, ORC or Avro.
-            LimitExceeded: more rows than the bytes of a file, and the shared work of the table, allow to compare.
             DecodeError, OSError: a file is corrupt or cannot be read.
         """
         groups = self._applying(data)
@@ -112,7 +99,7 @@ class EqualityMatcher:
         keys = [self._keys_of(group) for group in groups]
         number = data.sequence_number or 0
         parts = []
-        for rows in self._read(data, list(fields.values()), sum(len(group.ids) for group in groups)):
+        for rows in self._read(data, list(fields.values())):
             gone = np.zeros(rows.batch.num_rows, np.bool_)
             for one in keys:
                 gone |= one.newest(rows.batch) > number
@@ -126,29 +113,25 @@ class EqualityMatcher:
                     "equality_ids", source=self._metadata.source, expected="at least one column", actual="none"
                 )
             fields = [self._column(number) for number in group.ids]
-            files = ((self._read(one, fields, Budget.ROW), one.sequence_number) for one in group.deletes)
+            files = ((self._read(one, fields), one.sequence_number) for one in group.deletes)
             self._keys[group] = _Keys.of(files, [field.name for field in fields])
         return self._keys[group]
 
-    def _read(self, file: DataFile | EqualityDeletes, fields: Sequence[Column], work: int) -> Iterator[PhysicalRows]:
-        """Read columns of a file whose rows cost work."""
+    def _read(self, file: DataFile | EqualityDeletes, fields: Sequence[Column]) -> Iterator[PhysicalRows]:
         metadata = self._metadata
         entry = file.record if isinstance(file, EqualityDeletes) else ManifestEntry.of(file)
         refuse_encrypted(entry, file.path)
         rows = file.rows if isinstance(file, EqualityDeletes) else file.physical_rows
-        with self._storage.hold(file.location) as source:
-            budget = Budget(source.size, file.location, shared=self._storage.metadata_work)
-            budget.charge(work * max(rows or 0, 0), "rows")  # checked before they are read: see `read_rows`
-            yield from read_rows(
-                file.location,
-                self._storage,
-                fields,
-                file_format=entry.file_format,
-                partition=identity_values(entry.partition, metadata.specs),
-                names=self._names(),
-                rows=rows,
-                batch_rows=max(min(_BATCH_ROWS, _BATCH_VALUES // max(len(fields), 1)), 1),
-            )
+        return read_rows(
+            file.location,
+            self._storage,
+            fields,
+            file_format=entry.file_format,
+            partition=identity_values(entry.partition, metadata.specs),
+            names=self._names(),
+            rows=rows,
+            batch_rows=max(min(_BATCH_ROWS, _BATCH_VALUES // max(len(fields), 1)), 1),
+        )
 
     def _column(self, number: int) -> Column:
         """Return the column of a field id, by the newest schema that has it; its name has the id, so it is unique."""

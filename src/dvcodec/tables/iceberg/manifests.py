@@ -93,7 +93,6 @@ def read_manifest(
     fields: tuple[PartitionField, ...],
     locate: Callable[[str], str],
     storage: Storage,
-    decoded: Callable[[int], object] | None = None,
 ) -> tuple[ListedFile, ...]:
     """Read the live files of a manifest: entries of status deleted were removed by the commit.
 
@@ -102,7 +101,6 @@ def read_manifest(
         fields: fields of its partition spec.
         locate: returns where a recorded path can be opened.
         storage: opens it.
-        decoded: called with the number of entries, deleted ones too.
 
     Raises:
         DecodeError: the file is corrupt.
@@ -113,10 +111,8 @@ def read_manifest(
         raise Unsupported("manifest", source=manifest.location, expected="no encryption", actual="key_metadata")
     with open_avro(manifest.location, storage) as (file, cursor):
         reader = _EntryReader(manifest, fields, file.schema, locate, cursor)
-        found = [reader.read(record, i) for i, record in enumerate(file.records())]
-    if decoded is not None:
-        decoded(len(found))
-    return tuple(one for one in found if one is not None)
+        found = (reader.read(record, i) for i, record in enumerate(file.records()))
+        return tuple(one for one in found if one is not None)
 
 
 class _EntryReader:

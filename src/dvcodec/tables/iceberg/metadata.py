@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from dvcodec.core.errors import LimitExceeded, NotCanonical, Truncated, Unsupported
-from dvcodec.core.json_text import check_structure, parse_json
-from dvcodec.core.limits import DEFAULT_LIMITS, Budget, enough_memory
-from dvcodec.io import Storage, read_within
-from dvcodec.tables.json_fields import JsonFields, check_partition_names
+from dvcodec.core.errors import NotCanonical, Truncated, Unsupported
+from dvcodec.core.json_text import parse_json
+from dvcodec.core.limits import Limits, enough_memory
+from dvcodec.io import Storage
+from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT, SnapshotInfo
 
 __all__ = ["PartitionField", "SnapshotRecord", "TableMetadata", "read_members", "read_metadata"]
@@ -141,18 +141,16 @@ def read_members(location: str, storage: Storage) -> JsonFields:
 
     Raises:
         NotCanonical: it is not a JSON object.
-        LimitExceeded: it is larger than the default `Limits.max_manifest_bytes`.
+        LimitExceeded: it is larger than `Limits.max_metadata_bytes`.
         OSError: it cannot be read.
     """
-    with storage.open(location) as source:
-        data = bytes(read_within(source, "max_manifest_bytes").view)
-    storage.metadata_work.note(location, len(data))
-    text = _unzipped(data, location) if data.startswith(_GZIP) else data
+    data = storage.read(location)
+    text = _unzipped(data, location, storage.limits) if data.startswith(_GZIP) else data
     return JsonFields.of(parse_json(text, location, "table metadata"), location)
 
 
-def _unzipped(data: bytes, location: str) -> bytes:
-    """Decompress metadata, and no more of it than the limit and its `Budget` allow.
+def _unzipped(data: bytes, location: str, limits: Limits) -> bytes:
+    """Decompress metadata, and no more of it than the limit allows.
 
     The content may be in several members, one after the other, as for Java's ``GZIPInputStream``. Java ignores anything
     else after a member; here it is an error: what was damaged or appended is unknown.
@@ -162,15 +160,11 @@ def _unzipped(data: bytes, location: str) -> bytes:
         Truncated: the last member has no end.
         LimitExceeded: the content is too large.
     """
-    budget = Budget(len(data), location)
     with enough_memory("the metadata", location):
-        text = b"".join(_inflated(data, location, budget))
-    budget.charge(Budget.VALUE * check_structure(text, location, "table metadata"), "the metadata")
-    return text
+        return b"".join(_inflated(data, location, limits))
 
 
-def _inflated(data: bytes, location: str, budget: Budget) -> Iterator[bytes]:
-    most = min(DEFAULT_LIMITS.max_manifest_bytes, budget.most)
+def _inflated(data: bytes, location: str, limits: Limits) -> Iterator[bytes]:
     size = at = 0
     inflater: zlib._Decompress | None = None
     # zlib copies all that it is given beyond the end of a member: not everything again for each of many members.
@@ -180,18 +174,14 @@ def _inflated(data: bytes, location: str, budget: Budget) -> Iterator[bytes]:
             if not _GZIP.startswith(data[at : at + len(_GZIP)]):
                 expected, actual = "another member or the end", f"{len(data) - at} other bytes"
                 raise NotCanonical("gzip", source=location, offset=at, expected=expected, actual=actual)
-            budget.charge(Budget.RECORD, "the metadata")
             inflater = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         given = data[at : at + step]
         try:
-            content = inflater.decompress(given, most + 1 - size)
+            content = inflater.decompress(given, limits.max_metadata_bytes + 1 - size)
         except zlib.error as err:
             raise NotCanonical("gzip", source=location, expected="a valid stream", actual=str(err)) from None
         size += len(content)
-        if size > DEFAULT_LIMITS.max_manifest_bytes:
-            expected = f"at most {DEFAULT_LIMITS.max_manifest_bytes} bytes"
-            raise LimitExceeded("Limits.max_manifest_bytes", source=location, expected=expected, actual="more")
-        budget.charge(len(content), "the metadata")
+        limits.check("max_metadata_bytes", size, location)
         if content:
             yield content
         at += len(given) - len(inflater.unused_data)
@@ -229,7 +219,7 @@ def _specs(members: JsonFields, schema: JsonFields) -> dict[int, tuple[Partition
 
 
 def _partition_fields(spec: JsonFields, name: str, columns: Mapping[int | None, str]) -> tuple[PartitionField, ...]:
-    found = tuple(
+    return tuple(
         PartitionField(
             1000 + i if "field-id" not in item else item.integer("field-id"),  # version 1 counts from 1000
             item.integer_or_none("source-id"),
@@ -239,8 +229,6 @@ def _partition_fields(spec: JsonFields, name: str, columns: Mapping[int | None, 
         )
         for i, item in enumerate(spec.objects(name))
     )
-    check_partition_names([field.name for field in found], "fields of a partition spec", spec.source)
-    return found
 
 
 def _snapshots(members: JsonFields) -> tuple[dict[int, SnapshotRecord], int | None]:

@@ -91,11 +91,6 @@ class Plan:
             spellings,
         )
 
-    @property
-    def count(self) -> int:
-        """Number of entries."""
-        return len(self.data_files) + len(self.vectors) + sum(map(len, self.equality.values()))
-
     def find(self, path: str) -> str | None:
         """Return the data file that position deletes name by a path; None if the snapshot does not have it."""
         return path if path in self.data else self.spellings.find(path)

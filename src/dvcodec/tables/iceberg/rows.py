@@ -18,7 +18,6 @@ from dvcodec.core.json_text import parse_json
 from dvcodec.io import Storage
 from dvcodec.tables.avro_rows import open_avro_rows
 from dvcodec.tables.bounds import RowGroupFilter
-from dvcodec.tables.column_work import AbsentColumns
 from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey
 from dvcodec.tables.data_file import FILE_FORMATS, open_data_file
 from dvcodec.tables.iceberg.schema import constant_of_default, constant_of_partition
@@ -124,9 +123,7 @@ def read_rows(
         }
         evolution = _Evolution(location, fields, columns, constants)
         evolution.has_int96, evolution.is_orc = file.has_int96, file_format == "orc"
-        absent = AbsentColumns(location, storage, evolution)
-        for start, batch in file.read(evolution.names, absent.rows(batch_rows), file.skipped(evolution, wanted, part)):
-            absent.charge(batch.num_rows)
+        for start, batch in file.read(evolution.names, batch_rows, file.skipped(evolution, wanted, part)):
             yield PhysicalRows(start, evolution.apply(batch, start))
 
 

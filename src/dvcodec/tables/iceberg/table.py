@@ -35,11 +35,10 @@ from dvcodec.tables.iceberg.manifests import ListedFile, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
-from dvcodec.tables.iceberg.walk import ENTRY_WORK, MANIFEST_WORK, VECTOR_WORK, ManifestWalk
+from dvcodec.tables.iceberg.walk import ManifestWalk
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import METADATA_SUFFIXES, NO_SNAPSHOT, SnapshotInfo, TableKind
 from dvcodec.tables.older import add_note, is_damage, names_older
-from dvcodec.tables.repeats import OPENED_WORK, HistoryWork
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["IcebergTable", "Place", "open", "open_newest", "table_of"]
@@ -133,9 +132,6 @@ class IcebergTable(WritableTable):
         self._plans: Cache[str, Plan] = Cache(_KEPT_PLANS, lambda _: 1)  # by manifest list: snapshots may share one
         self._lists: Cache[str, list[Manifest]] = Cache(_KEPT_ENTRIES, lambda manifests: len(manifests) + 1)
         self._entries: Cache[Manifest, tuple[ListedFile, ...]] = Cache(_KEPT_ENTRIES, len)
-        # Manifests as lists first record them, and entries that were decoded for lists with other numbers.
-        self._as_listed: dict[str, Manifest] = {}
-        self._decoded_again = 0
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
 
     @property
@@ -194,30 +190,23 @@ class IcebergTable(WritableTable):
         return self._snapshot(info, plan, None if id is None else schema_id)
 
     def compared(
-        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
+        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
     ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
         """Open pairs of snapshots; see `Table.compared` and `ManifestWalk`."""
         walk: ManifestWalk | None = None
         opened: IcebergSnapshot | None = None
         manifests: list[Manifest] = []
-        again = self._decoded_again
         for before, info in pairs:
             record = self.metadata.snapshots[info.id]
             location, found = self._manifest_list(record), None
             if before is not None and opened is not None and opened.info.id == before.id:
-                walk = ManifestWalk(before.id, opened.plan, manifests, self._read_entries, work)
+                walk = ManifestWalk(before.id, opened.plan, manifests, self._read_entries)
             if walk is not None and before is not None and walk.snapshot_id == before.id:
                 found = walk.step(info.id, self._listed(location), location)
             opened = None
-            work.charge(self._decoded_again - again, OPENED_WORK)
-            again = self._decoded_again
             if found is None or before is None:
                 old = None if before is None else self.snapshot(before.id)
                 opened, manifests = self.snapshot(info.id), self._listed(location)
-                for plan in [opened.plan] if old is None else [old.plan, opened.plan]:
-                    work.charge(len(plan.vectors), VECTOR_WORK)
-                    work.charge(plan.count, ENTRY_WORK)
-                work.charge(len(manifests), MANIFEST_WORK)
                 yield old, opened
             else:
                 schemas = self.metadata.snapshots[before.id].schema_id, record.schema_id
@@ -305,12 +294,8 @@ class IcebergTable(WritableTable):
                 actual=manifest.spec_id,
             )
 
-        def count(entries: int) -> None:
-            if self._as_listed.setdefault(manifest.location, manifest) != manifest:
-                self._decoded_again += entries + 1
-
         storage = self.folder.storage
-        return self._entries.get(manifest, lambda: read_manifest(manifest, fields, self._locate, storage, count))
+        return self._entries.get(manifest, lambda: read_manifest(manifest, fields, self._locate, storage))
 
     def _locate(self, path: str) -> str:
         root = self.metadata.location

@@ -10,13 +10,9 @@ from dvcodec.tables.iceberg.manifest_list import Manifest
 from dvcodec.tables.iceberg.manifests import ListedFile
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
-from dvcodec.tables.repeats import HistoryWork
 
-__all__ = ["ENTRY_WORK", "MANIFEST_WORK", "VECTOR_WORK", "ManifestWalk"]
+__all__ = ["ManifestWalk"]
 
-ENTRY_WORK, VECTOR_WORK, MANIFEST_WORK = 32, 96, 64
-"""Work of an entry that was read before and is gone through again, about 1 µs; the further work of one with a vector,
-and that of a manifest in a list."""
 ReadEntries: TypeAlias = Callable[[Iterable[Manifest]], Iterable[ListedFile]]
 Vectors: TypeAlias = dict[Hashable, DeletionVector]
 
@@ -32,17 +28,13 @@ class ManifestWalk:
         plan: its contents.
         manifests: what it lists.
         entries: returns the live files of manifests.
-        work: charged for what steps go through.
 
     Attributes:
         snapshot_id: the snapshot that it is at.
     """
 
-    def __init__(
-        self, snapshot_id: int, plan: Plan, manifests: Sequence[Manifest], entries: ReadEntries, work: HistoryWork
-    ) -> None:
+    def __init__(self, snapshot_id: int, plan: Plan, manifests: Sequence[Manifest], entries: ReadEntries) -> None:
         self.snapshot_id = snapshot_id
-        self._work = work
         self._entries = entries
         self._manifests = dict.fromkeys(manifests)
         self._files = dict(plan.data)
@@ -68,13 +60,11 @@ class ManifestWalk:
             if it is not walked to, which ends the walk.
 
         Raises:
-            LimitExceeded: see `HistoryWork`.
             DecodeError: a manifest is corrupt.
             OSError: it cannot be read.
         """
         if not self._plain:
             return None
-        self._work.charge(len(manifests), MANIFEST_WORK)
         now = dict.fromkeys(manifests)
         gone_files, gone_vectors, gone_others = self._read([one for one in self._manifests if one not in now], source)
         more = [one for one in manifests if one not in self._manifests]
@@ -105,9 +95,7 @@ class ManifestWalk:
         files: dict[str, DataFile] = {}
         vectors: Vectors = {}
         others: list[ListedFile] = []
-        count = 0
         for one in self._entries(manifests):
-            count += 1
             if isinstance(one, DataFile):
                 if one.path in files:
                     raise _twice(one.path, source)
@@ -116,8 +104,6 @@ class ManifestWalk:
                 vectors[_key(one)] = one
             else:
                 others.append(one)
-        self._work.charge(count, ENTRY_WORK)
-        self._work.charge(len(vectors), VECTOR_WORK)
         return files, vectors, others
 
     def _part(self, paths: Iterable[str]) -> list[ListedFile]:
@@ -127,7 +113,6 @@ class ManifestWalk:
                 found.append(self._files[path])
             if path in self._vectors:
                 found += self._vectors[path].values()
-        self._work.charge(len(found), ENTRY_WORK)
         return found
 
     def _is_plain(self, path: str | None, vectors: Collection[DeletionVector]) -> bool:

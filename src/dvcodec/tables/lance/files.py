@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from dvcodec.core.errors import LimitExceeded, NotCanonical, Unsupported
+from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import is_url
 from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
@@ -23,8 +23,6 @@ _LISTED = frozenset({DATA, DELETIONS, TRANSACTIONS})
 """Folders whose files manifests name individually."""
 _DETACHED = re.compile(r"d[0-9]{1,20}\.manifest")
 _DATA_SUFFIX = ".lance"
-_MOST_BYTES = 1024
-"""Of a base path, which the location of every file there repeats: names in object stores are no longer."""
 
 
 class Place(NamedTuple):
@@ -76,9 +74,6 @@ def _base(folder: Folder, base_id: int | None, manifest: Manifest, source: str) 
         raise NotCanonical("base path", source=source, expected=f"one of the manifest's: {known}", actual=base_id)
     if not is_url(base.path) and not base.path.startswith("/"):
         raise Unsupported("base path", source=source, expected="an absolute path or a URL", actual=repr(base.path))
-    size = len(base.path.encode())
-    if size > _MOST_BYTES:
-        raise LimitExceeded("base path", source=source, expected=f"at most {_MOST_BYTES} bytes", actual=size)
     check_reach(base.path, folder.location, folder.allow)
     return base
 

@@ -15,7 +15,6 @@ from threading import Lock
 from typing import Any
 
 from dvcodec.core.errors import CommitConflict
-from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io.paths import split
 from dvcodec.io.store import open_store
 from dvcodec.io.target import local_path
@@ -87,7 +86,7 @@ class NextVersion:
         if version != self._base + 1:
             raise CommitConflict(f"{self._folder.location}: another writer committed version {self._base + 1}")
         storage, source = self._folder.storage, self._folder.join(f"{VERSIONS}/{written}")
-        data = storage.read(source, DEFAULT_LIMITS.max_manifest_bytes, "Limits.max_manifest_bytes")
+        data = storage.read(source)
         put_once(storage, self._folder.join(f"{VERSIONS}/{self._name(version)}"), data)
         with suppress(OSError):
             storage.remove(source)

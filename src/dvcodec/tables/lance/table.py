@@ -17,7 +17,6 @@ from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, data_file_place, 
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
 from dvcodec.tables.older import names_older
-from dvcodec.tables.repeats import HistoryWork
 
 __all__ = ["KNOWN_FLAGS", "LanceTable", "open"]
 
@@ -97,10 +96,10 @@ class LanceTable(WritableTable):
         """Yield the versions before the current one; see `Table.older_ids`."""
         yield from list(self.manifests())[-2::-1]
 
-    def opener(self, work: HistoryWork) -> Callable[[int], LanceSnapshot]:
+    def opener(self) -> Callable[[int], LanceSnapshot]:
         """Return what opens versions; see `Table.opener`. The folder of manifests is listed once."""
         manifests = self.manifests()
-        return lambda id_: work.opened(self._snapshot(id_, manifests))
+        return lambda id_: self._snapshot(id_, manifests)
 
     def _snapshot(self, id: int | None, manifests: Mapping[int, str]) -> LanceSnapshot:  # noqa: A002
         version = max(manifests) if id is None else id
@@ -143,7 +142,6 @@ def _read(folder: Folder, location: str, version: int) -> Manifest:
         NotCanonical: its version is not the one in its name.
     """
     with folder.storage.open(location) as source:
-        folder.storage.metadata_work.note(location, source.size)
         manifest = read_manifest(source)
     if manifest.version != version:
         raise NotCanonical("version", source=location, expected=f"{version} (its name)", actual=manifest.version)

@@ -256,7 +256,7 @@ def read_stored(folder: Folder, name: str, known: Mapping[str, Any]) -> Records:
     """
     location = folder.join(f"manifest/{name}")
     with folder.storage.open(location) as source:
-        found = read_records(source, known, "that of a manifest", shared=folder.storage.metadata_work)
+        found = read_records(source, known, "that of a manifest", limits=folder.storage.limits)
     return replace(found, source=location, records=_checked(found.records, location, folder))
 
 

@@ -16,8 +16,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from dvcodec.core.errors import LimitExceeded, Unsupported
-from dvcodec.tables.json_fields import check_partition_names
+from dvcodec.core.errors import Unsupported
 from dvcodec.tables.paimon.binary_row import Value, decode_row
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.schema import DataType, parse_type
@@ -66,10 +65,6 @@ class Partition:
         return "/".join(f"{name}={'null' if text is None else text}" for name, text in self.texts.items()) or None
 
 
-_MOST_CHARACTERS, _SHORT = 1024, 64
-"""Of the names of all partition columns, and of a folder in an option: the path of every file repeats them."""
-
-
 class PartitionSpec:
     """The partition columns of a schema, and how folders are named after their values."""
 
@@ -90,13 +85,6 @@ class PartitionSpec:
         if self._root.startswith("/") or ":" in self._root or ".." in self._root.split("/"):
             expected = "a folder in the table's"
             raise Unsupported("data-file.path-directory", source=source, expected=expected, actual=repr(self._root))
-        if len(self._root) > _MOST_CHARACTERS:
-            expected, actual = f"at most {_MOST_CHARACTERS} characters", len(self._root)
-            raise LimitExceeded("data-file.path-directory", source=source, expected=expected, actual=actual)
-        if len(self._default) > _SHORT and len(self._default) * len(self.names) > _MOST_CHARACTERS:
-            expected, actual = f"at most {_MOST_CHARACTERS} characters for all columns", len(self._default)
-            raise LimitExceeded("partition.default-name", source=source, expected=expected, actual=actual)
-        check_partition_names(self.names, "partition columns", source, _MOST_CHARACTERS)
         self._known: dict[bytes, Partition] = {}
 
     @property

@@ -14,7 +14,6 @@ from dvcodec.core.extras import pa, pc
 from dvcodec.io import Storage
 from dvcodec.tables.avro_rows import open_avro_rows
 from dvcodec.tables.bounds import RowGroupFilter
-from dvcodec.tables.column_work import AbsentColumns
 from dvcodec.tables.columns import Column, unrelated
 from dvcodec.tables.data_file import open_data_file
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
@@ -92,9 +91,7 @@ def read_rows(
             if VALUE_KIND not in names:
                 raise NotCanonical("column", source=location, expected=VALUE_KIND, actual="no such column")
             read.append(VALUE_KIND)
-        absent = AbsentColumns(location, storage, evolution)
-        for start, batch in file.read(read, absent.rows(batch_rows), file.skipped(evolution, wanted, part)):
-            absent.charge(batch.num_rows)
+        for start, batch in file.read(read, batch_rows, file.skipped(evolution, wanted, part)):
             keep = _keep(visible, batch, location)
             yield PhysicalRows(start, evolution.apply(batch, start, keep), keep)
 

@@ -23,7 +23,6 @@ from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 from dvcodec.tables.paimon.vectors import IndexedVector, vectors_of_entry
 from dvcodec.tables.paimon.visible import visible_records
 from dvcodec.tables.paimon.walk import FileKey, Part, StateWalk, file_key
-from dvcodec.tables.repeats import HistoryWork
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["PaimonTable", "open"]
@@ -98,16 +97,16 @@ class PaimonTable(WritableTable):
         yield from list(self._state_names())[-2::-1]
 
     def compared(
-        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]], work: HistoryWork
+        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
     ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
         """Open pairs of snapshots; see `Table.compared`. Manifests that several list are read once."""
-        names, opener = self._state_names(), self.opener(work)
+        names, opener = self._state_names(), self.opener()
         walk: StateWalk | None = None
         opened: SnapshotRecord | None = None
         for before, info in pairs:
             state = self._state(names[info.id])
             if before is not None and opened is not None and opened.id == before.id:
-                walk = StateWalk(self._root, opened, self._manifests, work)
+                walk = StateWalk(self._root, opened, self._manifests)
             opened = None
             if walk is not None and before is not None and walk.state.id == before.id:
                 old, new = map(self._part, walk.step(state))
@@ -116,14 +115,14 @@ class PaimonTable(WritableTable):
                 yield None if before is None else opener(before.id), opener(info.id)
                 opened = state
 
-    def opener(self, work: HistoryWork) -> Callable[[int], PaimonSnapshot]:
+    def opener(self) -> Callable[[int], PaimonSnapshot]:
         """Return what opens snapshots; see `Table.opener`. Snapshots are listed, and tags read, once."""
         names = self._state_names()
 
         def opened(id_: int) -> PaimonSnapshot:
             if id_ not in names:
                 raise UsageError(f"{self.location}: there is no snapshot {id_}")
-            return work.opened(self._whole(self._state(names[id_]), id_))
+            return self._whole(self._state(names[id_]), id_)
 
         return opened
 

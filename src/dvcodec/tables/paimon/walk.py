@@ -16,13 +16,8 @@ from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, live_entries
 from dvcodec.tables.paimon.metadata import SnapshotRecord
-from dvcodec.tables.repeats import HistoryWork
 
 __all__ = ["FileKey", "Part", "StateWalk", "file_key"]
-
-_READ_WORK, _SHOWN_WORK = 64, 512
-"""Work of an entry or a vector that was read before and is gone through again; and of one that becomes a data file or
-a vector of a snapshot again, about 10 µs."""
 
 FileKey: TypeAlias = tuple[bytes, int, str]
 """A data file as vectors name it, or an index file: serialized partition, bucket, bare name."""
@@ -55,20 +50,17 @@ class StateWalk:
         folder: the table's.
         state: where the walk starts.
         manifests: reads the table's manifests.
-        work: charged for what steps go through.
 
     Attributes:
         state: the snapshot that it is at.
 
     Raises:
-        LimitExceeded: see `HistoryWork`.
         DecodeError: a manifest is corrupt.
         OSError: it cannot be read.
     """
 
-    def __init__(self, folder: Folder, state: SnapshotRecord, manifests: Manifests, work: HistoryWork) -> None:
+    def __init__(self, folder: Folder, state: SnapshotRecord, manifests: Manifests) -> None:
         self._folder = folder
-        self._work = work
         self._manifests = manifests
         self._names: frozenset[str] = frozenset()
         self._live: dict[Identity, ManifestEntry] = {}
@@ -88,7 +80,6 @@ class StateWalk:
             vectors. All entries and vectors of these data files are there.
 
         Raises:
-            LimitExceeded: see `HistoryWork`.
             DecodeError: a manifest is corrupt.
             OSError: it cannot be read.
         """
@@ -120,8 +111,6 @@ class StateWalk:
     def _part(self, keys: Collection[FileKey]) -> Part:
         entries = [self._live[one] for key in keys for one in self._identities.get(key, ())]
         index = dict.fromkeys(own for key in keys for own, _ in self._places.get(key, ()))
-        vectors = sum(len(self._index[own].vectors or ()) for own in index)
-        self._work.charge(len(entries) + vectors, _SHOWN_WORK)
         return Part(self.state, keys, entries, [self._index[own] for own in index])
 
     def _changed_files(
@@ -130,7 +119,6 @@ class StateWalk:
         """Return the data files that a snapshot does not have any more, and those that it has in addition."""
         lists = (state.base_manifest_list, state.delta_manifest_list)
         names = [name for one in lists for name in self._manifests.listed(one)]
-        self._work.charge(len(names), _READ_WORK)
         if self._names.issubset(names):
             entries = self._entries(name for name in names if name not in self._names)
             deleted = dict.fromkeys(entry.identity for entry in entries if entry.deleted)
@@ -153,9 +141,7 @@ class StateWalk:
 
     def _entries(self, names: Iterable[str]) -> list[ManifestEntry]:
         """Return the entries of manifests."""
-        found = [entry for _, entries in self._manifests.read(names) for entry in entries]
-        self._work.charge(len(found), _READ_WORK)
-        return found
+        return [entry for _, entries in self._manifests.read(names) for entry in entries]
 
     def _read_index(self, name: str | None) -> tuple[dict[FileKey, IndexManifestEntry], dict[FileKey, Places]]:
         """Return the index files of an index manifest by their keys, and where the vectors of each data file are."""
@@ -165,7 +151,6 @@ class StateWalk:
         for own, entry in index.items():
             for meta in entry.vectors or ():
                 found[entry.partition, entry.bucket, meta.data_file].append((own, meta))
-        self._work.charge(len(index) + len(found), _READ_WORK)
         return index, dict(found)
 
 

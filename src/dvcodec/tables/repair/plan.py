@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from dvcodec.core.errors import DvcodecError, LimitExceeded, MissingExtra, UsageError
+from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
 from dvcodec.tables import rules
@@ -14,7 +14,6 @@ from dvcodec.tables.auditing import Audit
 from dvcodec.tables.findings import Finding, place
 from dvcodec.tables.model import POSITION_DELETES, DeletionVector, SnapshotInfo, vectors_of
 from dvcodec.tables.repair.actions import RepairAction, RepairPlan
-from dvcodec.tables.repeats import HistoryWork
 from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["repair_plan"]
@@ -23,8 +22,6 @@ _UNREADABLE = frozenset({"length", "crc", "magic", "structure", "missing-file", 
 _DESCRIBED = frozenset({"blob-cardinality", "blob-ids", "blob-properties", "blob-type", "blob-codec"})
 _OF_FILE = _UNREADABLE | _DESCRIBED | rules.OF_ANOTHER | {"container", "frame", "cardinality", "overlap"}
 """Checks of a vector's bytes, range or file, which a new vector in a new file fixes."""
-_READ_WORK = 2048
-"""Work of reading a vector of an older snapshot, as `Budget` counts it."""
 _OF_RANGE = _UNREADABLE | rules.OF_ANOTHER | {"cardinality"}
 """Checks of a vector that is read in the wrong place."""
 _STALE = frozenset({"stale-path", "stale-blob-path"})
@@ -258,16 +255,11 @@ class _Planner:
 
 
 class _Older:
-    """Finds valid vectors in the ancestors of a snapshot, newest first.
-
-    It ends at the first with corrupt metadata, or when opening and reading them costs more than the bytes of the
-    metadata allow.
-    """
+    """Finds valid vectors in the ancestors of a snapshot, newest first; it ends at the first with corrupt metadata."""
 
     def __init__(self, table: Table, snapshot: Snapshot) -> None:
         self._table = table
         self._snapshot = snapshot
-        self._work = HistoryWork(table.location, table.folder.storage.metadata_work)
         self._failed: set[tuple[str, Hashable]] = set()
         self._snapshots: list[tuple[Snapshot, dict[str, list[DeletionVector]]]] = []
         self._seen: set[tuple[int, int]] = set()
@@ -286,10 +278,6 @@ class _Older:
                 tried = file.path, (_place(other), other.cardinality)
                 if other.format == POSITION_DELETES or _place(other) == _place(vector) or tried in self._failed:
                     continue
-                try:
-                    self._work.charge(1, _READ_WORK)
-                except LimitExceeded:
-                    return None
                 rows = _union(snapshot, [other])
                 if rows is not None and not any(rules.positions(file, other, rows.max)):
                     return snapshot, other, rows
@@ -305,7 +293,7 @@ class _Older:
         yield from self._snapshots
         if self._left is None:
             self._left = iter(_before(self._table.snapshots(), self._snapshot.info.id))
-            self._opened = self._table.opener(self._work)
+            self._opened = self._table.opener()
         for info in self._left:
             try:
                 snapshot = self._opened(info.id)

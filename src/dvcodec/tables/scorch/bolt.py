@@ -150,7 +150,7 @@ def read_bolt(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> tuple[Meta,
         DecodeError: it is corrupt; see the module.
         OSError: it cannot be read.
     """
-    cursor = read_within(source, "max_manifest_bytes", limits)
+    cursor = read_within(source, "max_metadata_bytes", limits)
     with open_source(cursor.view, name=source.name) as copy:
         meta = read_meta(copy)
     tree = _Tree(cursor, meta)

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.core.extras import pa
-from dvcodec.core.limits import Budget
 from dvcodec.core.ragged import offsets_of
 from dvcodec.io import Storage
 from dvcodec.io.allowed_locations import hide_values
@@ -52,7 +51,6 @@ def read_rows(
     Raises:
         UsageError: no such column.
         DecodeError: the segment is corrupt.
-        LimitExceeded: its values repeat a long name of a field more often than a segment of its size may.
         OSError: it cannot be read.
     """
     whole = schema()
@@ -63,10 +61,9 @@ def read_rows(
     location = data_file.location
     with hide_values(location, storage.home), Segment.open(location, storage_options=storage) as segment:
         hidden = np.array([info.id for info in segment.fields if info.name in dropped], np.int64)
-        budget = Budget(segment.contents.data.end, location, segment.contents.limits)
         lengths = np.array([len(info.name.encode()) for info in segment.fields], np.int64)
         for values in segment.to_arrow("stored", batch_rows=_ALL_VALUES):
-            _charge_names(budget, lengths, values, location)
+            _check_names(lengths, values, location)
             batch = _batch(values, start, hidden, segment.edges, whole).select(names)
             for at in range(0, batch.num_rows, batch_rows):
                 yield PhysicalRows(start + at, batch.slice(at, batch_rows))
@@ -77,10 +74,9 @@ def read_rows(
         )
 
 
-def _charge_names(budget: Budget, lengths: NDArray[np.int64], values: pa.RecordBatch, location: str) -> None:
-    """Charge the names of fields, which the segment stores once: a row repeats the name for each value."""
+def _check_names(lengths: NDArray[np.int64], values: pa.RecordBatch, location: str) -> None:
+    """Check the names of fields, which the segment stores once: a row repeats the name for each value."""
     size = int(lengths[values["field"].indices.to_numpy()].sum())
-    budget.charge(size, "names of fields")
     if size > _MOST_NAMES:
         expected = f"at most {_MOST_NAMES} bytes for the values of a batch"
         raise LimitExceeded("names of fields", source=location, expected=expected, actual=size)

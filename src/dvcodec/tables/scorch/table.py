@@ -11,7 +11,6 @@ from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
 from dvcodec.tables.older import names_older
-from dvcodec.tables.repeats import HistoryWork
 from dvcodec.tables.scorch.metadata import Epoch, Root, SegmentEntry, read_root, read_transaction
 from dvcodec.tables.scorch.snapshot import ScorchSnapshot, SegmentRecord
 from dvcodec.tables.table import Table
@@ -20,8 +19,6 @@ from dvcodec.zap.footer import decode_footer
 __all__ = ["ScorchTable", "open"]
 
 ROOT, STORE, SEGMENT_SUFFIX = "root.bolt", "store", ".zap"
-_SEGMENT_WORK = 2048
-"""Work of a segment of an epoch, whose file is opened: 0.1 ms."""
 
 
 def open(location: Folder | str | os.PathLike[str]) -> ScorchTable:  # noqa: A001  (every kind of table has one)
@@ -74,7 +71,7 @@ class ScorchTable(Table):
             check_integer(id, "the id of a snapshot")
         return self._snapshot(self._root(), id)
 
-    def opener(self, work: HistoryWork) -> Callable[[int], ScorchSnapshot]:
+    def opener(self) -> Callable[[int], ScorchSnapshot]:
         """Return what opens epochs; see `Table.opener`. Their file is read again if it was written meanwhile."""
         root = self._root()
 
@@ -82,9 +79,7 @@ class ScorchTable(Table):
             nonlocal root
             if read_transaction(self._location(ROOT), self.folder.storage) != root.transaction:
                 root = self._root()
-            snapshot = self._snapshot(root, id_)
-            work.charge(len(snapshot.data_files), _SEGMENT_WORK)
-            return snapshot
+            return self._snapshot(root, id_)
 
         return opened
 
@@ -117,9 +112,7 @@ class ScorchTable(Table):
         return frozenset(found.union(others))
 
     def _root(self) -> Root:
-        location, storage = self._location(ROOT), self.folder.storage
-        storage.metadata_work.note(location, storage.stat(location).size)
-        return read_root(location, storage)
+        return read_root(self._location(ROOT), self.folder.storage)
 
     def _location(self, name: str) -> str:
         return self.folder.join(self._store + name)

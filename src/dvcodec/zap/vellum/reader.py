@@ -177,8 +177,8 @@ def count_keys(states: States, root: int, enough: int) -> int:
 
 _VERSION = 1
 _TOP = 2**64 - 1
-_CHARGED = 1 << 16
-"""Bytes of keys that are charged at a time."""
+_CHECKED = 1 << 16
+"""Bytes of keys that are checked at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,7 +190,7 @@ class Fst:
         root: address of the first state; 0 if the only key is empty and has the value 0.
         states: the states of the blob.
         limits: bounds on decoding.
-        charge: called with the bytes of the keys that were read so far in an enumeration; it raises if there are too
+        check: called with the bytes of the keys that were read so far in an enumeration; it raises if there are too
             many.
     """
 
@@ -198,11 +198,11 @@ class Fst:
     root: int
     states: States = field(repr=False)
     limits: Limits = field(default=DEFAULT_LIMITS, repr=False)
-    charge: Callable[[int], None] | None = field(default=None, repr=False)
+    check: Callable[[int], None] | None = field(default=None, repr=False)
 
     @classmethod
-    def open(cls, cursor: Cursor, limits: Limits = DEFAULT_LIMITS) -> Fst:
-        """Read header, footer and root state. The blob is the rest of the cursor's window.
+    def open(cls, cursor: Cursor, limits: Limits = DEFAULT_LIMITS, more: int = 0) -> Fst:
+        """Read header, footer and root state. The blob is the rest of the cursor's window; `more` keys are allowed.
 
         If the footer states more keys than the blob has bytes, they are counted immediately.
 
@@ -224,7 +224,7 @@ class Fst:
         at = size - FOOTER
         cursor.seek(at, "vellum footer")
         num_keys, root = cursor.u64le("number of keys"), cursor.u64le("root address")
-        limits.check("max_keys", num_keys, cursor, at)
+        limits.check("max_keys", num_keys - more, cursor, at)
         if root and not HEADER <= root < at:
             wanted = f"0 or an offset from {HEADER} to {at - 1}"
             raise cursor.error(NotCanonical, "root address", at=at + 8, expected=wanted, actual=root)
@@ -259,18 +259,18 @@ class Fst:
         Raises:
             NotCanonical: a state is corrupt.
             CardinalityMismatch: more keys than the footer states, or fewer in a full enumeration.
-            LimitExceeded: see `charge`.
+            LimitExceeded: see `check`.
         """
         if not self.num_keys:
             return
-        found = size = charged = 0
+        found = size = checked = 0
         for found, item in enumerate(Walker(self.states).seek(self.root, start, stop), 1):
             if found > self.num_keys:
                 raise miscounted(self.states, self.num_keys, "more")
             size += len(item[0])
-            if size > charged and self.charge:  # not for each key: that would take half as long as reading it
-                self.charge(size)
-                charged = size + _CHARGED
+            if size > checked and self.check:  # not for each key: that would take half as long as reading it
+                self.check(size)
+                checked = size + _CHECKED
             yield item
         if not start and stop is None and found != self.num_keys:
             raise miscounted(self.states, self.num_keys, found)
@@ -291,13 +291,13 @@ class Fst:
         Raises:
             NotCanonical: a state is corrupt.
             CardinalityMismatch: more or fewer keys than the footer states; some blocks may have been yielded.
-            LimitExceeded: see `charge`.
+            LimitExceeded: see `check`.
         """
         size = 0
         for block in blocks(self.states, self.root, self.num_keys):
             size += len(block.keys.data)
-            if self.charge:
-                self.charge(size)
+            if self.check:
+                self.check(size)
             yield block
 
     def to_block(self) -> KeyBlock:

@@ -1,0 +1,166 @@
+"""Avro schemas whose records and items take bytes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from dvcodec.core import avro
+from dvcodec.core.avro import AvroFile
+from dvcodec.core.avro_shape import SchemaError, check_shape, without_annotations
+from dvcodec.core.cursor import Cursor
+from dvcodec.core.errors import LimitExceeded, NotCanonical
+from dvcodec.core.limits import Limits
+from samples.avro import block, header, sized, zigzag
+
+fastavro = pytest.importorskip("fastavro")
+
+
+def record(name: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": key, "type": kind} for key, kind in fields.items()]}
+
+
+def array(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+PAIR = record("pair", key="int", value="bytes")
+
+
+def test_only_what_decoding_needs_is_left_of_a_schema() -> None:
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 0}
+    whole = {
+        "__fastavro_parsed__": True,
+        "__named_schemas": {},
+        "doc": "x",
+        **record("r", a=["null", decimal], b=array(decimal), c={"type": "map", "values": decimal}, d={"type": decimal}),
+    }
+    plain = {"type": "bytes"}
+    assert without_annotations(whole) == record(
+        "r", a=["null", plain], b=array(plain), c={"type": "map", "values": plain}, d={"type": plain}
+    )
+    assert without_annotations({"fields": [1, {"name": "a", "default": 3}]}) == {"fields": [1, {"name": "a"}]}
+    assert without_annotations(5) == 5
+
+
+def thin(members: int) -> dict[str, Any]:
+    return record("r", a="boolean", **{f"f{i}": "null" for i in range(members)})
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "int",
+        array(PAIR),
+        array(["null", PAIR]),
+        {"type": "map", "values": "null"},
+        record("r", a=["null", array(PAIR)], b=array("double")),
+        array({"type": "fixed", "name": "f", "size": 16}),
+        array(thin(8)),
+        record("s", a=array(["int", thin(8)])),
+        thin(4096),
+    ],
+)
+def test_items_and_records_that_take_bytes(kind: Any) -> None:
+    check_shape(kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        array("null"),
+        array(record("r", a="null")),
+        array({"type": "fixed", "name": "f", "size": 0}),
+        array(thin(9)),
+        {"type": array(thin(9))},
+        ["null", record("s", a={"type": "map", "values": array(thin(9))})],
+        array(record("s", a=array("int"), b=record("t", c="null", d=thin(17)))),
+        thin(4097),
+        record("s", a=[thin(2048), "int"], b=record("t", **{f"f{i}": "null" for i in range(2048)})),
+    ],
+)
+def test_items_or_records_of_hardly_any_bytes_are_refused(kind: Any) -> None:
+    with pytest.raises(SchemaError, match="bytes"):
+        check_shape(kind)
+    with pytest.raises(NotCanonical, match=r"Avro schema: expected a valid schema, found SchemaError: .* bytes"):
+        read(kind, b"\0")
+
+
+def read(schema: Any, content: bytes, count: int = 1, **limits: int) -> list[Any]:
+    data = header(schema) + block(count, content)
+    return list(avro.decode(Cursor(data), limits=Limits(**limits)).records())
+
+
+def test_logical_types_have_no_effect_on_values() -> None:
+    kinds = {
+        "decimal": {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+        "time": {"type": "long", "logicalType": "timestamp-millis"},
+        "day": {"type": "int", "logicalType": "date"},
+        "id": {"type": "string", "logicalType": "uuid"},
+    }
+    content = sized(b"\1") + zigzag(2**40) + zigzag(-1) + sized(b"x")
+    expected = {"decimal": b"\1", "time": 2**40, "day": -1, "id": "x"}
+    assert read(record("r", **kinds), content) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ({"type": "record", "name": "r"}, "a record without fields"),
+        (array({"type": "fixed", "name": "f", "size": "many"}), "a fixed type without a size"),
+        (array({"type": "fixed", "name": "f"}), "a fixed type without a size"),
+        (array({"type": "fixed", "name": "f", "size": -1}), "a fixed type without a size"),
+    ],
+)
+def test_schemas_that_fastavro_accepts_and_no_one_can_read(kind: Any, problem: str) -> None:
+    with pytest.raises(SchemaError, match=problem):
+        check_shape(kind)
+    with pytest.raises(NotCanonical, match="Avro schema: expected a valid schema"):
+        read(kind, b"\0")
+
+
+def test_schemas_of_too_many_levels() -> None:
+    kind: Any = "int"
+    for _ in range(sys.getrecursionlimit()):
+        kind = array(kind)
+    file = AvroFile(kind, "null", Cursor(b""), b"", Limits())
+    with pytest.raises(NotCanonical, match=r"Avro schema: .* RecursionError"):
+        list(file.records())
+
+
+@pytest.mark.parametrize("function", ["parse_schema", "schemaless_reader"])
+def test_memory_that_fastavro_lacks_is_no_damage(monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(fastavro, function, fail)
+    with pytest.raises(MemoryError, match="no room"):
+        read(record("r", a="int"), b"\2")
+
+
+def test_a_schema_that_claims_to_be_parsed_is_checked() -> None:
+    with pytest.raises(NotCanonical, match="a valid schema"):
+        read({**record("r", a="nothing"), "__fastavro_parsed__": True, "__named_schemas": {}}, b"\0")
+
+
+def test_a_record_is_limited_but_not_a_row_of_data() -> None:
+    schema = record("r", a=array("int"))
+    content = zigzag(997) + bytes(997) + zigzag(0)
+    assert len(content) == 1000
+    assert len(read(schema, content * 3, 3, max_record_bytes=1000)) == 3
+    with pytest.raises(LimitExceeded, match="max_record_bytes: expected at most 999, found more than 999 bytes in rec"):
+        read(schema, content, max_record_bytes=999)
+    file = avro.decode(Cursor(header(schema) + block(1, content)), limits=Limits(max_record_bytes=999))
+    assert len(list(file.records(by_block=True))) == 1
+
+
+def test_records_of_metadata_are_limited_but_not_rows_of_data() -> None:
+    schema = record("r", a="int")
+    data = header(schema) + block(2, b"\2\4") + block(1, b"\6")
+    for most, by_block in ((3, False), (2, True)):
+        file = avro.decode(Cursor(data), limits=Limits(max_records=most))
+        assert [one["a"] for one in file.records(by_block=by_block)] == [1, 2, 3]
+    with pytest.raises(LimitExceeded, match=r"max_records: expected at most 2, found 3; Limits\(max_records=\.\.\.\)"):
+        list(avro.decode(Cursor(data), limits=Limits(max_records=2)).records())
