@@ -1,4 +1,4 @@
-"""Options of every command: for object stores, and for logging requests to them."""
+"""Options of every command: for object stores, for logging requests to them, and for limits of decoding."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from dvcodec.core.text import LogFormatter
 
 if TYPE_CHECKING:
     from dvcodec.io import Storage
+
+_RAISE = "NAME=VALUE raises a limit on untrusted bytes, such as max_metadata_bytes; repeat for more."
+LimitOption = Annotated[list[str] | None, typer.Option("--limit", metavar="NAME=VALUE", help=_RAISE)]
 
 __all__ = ["storage", "with_storage"]
 
@@ -38,7 +41,7 @@ Verbose = Annotated[
         show_default=False,
     ),
 ]
-_ADDED = {"storage_option": (StorageOption, None), "verbose": (Verbose, 0)}
+_ADDED = {"storage_option": (StorageOption, None), "verbose": (Verbose, 0), "limit": (LimitOption, None)}
 _STORAGE: ContextVar[Storage | None] = ContextVar("storage of the command", default=None)
 
 
@@ -46,15 +49,20 @@ def storage() -> Storage:
     """Return the storage of the running command, which opens all its files and caches what it reads from stores."""
     known = _STORAGE.get()
     if known is None:
-        known = _new({})
+        known = _new({}, [])
         _STORAGE.set(known)
     return known
 
 
-def _new(options: dict[str, str]) -> Storage:
-    from dvcodec.io import Storage  # slow to import, and help does not need it
+def _new(options: dict[str, str], limits: list[str]) -> Storage:
+    from dvcodec.core.limits import Limits, parse_limits  # slow to import, and help does not need it
+    from dvcodec.io import Storage
 
-    return Storage(options)
+    class CommandLimits(Limits):
+        __slots__ = ()
+        how_to_raise = "--limit {}=..."
+
+    return Storage(options, parse_limits(limits, CommandLimits(), "--limit"))
 
 
 def with_storage(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,25 +70,48 @@ def with_storage(command: Callable[..., Any]) -> Callable[..., Any]:
     if hasattr(command, "__signature__"):  # done already
         return command
 
+    signature = inspect.signature(command, eval_str=True)  # get_type_hints of 3.10 hides the Annotated of `= None`
+    rows = signature.parameters.get("limit")
+
     def run(**arguments: Any) -> Any:
         given = _parse(arguments.pop("storage_option") or [])
+        texts = arguments.pop("limit") or []
+        if rows is not None:
+            arguments["limit"] = _rows([text for text in texts if "=" not in text], rows.default)
+            texts = [text for text in texts if "=" in text]
         with _logged(arguments.pop("verbose")):
-            _STORAGE.set(_new(given))
+            _STORAGE.set(_new(given, texts))
             try:
                 return command(**arguments)
             finally:
                 _STORAGE.set(None)
 
-    signature = inspect.signature(command, eval_str=True)  # get_type_hints of 3.10 hides the Annotated of `= None`
-    added = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
+    added = {
+        name: inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
         for name, (kind, default) in _ADDED.items()
-    ]
-    parameters = [*signature.parameters.values(), *added]
+    }
+    if rows is not None:
+        added["limit"] = added["limit"].replace(annotation=_with_rows(rows))
+    parameters = list({**signature.parameters, **added}.values())
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     run.__doc__, run.__name__, run.__module__ = command.__doc__, command.__name__, command.__module__
     return run
+
+
+def _with_rows(rows: inspect.Parameter) -> Any:
+    """Return the option of limits for a command whose own ``--limit`` is a number of rows."""
+    (own,) = rows.annotation.__metadata__
+    return Annotated[list[str] | None, typer.Option("--limit", metavar="N | NAME=VALUE", help=f"{own.help} {_RAISE}")]
+
+
+def _rows(given: list[str], default: int | None) -> int | None:
+    if not given:
+        return default
+    text = given[-1]
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"--limit {text:.80}: expected a number of 0 or more, or NAME=VALUE")
+    return int(text)
 
 
 def _parse(given: list[str]) -> dict[str, str]:

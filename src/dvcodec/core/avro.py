@@ -64,13 +64,13 @@ class AvroFile:
         decoder = _Decoder.of(self.schema, self._blocks, None if by_block else self._limits)
         for count, block in self._each():
             content = avro_codecs.decompress(block, self.codec, self._limits)
+            if count > len(content):
+                most = f"at most {len(content)} in {len(content)} bytes"
+                raise block.error(NotCanonical, "record count", at=0, expected=most, actual=count)
             if not by_block:
                 size, records = size + len(content), records + count
                 self._limits.check("max_metadata_bytes", size, block, 0)
                 self._limits.check("max_records", records, block, 0)
-            if count > len(content):
-                most = f"at most {len(content)} in {len(content)} bytes"
-                raise block.error(NotCanonical, "record count", at=0, expected=most, actual=count)
             yield from decoder.records(content, count, block)
 
     def count(self) -> int:

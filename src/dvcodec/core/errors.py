@@ -145,10 +145,6 @@ class LimitExceeded(DecodeError):
         """The field of `Limits`; None if another limit was met, such as the memory."""
         return self.what.removeprefix("Limits.") if self.what.startswith("Limits.") else None
 
-    def __str__(self) -> str:
-        text = super().__str__()
-        return text if self.limit is None else f"{text}; Limits({self.limit}=...) raises it"
-
 
 class Unsupported(DecodeError, NotImplementedError):
     """Apparently valid, but a variant that dvcodec does not read."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ContextDecorator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from dvcodec.core.errors import LimitExceeded, UsageError
 from dvcodec.core.usage import as_count, check_type
@@ -12,11 +13,15 @@ from dvcodec.core.usage import as_count, check_type
 if TYPE_CHECKING:
     from dvcodec.core.cursor import Cursor
 
+L = TypeVar("L", bound="Limits")
+
 __all__ = [
     "DEFAULT_LIMITS",
+    "LIMITS",
     "Limits",
     "check_limits",
     "enough_memory",
+    "parse_limits",
     "too_little_memory",
 ]
 
@@ -48,8 +53,11 @@ class Limits:
     max_blob_bytes: int = 2**30
     max_keys: int = 2**24
 
+    how_to_raise: ClassVar[str] = "Limits({}=...)"
+    """How a field is raised, in messages; front ends have their own."""
+
     def __post_init__(self) -> None:
-        for name in self.__slots__:
+        for name in LIMITS:
             value = getattr(self, name)
             if type(value) is not int:  # an integer of NumPy becomes one of Python
                 object.__setattr__(self, name, as_count(value, f"Limits.{name}"))
@@ -73,13 +81,36 @@ class Limits:
 
     def exceeded(self, name: str, value: object, where: Cursor | str | None, at: int | None = None) -> LimitExceeded:
         """Return the error for a value above the limit `name`; see `check`."""
-        expected = f"at most {getattr(self, name)}"
+        expected = f"at most {getattr(self, name)} ({self.how_to_raise.format(name)} raises it)"
         if where is None or isinstance(where, str):
             return LimitExceeded(f"Limits.{name}", source=where, expected=expected, actual=value)
         return where.error(LimitExceeded, f"Limits.{name}", at=at, expected=expected, actual=value)
 
 
+LIMITS = tuple(field.name for field in fields(Limits))
+"""Names of all limits."""
 DEFAULT_LIMITS = Limits()
+
+
+def parse_limits(given: Iterable[str], limits: L, option: str) -> L:
+    """Return limits with others in place of some.
+
+    Args:
+        given: texts NAME=VALUE; of one name, the last counts.
+        limits: those that are not given.
+        option: what the texts are given with, for errors.
+
+    Raises:
+        UsageError: another text, an unknown name, or a value that is not a count.
+    """
+    changed: dict[str, int] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if name.strip() not in LIMITS or not value.strip().isascii() or not value.strip().isdigit():
+            names = ", ".join(LIMITS)
+            raise UsageError(f"{option} {text:.80}: expected NAME=VALUE with a name of {names}, and a number")
+        changed[name.strip()] = int(value)
+    return replace(limits, **changed)
 
 
 def check_limits(limits: object) -> None:

@@ -268,6 +268,12 @@ class Storage:
         """Pickle the options, which include secrets, but not the cache."""
         return _rebuild, (self.options, self.home, self.limits)
 
+    def limited(self, limits: Limits) -> Storage:
+        """Return a storage with the same options and cache, and other limits."""
+        made = Storage(self.options, limits)
+        made._cache, made.home = self._cache, self.home
+        return made
+
     def of_table(self, folder: str) -> Storage:
         """Return a storage with the same options and cache, for the files of a table.
 
@@ -278,8 +284,8 @@ class Storage:
         """
         if self.home is not None and path_below(folder, self.home) is not None:
             return self
-        made = Storage(self.options, self.limits)
-        made._cache, made.home = self._cache, folder
+        made = self.limited(self.limits)
+        made.home = folder
         return made
 
     def open(self, location: str, *, size: int | None = None) -> AbstractContextManager[Source]:
@@ -532,9 +538,10 @@ StorageOptions: TypeAlias = "Mapping[str, object] | Storage | None"
 """How to reach stores: options as deltalake and polars spell them (see `dvcodec.io.store.options`), or a `Storage`."""
 
 
-def storage_of(storage_options: StorageOptions) -> Storage:
-    """Return the given storage, or a new one with the given options."""
-    return storage_options if isinstance(storage_options, Storage) else Storage(storage_options)
+def storage_of(storage_options: StorageOptions, limits: Limits | None = None) -> Storage:
+    """Return the given storage, or a new one with the given options; with other limits if there are any."""
+    storage = storage_options if isinstance(storage_options, Storage) else Storage(storage_options)
+    return storage if limits is None else storage.limited(limits)
 
 
 def open_remote(url: str, storage_options: StorageOptions, *, name: str | None = None) -> StoreSource:

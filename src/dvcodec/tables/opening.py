@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.limits import Limits, check_limits
 from dvcodec.core.usage import check_choice
 from dvcodec.io import StorageOptions, storage_of
 from dvcodec.io.allowed_locations import protocols
@@ -44,6 +45,7 @@ def open_table(
     catalog: Catalog | str | None = None,
     only_writer: bool = False,
     allow: Iterable[str] = (),
+    limits: Limits | None = None,
     storage_options: StorageOptions = None,
 ) -> Table:
     """Open a table by its folder, by its name in a catalog, or from an object of pyiceberg or deltalake.
@@ -61,6 +63,8 @@ def open_table(
             nothing but dvcodec commits to it: other writers would not see the commits, and their own could be lost.
         allow: protocols (``http``, ``sftp``) of locations that the metadata may name besides those of the table's own
             storage and of object stores; ``file`` for local files that a remote table names. Others are refused.
+        limits: bounds on what the files of the table may claim, for all that is done with it; None: the defaults, or
+            those of a `Storage`.
         storage_options: how to reach the store of a URL, as deltalake and polars spell it; see the guide on object
             stores. Opening a table again with the same `Storage` clears its cache of the table. None: for an object,
             or a table of a catalog, as that reaches it.
@@ -74,13 +78,15 @@ def open_table(
     """
     if kind is not None:
         kind = _kind(kind)
+    if limits is not None:
+        check_limits(limits)
     in_catalog = catalog is not None or _is(target, "pyiceberg.table", "Table")
     if in_catalog and kind is not None and kind is not TableKind.ICEBERG:
         raise UsageError(f"kind {kind.value}: tables of pyiceberg's catalogs are Iceberg tables")
     if in_catalog and only_writer:
         raise UsageError("only_writer: a table of a catalog is committed to through the catalog")
     if in_catalog:
-        return _of_catalog(target, catalog, allow, storage_options)
+        return _of_catalog(target, catalog, allow, limits, storage_options)
     if _is(target, "deltalake.table", "DeltaTable"):
         options = getattr(target, "_storage_options", None)
         uri = cast("DeltaTable", target).table_uri
@@ -92,7 +98,7 @@ def open_table(
             "expected a table's path or URL, its name and a catalog, a pyiceberg Table or a deltalake DeltaTable, not "
             f"{type(target).__name__}"
         )
-    table = _of_folder(folder_location(target), kind, allow, storage_options)
+    table = _of_folder(folder_location(target), kind, allow, limits, storage_options)
     if only_writer:
         if table.kind is not TableKind.ICEBERG:
             raise UsageError(f"{table.location}: only_writer is for Iceberg tables, not for {table.kind.value}")
@@ -110,8 +116,10 @@ def _kind(kind: object) -> TableKind:
         raise
 
 
-def _of_folder(location: str, kind: TableKind | None, allow: Iterable[str], storage_options: StorageOptions) -> Table:
-    storage = storage_of(storage_options)
+def _of_folder(
+    location: str, kind: TableKind | None, allow: Iterable[str], limits: Limits | None, storage_options: StorageOptions
+) -> Table:
+    storage = storage_of(storage_options, limits)
     of_file = location.endswith(METADATA_SUFFIXES)
     storage.reopen(location.rpartition("/metadata/")[0] if of_file else location)
     folder = Folder(location, allow=protocols(allow), storage=storage)
@@ -161,16 +169,18 @@ def kinds_of(names: frozenset[str]) -> list[TableKind]:
     return list(dict.fromkeys(kind for kind, wanted in _SIGNS if wanted <= names))
 
 
-def _of_catalog(target: Any, catalog: Any, allow: Iterable[str], storage_options: StorageOptions) -> Table:
+def _of_catalog(
+    target: Any, catalog: Any, allow: Iterable[str], limits: Limits | None, storage_options: StorageOptions
+) -> Table:
     from dvcodec.tables.iceberg import catalogs  # noqa: PLC0415  (asks pyiceberg)
 
     if catalog is None:
-        return catalogs.from_pyiceberg(target, storage_options=storage_options, allow=allow)
+        return catalogs.from_pyiceberg(target, storage_options=storage_options, allow=allow, limits=limits)
     if not isinstance(target, (str, tuple)):
         raise UsageError(f"catalog: expected the table's name in it, not {type(target).__name__}")
     if isinstance(catalog, str):
         catalog = catalogs.load(catalog)
-    return catalogs.from_catalog(catalog, target, storage_options=storage_options, allow=allow)
+    return catalogs.from_catalog(catalog, target, storage_options=storage_options, allow=allow, limits=limits)
 
 
 def _is(target: object, module: str, name: str) -> bool:

@@ -12,7 +12,6 @@ from dvcodec.core import vector as core_vector
 from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import StoredFrame
-from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.core.location import DvLocation
 from dvcodec.io import Source
 from dvcodec.io.frames import read_frame
@@ -114,8 +113,9 @@ class Reader:
     def _stored(self, item: Planned, source: Source) -> Iterator[StoredFrame]:
         (vector,) = item.sources
         offset, size = cast("int", vector.offset), cast("int", vector.size)
+        limits = self._snapshot.table.folder.storage.limits
         found = core_vector.read(
-            read_frame(source, offset, size, DEFAULT_LIMITS), FRAMED[vector.format], vector.cardinality
+            read_frame(source, offset, size, limits), FRAMED[vector.format], vector.cardinality, limits
         )
         rules.refuse(rules.positions(item.data_file, item.sources[0], found.view.max))
         data = frame_for(found, self.speller.layout, item.data_file.path, self._gaps)

@@ -68,7 +68,9 @@ class DeltaSnapshot(Snapshot):
             OSError: it cannot be read.
         """
         with self.table.folder.storage.open(location) as source:
-            frames = {cursor.base: len(cursor.view) for cursor in read_frames(source)}
+            frames = {
+                cursor.base: len(cursor.view) for cursor in read_frames(source, limits=self.table.folder.storage.limits)
+            }
         for vector in vectors:
             size = frames.get(1 if vector.offset is None else vector.offset)
             if size != vector.size:
@@ -81,15 +83,16 @@ class DeltaSnapshot(Snapshot):
         added = self._record(vector, AddFile)
         assert vector.data_file is not None and added.vector is not None  # noqa: S101, PT018
         descriptor, rows = added.vector.descriptor, added.rows
+        limits = self.table.folder.storage.limits
         if descriptor == EMPTY:
             return (DeletedRows(vector.data_file, RowSet(), replace(_NO_ROWS, row_count=rows)),)
         if descriptor.is_inline:
             text, size = descriptor.path_or_inline_dv, descriptor.size_in_bytes
-            found = read_inline(text, size, cardinality=vector.cardinality, source=vector.where)
+            found = read_inline(text, size, cardinality=vector.cardinality, limits=limits, source=vector.where)
             stats = measure(found, row_count=rows, size=size)
         else:
             with self.table.folder.storage.open(vector.location) as source:
-                found = read_vector(source, descriptor)
+                found = read_vector(source, descriptor, limits)
                 return (DeletedRows(vector.data_file, found.load(), measure(found, row_count=rows)),)
         return (DeletedRows(vector.data_file, found.load(), stats),)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import CommitConflict, CommitUnknown, DvcodecError, UsageError
 from dvcodec.core.extras import require_extra
+from dvcodec.core.limits import Limits
 from dvcodec.io import Storage, StorageOptions, open_sink, remove, storage_of
 from dvcodec.io.allowed_locations import protocols
 from dvcodec.tables.folder import Folder
@@ -95,13 +96,18 @@ def load(name: str) -> Catalog:
 
 
 def from_pyiceberg(
-    table: PyIcebergTable, *, storage_options: StorageOptions = None, allow: Iterable[str] = ()
+    table: PyIcebergTable,
+    *,
+    storage_options: StorageOptions = None,
+    allow: Iterable[str] = (),
+    limits: Limits | None = None,
 ) -> IcebergTable:
     """Open a table that pyiceberg loaded, as of its metadata; commits go through its catalog.
 
     Args:
         table: of pyiceberg.
         storage_options: how its store is reached; None = by the table's own properties.
+        limits: see `open_table`.
         allow: see `dvcodec.tables.open_table`.
 
     Raises:
@@ -109,7 +115,7 @@ def from_pyiceberg(
         OSError: it cannot be read.
     """
     options = _store_options(table) if storage_options is None else storage_options
-    return CatalogPlace(table.catalog, table.name(), storage_of(options), allow).open(table)
+    return CatalogPlace(table.catalog, table.name(), storage_of(options, limits), allow).open(table)
 
 
 def from_catalog(
@@ -118,6 +124,7 @@ def from_catalog(
     *,
     storage_options: StorageOptions = None,
     allow: Iterable[str] = (),
+    limits: Limits | None = None,
 ) -> IcebergTable:
     """Open a table of a catalog by its name; see `from_pyiceberg`.
 
@@ -127,6 +134,7 @@ def from_catalog(
             by ``"`` or, as in Spark, by a backtick.
         storage_options: see `from_pyiceberg`.
         allow: see `from_pyiceberg`.
+        limits: see `open_table`.
 
     Raises:
         UsageError: the catalog does not have it, or a quote is not closed.
@@ -135,7 +143,7 @@ def from_catalog(
     """
     with _errors_of(identifier):
         table = catalog.load_table(_parts(identifier) if isinstance(identifier, str) else identifier)
-    return from_pyiceberg(table, storage_options=storage_options, allow=allow)
+    return from_pyiceberg(table, storage_options=storage_options, allow=allow, limits=limits)
 
 
 def _parts(name: str) -> str | tuple[str, ...]:

@@ -50,7 +50,7 @@ def check_vectors(
     if not ranged:
         return
     with storage.open(location) as source:
-        footer = sniff_source(source).footer
+        footer = sniff_source(source, limits=storage.limits).footer
     if footer is None:
         return
     blobs = {(blob.offset, blob.length): blob for blob in footer.blobs}

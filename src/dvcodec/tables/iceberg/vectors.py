@@ -5,7 +5,6 @@ from __future__ import annotations
 from dvcodec.core import vector as vector_
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.frame import Magic
-from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import Storage
 from dvcodec.io.frames import read_frame
 from dvcodec.ops.stats import measure
@@ -36,9 +35,10 @@ def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> Deleted
     rules.refuse(rules.older(vector, file))
     with storage.open(vector.location, size=vector.file_size) as source:
         found = vector_.read(
-            read_frame(source, vector.offset, vector.size, DEFAULT_LIMITS),
+            read_frame(source, vector.offset, vector.size, storage.limits),
             allowed=(Magic.PORTABLE64,),
             cardinality=vector.cardinality,
+            limits=storage.limits,
         )
         row_count = None if file is None else file.physical_rows
         return DeletedRows(vector.data_file, found.load(), measure(found, row_count=row_count))

@@ -76,7 +76,7 @@ class LanceCommitter(Committer[LanceSnapshot]):
         require_extra("lance.dataset", "lance", "pylance")
         folder = self._table.folder
         location = self._table.manifests()[base.info.id]
-        flags = read_manifest(location, storage_options=folder.storage).writer_flags
+        flags = read_manifest(location, limits=folder.storage.limits, storage_options=folder.storage).writer_flags
         if flags & ~KNOWN_FLAGS:
             expected = f"no others than those of {KNOWN_FLAGS:#x}"
             what = "features that a writer has to know"
@@ -127,7 +127,7 @@ class LanceCommitter(Committer[LanceSnapshot]):
         manifests = self._table.manifests()
         if max(manifests) != version:
             raise CommitConflict(f"{folder.location}: another writer committed version {version + 1}")
-        now = read_manifest(manifests[version], storage_options=folder.storage)
+        now = read_manifest(manifests[version], limits=folder.storage.limits, storage_options=folder.storage)
         if now.timestamp_ms != base.info.timestamp_ms:
             raise CommitConflict(f"{folder.location}: version {version} is not the one that was read")
         lance = require_extra("lance.dataset", "lance", "pylance")

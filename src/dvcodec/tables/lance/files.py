@@ -117,7 +117,7 @@ def _named(folder: Folder) -> Iterator[str]:
     known = (name for name in names if manifest_version(name) is not None or _DETACHED.fullmatch(name))
 
     def read(source: str) -> tuple[str, Manifest]:
-        return source, read_manifest(source, storage_options=folder.storage)
+        return source, read_manifest(source, limits=folder.storage.limits, storage_options=folder.storage)
 
     sources = (folder.join(f"{VERSIONS}/{name}") for name in known)
     for source, manifest in run_bounded(read, sources, folder.storage.readers(folder.location)):

@@ -66,11 +66,17 @@ class LanceSnapshot(Snapshot):
         storage, cardinality = self.table.folder.storage, vector.cardinality
         with storage.open(vector.location) as source:
             found = read_deletion_file(
-                source, num_deleted_rows=cardinality, physical_rows=physical_rows, storage_options=storage
+                source,
+                num_deleted_rows=cardinality,
+                physical_rows=physical_rows,
+                limits=storage.limits,
+                storage_options=storage,
             )
             kind = ContainerKind.ROARING32 if record.file.kind == "bin" else ContainerKind.LANCE_ARROW
             stats = measure(
-                read_vector(source, VectorRef(kind, 0, source.size)), row_count=physical_rows, size=source.size
+                read_vector(source, VectorRef(kind, 0, source.size), limits=storage.limits),
+                row_count=physical_rows,
+                size=source.size,
             )
         return (DeletedRows(str(vector.data_file), found, stats),)
 
@@ -105,7 +111,7 @@ class LanceSnapshot(Snapshot):
         overlays = self._record(data_file, FragmentRecord).overlays
         for path in data_file.files[: len(data_file.files) - overlays]:
             with self.table.folder.storage.open(self.table.folder.locate(path)) as source:
-                rows = read_row_count(source)
+                rows = read_row_count(source, limits=self.table.folder.storage.limits)
             if rows is None or rows != found:
                 return rows
         return found

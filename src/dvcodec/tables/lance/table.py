@@ -142,7 +142,7 @@ def _read(folder: Folder, location: str, version: int) -> Manifest:
         NotCanonical: its version is not the one in its name.
     """
     with folder.storage.open(location) as source:
-        manifest = read_manifest(source)
+        manifest = read_manifest(source, limits=folder.storage.limits)
     if manifest.version != version:
         raise NotCanonical("version", source=location, expected=f"{version} (its name)", actual=manifest.version)
     if manifest.reader_flags & ~KNOWN_FLAGS:

@@ -131,7 +131,7 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
         old = []
         if state.index_manifest is not None:
             source = folder.join(f"manifest/{state.index_manifest}")
-            old = read_index_manifest(source, storage_options=folder.storage)
+            old = read_index_manifest(source, limits=folder.storage.limits, storage_options=folder.storage)
         entries, unused = NewIndex(base, self.dropped).entries(old, deletes, written, files)
         index_manifest = new_file("index-manifest") if entries else None
         if index_manifest is not None:

@@ -211,7 +211,9 @@ class Manifests:
             DecodeError, OSError: see `dvcodec.paimon.read_index_manifest`.
         """
         source, storage = self._folder.join(f"manifest/{name}"), self._folder.storage
-        return self._indexes.get(name, lambda: tuple(read_index_manifest(source, storage_options=storage)))
+        return self._indexes.get(
+            name, lambda: tuple(read_index_manifest(source, limits=storage.limits, storage_options=storage))
+        )
 
     def live_index(self, name: str) -> tuple[IndexManifestEntry, ...]:
         """Return the entries of a snapshot's index manifest, which deletes none.

@@ -15,7 +15,6 @@ from typing import TypeAlias, cast
 
 from dvcodec import paimon
 from dvcodec.core.frame import StoredFrame
-from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.core.location import DvLocation
 from dvcodec.io.frames import MAX_FILE_BYTES, read_frame
 from dvcodec.io.paths import split
@@ -149,7 +148,7 @@ class NewIndex:
     def _frame(self, data_file: str, location: str, offset: int, size: int, cardinality: int | None) -> StoredFrame:
         """Read a vector that is copied, and verify it."""
         with self._folder.storage.open(location) as source:
-            data = bytes(read_frame(source, offset, size, DEFAULT_LIMITS).view)
+            data = bytes(read_frame(source, offset, size, self._folder.storage.limits).view)
         rows = paimon.decode(data, cardinality=cardinality, source=location, base=offset)
         return StoredFrame(data_file, rows.cardinality, data)
 

@@ -56,7 +56,7 @@ class PaimonSnapshot(Snapshot):
         if meta.cardinality != vector.cardinality:
             meta = replace(meta, cardinality=vector.cardinality)
         with self.table.folder.storage.open(vector.location) as source:
-            found = read_vector(source, meta)
+            found = read_vector(source, meta, self.table.folder.storage.limits)
             return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:

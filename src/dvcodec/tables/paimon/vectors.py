@@ -119,7 +119,7 @@ def check_index_file(location: str, vectors: Sequence[DeletionVector], storage: 
     """
     with storage.open(location) as source:
         check_version(source)
-        frames = {cursor.base: cursor.remaining for cursor in read_frames(source)}
+        frames = {cursor.base: cursor.remaining for cursor in read_frames(source, limits=storage.limits)}
     for vector in vectors:
         size = None if vector.offset is None else frames.get(vector.offset)
         if size is None:

@@ -96,7 +96,7 @@ def read_root(location: str, storage: Storage) -> Root:
         before = read_transaction(location, storage)
         try:
             with storage.open(location) as source:
-                meta, root = read_bolt(source)
+                meta, root = read_bolt(source, limits=storage.limits)
         except DecodeError:
             if read_transaction(location, storage) == before:
                 raise

@@ -59,7 +59,10 @@ def read_rows(
         return
     start = 0
     location = data_file.location
-    with hide_values(location, storage.home), Segment.open(location, storage_options=storage) as segment:
+    with (
+        hide_values(location, storage.home),
+        Segment.open(location, limits=storage.limits, storage_options=storage) as segment,
+    ):
         hidden = np.array([info.id for info in segment.fields if info.name in dropped], np.int64)
         lengths = np.array([len(info.name.encode()) for info in segment.fields], np.int64)
         for values in segment.to_arrow("stored", batch_rows=_ALL_VALUES):

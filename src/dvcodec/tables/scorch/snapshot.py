@@ -63,7 +63,7 @@ class ScorchSnapshot(Snapshot):
         try:
             with self.table.folder.storage.open(vector.location) as source:
                 ref = VectorRef(ContainerKind.ROARING32, vector.offset or 0, vector.size or 0)
-                stored = read_vector(source, ref)
+                stored = read_vector(source, ref, limits=self.table.folder.storage.limits)
         finally:
             self._refuse_later(vector.location)
         with hide_values(vector.location, self.table.folder.storage.home):
@@ -99,7 +99,7 @@ class ScorchSnapshot(Snapshot):
     def check_contents(self, data_file: DataFile) -> Iterator[Finding]:
         """Verify a segment (``segment``); see `verify_segment`."""
         storage = self.table.folder.storage
-        for check in verify_segment(data_file.location, storage_options=storage).findings:
+        for check in verify_segment(data_file.location, limits=storage.limits, storage_options=storage).findings:
             yield Finding.failed(
                 "segment",
                 f"{check.name} of {check.subject}: {check.message}",
