@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 
 from dvcodec import DecodeError, LimitExceeded, Truncated, UsageError
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, LIMITS, Limits
 
 T = TypeVar("T")
 Decode = Callable[[bytes], T]
@@ -154,7 +154,7 @@ class Without:
 @contextmanager
 def lowered(limits: Limits) -> Iterator[None]:
     """Lower the default limits themselves, for decoders that take no others."""
-    before = {name: getattr(DEFAULT_LIMITS, name) for name in Limits.__slots__}
+    before = {name: getattr(DEFAULT_LIMITS, name) for name in LIMITS}
     for name in before:
         object.__setattr__(DEFAULT_LIMITS, name, getattr(limits, name))
     try:

@@ -130,10 +130,10 @@ def small(folder: Path, pattern: str) -> bytes:
 
 
 def vector(name: str, decode: Any, encode: Any, data: bytes) -> Format:
-    """One framed vector; one without rows comes near one limit only, and 32-bit ones have one bitmap."""
+    """One framed vector; one without rows comes near one limit only."""
     low = {"max_vector_bytes": 3}
     if decode(data):
-        low |= {"max_cardinality": 0} if "32-bit" in name else {"max_cardinality": 0, "max_bitmaps": 0}
+        low |= {"max_cardinality": 0}
     return Format(name, decode, data, encode, rows_of, checksum=True, limits=low)
 
 
@@ -302,7 +302,7 @@ FORMATS = [
         None,
         dict_of,
         checksum=True,
-        limits={"max_vector_bytes": 10, "max_bitmaps": 0, "max_cardinality": 1},
+        limits={"max_vector_bytes": 10, "max_cardinality": 1},
     ),
     Format(
         "whatever it is, described",
@@ -310,7 +310,7 @@ FORMATS = [
         framed(DELTA / "run.native"),
         None,
         checksum=True,
-        limits={"max_vector_bytes": 10, "max_bitmaps": 0, "max_cardinality": 1},
+        limits={"max_vector_bytes": 10, "max_cardinality": 1},
     ),
     Format(
         "Delta inline",
@@ -319,7 +319,7 @@ FORMATS = [
         lambda rows: delta.encode_inline(rows).path_or_inline_dv.encode(),
         rows_of,
         framed=False,
-        limits={"max_bitmaps": 0, "max_cardinality": 1},
+        limits={"max_cardinality": 1},
         buffers=TEXT,
     ),
     Format(
@@ -338,7 +338,7 @@ FORMATS = [
         dict_of,
         checksum=True,
         framed=False,
-        limits={"max_records": 1, "max_vector_bytes": 10, "max_bitmaps": 0, "max_cardinality": 1},
+        limits={"max_records": 1, "max_vector_bytes": 10, "max_cardinality": 1},
     ),
     Format(
         "Paimon index file",
@@ -424,7 +424,7 @@ FORMATS = [
         small(LANCE, "row-addresses-ids-*.bin"),
         lance.encode_row_addr_map,
         addresses_of,
-        limits={"max_bitmaps": 0, "max_cardinality": 1},
+        limits={"max_cardinality": 1},
     ),
     Format("Lance manifest", lance.read_manifest, MANIFEST, limits=LOW_MANIFEST),
     Format("Lance transaction", lance.read_operation, TRANSACTION, framed=False, limits={"max_metadata_bytes": 10}),
@@ -475,7 +475,7 @@ FORMATS = [
         bitmap64,
         (DELTA / "border-32.portable").read_bytes()[4:],
         encode64,
-        limits={"max_bitmaps": 0, "max_cardinality": 1},
+        limits={"max_cardinality": 1},
     ),
 ]
 WITH_CHECKSUM = [item for item in FORMATS if item.checksum]

@@ -106,7 +106,7 @@ def of_bytes() -> Doors:
         "lance.RowAddrMap": (lance.RowAddrMap, {"fragments": {1: ROWS, 2: None}}),
         "zap.composite_field": (zap.composite_field, {"fields": [zap.text_field("a", "b")]}),
         "zap.text_field": (zap.text_field, {"name": "a", "text": "b c"}),
-        "Limits": (Limits, {"max_bitmaps": 3, "max_vector_bytes": 3}),
+        "Limits": (Limits, {"max_records": 3, "max_vector_bytes": 3}),
         "diff": (dvcodec.diff, {"old": ROWS, "new": ROWS}),
         "merge": (dvcodec.merge, {"vectors": [{"a": ROWS}]}),
         "RowSet": (RowSet, {"positions": [1]}),

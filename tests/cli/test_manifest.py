@@ -222,16 +222,6 @@ class TestLanceSequences:
         assert (found["name"], found["status"]) == ("sequence", "fail")
 
 
-def test_vectors_that_are_recorded_many_times_are_not_checked(table: Path) -> None:
-    entry = paimon.read_index_manifest(table)[0]
-    assert entry.vectors is not None
-    many = tuple(replace(entry.vectors[0], data_file=f"{i}") for i in range(3000))
-    paimon.write_index_manifest(table, [replace(entry, vectors=many)])
-    result = run("manifest", table, "--check")
-    assert result.code == 2
-    assert "work for vectors that are recorded more than once" in result.complaint
-
-
 def test_fragments_that_share_a_deletion_file(tmp_path: Path) -> None:
     """It is read once, and each of the others is a finding."""
     (tmp_path / "_deletions").mkdir()

@@ -74,7 +74,6 @@ def test_items_and_records_that_take_bytes(kind: Any) -> None:
         array(record("r", a="null")),
         array({"type": "fixed", "name": "f", "size": 0}),
         array(thin(9)),
-        {"type": array(thin(9))},
         ["null", record("s", a={"type": "map", "values": array(thin(9))})],
         array(record("s", a=array("int"), b=record("t", c="null", d=thin(17)))),
         thin(4097),
@@ -150,7 +149,7 @@ def test_a_record_is_limited_but_not_a_row_of_data() -> None:
     content = zigzag(997) + bytes(997) + zigzag(0)
     assert len(content) == 1000
     assert len(read(schema, content * 3, 3, max_record_bytes=1000)) == 3
-    with pytest.raises(LimitExceeded, match="max_record_bytes: expected at most 999, found more than 999 bytes in rec"):
+    with pytest.raises(LimitExceeded, match=r"max_record_bytes: expected at most 999 .*, found more than 999 b"):
         read(schema, content, max_record_bytes=999)
     file = avro.decode(Cursor(header(schema) + block(1, content)), limits=Limits(max_record_bytes=999))
     assert len(list(file.records(by_block=True))) == 1
@@ -162,5 +161,5 @@ def test_records_of_metadata_are_limited_but_not_rows_of_data() -> None:
     for most, by_block in ((3, False), (2, True)):
         file = avro.decode(Cursor(data), limits=Limits(max_records=most))
         assert [one["a"] for one in file.records(by_block=by_block)] == [1, 2, 3]
-    with pytest.raises(LimitExceeded, match=r"max_records: expected at most 2, found 3; Limits\(max_records=\.\.\.\)"):
+    with pytest.raises(LimitExceeded, match=r"expected at most 2 \(Limits\(max_records=\.\.\.\) raises it\), found 3$"):
         list(avro.decode(Cursor(data), limits=Limits(max_records=2)).records())

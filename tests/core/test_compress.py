@@ -128,7 +128,8 @@ def test_the_stated_size_is_held_against_the_limit_before_anything_else(
             decompress(cursor, codec, limits=Limits(max_blob_bytes=len(content) - 1))
         assert caught.value.what == "Limits.max_blob_bytes"
         assert (caught.value.source, caught.value.offset) == ("x.puffin", 102)
-        assert (caught.value.expected, caught.value.actual) == (f"at most {len(content) - 1}", len(content))
+        assert str(caught.value.expected).startswith(f"at most {len(content) - 1} (")
+        assert caught.value.actual == len(content)
 
 
 def test_the_caller_names_the_limit() -> None:

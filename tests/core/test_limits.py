@@ -21,7 +21,7 @@ def test_a_limit_lets_its_own_value_pass_and_stops_the_next(name: str) -> None:
         limits.check(name, 11, cursor, 7)
     assert caught.value.what == f"Limits.{name}"
     assert (caught.value.source, caught.value.offset) == ("x.bin", 1007)
-    assert (caught.value.expected, caught.value.actual) == ("at most 10", 11)
+    assert (caught.value.expected, caught.value.actual) == (f"at most 10 (Limits({name}=...) raises it)", 11)
 
 
 def test_the_offset_of_an_exceeded_limit_defaults_to_the_cursor() -> None:

@@ -236,7 +236,7 @@ def test_every_reader_keeps_the_same_limits_and_the_same_metadata() -> None:
     for data in valid():
         if len(data) > 3000:
             continue
-        for name in ("max_vector_bytes", "max_bitmaps", "max_cardinality"):
+        for name in ("max_vector_bytes", "max_cardinality"):
             for most in (0, 1, 3, 30):
                 seen[check_one_verdict(data, Limits(**{name: most}))] += 1
         for expected in (0, 1, 2**40):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dvcodec import LimitExceeded, Limits, RowSet, UsageError, delta, iceberg, paimon
+from dvcodec import LimitExceeded, Limits, RowSet, UsageError, delta, iceberg
 from dvcodec.core.limits import enough_memory
 from limits.cases import CASES
 from limits.making import REFUSED
@@ -75,10 +75,6 @@ def test_the_cap_and_the_clock_are_real() -> None:
     [
         ("max_vector_bytes", lambda limits: iceberg.decode(iceberg.encode(RowSet(range(0, 99, 2))), limits=limits)),
         ("max_cardinality", lambda limits: delta.decode(delta.encode(RowSet(range(99))), limits=limits)),
-        (
-            "max_bitmaps",
-            lambda limits: paimon.decode(paimon.encode(RowSet([1, 1 << 40]), layout="bitmap64"), limits=limits),
-        ),
     ],
 )
 def test_lower_limits_are_kept(name: str, decode: Any) -> None:

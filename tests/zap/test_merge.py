@@ -496,7 +496,7 @@ def test_damaged_segments_are_not_merged(tmp_path: Path) -> None:
 def test_limits_of_the_segments_are_kept() -> None:
     raw = written(15, [document(b"a", b"x", b"y")])
     with pytest.raises(LimitExceeded):
-        merge_segments(io.BytesIO(), [Segment.open(raw, limits=Limits(max_keys=1))])
+        merge_segments(io.BytesIO(), [Segment.open(raw, limits=Limits(max_blob_bytes=1))])
 
 
 # ------------------------------------------------------------------ files

@@ -83,7 +83,7 @@ class Limits:
         """Return the error for a value above the limit `name`; see `check`."""
         expected = f"at most {getattr(self, name)} ({self.how_to_raise.format(name)} raises it)"
         if where is None or isinstance(where, str):
-            return LimitExceeded(f"Limits.{name}", source=where, expected=expected, actual=value)
+            return LimitExceeded(f"Limits.{name}", source=where, offset=at, expected=expected, actual=value)
         return where.error(LimitExceeded, f"Limits.{name}", at=at, expected=expected, actual=value)
 
 

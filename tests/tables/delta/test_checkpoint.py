@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dvcodec.core.errors import LimitExceeded, NotCanonical
+from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
@@ -243,16 +243,6 @@ def crafted(table: DeltaBuilder, add: dict[str, pa.Array], name: str = "c.parque
     return file
 
 
-def test_names_of_statistics_are_charged_for_each_row(table: DeltaBuilder) -> None:
-    """Each row repeats them in its text: 10 kB would become 50 MB."""
-    rows = 5000
-    inner = pa.StructArray.from_arrays([pa.array([7] * rows)], ["n" * 10_000])
-    parsed = pa.StructArray.from_arrays([pa.array([1] * rows), inner], ["numRecords", "minValues"])
-    file = crafted(table, {"path": pa.array(["a"] * rows), "stats_parsed": parsed})
-    with pytest.raises(LimitExceeded, match=r"c\.parquet: work for statistics \(Limits.max_base_work"):
-        actions_of(table, [file])
-
-
 def test_names_that_no_row_has_cost_nothing(table: DeltaBuilder) -> None:
     rows = 5000
     inner = pa.StructArray.from_arrays([pa.nulls(rows, pa.int64())], ["n" * 10_000])
@@ -260,30 +250,3 @@ def test_names_that_no_row_has_cost_nothing(table: DeltaBuilder) -> None:
     file = crafted(table, {"path": pa.array(["a"] * rows), "stats_parsed": parsed})
     actions = actions_of(table, [file])
     assert {action.values["stats"] for action in actions} == {'{"numRecords":1,"minValues":{}}'}
-
-
-@pytest.mark.parametrize("parsed", [False, True])
-def test_statistics_that_every_row_repeats_are_charged_for_each(table: DeltaBuilder, parsed: bool) -> None:
-    """A text of 100 kB, which is stored once; also where all rows are looked through for texts."""
-    rows = 1000
-    members = {"path": pa.array(["a"] * rows), "stats": pa.array(["{" + " " * 100_000 + "}"] * rows)}
-    if parsed:
-        members["stats_parsed"] = pa.StructArray.from_arrays([pa.array([1] * rows)] * 2, ["numRecords", "other"])
-    file = crafted(table, members)
-    with pytest.raises(LimitExceeded, match="work for values"):
-        actions_of(table, [file])
-
-
-@pytest.mark.parametrize("longest", [20, 90_000])
-@pytest.mark.parametrize("keys", [False, True])
-def test_values_that_one_row_repeats_are_charged_for_each(table: DeltaBuilder, longest: int, keys: bool) -> None:
-    """A dictionary with a text of 90 kB; a row has it a thousand times, or only a short one."""
-    row = [("a" * longest, str(i)) for i in range(1000)] + [("b" * 90_000, "last")]
-    entries = pa.array([[entry if keys else entry[::-1] for entry in row]], pa.map_(pa.string(), pa.string()))
-    file = crafted(table, {"path": pa.array(["a"]), "size": pa.array([1]), "partitionValues": entries})
-    if longest == 20:
-        (action,) = actions_of(table, [file])
-        assert dict(action.values["partitionValues"]) == dict(entry if keys else entry[::-1] for entry in row)
-        return
-    with pytest.raises(LimitExceeded, match="work for values"):
-        actions_of(table, [file])

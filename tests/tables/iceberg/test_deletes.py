@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from pyarrow import orc
 from amounts import examples
 from cases import each
 from dvcodec import RowSet
-from dvcodec.core.errors import CardinalityMismatch, DecodeError, LimitExceeded, NotCanonical, Unsupported
+from dvcodec.core.errors import CardinalityMismatch, DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.iceberg.deletes import read_deletes
 
@@ -48,18 +47,6 @@ def test_what_is_read(tmp_path: Path, file_format: str) -> None:
     assert found.rows == {"/t/b": RowSet([0, 7]), "/t/a": RowSet([2**40])}
     assert found.count == 4
     assert found.cost >= 4
-
-
-@pytest.mark.parametrize("file_format", ["avro", "orc"])
-def test_data_files_that_are_named_are_charged(tmp_path: Path, file_format: str) -> None:
-    """Thousands of small ones take few bytes, and an audit counts the rows of each."""
-    for count in (2000, 10_000):
-        columns: dict[str, list[Any]] = {"file_path": [f"{i}" for i in range(count)], "pos": [1] * count}
-        path, storage = write(tmp_path / f"{count}", file_format, columns), Storage()
-        match = "/10000: work for data files that position deletes name"
-        with pytest.raises(LimitExceeded, match=match) if count == 10_000 else nullcontext():
-            for _ in range(3):  # again, it costs nothing
-                assert len(read_deletes(path, file_format, count, storage).rows) == count
 
 
 @pytest.mark.parametrize("file_format", FORMATS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from dvcodec import LimitExceeded, NotCanonical, RowSet, Unsupported
+from dvcodec import NotCanonical, RowSet, Unsupported
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.json_text import parse_json
@@ -174,34 +173,6 @@ def test_the_name_mapping_is_parsed_once(tmp_path: Path) -> None:
     ):
         assert ids(files, deleted=True) == [3]
     assert (one.call_count, parsed.call_count) == (1, 1)
-
-
-def test_equality_deletes_of_one_file_are_charged(tmp_path: Path) -> None:
-    """Each set of columns reads the file again; writers list it once."""
-    columns = [{"id": i, "name": f"c{i}", "required": False, "type": "long"} for i in range(3, 10)]
-    first = [{"id": 1, "name": "id", "required": True, "type": "long"}]
-    crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, fields=[*first, *columns])
-    subsets = [one for size in range(6) for one in combinations(range(3, 10), size)]
-    relisted(crafted, [(1, *one) for one in subsets[:50]])
-    assert 0 not in ids(crafted)
-    relisted(crafted, [(1, *one) for one in subsets])
-    with pytest.raises(
-        LimitExceeded, match=r"^equality deletes at .*equality-4\.parquet: work for equality deletes of o"
-    ):
-        ids(crafted)
-    upgraded = open_table(crafted.folder)
-    with pytest.raises(LimitExceeded, match="work for equality deletes of one file"):
-        upgrade_deletes(upgraded, dry_run=True)
-
-
-def test_rows_of_equality_deletes_have_a_budget(tmp_path: Path) -> None:
-    """A few kilobytes of one key, over and over; as many keys that differ have the bytes for it."""
-    rows = 5 * 2**18
-    crafted = craft_equality(tmp_path / "t", {4: by_id(*[7] * rows)})
-    with pytest.raises(LimitExceeded, match=r"equality-4\.parquet: work for rows"):
-        ids(crafted)
-    crafted = craft_equality(tmp_path / "u", {4: by_id(*range(rows))})
-    assert ids(crafted) == [*range(2 * STEP, 2 * STEP + 5), *range(3 * STEP, 3 * STEP + 10)]
 
 
 def test_encrypted_equality_deletes_are_refused(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from cases import each
 from dvcodec import (
     CardinalityMismatch,
     DecodeError,
-    LimitExceeded,
     MissingExtra,
     NotCanonical,
     RowSet,
@@ -220,11 +219,6 @@ def test_files_of_base_paths(tmp_path: Path) -> None:
             [fragment(0, data_file("a.lance"), deletions=ARROW + b"\x38\x01"), base(1, "/here", root=False)],
             NotCanonical,
             "base path of the deletion file of fragment 0",
-        ),
-        (
-            [fragment(0, data_file("a.lance", base=1)), base(1, "/" + "\U0001f600" * 256, root=True)],
-            LimitExceeded,
-            "base path: expected at most 1024 bytes, found 1025",
         ),
         ([fragment(0)], NotCanonical, "fragment 0: expected a data file, found none"),
         ([fragment(0, data_file("../a.lance"))], NotCanonical, "path of a data file"),

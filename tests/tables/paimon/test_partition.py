@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dvcodec import LimitExceeded, Unsupported
+from dvcodec import Unsupported
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec
 from dvcodec.tables.paimon.schema import parse_type
@@ -72,22 +72,3 @@ def test_time_beyond_the_calendar_is_refused() -> None:
     kinds = [parse_type("TIMESTAMP(3)", source="", what="")]
     with pytest.raises(Unsupported, match="a year from 1 to 9999"):
         spec(("c", "TIMESTAMP(3)")).decode(encode_row([10**15 * 1_000_000], kinds), source="m")
-
-
-def test_text_that_every_path_would_repeat() -> None:
-    def made(directory: str, column: str) -> PartitionSpec:
-        return spec((column, "INT"), data_file__path_directory=directory)
-
-    assert made("a/" * 512, "b" * 1024).names == ("b" * 1024,)
-    with pytest.raises(
-        LimitExceeded, match=r"data-file\.path-directory: expected at most 1024 characters, found 1025$"
-    ):
-        made("a" * 1025, "b")
-    with pytest.raises(
-        LimitExceeded, match=r"names of partition columns: expected at most 1024 characters, found 1025$"
-    ):
-        made("a", "b" * 1025)
-    for name, columns in (("d" * 64, 20), ("d" * 102, 10)):
-        spec(*((f"c{i}", "INT") for i in range(columns)), partition__default_name=name)
-    with pytest.raises(LimitExceeded, match=r"partition\.default-name: expected at most 1024 .*, found 103$"):
-        spec(*((f"c{i}", "INT") for i in range(10)), partition__default_name="d" * 103)

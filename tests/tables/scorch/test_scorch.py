@@ -344,20 +344,6 @@ def with_long_name(length: int, values: int) -> bytes:
     return bytes(craft.finish())
 
 
-def test_names_of_fields_are_charged_for_each_value(tmp_path: Path) -> None:
-    """The segment stores the name once, and a row repeats it."""
-    (tmp_path / "a.zap").write_bytes(with_long_name(5_000, 1_000))
-    table = index(tmp_path, {b"\x88": epoch(s5={b"p": b"a.zap"})})
-    snapshot = table.snapshot()
-    (file,) = snapshot.data_files
-    (rows,) = snapshot.rows(file)
-    (document,) = rows.batch["_stored"].to_pylist()
-    assert [value["field"] for value in document] == ["n" * 5_000] * 1_000
-    (tmp_path / "a.zap").write_bytes(with_long_name(28_000, 2_000))
-    with pytest.raises(LimitExceeded, match=r"work for names of fields .*expected at most [0-9]+ .*found 56000003"):
-        list(snapshot.rows(file))
-
-
 def test_names_that_no_column_can_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dvcodec.tables.scorch.rows._MOST_NAMES", 999_999)
     (tmp_path / "a.zap").write_bytes(with_long_name(1_000, 1_000))

@@ -192,7 +192,7 @@ def test_a_wrong_root_is_seen_at_once() -> None:
 def test_limit_of_keys() -> None:
     data = naive_build(WORDS)
     assert opened(data, Limits(max_keys=8)).num_keys == 8
-    with pytest.raises(LimitExceeded, match=r"Limits\.max_keys: expected at most 7, found 8") as caught:
+    with pytest.raises(LimitExceeded, match=r"Limits\.max_keys: expected at most 7 .*, found 8") as caught:
         opened(data, Limits(max_keys=7))
     assert caught.value.offset == 1000 + len(data) - 16
     with pytest.raises(LimitExceeded, match="max_keys"):
@@ -212,7 +212,7 @@ def test_another_number_of_keys(read: Read, few: int, monkeypatch: pytest.Monkey
         assert caught.value.offset == 1000 + len(data) - 16
 
 
-@pytest.mark.parametrize("count", [0, 1000, 2**28])
+@pytest.mark.parametrize("count", [0, 1000, 2**24])
 def test_numbers_of_keys_that_are_seen_at_once(count: int) -> None:
     data = naive_build(WORDS)
     found = 8 if count else "more"
@@ -226,7 +226,7 @@ def test_numbers_of_keys_that_are_seen_at_once(count: int) -> None:
         list(opened(blob(b"", 2, 0)).blocks())
 
 
-@pytest.mark.parametrize("count", [3, 300, 1500, 2**20, 2**28])
+@pytest.mark.parametrize("count", [3, 300, 1500, 2**20, 2**24])
 def test_more_keys_than_anyone_can_count(count: int) -> None:
     """200 states of 8 bytes spell 2**200 keys."""
     for read in (by_block, by_key):

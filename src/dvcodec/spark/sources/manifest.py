@@ -93,7 +93,7 @@ def committed_in(folder: str, names: Collection[str] | None, stores: Storage) ->
     containers: dict[str, str] = {}
     for path in manifests:
         with _opened(path, stores) as file:
-            containers.update(dict.fromkeys(_containers(path, parquet_metadata(file, Budget.ROW)[0]), path))
+            containers.update(dict.fromkeys(_containers(path, parquet_metadata(file)), path))
     return containers
 
 

@@ -98,14 +98,17 @@ def _parquet(location: str, storage: Storage) -> _Reader:
 
 @contextmanager
 def _orc(location: str, storage: Storage) -> _Reader:
-    with storage.open(location) as source, open_orc(source) as file:
-        check_columns(file.schema, FILE_PATH, POS)
-        yield file.batches([FILE_PATH, POS], dictionary=FILE_PATH)
+    with storage.open(location) as source:
+        # Like Avro's, and unlike Parquet's, the file is in memory as a whole.
+        storage.limits.check("max_metadata_bytes", source.size, location)
+        with open_orc(source) as file:
+            check_columns(file.schema, FILE_PATH, POS)
+            yield file.batches([FILE_PATH, POS], dictionary=FILE_PATH)
 
 
 @contextmanager
 def _avro(location: str, storage: Storage) -> _Reader:
-    with open_avro(location, storage, rows=True) as (file, cursor):
+    with open_avro(location, storage) as (file, cursor):
         names = [found.name for found in select(file.schema, _AVRO, "position deletes", cursor).values()]
         records = file.records(by_block=True)
 
