@@ -33,10 +33,10 @@ SOURCE = TESTS.parent / "src"
 EQUIVALENT = TESTS / "mutants_equivalent.txt"
 OF_IO = (
     "allowed_locations", "blocks", "coalesce", "file_key", "find", "frames", "io", "parquet_damage", "parquet_footer",
-    "parquet_columns", "parquet_pages", "thrift",
+    "parquet_columns", "thrift",
     "remote", "storage", "stores",
 )  # fmt: skip
-OF_LIMITS = ("column_work", "history", "history_rows", "repeats")
+OF_LIMITS = ("history", "history_rows")
 OF_STORES = ("answers", "changed", "environment", "errors", "opening", "protocol", "store")
 ROOMS = {
     "core": ("core", "tests/core"),

@@ -19,7 +19,7 @@ from limits.cases.avro import AVRO_SCHEMAS, AVRO_VALUES, EXTRAS, FLAT, avro_bloc
 from limits.cases.parquet import LARGE_FOOTER
 from limits.cases.puffin import OVERLAPPING, PUFFIN_FOOTERS, PUFFINS, large_puffin
 from limits.cases.vectors import frames, large_blob
-from limits.making import SMALL, by_path, case, cases, drained, large, large_file, limit, saved, tables
+from limits.making import SMALL, by_path, case, cases, drained, error, large, large_file, limit, saved, tables
 from samples.bombs import BOMB, JSONS, MEGA, gzipped
 
 

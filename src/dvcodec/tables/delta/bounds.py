@@ -43,9 +43,11 @@ _ENDS = "\ufffd\U0010ffff"
 
 def parse_statistics(text: Any) -> Mapping[str, Any]:
     """Return the statistics of a data file; unreadable ones count as unknown."""
+    if not isinstance(text, str):
+        return {}
     try:
         found = parse_json(text, None, "statistics", parse_float=Decimal)
-    except (TypeError, DecodeError, ArithmeticError):
+    except (DecodeError, ArithmeticError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -1,0 +1,403 @@
+"""What a metadata file costs is bounded by its size: twice the input, at most twice the work and the memory.
+
+Work is counted in calls of functions, and memory in bytes that Python allocates, so that the machine has no say.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import tracemalloc
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from calls import calls_of
+from dvcodec import (
+    CardinalityMismatch,
+    Limits,
+    NotCanonical,
+    RowSet,
+    Unsupported,
+    delta,
+    iceberg,
+    paimon,
+    puffin,
+)
+from dvcodec.core.cursor import Cursor
+from dvcodec.io import Storage, open_source
+from dvcodec.lance import decode_row_addr_map, decode_row_ids, decode_versions, read_deletion_file, read_operation
+from dvcodec.lance.deletions import encode_deletion_file
+from dvcodec.lance.manifest import read_manifest as read_lance
+from dvcodec.paimon.manifest import SCHEMA as INDEX_SCHEMA
+from dvcodec.tables.avro_rows import open_avro_rows
+from dvcodec.tables.delta.actions import AddFile, parse_lines
+from dvcodec.tables.delta.checkpoint import read_checkpoint
+from dvcodec.tables.folder import Folder
+from dvcodec.tables.iceberg.deletes import read_deletes
+from dvcodec.tables.iceberg.manifest_list import Manifest, read_list
+from dvcodec.tables.iceberg.manifests import read_manifest
+from dvcodec.tables.iceberg.metadata import read_members
+from dvcodec.tables.paimon.manifests import read_manifest as paimon_manifest
+from dvcodec.tables.paimon.manifests import read_manifest_list
+from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
+from dvcodec.tables.scorch.bolt import read_bolt
+from dvcodec.zap import Segment
+from dvcodec.zap.vellum import Fst, build
+from samples import avro, bitmaps
+from samples.bolt import Bolt
+from samples.lance import field
+from samples.zap.segments import minimal
+
+pytest.importorskip("fastavro")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+orc = pytest.importorskip("pyarrow.orc")
+
+"""So that a few records are a bomb."""
+
+
+def fields_of(*fields: tuple[str, Any, int]) -> dict[str, Any]:
+    return {
+        "type": "record",
+        "name": f"r{fields[0][2] if fields else 0}",
+        "fields": [{"name": name, "type": kind, "field-id": number} for name, kind, number in fields],
+    }
+
+
+FILE = fields_of(
+    ("content", "int", 134),
+    ("file_path", "string", 100),
+    ("file_format", "string", 101),
+    ("partition", {"type": "record", "name": "p", "fields": []}, 102),
+    ("record_count", "long", 103),
+    ("file_size_in_bytes", "long", 104),
+)
+ENTRY = fields_of(("status", "int", 0), ("snapshot_id", "long", 1), ("data_file", FILE, 2))
+DATA_FILE = avro.zigzag(1) * 2 + avro.zigzag(0) + avro.sized(b"a") + avro.sized(b"b") + avro.zigzag(1) * 2
+INDEX = {
+    "_VERSION": 1,
+    "_KIND": 0,
+    "_PARTITION": b"",
+    "_BUCKET": 0,
+    "_INDEX_TYPE": "D",
+    "_FILE_NAME": "a",
+    "_FILE_SIZE": 1,
+    "_ROW_COUNT": 1,
+}
+NAMES = fields_of(("_VERSION", "int", 0), ("_FILE_NAME", "string", 1))
+
+
+def avro_file(schema: Any, records: bytes, count: int, codec: str) -> bytes:
+    return avro.header(schema, codec) + avro.block(count, avro.packed(records, codec))
+
+
+def iceberg_manifest(path: Path) -> object:
+    listed = Manifest(str(path), str(path), 0, 0, 1, 1, encrypted=False)
+    return read_manifest(listed, (), lambda name: name, storage=Storage())
+
+
+def index_records(count: int) -> bytes:
+    return avro.records(INDEX_SCHEMA, INDEX) * count
+
+
+def delta_log(path: Path) -> object:
+    return [AddFile.parse(action) for action in parse_lines(path.read_bytes(), "log")]
+
+
+def bolt(path: Path) -> object:
+    with open_source(path) as source:
+        return read_bolt(source)
+
+
+def lance_manifest(count: int) -> bytes:
+    body = field(2) * count
+    return len(body).to_bytes(4, "little") + body + bytes(8) + bytes((0, 0, 2, 0)) + b"LANC"
+
+
+def by_bytes(decode: Callable[[bytes], object]) -> Callable[[Path], object]:
+    return lambda path: decode(path.read_bytes())
+
+
+def far_apart(count: int) -> bytes:
+    """A container for every row: ten bytes."""
+    return iceberg.encode(RowSet(np.arange(count) << 16))
+
+
+def lance_bitmap(count: int) -> bytes:
+    return encode_deletion_file(RowSet(np.arange(count) << 16), "bin")
+
+
+def puffin_file(count: int) -> bytes:
+    blob = {"type": "a", "fields": [], "snapshot-id": 1, "sequence-number": 1, "offset": 4, "length": 1}
+    payload = json.dumps({"blobs": [blob] * count}, separators=(",", ":")).encode()
+    return b"PFA1" + b"PFA1" + payload + len(payload).to_bytes(4, "little") + bytes(4) + b"PFA1"
+
+
+def placed(name: str, read: Callable[[Folder], object]) -> Callable[[Path], object]:
+    """A reader of a file of that name in a table's folder: the file has it too."""
+
+    def at(path: Path) -> object:
+        place = path.parent / f"{path.stem}-table" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.hardlink_to(path)
+        return read(Folder(str(path.parent / f"{path.stem}-table")))
+
+    return at
+
+
+LISTED = fields_of(("manifest_path", "string", 500), ("partition_spec_id", "int", 502))
+PAIMON_FILE = {
+    "type": "record",
+    "name": "file",
+    "fields": [
+        {"name": "_FILE_NAME", "type": "string"},
+        *({"name": name, "type": "long"} for name in ("_FILE_SIZE", "_ROW_COUNT", "_SCHEMA_ID")),
+        {"name": "_LEVEL", "type": "int"},
+        {"name": "_EXTRA_FILES", "type": {"type": "array", "items": "string"}},
+    ],
+}
+PAIMON_ENTRY = {
+    "type": "record",
+    "name": "entry",
+    "fields": [
+        {"name": "_VERSION", "type": "int"},
+        {"name": "_KIND", "type": "int"},
+        {"name": "_PARTITION", "type": "bytes"},
+        {"name": "_BUCKET", "type": "int"},
+        {"name": "_FILE", "type": PAIMON_FILE},
+    ],
+}
+PAIMON_RECORD = avro.zigzag(2) + bytes(3) + avro.sized(b"a") + avro.zigzag(1) * 2 + bytes(3)
+DELETES = fields_of(("file_path", "string", 2147483546), ("pos", "long", 2147483545))
+ROWS = fields_of(("a", "int", 1))
+
+
+def listed(count: int, record: Callable[[bytes], bytes], schema: Any) -> bytes:
+    """A list of files, each named once."""
+    return avro_file(schema, b"".join(record(b"%x" % i) for i in range(count)), count, "null")
+
+
+def paimon_schema(count: int) -> bytes:
+    fields = [{"id": i, "name": f"f{i}", "type": "INT"} for i in range(count)]
+    members = {"version": 3, "id": 0, "fields": fields, "highestFieldId": count, "partitionKeys": [], "primaryKeys": []}
+    return json.dumps({**members, "options": {}, "timeMillis": 1}, separators=(",", ":")).encode()
+
+
+def paimon_snapshot(count: int) -> bytes:
+    names = {"baseManifestList": "a", "deltaManifestList": "b", "commitKind": "APPEND", "commitUser": "u"}
+    members = {"version": 3, "id": 1, "schemaId": 0, **names, "commitIdentifier": 1, "timeMillis": 1}
+    return json.dumps({**members, "properties": {f"{i:x}": "" for i in range(count)}}, separators=(",", ":")).encode()
+
+
+def plain_parquet(columns: Any) -> bytes:
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), out, use_dictionary=False, compression="none", write_statistics=False)
+    return bytes(out.getvalue())
+
+
+def plain_checkpoint(count: int) -> bytes:
+    kind = pa.struct([("path", pa.string()), ("size", pa.int64())])
+    return plain_parquet({"add": pa.array([{"path": "a", "size": 1}] * count, kind)})
+
+
+def plain_deletes(count: int) -> bytes:
+    return plain_parquet({"file_path": ["a"] * count, "pos": pa.array(range(count), pa.int64())})
+
+
+def deletes_of(kind: str) -> Callable[[Path], object]:
+    def read(path: Path) -> object:
+        count = 0 if kind == "avro" else pq.ParquetFile(path).metadata.num_rows
+        with suppress(CardinalityMismatch):
+            return read_deletes(str(path), kind, count, Storage())
+        return None
+
+    return read
+
+
+def avro_rows(path: Path) -> object:
+    with open_avro_rows(str(path), Storage()) as file:
+        return sum(batch.num_rows for _, batch in file.read(["a"], 1 << 16, ()))
+
+
+def plain_arrow(count: int) -> bytes:
+    return encode_deletion_file(RowSet(range(0, 2 * count, 2)), "arrow")
+
+
+def addresses(count: int) -> bytes:
+    one = bitmaps.bitmap(bitmaps.array(0, [1]))
+    return struct.pack("<I", count) + b"".join(struct.pack("<II", i, len(one)) + one for i in range(count))
+
+
+def inline(path: Path) -> object:
+    return delta.Descriptor.from_json(path.read_bytes()).unique_id, delta.load(
+        delta.Descriptor.from_json(path.read_bytes()), "t"
+    )
+
+
+def zap_segment(count: int, *, docs: int = 1, fields: int = 0, terms: int = 0) -> bytes:
+    """A segment with so many documents, fields or terms (of one document each)."""
+    made = minimal(15, docs * count if docs > 1 else 1)
+    for i in range(fields * count):
+        made.field(f"{i:x}")
+    if terms:
+        made.field("t", made.dictionary({b"%06x" % i: made.postings([0]) for i in range(terms * count)}))
+    return made.finish()
+
+
+def zap_table(name: str) -> Callable[[Path], object]:
+    def read(path: Path) -> object:
+        with Segment.open(path, verify_checksum=False) as segment:
+            return sum(batch.num_rows for batch in segment.to_arrow(name))
+
+    return read
+
+
+def fst(count: int) -> bytes:
+    """Keys that share few states: what those of one dictionary share is charged where a segment opens it."""
+    chance = random.Random(1)
+    return build(sorted(chance.randbytes(6) for _ in range(count)), np.arange(count, dtype=np.uint64))
+
+
+class Decoder(NamedTuple):
+    """A decoder of metadata.
+
+    Attributes:
+        make: gives a file of so many of the smallest things that it can hold.
+        read: reads it.
+        memory: c: bytes of memory for each byte of the file, at most.
+        calls: c: calls of functions for each byte of the file, at most.
+    """
+
+    make: Callable[[int], bytes]
+    read: Callable[[Path], object]
+    memory: int
+    calls: int
+
+
+STORED = {
+    "iceberg manifest": Decoder(lambda n: avro_file(ENTRY, DATA_FILE * n, n, "null"), iceberg_manifest, 100, 8),
+    "paimon index manifest": Decoder(
+        lambda n: avro_file(INDEX_SCHEMA, index_records(n), n, "null"), paimon.read_index_manifest, 40, 4
+    ),
+    "delta commit": Decoder(lambda n: b'{"add":{"path":"a","size":1,"partitionValues":{}}}\n' * n, delta_log, 40, 2),
+    "iceberg metadata": Decoder(
+        lambda n: b'{"a":[' + b'{"b":123456789},' * n + b"1]}", lambda path: read_members(str(path), Storage()), 40, 1
+    ),
+    "lance manifest": Decoder(lance_manifest, read_lance, 200, 30),
+    "vector": Decoder(far_apart, by_bytes(iceberg.decode), 40, 1),
+    "file of vectors": Decoder(lambda n: b"\1" + delta.encode(RowSet([1])) * n, delta.load_frames, 40, 2),
+    "puffin footer": Decoder(puffin_file, puffin.decode_footer, 40, 1),
+    "hash index": Decoder(lambda n: bytes(4 * n), by_bytes(paimon.decode_hash_index), 40, 1),
+    "lance deletions": Decoder(lance_bitmap, read_deletion_file, 40, 1),
+    "lance row ids": Decoder(lambda n: bytes.fromhex("0a020a00") * n, by_bytes(decode_row_ids), 200, 30),
+    "lance versions": Decoder(lambda n: bytes.fromhex("0a060a040a021001") * n, by_bytes(decode_versions), 200, 30),
+    "lance transaction": Decoder(lambda n: bytes.fromhex("aa0600") * n, read_operation, 40, 30),
+    "iceberg manifest list": Decoder(
+        lambda n: listed(n, lambda name: avro.sized(name) + avro.zigzag(0), LISTED),
+        lambda path: read_list(str(path), str, Storage()),
+        100,
+        8,
+    ),
+    "paimon manifest": Decoder(
+        lambda n: avro_file(PAIMON_ENTRY, PAIMON_RECORD * n, n, "null"),
+        placed("manifest/m", lambda folder: paimon_manifest(folder, "m")),
+        100,
+        8,
+    ),
+    "paimon manifest list": Decoder(
+        lambda n: listed(n, lambda name: avro.zigzag(2) + avro.sized(name), NAMES),
+        placed("manifest/m", lambda folder: read_manifest_list(folder, "m")),
+        100,
+        8,
+    ),
+    "paimon snapshot": Decoder(
+        paimon_snapshot,
+        placed("snapshot/snapshot-1", lambda folder: read_snapshot(folder, "snapshot/snapshot-1")),
+        40,
+        1,
+    ),
+    "paimon schema": Decoder(paimon_schema, placed("schema/schema-0", lambda folder: read_schema(folder, 0)), 40, 2),
+    "delta checkpoint": Decoder(
+        plain_checkpoint,
+        placed("_delta_log/c.parquet", lambda folder: list(read_checkpoint(folder, ("c.parquet",), 0))),
+        100,
+        2,
+    ),
+    "position deletes, Parquet": Decoder(plain_deletes, deletes_of("parquet"), 40, 1),
+    "position deletes, Avro": Decoder(
+        lambda n: avro_file(DELETES, (avro.sized(b"a") + avro.zigzag(1)) * n, n, "null"), deletes_of("avro"), 200, 4
+    ),
+    "avro rows": Decoder(lambda n: avro_file(ROWS, bytes(n), n, "null"), avro_rows, 500, 8),
+    "inline vector": Decoder(
+        lambda n: delta.encode_inline(RowSet(np.arange(n) << 16)).to_json().encode(), inline, 40, 1
+    ),
+    "lance deletions, Arrow": Decoder(plain_arrow, read_deletion_file, 40, 1),
+    "lance row addresses": Decoder(addresses, by_bytes(decode_row_addr_map), 60, 10),
+    "zap fields": Decoder(lambda n: zap_segment(n, fields=1), zap_table("fields"), 60, 8),
+    "zap stored": Decoder(lambda n: zap_segment(n, docs=2), zap_table("stored"), 40, 1),
+    "zap postings": Decoder(lambda n: zap_segment(n, terms=1), zap_table("postings"), 60, 1),
+    "vellum": Decoder(fst, lambda path: Fst.open(Cursor(path.read_bytes()), Limits()).to_block(), 100, 2),
+    "root.bolt": Decoder(lambda n: Bolt({i.to_bytes(4, "big"): b"" for i in range(n)}).data(), bolt, 40, 2),
+}
+"""Files that are stored as they are, of their format's cheapest bytes."""
+
+
+def cost(decoder: Decoder, count: int, path: Path) -> tuple[int, int, int]:
+    """The bytes of a file, and what reading it takes: bytes of memory, and calls of functions."""
+    path.write_bytes(decoder.make(count))
+    decoder.read(path)  # what is imported and cached
+    tracemalloc.start()
+    decoder.read(path)
+    memory = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return path.stat().st_size, memory, calls_of(lambda: decoder.read(path))
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_twice_the_input_is_at_most_twice_the_work(name: str, tmp_path: Path) -> None:
+    decoder = STORED[name]
+    size, memory, calls = cost(decoder, 400, tmp_path / "once.metadata.json")
+    larger, more_memory, more_calls = cost(decoder, 800, tmp_path / "twice.metadata.json")
+    grown = larger - size
+    assert grown > 0
+    # The difference of the two has no constant part.
+    assert more_calls - calls <= decoder.calls * grown, (more_calls - calls) / grown
+    assert more_memory - memory <= decoder.memory * grown, (more_memory - memory) / grown
+
+
+"""Files of kilobytes that are made into much more."""
+
+
+def test_a_decimal_in_a_manifest_is_not_computed(tmp_path: Path) -> None:
+    """A number of a million bytes is quadratic work; nothing in a manifest needs it as a number."""
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 0}
+    path = tmp_path / "m"
+    digits = avro.sized(b"\1" + b"7" * 2**20)
+    index = INDEX_SCHEMA | {"fields": [*INDEX_SCHEMA["fields"], {"name": "x", "type": decimal}]}
+    path.write_bytes(avro_file(index, index_records(1) + digits, 1, "deflate"))
+    assert path.stat().st_size < 5_000
+    with pytest.raises(Unsupported, match="x of entry 0"):
+        paimon.read_index_manifest(path)
+    file = FILE | {"fields": [*FILE["fields"], {"name": "x", "type": decimal, "field-id": 999}]}
+    entry = fields_of(("status", "int", 0), ("snapshot_id", "long", 1), ("data_file", file, 2))
+    path.write_bytes(avro_file(entry, DATA_FILE + digits, 1, "deflate"))
+    assert len(iceberg_manifest(path)) == 1  # type: ignore[arg-type]
+
+
+def test_a_list_names_a_manifest_once(tmp_path: Path) -> None:
+    folder = tmp_path / "manifest"
+    folder.mkdir()
+    for names in (b"ab", b"aa"):
+        records = b"".join(avro.zigzag(2) + avro.sized(bytes([name])) for name in names)
+        (folder / "list").write_bytes(avro_file(NAMES, records, 2, "null"))
+        if names == b"ab":
+            assert read_manifest_list(Folder(str(tmp_path)), "list") == ["a", "b"]
+    with pytest.raises(NotCanonical, match="expected each manifest once, found 'a' twice"):
+        read_manifest_list(Folder(str(tmp_path)), "list")
