@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 import dvcodec
 from cases import each
 
@@ -147,30 +145,6 @@ def test_urls_are_opened_in_one_place_alone() -> None:
         if called.endswith(("fs.FileSystem.from_uri", "from_uri", "url_to_fs", "urlopen"))
     }
     assert users <= allowed
-
-
-LIMITS = {
-    "cli/targets.py": ["replace(DEFAULT_LIMITS, max_base_work)"],
-    "tables/avro_fields.py": ["replace(DEFAULT_LIMITS, max_metadata_bytes)"],
-}
-"""The files of a command share the base work of one. The only limit that is raised: an Avro data file is not a
-manifest, and may have any size."""
-
-
-@pytest.mark.parametrize("package", ["cli", "report", "spark", "tables"])
-def test_tables_commands_and_jobs_use_the_default_limits(package: str) -> None:
-    found: dict[str, list[str]] = {}
-    for name in (module for module in MODULES if module.startswith(f"{package}/")):
-        for node in ast.walk(tree_of(name)):
-            if isinstance(node, ast.Call):
-                called = dotted(node.func)
-                first = dotted(node.args[0]) if node.args else ""
-                if called.rpartition(".")[2] == "Limits":
-                    found.setdefault(name, []).append(called)
-                elif called in ("replace", "dataclasses.replace") and first.endswith(("LIMITS", "limits")):
-                    members = ", ".join(str(keyword.arg) for keyword in node.keywords)
-                    found.setdefault(name, []).append(f"{called}({first}, {members})")
-    assert found == {name: calls for name, calls in LIMITS.items() if name.startswith(f"{package}/")}
 
 
 COMPILED = {"cramjam", "duckdb", "fastavro", "isal", "pyarrow", "pyroaring", "zlib", "json"}
