@@ -32,9 +32,8 @@ TESTS = Path(__file__).resolve().parent
 SOURCE = TESTS.parent / "src"
 EQUIVALENT = TESTS / "mutants_equivalent.txt"
 OF_IO = (
-    "allowed_locations", "blocks", "coalesce", "file_key", "find", "frames", "io", "parquet_damage", "parquet_footer",
-    "parquet_columns", "thrift",
-    "remote", "storage", "stores",
+    "allowed_locations", "blocks", "coalesce", "file_key", "find", "frames", "io", "parquet_columns",
+    "parquet_damage", "remote", "storage", "stores",
 )  # fmt: skip
 OF_LIMITS = ("history", "history_rows")
 OF_STORES = ("answers", "changed", "environment", "errors", "opening", "protocol", "store")

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from dvcodec.io import open_source
-from dvcodec.io.parquet import parquet_file
-from dvcodec.io.parquet_columns import ColumnChunk, column_chunks
+from dvcodec.io.parquet import ColumnChunk, column_chunks, parquet_file
 from samples.parquet_footer import META_DATA, STATISTICS, Tree, altered, rewritten
 
 pa = pytest.importorskip("pyarrow")

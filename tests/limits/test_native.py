@@ -16,10 +16,7 @@ from typing import Any
 
 import pytest
 
-from dvcodec import DecodeError, NotCanonical
-from dvcodec.io import open_source
-from dvcodec.io.parquet import parquet_file
-from dvcodec.io.parquet_footer import column_chunks, keep_footer
+from dvcodec import NotCanonical
 from samples.parquet_footer import CRYPTO, META_DATA, SIZE_STATISTICS, STATISTICS, altered
 
 pa = pytest.importorskip("pyarrow")
@@ -70,7 +67,7 @@ READ = """
 import sys
 from dvcodec import DecodeError
 from dvcodec.io import Storage
-from dvcodec.io.parquet_columns import column_chunks
+from dvcodec.io.parquet import column_chunks
 from dvcodec.tables.parquet import count_rows, open_parquet, physical_batches
 path = sys.argv[1]
 for columns in ([], ["path"], None):
@@ -129,7 +126,7 @@ def opened(opener, *arguments):
         pass
 import pyarrow.parquet
 before = peak()
-for read, *given in ((opened, open_parquet), (opened, open_metadata, 1), (read_position_deletes, sys.argv[1])):
+for read, *given in ((opened, open_parquet), (opened, open_metadata), (read_position_deletes, sys.argv[1])):
     try:
         read(*given)
     except DecodeError as error:
@@ -179,73 +176,3 @@ def test_pyarrow_does_end_it(name: str, tmp_path: Path) -> None:
     path.write_bytes(altered(a_file(), DAMAGE[name]))
     code = "import sys, pyarrow.parquet as pq; pq.read_metadata(sys.argv[1]).row_group(0).column(0).statistics"
     assert run(code, str(path)).returncode < 0
-
-
-def test_the_places_and_bounds_of_columns_are_those_of_pyarrow() -> None:
-    out = io.BytesIO()
-    columns = {
-        "path": [f"f{i // 10:03}" for i in range(100)],
-        "pos": range(100),
-        **{f"c{i}": [b"x"] * 100 for i in range(20)},
-    }
-    pq.write_table(pa.table(columns), out, row_group_size=10, use_dictionary=["path"])
-    file = opened(out.getvalue())
-    found = column_chunks(file, "f")
-    assert len(found) == file.num_row_groups == 10
-    for i, chunks in enumerate(found):
-        expected = [file.metadata.row_group(i).column(j) for j in range(22)]
-        assert [chunk.start for chunk in chunks.values()] == [
-            min(one.dictionary_page_offset or one.data_page_offset, one.data_page_offset) for one in expected
-        ]
-        assert (chunks[0].low, chunks[0].high) == (
-            expected[0].statistics.min.encode(),
-            expected[0].statistics.max.encode(),
-        )
-
-
-def opened(data: bytes) -> Any:
-    with open_source(data) as source:
-        return parquet_file(source)
-
-
-class Footer:
-    """Stands for an open file: pyarrow would not read such a footer."""
-
-    def __init__(self, footer: bytes) -> None:
-        file: Any = self
-        data = b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1"
-        keep_footer(file, lambda offset, size: data[offset : offset + size], len(data))
-
-
-HUGE = b"\xff\xff\xff\xff\xff\x7f"
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"\x69\xf3" + HUGE, "the end of the footer"),  # a list of 2**42 bytes, booleans or doubles
-        (b"\x69\xf1" + HUGE, "the end of the footer"),
-        (b"\x69\xf7" + HUGE, "the end of the footer"),
-        (b"\x69\xf8" + HUGE + HUGE, "an offset of at most"),  # of texts
-        (b"\x28" + HUGE, "an offset of at most"),
-        (b"\x2b" + HUGE + b"\x33", "the end of the footer"),
-        (b"\x25\xff", "the end of the footer"),
-        (b"\x2d", "expected 1 to 12, found 13"),
-        (b"\x2c" + b"\x1c" * 40, "at most 16 levels"),
-        (b"\x49\x18", "expected 12, found 8"),  # row groups that are texts
-        (b"\x49\x1c\x00", "row group: expected a list of columns"),
-        (b"\x00", "footer: expected a list of row groups"),
-        (b"", "field"),
-    ],
-)
-def test_a_footer_that_lies_ends_in_an_error(data: bytes, message: str) -> None:
-    file: Any = Footer(data)
-    for leaves in (None, ()):
-        with pytest.raises(DecodeError, match=message):
-            column_chunks(file, "f", leaves)
-
-
-def test_a_footer_without_places_is_refused() -> None:
-    file = opened(altered(a_file(), DAMAGE["no sizes"]))
-    with pytest.raises(NotCanonical, match="f at byte 0: column of a row group: expected the offset of its first page"):
-        column_chunks(file, "f")

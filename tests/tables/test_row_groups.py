@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dvcodec.io import open_source
-from dvcodec.io.parquet import parquet_file
-from dvcodec.io.parquet_columns import ColumnChunk
+from dvcodec.io.parquet import ColumnChunk, parquet_file
 from dvcodec.tables import row_groups
 from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.columns import Column

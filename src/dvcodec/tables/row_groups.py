@@ -17,7 +17,7 @@ from typing import Any
 
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.extras import pa, pq, types
-from dvcodec.io.parquet_columns import column_chunks
+from dvcodec.io.parquet import column_chunks
 from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
 from dvcodec.tables.model import WHOLE, Part
 from dvcodec.tables.schema_evolution import Evolution

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dvcodec import DecodeError
 from dvcodec.io import Storage
-from dvcodec.io.parquet_footer import column_chunks
+from dvcodec.io.parquet import column_chunks
 from dvcodec.tables import TableKind, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.changes import history
@@ -105,7 +105,9 @@ def _table(kind: str) -> Target:
 
 def _run_footer(data: bytes) -> None:
     with held({"/t/d": data}), open_parquet("/t/d", Storage()) as file:
-        column_chunks(file, "/t/d")
+        paths = [tuple(file.schema.column(i).path.split(".")) for i in range(len(file.schema))]
+        for chunks in column_chunks(file, paths).values():
+            assert len(chunks) == file.num_row_groups
 
 
 def _footers() -> Iterator[bytes]:
@@ -115,7 +117,7 @@ def _footers() -> Iterator[bytes]:
 TARGETS = (
     Target(
         "parquet-footer",
-        "the footer of a Parquet file, parsed twice",
+        "the footer of a Parquet file, and what it says of columns",
         _run_footer,
         _footers,
         mutate=structures.parquet,

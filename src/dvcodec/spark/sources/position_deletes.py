@@ -22,9 +22,7 @@ from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
 from dvcodec.io import Storage
-from dvcodec.io.parquet import arrow_damage, most_items, parquet_file
-from dvcodec.io.parquet_columns import column_chunks
-from dvcodec.io.parquet_footer import keep_footer
+from dvcodec.io.parquet import arrow_damage, column_chunks, parquet_file
 from dvcodec.io.target import is_local, local_path
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.columns import VECTORS
@@ -176,21 +174,16 @@ def _open_parquet(piece: Piece, file_column: str, stores: Storage) -> Iterator[p
         with (
             arrow_damage("Parquet file", "a valid footer and pages"),
             stores.open(piece.path, size=piece.size) as source,
+            parquet_file(source) as file,
         ):
-
-            def opened(**options: Any) -> pq.ParquetFile:
-                if local is None:
-                    return parquet_file(source, pre_buffer=True, **options)
-                return pq.ParquetFile(local, thrift_container_size_limit=most_items(piece.size), **options)
-
-            with opened() as file:
-                if local is not None:
-                    keep_footer(file, source.read, source.size)
-                if not _has_dictionary(file, file_column):
-                    yield file
-                    return
-                with opened(metadata=file.metadata, read_dictionary=[file_column]) as encoded:
-                    yield encoded
+            names = [file_column] if _has_dictionary(file, file_column) else []
+            options: dict[str, Any] = {"metadata": file.metadata, "read_dictionary": names}
+            if local is None:
+                found = parquet_file(source, pre_buffer=True, **options)
+            else:
+                found = pq.ParquetFile(local, **options)
+            with found:
+                yield found
     except DecodeError as err:
         err.source = err.source or piece.path
         raise

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import pa, pc
-from dvcodec.io.parquet_columns import column_chunks
+from dvcodec.io.parquet import column_chunks
 from dvcodec.tables.delta.actions import parse_lines, plain_path
 from dvcodec.tables.delta.log import LOG, SIDECARS
 from dvcodec.tables.delta.parsed_stats import json_text, name_bytes
