@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from dvcodec.io.paths import join
 from dvcodec.io.storage import Listed, Storage
 from dvcodec.io.store import Reason, StoreError, open_store
+from dvcodec.io.target import join
 
 __all__ = ["FoundFiles", "find_remote", "has_pattern", "pattern_regex", "without_query"]
 

@@ -25,11 +25,10 @@ from dvcodec.core.usage import as_count
 from dvcodec.io.allowed_locations import ask_once, hide_values
 from dvcodec.io.file_key import file_key, path_below
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.paths import join
 from dvcodec.io.remote import StoreSource
 from dvcodec.io.source import ReadAhead, Source, held_source, hold_source, open_local
 from dvcodec.io.store import LocalStore, Store, StoredObject, StoreOptions, open_store
-from dvcodec.io.target import is_local, local_path
+from dvcodec.io.target import is_local, join, local_path
 
 __all__ = [
     "FileCache",

@@ -18,9 +18,8 @@ from dvcodec.io import Storage, is_url
 from dvcodec.io.allowed_locations import check_reach, check_step
 from dvcodec.io.file_key import file_key, path_below
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.paths import join
 from dvcodec.io.store import BucketNotFound
-from dvcodec.io.target import local_name, local_path, with_slashes
+from dvcodec.io.target import join, local_name, local_path, with_slashes
 
 __all__ = ["Folder", "StoredFile", "folder_location"]
 

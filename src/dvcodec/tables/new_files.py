@@ -12,8 +12,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.delta.descriptor import new_file
 from dvcodec.io import SinkTarget, StorageOptions, remove
 from dvcodec.io.file_key import file_key
-from dvcodec.io.paths import join
-from dvcodec.io.target import local_path
+from dvcodec.io.target import join, local_path
 
 __all__ = ["check_outside", "is_inside", "new_files", "vector_file"]
 

@@ -13,7 +13,7 @@ from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.delete import show, values
 from dvcodec.cli.tables.shared import Allow, Catalog, Kind, SnapshotId, TableName, opened
 from dvcodec.core.errors import UsageError
-from dvcodec.io.paths import split
+from dvcodec.io.target import split
 from dvcodec.tables import TableKind, convert
 from dvcodec.tables.convert.record import hint
 from dvcodec.tables.deleting import Deletion

@@ -19,7 +19,7 @@ from dvcodec.cli.targets import Target, expand
 from dvcodec.cli.zap.shared import is_segment, open_segment
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.io.paths import join, split
+from dvcodec.io.target import join, split
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.tables.scorch.metadata import SegmentEntry, read_root

@@ -28,8 +28,7 @@ from dvcodec.core.ragged import Index, cut_by_weight
 from dvcodec.io import Source, Storage
 from dvcodec.io.file_key import file_key
 from dvcodec.io.frames import VERSION, check_version
-from dvcodec.io.paths import join, split
-from dvcodec.io.target import is_local
+from dvcodec.io.target import is_local, join, split
 from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, refuse_segment, sniff_source
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.sources import storage

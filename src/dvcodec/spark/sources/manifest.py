@@ -19,8 +19,8 @@ from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.json_text import parse_json
 from dvcodec.io import SinkFile, Source, Storage, StorageOptions, open_sink, storage_of
 from dvcodec.io.parquet import parquet_metadata
-from dvcodec.io.paths import join, split
 from dvcodec.io.store import StoreError
+from dvcodec.io.target import join, split
 from dvcodec.spark.sources import storage
 
 __all__ = ["SCHEMA", "WRITING", "committed_in", "manifest_name", "read_manifest", "stored_in", "write_manifest"]

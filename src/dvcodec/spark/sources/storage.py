@@ -19,8 +19,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.io import Listed, Storage, is_url
 from dvcodec.io.find import find_remote
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.paths import join
-from dvcodec.io.target import is_local, local_path
+from dvcodec.io.target import is_local, join, local_path
 
 __all__ = [
     "FileEntry",

@@ -24,7 +24,7 @@ from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.ragged import Index, cut_by_weight
 from dvcodec.io import Storage, open_sink
 from dvcodec.io.file_key import file_keys
-from dvcodec.io.paths import join
+from dvcodec.io.target import join
 from dvcodec.spark.columns import numbers
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.manifest import SCHEMA, WRITING, manifest_name, write_manifest

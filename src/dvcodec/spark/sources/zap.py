@@ -41,8 +41,7 @@ from pyspark.sql.types import ArrayType, DataType, FloatType, StructType
 from dvcodec.core.errors import DecodeError, LimitExceeded, UsageError
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.io import Storage
-from dvcodec.io.paths import split
-from dvcodec.io.target import is_local
+from dvcodec.io.target import is_local, split
 from dvcodec.ops.layout import Part, layout
 from dvcodec.spark.columns import BINARY, BOOLEAN, LONG, STRING, struct
 from dvcodec.spark.sources import storage

@@ -13,8 +13,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.location import DvLocation
 from dvcodec.io.file_key import path_below
-from dvcodec.io.paths import split
-from dvcodec.io.target import local_path
+from dvcodec.io.target import local_path, split
 from dvcodec.ops import convert as frames
 from dvcodec.tables.convert.partition import partition_values
 from dvcodec.tables.model import DataFile, SnapshotInfo, TableKind

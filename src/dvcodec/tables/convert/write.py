@@ -16,8 +16,7 @@ from dvcodec.core.frame import StoredFrame
 from dvcodec.core.location import DvLocation
 from dvcodec.io import Storage, StorageOptions, open_sink, storage_of
 from dvcodec.io.opening import can_exclude
-from dvcodec.io.paths import join
-from dvcodec.io.target import is_local, local_path
+from dvcodec.io.target import is_local, join, local_path
 from dvcodec.tables.arguments import check_table
 from dvcodec.tables.convert.plan import Planned, check_deletes, plan
 from dvcodec.tables.convert.read import ConvertedVector, How, Reader

@@ -22,8 +22,7 @@ from pathlib import Path
 
 from dvcodec.core.errors import CommitConflict, DvcodecError, UsageError
 from dvcodec.io import open_sink
-from dvcodec.io.paths import join, split
-from dvcodec.io.target import local_path
+from dvcodec.io.target import join, local_path, split
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import Change, changed, forgotten, metadata_bytes, properties_of
 from dvcodec.tables.iceberg.latest import HADOOP_NAME, METADATA, VERSION_HINT, old_metadata, version_of

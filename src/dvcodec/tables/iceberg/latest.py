@@ -15,8 +15,8 @@ from dvcodec.core.errors import DvcodecError, NotCanonical, UsageError
 from dvcodec.io import Storage, read_up_to
 from dvcodec.io.allowed_locations import is_outside
 from dvcodec.io.file_key import file_key
-from dvcodec.io.paths import split
 from dvcodec.io.store import ObjectChanged
+from dvcodec.io.target import split
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import METADATA_SUFFIXES
 

@@ -15,7 +15,7 @@ from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageErr
 from dvcodec.core.usage import check_integer
 from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.paths import split
+from dvcodec.io.target import split
 from dvcodec.tables.cache import Cache
 from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder

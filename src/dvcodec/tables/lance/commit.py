@@ -25,8 +25,7 @@ from dvcodec.core.errors import CommitConflict, DvcodecError, NotCanonical, Unsu
 from dvcodec.core.extras import require_extra
 from dvcodec.core.location import DvLocation
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.paths import split
-from dvcodec.io.target import local_path
+from dvcodec.io.target import local_path, split
 from dvcodec.lance import DeletionFile, choose_kind, read_deletion_file, read_manifest
 from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.tables.deleting.committer import Committer, Written, batch_number, check_read_back

@@ -11,7 +11,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import is_url
 from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.paths import join, split
+from dvcodec.io.target import join, split
 from dvcodec.lance import BasePath, DeletionFile, FragmentFile, Manifest, manifest_version, read_manifest
 from dvcodec.tables.folder import Folder, StoredFile
 

@@ -15,9 +15,8 @@ from threading import Lock
 from typing import Any
 
 from dvcodec.core.errors import CommitConflict
-from dvcodec.io.paths import split
 from dvcodec.io.store import open_store
-from dvcodec.io.target import local_path
+from dvcodec.io.target import local_path, split
 from dvcodec.lance.manifest import manifest_name
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import VERSIONS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dvcodec.core.extras import pa
-from dvcodec.io.paths import split
+from dvcodec.io.target import split
 from dvcodec.lance import DeletionFile, read_deletion_file
 from dvcodec.lance.data_file import read_row_count
 from dvcodec.lance.deletions import ARROW_MAGIC

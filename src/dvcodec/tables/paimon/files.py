@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io import is_url
-from dvcodec.io.paths import split
+from dvcodec.io.target import split
 from dvcodec.paimon import IndexManifestEntry
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import bare_name

@@ -17,8 +17,7 @@ from dvcodec import paimon
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.location import DvLocation
 from dvcodec.io.frames import MAX_FILE_BYTES, read_frame
-from dvcodec.io.paths import split
-from dvcodec.io.target import local_path
+from dvcodec.io.target import local_path, split
 from dvcodec.paimon import DELETION_VECTORS, IndexFile, IndexManifestEntry
 from dvcodec.paimon.vectors import roll_index_files
 from dvcodec.tables.deleting.committer import Written, check_read_back
