@@ -23,7 +23,8 @@ READING = r"(Snapshot\.(schema|rows)|live_batches|export_live)"
 GROUPS: tuple[dict[str, str], ...] = (
     {
         "pyarrow": r"RowSet\.(to_arrow|arrow_mask)|arrow\..*|zap\.Segment\.to_arrow"
-        rf"|iceberg\.(read|write)_position_deletes|\w+: ({READING}|delete by (keys|SQL))|iceberg: upgrade_deletes|checkpoint: (?!open_table).*"
+        r"|iceberg\.(read|write)_position_deletes"
+        rf"|\w+: ({READING}|delete by (keys|SQL))|iceberg: upgrade_deletes|checkpoint: (?!open_table).*"
         r"|lance: (?!open_table|Table.snapshot|Snapshot.data_files|enable).*"
         r"|dvcodec (demo|export-live|delete|upgrade-deletes|spark-demo)|spark\..*"
     },
