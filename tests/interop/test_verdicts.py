@@ -271,7 +271,7 @@ def test_lance_row_counts(own_vectors: Path, tmp_path: Path) -> None:
     from lance.file import LanceFileReader
 
     import lance as pylance
-    from dvcodec.lance.data_file import read_row_count
+    from dvcodec.lance.manifest import read_row_count
 
     for version in ("2.0", "2.1", "2.2"):
         pylance.write_dataset(pa.table({"id": range(1000)}), str(tmp_path / version), data_storage_version=version)

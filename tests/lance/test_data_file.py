@@ -9,7 +9,7 @@ import pytest
 from dvcodec import DecodeError
 from dvcodec.core.errors import BadMagic, LimitExceeded, NotCanonical, Truncated
 from dvcodec.core.limits import Limits
-from dvcodec.lance.data_file import read_row_count
+from dvcodec.lance.manifest import read_row_count
 
 
 def footer(table: int, buffers: int = 1, version: tuple[int, int] = (2, 2)) -> bytes:

@@ -21,7 +21,7 @@ from pyarrow import orc
 
 from dvcodec import RowSet, paimon
 from dvcodec.core import avro
-from dvcodec.core.avro_shape import without_annotations
+from dvcodec.core.avro_schema import without_annotations
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import StoredFrame
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry

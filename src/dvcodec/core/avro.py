@@ -18,7 +18,7 @@ from typing import Any
 
 from dvcodec.core import avro_codecs
 from dvcodec.core.avro_codecs import CODECS
-from dvcodec.core.avro_shape import SchemaError, check_shape, without_annotations
+from dvcodec.core.avro_schema import SchemaError, check_shape, without_annotations
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import require_extra

@@ -1,8 +1,8 @@
 """Lance: row-id sequences, version sequences, deletion files, row-address maps, and the manifest.
 
-`row_ids` and `versions`: the sequences, of `segments` of numbers in `arrays`, stored as protobuf (`wire`). `deletions`
-and `addresses`: sets of rows. `manifest`: the versions of a dataset and the operations that created them. `check`:
-whether row ids are unique. `data_file`: row counts.
+`row_ids`: the sequences, of `segments` of numbers in `arrays`, stored as protobuf (`wire`). `deletions` and
+`addresses`: sets of rows. `manifest`: the versions of a dataset and the operations that created them; row counts of
+data files. `check`: whether row ids are unique.
 """
 
 from dvcodec.lance.addresses import (
@@ -33,9 +33,17 @@ from dvcodec.lance.manifest import (
     read_manifest,
     read_operation,
 )
-from dvcodec.lance.row_ids import RowIdSequence, decode_row_ids, encode_row_ids, rechunk
+from dvcodec.lance.row_ids import (
+    RowDatasetVersionSequence,
+    RowIdSequence,
+    VersionRun,
+    decode_row_ids,
+    decode_versions,
+    encode_row_ids,
+    encode_versions,
+    rechunk,
+)
 from dvcodec.lance.segments import ArraySegment, RangeSegment, RangeWithBitmap, RangeWithHoles, Segment, SortedArray
-from dvcodec.lance.versions import RowDatasetVersionSequence, VersionRun, decode_versions, encode_versions
 
 __all__ = [
     "TOMBSTONE_ADDRESS",

@@ -1,4 +1,4 @@
-"""Lance's manifest: the parts about rows, fragments and their files; and the operation of a transaction.
+"""Lance's manifest: the parts about rows, fragments and their files; the operation of a transaction; rows of a file.
 
 Specification: Lance's ``table.proto``, message ``Manifest``; Rust module ``io/manifest.rs``::
 
@@ -7,6 +7,14 @@ Specification: Lance's ``table.proto``, message ``Manifest``; Rust module ``io/m
     i64 LE position | u16 LE major | u16 LE minor | "LANC"
 
 Names: ``_versions/<version>.manifest`` (V1), ``_versions/<2**64 - 1 - version, 20 digits>.manifest`` (V2).
+
+Data files, version 2 (2.0 is stored as 0.3, older ones have another format): the last 40 bytes are the footer::
+
+    u64 first column's metadata | u64 table of columns | u64 table of global buffers | u32 global buffers | u32 columns
+    u16 major version | u16 minor version | "LANC"                   all little-endian
+
+The first global buffer (u64 position, u64 size in the table) is a protobuf ``FileDescriptor``, whose field 2 is the
+number of rows.
 """
 
 from __future__ import annotations
@@ -24,8 +32,7 @@ from dvcodec.core.usage import as_count, check_choice, check_integer, check_type
 from dvcodec.io import SourceTarget, StorageOptions, list_names, open_source, read_window, read_within
 from dvcodec.lance import wire
 from dvcodec.lance.deletions import KINDS, DeletionFile, read_deletion_file
-from dvcodec.lance.row_ids import RowIdSequence, decode_row_ids
-from dvcodec.lance.versions import RowDatasetVersionSequence, decode_versions
+from dvcodec.lance.row_ids import RowDatasetVersionSequence, RowIdSequence, decode_row_ids, decode_versions
 
 __all__ = [
     "FLAG_STABLE_ROW_IDS",
@@ -41,6 +48,7 @@ __all__ = [
     "manifest_version",
     "read_manifest",
     "read_operation",
+    "read_row_count",
 ]
 
 
@@ -554,3 +562,45 @@ def read_operation(
                 entry.window(cursor, "operation")
                 found = _OPERATIONS[entry.number - _FIRST]
         return found
+
+
+_DATA_FOOTER_BYTES = 40
+_FIRST_VERSION = (0, 3)
+_NEXT_FORMAT = 3
+"""First unknown major version of the format."""
+_LENGTH = 2
+
+
+def read_row_count(source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS) -> int | None:
+    """Return the rows of a Lance data file from its footer; None for an unknown format version.
+
+    Not checked against the pages of the file.
+
+    Args:
+        source: bytes, path, URL or open file.
+        limits: bounds on what the bytes may claim; `Limits.max_metadata_bytes` bounds the descriptor.
+
+    Raises:
+        DecodeError: not a valid Lance data file.
+        OSError: the file cannot be read.
+    """
+    with open_source(source) as opened:
+        footer = read_window(opened, max(opened.size - _DATA_FOOTER_BYTES, 0))
+        footer.take(max(footer.remaining - len(MAGIC) - 4, 0), "footer")
+        versions = footer.take(4, "version")
+        version = int.from_bytes(versions[:2], "little"), int.from_bytes(versions[2:], "little")
+        magic = bytes(footer.take(len(MAGIC), "magic"))
+        if magic != MAGIC:
+            raise footer.error(BadMagic, "magic", at=footer.pos - len(MAGIC), expected=MAGIC, actual=magic)
+        if version < _FIRST_VERSION or version[0] >= _NEXT_FORMAT:
+            return None
+        footer.seek(0, "footer")
+        footer.take(16, "footer")
+        table = footer.u64le("position of the global buffers")
+        if not footer.u32le("number of global buffers"):
+            raise footer.error(NotCanonical, "number of global buffers", at=24, expected="1 or more", actual=0)
+        entry = read_window(opened, table, 16)
+        position, size = entry.u64le("position of the descriptor"), entry.u64le("size of the descriptor")
+        limits.check("max_metadata_bytes", size, entry, 8)
+        found = wire.integers(read_window(opened, position, size), {_LENGTH: "rows of the file"})
+        return found.get(_LENGTH, 0)

@@ -9,8 +9,8 @@ from functools import partial
 from dvcodec.core.extras import pa
 from dvcodec.io.target import split
 from dvcodec.lance import DeletionFile, read_deletion_file
-from dvcodec.lance.data_file import read_row_count
 from dvcodec.lance.deletions import ARROW_MAGIC
+from dvcodec.lance.manifest import read_row_count
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
