@@ -438,3 +438,20 @@ def test_a_wrong_footer(spark: SparkSession, tmp_path: Path) -> None:
     assert [row["data_file"] for row in want if row["error"] is None] == ["g", "h"]
     assert_same(rows_of(read(spark, path)), [dict(row) for row in want])
     assert_same(rows_of(read(spark, path, partition_bytes=100)), want)
+
+
+def test_limits_are_an_option_that_messages_name(tmp_path: Path) -> None:
+    delta.write_deletion_vectors(tmp_path / "v.bin", {"a": RowSet(range(0, 99, 2))})
+
+    def errors(**more: str) -> list[str | None]:
+        options = ReadOptions.parse({"path": str(tmp_path / "v.bin"), "columns": "error", **more})
+        reader = reader_of(options, schema_of(options))
+        found = [batch for share in reader.partitions() for batch in reader.read(share)]
+        return [error for batch in found for error in batch["error"].to_pylist()]
+
+    assert errors(limits="max_records=5, max_cardinality=50") == [None]
+    (error,) = errors(limits="max_records=5, max_cardinality=49")
+    assert error is not None
+    assert 'expected at most 49 (option("limits", "max_cardinality=...") raises it), found 50' in error
+    with pytest.raises(UsageError, match=r"option limits: max_rows=3: expected NAME=VALUE with a name of max_vector"):
+        errors(limits="max_rows=3")

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyspark.errors import PythonException
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.limits import Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.io import storage_of
@@ -73,6 +74,7 @@ def delete(
     dry_run: bool = False,
     retries: int | None = None,
     batch: StreamBatch | None = None,
+    limits: Limits | None = None,
     storage_options: Mapping[str, object] | None = None,
 ) -> Deletion:
     """Delete the rows of a table that match, in one commit.
@@ -103,6 +105,7 @@ def delete(
         retries: see `dvcodec.tables.delete`.
         batch: the batch of a stream. The commit records it; if the table already has it, nothing is deleted. See
             `delete_batches`.
+        limits: for a folder: bounds on what its files may claim, see `dvcodec.tables.open_table`.
         storage_options: for a URL: how to reach the store, as deltalake and polars spell it.
 
     Raises:
@@ -113,7 +116,7 @@ def delete(
     """
     on = (on,) if isinstance(on, str) else tuple(on)
     _check(where, keys, on, positions, read_by)
-    opened = _open(spark, table, storage_options, by_position=positions is not None)
+    opened = _open(spark, table, storage_options, limits, by_position=positions is not None)
     if isinstance(opened, PlainSnapshot):
         if vectors is None:
             raise UsageError(f"{opened.table.location}: not a table: vectors= has to name a folder for the vectors")
@@ -230,11 +233,16 @@ def _check(where: Any, keys: Any, on: Sequence[str], positions: Any, read_by: st
 
 
 def _open(
-    spark: SparkSession, table: TableInput, storage_options: Mapping[str, object] | None, *, by_position: bool
+    spark: SparkSession,
+    table: TableInput,
+    storage_options: Mapping[str, object] | None,
+    limits: Limits | None,
+    *,
+    by_position: bool,
 ) -> Table | PlainSnapshot:
     if isinstance(table, Table):
         return table
-    storage = storage_of(storage_options)
+    storage = storage_of(storage_options, limits)
     folder = Folder(folder_location(table), storage=storage)
     if folder.location.endswith(METADATA_SUFFIXES) or kinds_of(frozenset(folder.names())):
         return open_table(table, storage_options=storage)

@@ -23,7 +23,7 @@ from dvcodec.core import frame
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated, Unsupported
 from dvcodec.core.frame import FRAME_OVERHEAD, Magic
-from dvcodec.core.limits import DEFAULT_LIMITS
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import Index, cut_by_weight
 from dvcodec.io import Source, Storage
 from dvcodec.io.file_key import file_key
@@ -96,7 +96,7 @@ class Frames:
     has_32_bit: bool
 
 
-def hop(source: Source, start: int, stop: int) -> Frames:
+def hop(source: Source, start: int, stop: int, limits: Limits = DEFAULT_LIMITS) -> Frames:
     """Find adjacent frames in a byte range by their length fields.
 
     Raises:
@@ -115,7 +115,7 @@ def hop(source: Source, start: int, stop: int) -> Frames:
             raise block.error(kind, "length field", expected=f"8 to {stop - at - 8}", actual=size - 8)
         has_32_bit |= block.view[block.pos + 4 : block.pos + 8] == small
         offsets.append(at)
-        DEFAULT_LIMITS.check("max_records", len(offsets), block)
+        limits.check("max_records", len(offsets), block)
         at += size
     found = np.array(offsets, np.int64)
     return Frames(found, np.diff(found, append=stop), has_32_bit)
@@ -129,7 +129,7 @@ def plan(options: ReadOptions) -> list[Share]:
         OSError: a folder or file that cannot be read.
         DecodeError: a manifest that is corrupt.
     """
-    stores = Storage(dict(options.storage_options))
+    stores = Storage(dict(options.storage_options), options.limits)
     units = list(_units(options, stores))
     large = [unit for unit in units if unit.size > options.partition_bytes]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -197,7 +197,7 @@ def _cut(unit: Unit, size: int, stores: Storage) -> list[Unit]:
         if head[:1] != bytes([VERSION]) or Magic.find(head[5:9]) is None:
             return [unit]
         try:
-            frames = hop(source, check_version(source).pos, unit.size)
+            frames = hop(source, check_version(source).pos, unit.size, stores.limits)
         except DecodeError:
             return [unit]
     kind = ContainerKind.PAIMON if frames.has_32_bit else ContainerKind.DELTA
@@ -274,7 +274,7 @@ class Want:
     file_keys: frozenset[str] | None = None
 
 
-def index_vectors(source: Source, unit: Unit) -> VectorRanges:
+def index_vectors(source: Source, unit: Unit, limits: Limits = DEFAULT_LIMITS) -> VectorRanges:
     """Find the vectors of a container: by hopping if the driver determined its kind, else by its own metadata.
 
     Raises:
@@ -282,12 +282,12 @@ def index_vectors(source: Source, unit: Unit) -> VectorRanges:
         OSError: it cannot be read.
     """
     if unit.kind is not None:
-        frames = hop(source, unit.start, unit.stop)
+        frames = hop(source, unit.start, unit.stop, limits)
         n, kind = len(frames.offsets), unit.kind
         unknown = np.full(n, -1, np.int64)
         return VectorRanges(unit.path, kind, kind.value, frames.offsets, frames.sizes, unknown, [None] * n)
     with _uncollected():
-        return _of_container(unit.path, refuse_segment(sniff_source(source)))
+        return _of_container(unit.path, refuse_segment(sniff_source(source, limits=limits)))
 
 
 @contextmanager

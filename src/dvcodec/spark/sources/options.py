@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, cast, overload
 
 from dvcodec.core.errors import UsageError
+from dvcodec.core.limits import Limits, parse_limits
 from dvcodec.io.store import StoreOptions
 from dvcodec.ops.sniff import ContainerKind
 
-__all__ = ["Options", "ReadOptions", "StoreValues", "Target", "WriteOptions", "storage_keys"]
+__all__ = ["SOURCE_LIMITS", "Options", "ReadOptions", "StoreValues", "Target", "WriteOptions", "storage_keys"]
 
 StoreValues: TypeAlias = tuple[tuple[str, str], ...]
 """Storage options as (key, value): frozen, and in no repr, as some are secrets."""
@@ -35,6 +36,16 @@ _OF_STORES = re.compile(r"aws_|azure_|google_|endpoint|anon|profile|allow_http")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
+class SourceLimits(Limits):
+    """Limits of a data source, whose option raises them."""
+
+    __slots__ = ()
+    how_to_raise = 'option("limits", "{}=...")'
+
+
+SOURCE_LIMITS = SourceLimits()
+
+
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """Options of a read; see `VectorSource`.
@@ -51,6 +62,7 @@ class ReadOptions:
         push_filters: whether the reader accepts pushed filters.
         data_files: only vectors of these; None for all.
         storage_options: how stores are reached.
+        limits: bounds on what the bytes may claim.
     """
 
     paths: tuple[str, ...]
@@ -64,6 +76,7 @@ class ReadOptions:
     push_filters: bool = False
     data_files: frozenset[str] | None = None
     storage_options: StoreValues = field(default=(), repr=False)
+    limits: Limits = SOURCE_LIMITS
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -89,6 +102,7 @@ class ReadOptions:
             given.flag("push-filters", default=False),
             given.names("data-files"),
             given.storage(),
+            given.limits(),
         )
         given.expect_all_known()
         return parsed
@@ -250,6 +264,14 @@ class Options:
         found = {name[start:]: value for name, value in self._values.items() if name.startswith(_STORAGE)}
         StoreOptions.of(found)
         return tuple(sorted(found.items()))
+
+    def limits(self) -> Limits:
+        """Return the option ``limits``: ``max_records=..,max_metadata_bytes=..``, the others as by default.
+
+        Raises:
+            UsageError: an unknown limit, or a value that is not a number.
+        """
+        return parse_limits(filter(None, (self.text("limits") or "").split(",")), SOURCE_LIMITS, "option limits:")
 
     def expect_all_known(self) -> None:
         """Refuse options that were not read, except names that platforms add (with dots, or leading underscores).

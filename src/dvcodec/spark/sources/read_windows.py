@@ -100,7 +100,7 @@ def windows(unit: Unit, want: Want, stores: Storage) -> Iterator[Window]:
     with stores.open(unit.path, size=unit.size) as opened, _near(opened, unit, want) as source:
         kind = None
         try:
-            found = index_vectors(source, unit)
+            found = index_vectors(source, unit, stores.limits)
             kind = found.kind
             found = expected(found, source, want)
         except DecodeError as err:

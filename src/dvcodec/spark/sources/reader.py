@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from dvcodec.core.batch import survey
 from dvcodec.core.errors import UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, Index, offsets_of
 from dvcodec.io import Storage
 from dvcodec.io.file_key import file_key
@@ -99,13 +100,14 @@ def pools(windows: Iterable[Window]) -> Iterator[list[Window]]:
         yield pool
 
 
-def verify_windows(pool: list[Window], *, content: bool, verify: bool) -> Verified:
+def verify_windows(pool: list[Window], *, content: bool, verify: bool, limits: Limits = DEFAULT_LIMITS) -> Verified:
     """Verify the vectors of windows.
 
     Args:
         pool: windows that were read.
         content: whether they have bytes; without them only ranges are known.
         verify: whether to compare CRCs.
+        limits: bounds on what the bytes may claim.
     """
     counts = np.array([len(window.ranges) for window in pool], np.int64)
     of_window = np.repeat(np.arange(len(pool)), counts)
@@ -145,6 +147,7 @@ def verify_windows(pool: list[Window], *, content: bool, verify: bool) -> Verifi
             sizes[index],
             allowed=ALLOWED[kind],
             cardinalities=stated[index],
+            limits=limits,
             verify_checksum=verify,
         )
         for name in ("cardinality", "min", "max", "mix"):
@@ -175,7 +178,9 @@ def _put_outcomes(pool: list[Window], first: Index, result: Verified) -> NDArray
     return known
 
 
-def batches(windows: Iterable[Window], schema: pa.Schema, *, content: bool, verify: bool) -> Iterator[pa.RecordBatch]:
+def batches(
+    windows: Iterable[Window], schema: pa.Schema, *, content: bool, verify: bool, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[pa.RecordBatch]:
     """Yield windows as batches of a schema.
 
     Args:
@@ -183,9 +188,10 @@ def batches(windows: Iterable[Window], schema: pa.Schema, *, content: bool, veri
         schema: the columns, in order.
         content: whether the windows have bytes; without them only ranges are known.
         verify: whether to compare CRCs.
+        limits: bounds on what the bytes may claim.
     """
     for pool in pools(windows):
-        found = verify_windows(pool, content=content, verify=verify)
+        found = verify_windows(pool, content=content, verify=verify, limits=limits)
         _refuse_names(pool, found)
         yield pa.RecordBatch.from_arrays([_column(field, pool, found) for field in schema], schema=schema)
 
@@ -304,10 +310,12 @@ class VectorReader(DataSourceReader):
         keys = None if named is None else frozenset(map(file_key, named))
         want = Want(options.kind, options.ignore_others, options.verify_checksum, content, self.data_files, keys)
         units = partition.units if isinstance(partition, Share) else ()
-        stores = Storage(dict(options.storage_options))
+        stores = Storage(dict(options.storage_options), options.limits)
         found = chain.from_iterable(windows(unit, want, stores) for unit in fetched_ahead(units, stores))
         with counted("read", *(unit.path for unit in units[:1])):
-            yield from batches(found, self.schema, content=content, verify=options.verify_checksum)
+            yield from batches(
+                found, self.schema, content=content, verify=options.verify_checksum, limits=options.limits
+            )
 
 
 class _FilteringReader(VectorReader):

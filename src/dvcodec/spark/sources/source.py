@@ -46,6 +46,8 @@ class VectorSource(DataSource):
         ``committed``: ``false`` also reads containers that no manifest names.
         ``partition-bytes``, ``open-cost-bytes``: bytes of one task (32m), and bytes added for each file (64k, in object
             stores 1m, as each is a request). Larger containers are split between their vectors.
+        ``limits``: bounds on what the bytes may claim, as in ``max_metadata_bytes=2000000000,max_records=50000000``;
+            see `dvcodec.Limits`.
         ``storage.<key>``: how to reach stores, for reads and writes: ``storage.aws_region``,
             ``storage.endpoint``, ``storage.max_concurrency``, ..; see `dvcodec.io.store.options`.
         ``data-files``: a name, or a JSON array of names: only vectors of these data files are read, in any spelling

@@ -15,6 +15,7 @@ read. Options:
 - ``push-filters``: true lets ``field = ..`` and ``field IN (..)`` of a query do what ``fields`` does; `VectorSource`
   says what that needs, and why it is for one query only.
 - ``storage.<key>``: how stores are reached, see `VectorSource`.
+- ``limits``: see `VectorSource`.
 
 A large segment is split between fields, or between documents for the table ``stored``; small ones share a task.
 
@@ -39,13 +40,20 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import ArrayType, DataType, FloatType, StructType
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, UsageError
+from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.io import Storage
 from dvcodec.io.target import is_local, split
 from dvcodec.ops.layout import Part, layout
 from dvcodec.spark.columns import BINARY, BOOLEAN, LONG, STRING, struct
 from dvcodec.spark.sources import storage
-from dvcodec.spark.sources.options import OPEN_COST_BYTES, REMOTE_OPEN_COST_BYTES, Options, StoreValues
+from dvcodec.spark.sources.options import (
+    OPEN_COST_BYTES,
+    REMOTE_OPEN_COST_BYTES,
+    SOURCE_LIMITS,
+    Options,
+    StoreValues,
+)
 from dvcodec.spark.sources.reader import wanted_values
 from dvcodec.spark.sources.requests import counted, fetched_ahead
 from dvcodec.zap import Segment
@@ -93,6 +101,7 @@ class SegmentOptions:
         verify_checksum: whether CRCs are compared.
         storage_options: how stores are reached.
         push_filters: whether the reader accepts pushed filters.
+        limits: bounds on what the bytes may claim.
     """
 
     paths: tuple[str, ...]
@@ -102,6 +111,7 @@ class SegmentOptions:
     verify_checksum: bool = True
     storage_options: StoreValues = field(default=(), repr=False)
     push_filters: bool = False
+    limits: Limits = SOURCE_LIMITS
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SegmentOptions:
@@ -122,6 +132,7 @@ class SegmentOptions:
             given.flag("verify-checksum", default=True),
             given.storage(),
             given.flag("push-filters", default=False),
+            given.limits(),
         )
         given.expect_all_known()
         return parsed
@@ -205,7 +216,7 @@ def plan_segment(path: str, size: int, options: SegmentOptions, stores: Storage 
         return whole
     try:
         reached = stores or Storage(dict(options.storage_options))
-        with Segment.open(path, verify_checksum=False, storage_options=reached) as segment:
+        with Segment.open(path, verify_checksum=False, limits=options.limits, storage_options=reached) as segment:
             if options.table == "stored":
                 count = max(-(-segment.footer.stored_index // options.part_bytes), 1)
                 bounds = sorted({segment.num_docs * i // count for i in range(count + 1)})
@@ -311,7 +322,9 @@ class SegmentReader(DataSourceReader):
     def _read(self, part: SegmentPart, stores: Storage) -> Iterator[pa.RecordBatch]:
         check = self.options.verify_checksum
         try:
-            with Segment.open(part.path, verify_checksum=check, storage_options=stores) as segment:
+            with Segment.open(
+                part.path, verify_checksum=check, limits=self.options.limits, storage_options=stores
+            ) as segment:
                 for batch in self._batches(segment, part):
                     yield self._columns(batch, part.path)
         except DecodeError as err:
