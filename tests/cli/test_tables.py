@@ -121,6 +121,16 @@ def test_table_limits_and_thresholds(lake: Path) -> None:
     assert "b.parquet" in run("table", lake, "--rewrite", "--small-file", "1000000").out
 
 
+def test_a_vector_that_contradicts_the_metadata(lake: Path, tmp_path: Path) -> None:
+    """Its positions are beyond the rows that are recorded: what is counted are bounds."""
+    for commit in (lake / "_delta_log").glob("*.json"):
+        commit.write_text(commit.read_text().replace('numRecords\\": 128', 'numRecords\\": 9'))
+    result = run("table", lake)
+    assert (result.code, result.complaint) == (1, f"{lake}: 1 data file in doubt: see dvcodec audit")
+    assert "18 rows: at least " in result.out
+    assert run("report", lake, "-o", tmp_path / "r.html").code == 1
+
+
 def test_table_of_damaged_vectors(damaged: Path) -> None:
     result = run("table", damaged)
     assert result.code == 1

@@ -66,7 +66,7 @@ def table(
 ) -> None:
     """Show how many rows of a table are deleted, in which data files and where, and which to rewrite.
 
-    Exit code 1 if a vector could not be counted: the numbers are then bounds.
+    Exit code 1 if a vector could not be read, or contradicts the metadata: the numbers are then bounds.
     """
     source = opened(target, kind, allow, catalog)
     with counter("reading") as progress:
@@ -94,6 +94,9 @@ def table(
         _show_files(files, limit)
     if scan.lost:
         complain(f"{scan.table}: {counted(len(scan.lost), 'vector')} could not be counted: see dvcodec audit")
+    elif sums.in_doubt:
+        complain(f"{scan.table}: {counted(sums.in_doubt, 'data file')} in doubt: see dvcodec audit")
+    if scan.lost or sums.in_doubt:
         raise typer.Exit(1)
 
 

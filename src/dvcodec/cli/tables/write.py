@@ -31,7 +31,7 @@ def report(
 ) -> None:
     """Audit a table and write the results as one self-contained HTML page.
 
-    Exit code 1 if a vector could not be read: the page is written, with bounds as numbers.
+    Exit code 1 if a vector could not be read, or contradicts the metadata: the page is written, with bounds as numbers.
     """
     table = opened(target, kind, allow, catalog)
     check_outside(sink_of(output), table.location)  # an audit can take long
@@ -42,7 +42,7 @@ def report(
     if found.counts.unreadable:
         summary += f", {counted(found.counts.unreadable, 'vector')} could not be read"
     _report(output, summary)
-    raise typer.Exit(1 if found.counts.unreadable else 0)
+    raise typer.Exit(1 if found.counts.unreadable or any(file.errors for file in found.scan.files) else 0)
 
 
 def export_live(
