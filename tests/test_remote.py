@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import amounts
 from cases import each
 from dvcodec import Truncated
 from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES, StoreSource, _is_same
@@ -318,7 +319,7 @@ class TestWhatIsRead:
     @each("size", [5, 1024, HEAD_BYTES, WHOLE_BYTES, WHOLE_BYTES + 1, WHOLE_BYTES + 1000])
     def test_any_ranges_in_any_order(self, size: int, how: dict[str, Any]) -> None:
         data = varied(size)
-        for seed in range(20):
+        for seed in range(amounts.of(6, 20)):
             chance = random.Random(seed)
             source = source_of(MemoryStore({"k": data}), **how)
             for _ in range(8):

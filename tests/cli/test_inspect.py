@@ -243,7 +243,7 @@ def test_positions_of_billions_of_rows(tmp_path: Path) -> None:
         command = [sys.executable, "-c", "from dvcodec.cli import main; main()", "positions", *more, str(file)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
-            first = list(islice(process.stdout, 200_000))
+            first = list(islice(process.stdout, 20_000))
             process.stdout.close()
         assert process.returncode != 2
         assert first[-1].strip(" ,\n").isdecimal()

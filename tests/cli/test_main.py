@@ -150,11 +150,8 @@ def test_installed_program(puffin: Path) -> None:
         (["inspect", "good"], 0),
         (["verify", "good"], 0),
         (["verify", "bad"], 1),
-        (["diff", "good", "good"], 0),
         (["diff", "good", "other"], 1),
-        (["inspect", "bad"], 2),
         (["verify", "bad", "missing"], 2),
-        (["inspect", "missing"], 2),
         (["convert", "good"], 2),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
@@ -349,9 +346,16 @@ def many_rows(path: Path) -> Path:
 
 
 @needs_posix
-@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
-    "arguments", [["positions"], ["ranges"], ["positions", "--json"], ["inspect"], ["verify", "--all"], ["--help"]]
+    ("arguments", "unbuffered"),
+    [
+        (["positions"], ""),
+        (["positions"], "1"),
+        (["positions", "--json"], ""),
+        (["inspect"], "1"),
+        (["verify", "--all"], ""),
+        (["--help"], ""),
+    ],
 )
 def test_closed_pipe_is_not_an_error(arguments: list[str], unbuffered: str, tmp_path: Path) -> None:
     target = [] if arguments == ["--help"] else [str(many_rows(tmp_path / "many"))]
@@ -620,8 +624,7 @@ def test_file_name_that_is_not_text(command: str, tmp_path: Path) -> None:
 
 
 @needs_terminal
-@pytest.mark.parametrize("command", ["inspect", "stats"])
-@pytest.mark.parametrize("columns", [200, 100, 80, 40])
+@pytest.mark.parametrize(("command", "columns"), [("inspect", 200), ("inspect", 40), ("stats", 80), ("stats", 40)])
 def test_terminal_breaks_no_value(command: str, columns: int, tmp_path: Path) -> None:
     long = "s3://warehouse/db/table/data/day=2026-09-21/00000-0-5f2f8f0e-0001.parquet"
     rows = {long: RowSet.from_ranges([(0, 1_234_567), (9_876_543_210, 9_876_543_211)]), "b": RowSet([3])}

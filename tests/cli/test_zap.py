@@ -16,6 +16,7 @@ from typing import Any
 import pyroaring
 import pytest
 
+import amounts
 from cases import each
 from cli_runner import flipped, in_terminal, puffin_file, run
 from dvcodec import DecodeError, RowSet
@@ -1003,7 +1004,7 @@ COMMANDS: dict[str, Callable[[Path], list[str | Path]]] = {
 def test_damage_is_reported_without_a_traceback(command: str, tmp_path: Path) -> None:
     good = tmp_path / "good.zap"
     write_segment(good, documents(3), 17)
-    for at in range(1, good.stat().st_size, 61):
+    for at in range(1, good.stat().st_size, amounts.of(211, 61)):
         bad = flipped(good, at, at % 8, to=tmp_path / "bad.zap")
         result = run(*COMMANDS[command](bad))
         assert result.code in (0, 1, 2)

@@ -246,7 +246,7 @@ def chunk_modes(version: int) -> tuple[int, ...]:
     return (1000, 1024, 1025, 1026) if version >= BALANCED_FROM else (1000, 1024, 1025)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", VERSIONS if amounts.long else CHANGED)
 def test_segments_of_many_chunks_equal_gos(go: Programs, tmp_path: Path, version: int) -> None:
     given = chunked_set(3500)
     whole = documents(given)
@@ -273,7 +273,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
     return path, documents(given)
 
 
-@pytest.mark.parametrize("version", CHANGED)
+@pytest.mark.parametrize("version", CHANGED if amounts.long else (15, 17))
 def test_segments_of_full_containers_equal_gos(
     go: Programs, full: tuple[Path, list[Any]], tmp_path: Path, version: int
 ) -> None:
@@ -353,8 +353,9 @@ def test_go_reads_the_same_of_what_was_merged_to_another_version(go: Programs, t
     expected: dict[Path, Json] = {}
     for source in sorted({*VERSIONS} - {target}):
         common = min(source, target)  # what both can hold
-        paths = [tmp_path / f"{source}-{seed}" for seed in range(2000, 2006)]
-        for seed, path in zip(range(2000, 2006), paths, strict=True):
+        seeds = range(2000, 2000 + amounts.of(2, 6))
+        paths = [tmp_path / f"{source}-{seed}" for seed in seeds]
+        for seed, path in zip(seeds, paths, strict=True):
             write_segment(path, documents(document_set(min(common, 16), seed, mergeable=True)), source)
         answers = go(source).answers([dump_command(path) for path in paths])
         assert [answer for answer in answers if "error" in answer] == []
@@ -382,7 +383,7 @@ def test_segments_of_many_versions_merge_as_after_conversion(go: Programs, tmp_p
     """Not to 17: there the options of converted segments count, and of those that say nothing what they hold."""
     made = bench(go, target, tmp_path)
     dice = random.Random(target)
-    for seed in range(3000, 3010):
+    for seed in range(3000, 3000 + amounts.of(4, 10)):
         sources, converted = [], []
         for part in range(dice.randint(2, 4)):
             version = dice.choice(VERSIONS)

@@ -24,7 +24,7 @@ TESTS = Path(__file__).parents[2]
 COMMITS = amounts.of(16, 200)
 """Commits of a race."""
 KINDS = [pytest.param(kind, marks=[pytest.mark.interop] if kind == "lance" else []) for kind in MAKERS]
-WRITERS = (2, 8)
+WRITERS = (2, 8) if amounts.long else (3,)
 ROWS = 2 * COMMITS + WIDTH + 40
 """Rows that a table needs for a race: some of them stay."""
 FILE_ROWS = 1 + ROWS // 8

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import amounts
 from cases import each
 from dvcodec import UsageError
 from dvcodec.tables.deleting.expression import Call, Column, Literal, nodes, parse, weaker
@@ -156,7 +157,7 @@ def random_expression(chance: random.Random, depth: int = 3) -> Any:
     return chance.choice(leaves)()
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=amounts.examples(250), deadline=None)
 @given(seed=st.integers(0, 2**40))
 def test_skipping_changes_no_rows(seed: int, table: PlainTable) -> None:
     expression = random_expression(random.Random(seed))

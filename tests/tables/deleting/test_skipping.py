@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import amounts
 from cases import each
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables import Snapshot, open_table
@@ -59,7 +60,7 @@ POOLS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "raw": (pa.binary(), [b"", b"ab", b"ab ", b"a" * 16, b"a" * 17, b"a" * 16 + b"\xff", b"\xff" * 20]),
 }
 SCHEMA = pa.schema([(name, kind) for name, (kind, _) in POOLS.items()])
-FILES, STATEMENTS = 10, 60
+FILES, STATEMENTS = 10, amounts.of(30, 60)
 
 
 def random_files(chance: random.Random, by: str | None) -> Iterable[pa.Table]:
