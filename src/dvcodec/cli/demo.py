@@ -72,10 +72,11 @@ def run(folder: Path) -> None:
 
     Raises:
         UsageError: the folder has files.
-        MissingExtra: deltalake or pyiceberg is not installed.
+        MissingExtra: deltalake, pyiceberg or pyarrow is not installed.
     """
     deltalake = require_extra("deltalake", "demo")
     require_extra("pyiceberg.catalog.sql", "demo")
+    require_extra("pyarrow", "arrow")
     new_folder(folder)
     parts = [_orders(i) for i in range(FILES)]
     place = str(folder / "delta")
