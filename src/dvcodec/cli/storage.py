@@ -102,7 +102,9 @@ def with_storage(command: Callable[..., Any]) -> Callable[..., Any]:
 def _with_rows(rows: inspect.Parameter) -> Any:
     """Return the option of limits for a command whose own ``--limit`` is a number of rows."""
     (own,) = rows.annotation.__metadata__
-    return Annotated[list[str] | None, typer.Option("--limit", metavar="N | NAME=VALUE", help=f"{own.help} {_RAISE}")]
+    default = "" if rows.default is None else f" By default {rows.default}."
+    help_ = f"{own.help}{default} {_RAISE}"
+    return Annotated[list[str] | None, typer.Option("--limit", metavar="N | NAME=VALUE", help=help_)]
 
 
 def _rows(given: list[str], default: int | None) -> int | None:
