@@ -207,11 +207,11 @@ def test_web_server(tmp_path: Path) -> None:
         thread.start()
         try:
             url = f"http://127.0.0.1:{server.server_port}/0000.puffin"
-            (share,) = plan(ReadOptions.parse({"path": url}))
+            (partition,) = plan(ReadOptions.parse({"path": url}))
         finally:
             server.shutdown()
             thread.join()
-    assert [(unit.path, unit.size) for unit in share.units] == [(url, (tmp_path / "0000.puffin").stat().st_size)]
+    assert [(part.path, part.size) for part in partition.splits] == [(url, (tmp_path / "0000.puffin").stat().st_size)]
 
 
 class TestWriting:

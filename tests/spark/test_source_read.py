@@ -178,9 +178,9 @@ def test_many_small_files_under_strange_names(spark: SparkSession, tmp_path: Pat
     assert {row["container"]: decode_at(row["dv"]) for row in found} == want
     assert {row["format"] for row in found} == {"blob"}
     # Packed by bytes and what opening costs: tasks of some hundred files each.
-    shares = listing.plan(ReadOptions.parse({"path": str(tmp_path)}))
-    assert [len(share.units) for share in shares] == [511, 489]
-    assert listing.plan(ReadOptions.parse({"path": str(tmp_path)}))[1].units == shares[1].units
+    partitions = listing.plan(ReadOptions.parse({"path": str(tmp_path)}))
+    assert [len(partition.splits) for partition in partitions] == [511, 489]
+    assert listing.plan(ReadOptions.parse({"path": str(tmp_path)}))[1].splits == partitions[1].splits
 
 
 @pytest.mark.parametrize("kind", ["puffin", "delta", "paimon"])
@@ -205,15 +205,15 @@ def test_large_containers_are_split_between_vectors(kind: str, spark: SparkSessi
 def test_hops_over_length_fields(tmp_path: Path) -> None:
     locations = delta.write_deletion_vectors(tmp_path / "x", {str(i): RowSet(range(0, i * 3, 3)) for i in range(99)})
     with open_source(tmp_path / "x") as source:
-        frames = listing.hop(source, 1, source.size)
+        frames = listing.find_frames(source, 1, source.size)
         assert frames.offsets.tolist() == [location.offset for location in locations]
         assert frames.sizes.tolist() == [location.size for location in locations]
         assert not frames.has_32_bit
         for stop in (source.size - 1, source.size - 13, 3):
             with pytest.raises(DecodeError):
-                listing.hop(source, 1, stop)
+                listing.find_frames(source, 1, stop)
     with open_source(b"\x01" + 4 * b"\0" + Magic.PORTABLE64.value + 8 * b"\0") as source, pytest.raises(DecodeError):
-        listing.hop(source, 1, source.size)
+        listing.find_frames(source, 1, source.size)
 
 
 # ---------------------------------------------------------------------- what is asked for
@@ -340,13 +340,13 @@ def test_a_file_that_grows_shorter_is_a_row(tmp_path: Path) -> None:
     iceberg.write_deletion_vectors(tmp_path / "x", {"a": RowSet([1]), "b": RowSet([2])})
     options = ReadOptions.parse({"path": str(tmp_path)})
     reader = reader_of(options, schema_of(options))
-    shares = reader.partitions()
+    partitions = reader.partitions()
     (tmp_path / "x").write_bytes(b"")
-    (batch,) = reader.read(shares[0])
+    (batch,) = reader.read(partitions[0])
     assert batch.column("error")[0].as_py()
     (tmp_path / "x").unlink()
     with pytest.raises(FileNotFoundError):
-        list(reader.read(shares[0]))
+        list(reader.read(partitions[0]))
 
 
 @pytest.mark.everywhere
@@ -413,7 +413,9 @@ def test_windows_and_pools_do_not_change_what_is_read(tmp_path: Path, monkeypatc
         monkeypatch.setattr("dvcodec.io.coalesce._GAP", gap)
         monkeypatch.setattr("dvcodec.spark.sources.reader.BATCH_BYTES", size)
         reader = reader_of(options, schema_of(options))
-        found = [row for share in reader.partitions() for batch in reader.read(share) for row in batch.to_pylist()]
+        found = [
+            row for partition in reader.partitions() for batch in reader.read(partition) for row in batch.to_pylist()
+        ]
         assert_same(found, [dict(row) for row in want])
 
 

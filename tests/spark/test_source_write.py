@@ -24,7 +24,7 @@ from dvcodec.spark.sources import writer as writing
 from dvcodec.spark.sources.listing import plan
 from dvcodec.spark.sources.manifest import CONTAINERS, SCHEMA, committed_in
 from dvcodec.spark.sources.options import TARGETS, ReadOptions, WriteOptions
-from dvcodec.spark.sources.storage import Found
+from dvcodec.spark.sources.storage import FoundFiles
 from dvcodec.spark.sources.writer import VectorWriter, Written, writer_of
 
 if TYPE_CHECKING:
@@ -341,9 +341,9 @@ def test_a_commit_after_the_folder_was_listed(tmp_path: Path, monkeypatch: pytes
     commit(writer(tmp_path), [batches({"a": RowSet([1])})])
     (path,) = containers(tmp_path)
     find_all = storage.find_all
-    monkeypatch.setattr(storage, "find_all", lambda *of: [Found([], one.folders) for one in find_all(*of)])
-    (share,) = plan(ReadOptions.parse({"path": str(tmp_path)}))
-    assert [(unit.path, unit.size) for unit in share.units] == [(str(path), path.stat().st_size)]
+    monkeypatch.setattr(storage, "find_all", lambda *of: [FoundFiles([], one.folders) for one in find_all(*of)])
+    (partition,) = plan(ReadOptions.parse({"path": str(tmp_path)}))
+    assert [(part.path, part.size) for part in partition.splits] == [(str(path), path.stat().st_size)]
 
 
 def test_a_container_that_is_gone_is_a_row(spark: SparkSession, tmp_path: Path) -> None:

@@ -34,9 +34,20 @@ from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.manifest import committed_in, stored_in
 from dvcodec.spark.sources.options import OPEN_COST_BYTES, REMOTE_OPEN_COST_BYTES, ReadOptions
-from dvcodec.spark.sources.storage import FileEntry, Found
+from dvcodec.spark.sources.storage import FileEntry, FoundFiles
 
-__all__ = ["Frames", "Share", "Unit", "VectorRanges", "Want", "expected", "hop", "index_vectors", "plan", "wanted"]
+__all__ = [
+    "FilePartition",
+    "FileSplit",
+    "Frames",
+    "VectorRanges",
+    "Want",
+    "expected",
+    "find_frames",
+    "index_vectors",
+    "plan",
+    "wanted",
+]
 
 
 _BLOCK = 1 << 18
@@ -47,7 +58,7 @@ _AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class FileSplit:
     """A file, or the vectors of it that begin in a byte range.
 
     Attributes:
@@ -75,10 +86,10 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Share(InputPartition):
+class FilePartition(InputPartition):
     """The files that one task reads, in order."""
 
-    units: tuple[Unit, ...]
+    splits: tuple[FileSplit, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +107,7 @@ class Frames:
     has_32_bit: bool
 
 
-def hop(source: Source, start: int, stop: int, limits: Limits = DEFAULT_LIMITS) -> Frames:
+def find_frames(source: Source, start: int, stop: int, limits: Limits = DEFAULT_LIMITS) -> Frames:
     """Find adjacent frames in a byte range by their length fields.
 
     Raises:
@@ -121,8 +132,8 @@ def hop(source: Source, start: int, stop: int, limits: Limits = DEFAULT_LIMITS) 
     return Frames(found, np.diff(found, append=stop), has_32_bit)
 
 
-def plan(options: ReadOptions) -> list[Share]:
-    """Find the files and distribute them. The same files give the same shares in the same order.
+def plan(options: ReadOptions) -> list[FilePartition]:
+    """Find the files and distribute them. The same files give the same partitions in the same order.
 
     Raises:
         UsageError: a path that does not exist.
@@ -130,29 +141,31 @@ def plan(options: ReadOptions) -> list[Share]:
         DecodeError: a manifest that is corrupt.
     """
     stores = Storage(dict(options.storage_options), options.limits)
-    units = list(_units(options, stores))
-    large = [unit for unit in units if unit.size > options.partition_bytes]
+    splits = list(_splits(options, stores))
+    large = [part for part in splits if part.size > options.partition_bytes]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        cut = dict(zip(large, pool.map(lambda unit: _cut(unit, options.partition_bytes, stores), large), strict=True))
-    pieces = [piece for unit in units for piece in cut.get(unit, [unit])]
+        cut = dict(zip(large, pool.map(lambda part: _cut(part, options.partition_bytes, stores), large), strict=True))
+    pieces = [piece for part in splits for piece in cut.get(part, [part])]
     costs = np.array([piece.stop - piece.start + _open_cost(piece, options) for piece in pieces], np.int64)
-    return [Share(tuple(pieces[part])) for part in cut_by_weight(costs, options.partition_bytes)]
+    return [FilePartition(tuple(pieces[part])) for part in cut_by_weight(costs, options.partition_bytes)]
 
 
-def _units(options: ReadOptions, stores: Storage) -> Iterator[Unit]:
+def _splits(options: ReadOptions, stores: Storage) -> Iterator[FileSplit]:
     seen: set[str] = set()
     committed: dict[str, dict[str, str] | None] = {}
     for found in storage.find_all(options.paths, stores):
-        for unit in _found(found, committed if options.committed else None, stores):
-            if unit.path not in seen:
-                seen.add(unit.path)
-                yield unit
+        for part in _found(found, committed if options.committed else None, stores):
+            if part.path not in seen:
+                seen.add(part.path)
+                yield part
 
 
-def _found(found: Found, committed: dict[str, dict[str, str] | None] | None, stores: Storage) -> Iterator[Unit]:
+def _found(
+    found: FoundFiles, committed: dict[str, dict[str, str] | None] | None, stores: Storage
+) -> Iterator[FileSplit]:
     """Skip files that no manifest of their folder names; add files that manifests name but that are missing."""
     if committed is None:
-        yield from map(_unit, found.files)
+        yield from map(_split, found.files)
         return
     for folder, hidden in found.folders.items():
         committed[folder] = committed_in(folder, hidden, stores)
@@ -166,45 +179,45 @@ def _found(found: Found, committed: dict[str, dict[str, str] | None] | None, sto
         there.add((folder, name))
         containers = committed[folder]
         if not entry.listed or containers is None or name in containers:
-            yield _unit(entry, (containers or {}).get(name))
+            yield _split(entry, (containers or {}).get(name))
     for folder in found.folders:
         for name, manifest in sorted((committed[folder] or {}).items()):
             if (folder, name) not in there:
                 path, size = join(folder, name), -1
                 with suppress(FileNotFoundError):  # the commit may have been after the listing
                     size = stores.stat(path).size
-                yield _unit(FileEntry(path, size, listed=True), manifest)
+                yield _split(FileEntry(path, size, listed=True), manifest)
 
 
-def _unit(entry: FileEntry, manifest: str | None = None) -> Unit:
-    return Unit(entry.path, entry.size, 0, max(entry.size, 0), None, entry.listed, manifest)
+def _split(entry: FileEntry, manifest: str | None = None) -> FileSplit:
+    return FileSplit(entry.path, entry.size, 0, max(entry.size, 0), None, entry.listed, manifest)
 
 
-def _open_cost(unit: Unit, options: ReadOptions) -> int:
+def _open_cost(part: FileSplit, options: ReadOptions) -> int:
     if options.open_cost is not None:
         return options.open_cost
-    return OPEN_COST_BYTES if is_local(unit.path) else REMOTE_OPEN_COST_BYTES
+    return OPEN_COST_BYTES if is_local(part.path) else REMOTE_OPEN_COST_BYTES
 
 
-def _cut(unit: Unit, size: int, stores: Storage) -> list[Unit]:
+def _cut(part: FileSplit, size: int, stores: Storage) -> list[FileSplit]:
     """Split a large file; a corrupt one, or one of one vector, stays whole: its task reports errors."""
-    with stores.open(unit.path, size=unit.size) as source:
+    with stores.open(part.path, size=part.size) as source:
         head = bytes(source.read(0, min(source.size, _HEAD)))
         if head[:4] == PUFFIN_MAGIC:
-            count = -(-unit.size // size)
-            bounds = [unit.size * i // count for i in range(count + 1)]
-            return [replace(unit, start=a, stop=b) for a, b in pairwise(bounds)]
+            count = -(-part.size // size)
+            bounds = [part.size * i // count for i in range(count + 1)]
+            return [replace(part, start=a, stop=b) for a, b in pairwise(bounds)]
         if head[:1] != bytes([VERSION]) or Magic.find(head[5:9]) is None:
-            return [unit]
+            return [part]
         try:
-            frames = hop(source, check_version(source).pos, unit.size, stores.limits)
+            frames = find_frames(source, check_version(source).pos, part.size, stores.limits)
         except DecodeError:
-            return [unit]
+            return [part]
     kind = ContainerKind.PAIMON if frames.has_32_bit else ContainerKind.DELTA
     group = (frames.offsets - 1) // size
     first = np.flatnonzero(np.diff(group, prepend=-1))
-    bounds = [*frames.offsets[first].tolist(), unit.size]
-    return [replace(unit, start=a, stop=b, kind=kind) for a, b in pairwise(bounds)]
+    bounds = [*frames.offsets[first].tolist(), part.size]
+    return [replace(part, start=a, stop=b, kind=kind) for a, b in pairwise(bounds)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -274,20 +287,20 @@ class Want:
     file_keys: frozenset[str] | None = None
 
 
-def index_vectors(source: Source, unit: Unit, limits: Limits = DEFAULT_LIMITS) -> VectorRanges:
+def index_vectors(source: Source, part: FileSplit, limits: Limits = DEFAULT_LIMITS) -> VectorRanges:
     """Find the vectors of a container: by hopping if the driver determined its kind, else by its own metadata.
 
     Raises:
         DecodeError: it is not a container, or is corrupt.
         OSError: it cannot be read.
     """
-    if unit.kind is not None:
-        frames = hop(source, unit.start, unit.stop, limits)
-        n, kind = len(frames.offsets), unit.kind
+    if part.kind is not None:
+        frames = find_frames(source, part.start, part.stop, limits)
+        n, kind = len(frames.offsets), part.kind
         unknown = np.full(n, -1, np.int64)
-        return VectorRanges(unit.path, kind, kind.value, frames.offsets, frames.sizes, unknown, [None] * n)
+        return VectorRanges(part.path, kind, kind.value, frames.offsets, frames.sizes, unknown, [None] * n)
     with _uncollected():
-        return _of_container(unit.path, refuse_segment(sniff_source(source, limits=limits)))
+        return _of_container(part.path, refuse_segment(sniff_source(source, limits=limits)))
 
 
 @contextmanager
@@ -335,12 +348,12 @@ def expected(found: VectorRanges, source: Source, want: Want) -> VectorRanges:
     raise Unsupported("container", source=source.name, expected=want.kind.value, actual=found.kind.value)
 
 
-def wanted(found: VectorRanges, unit: Unit, source: Source, want: Want, stores: Storage) -> VectorRanges:
-    """Add the manifest's metadata, and keep the vectors of this unit and of the requested data files.
+def wanted(found: VectorRanges, part: FileSplit, source: Source, want: Want, stores: Storage) -> VectorRanges:
+    """Add the manifest's metadata, and keep the vectors of this split and of the requested data files.
 
     Args:
         found: the vectors of a container.
-        unit: the container, or a part of it.
+        part: the container, or a part of it.
         source: source of the container.
         want: what to read.
         stores: opens the manifest.
@@ -349,12 +362,12 @@ def wanted(found: VectorRanges, unit: Unit, source: Source, want: Want, stores: 
         NotCanonical: the manifest is corrupt.
         OSError: it cannot be read.
     """
-    if unit.manifest and found.kind in (ContainerKind.DELTA, ContainerKind.PAIMON):
-        found = _named(found, stored_in(unit.manifest, split(unit.path)[1], stores))
+    if part.manifest and found.kind in (ContainerKind.DELTA, ContainerKind.PAIMON):
+        found = _named(found, stored_in(part.manifest, split(part.path)[1], stores))
     keep = np.ones(len(found), np.bool_)
-    if unit.kind is None and not unit.is_whole:
+    if part.kind is None and not part.is_whole:
         begins = np.clip(found.offsets, 0, max(source.size - 1, 0))
-        keep &= (unit.start <= begins) & (begins < unit.stop)
+        keep &= (part.start <= begins) & (begins < part.stop)
     if want.data_files is not None:
         keep &= np.array([name in want.data_files for name in found.data_files], np.bool_)
     if want.file_keys is not None:

@@ -30,7 +30,7 @@ from dvcodec.ops.read import ALLOWED, read_vector
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.columns import numbers, texts_of
-from dvcodec.spark.sources.listing import Unit, VectorRanges, Want, expected, index_vectors, wanted
+from dvcodec.spark.sources.listing import FileSplit, VectorRanges, Want, expected, index_vectors, wanted
 from dvcodec.spark.sources.requests import run_ahead
 
 __all__ = ["Outcome", "Window", "containers_of", "located_windows", "windows"]
@@ -82,33 +82,33 @@ class Window:
         return cls(ranges, np.zeros(0, np.uint8), none, none, outcomes=outcomes)
 
 
-def windows(unit: Unit, want: Want, stores: Storage) -> Iterator[Window]:
-    """Read the vectors of a unit. Corrupt bytes give a window of one row with the error; they never raise.
+def windows(part: FileSplit, want: Want, stores: Storage) -> Iterator[Window]:
+    """Read the vectors of a split. Corrupt bytes give a window of one row with the error; they never raise.
 
     Args:
-        unit: a file, or a part of one.
+        part: a file, or a part of one.
         want: what to read of it.
         stores: opens it.
 
     Raises:
         OSError: the file cannot be read.
     """
-    if unit.size < 0:
-        why = f"{unit.manifest} names it" if unit.manifest else "a broken link"
-        yield _failure(unit, None, f"{unit.path}: no such file ({why})")
+    if part.size < 0:
+        why = f"{part.manifest} names it" if part.manifest else "a broken link"
+        yield _failure(part, None, f"{part.path}: no such file ({why})")
         return
-    with stores.open(unit.path, size=unit.size) as opened, _near(opened, unit, want) as source:
+    with stores.open(part.path, size=part.size) as opened, _near(opened, part, want) as source:
         kind = None
         try:
-            found = index_vectors(source, unit, stores.limits)
+            found = index_vectors(source, part, stores.limits)
             kind = found.kind
             found = expected(found, source, want)
         except DecodeError as err:
-            ignored = want.ignore_others and unit.listed and isinstance(err, Unsupported)
-            if unit.start == 0 and not ignored:
-                yield _failure(unit, kind, str(err))
+            ignored = want.ignore_others and part.listed and isinstance(err, Unsupported)
+            if part.start == 0 and not ignored:
+                yield _failure(part, kind, str(err))
             return
-        found = wanted(found, unit, source, want, stores)
+        found = wanted(found, part, source, want, stores)
         if not want.content:
             if len(found):
                 yield Window.unread(found)
@@ -119,18 +119,18 @@ def windows(unit: Unit, want: Want, stores: Storage) -> Iterator[Window]:
                 yield _alone(source, found.take(np.array([i])), want)
 
 
-def _failure(unit: Unit, kind: ContainerKind | None, error: str) -> Window:
+def _failure(part: FileSplit, kind: ContainerKind | None, error: str) -> Window:
     unknown = np.full(1, -1, np.int64)
     format_name = None if kind is None else kind.value
-    ranges = VectorRanges(unit.path, kind or ContainerKind.BLOB, format_name, unknown, unknown, unknown, [None])
+    ranges = VectorRanges(part.path, kind or ContainerKind.BLOB, format_name, unknown, unknown, unknown, [None])
     return Window.unread(ranges, error)
 
 
 @contextmanager
-def _near(opened: Source, unit: Unit, want: Want) -> Iterator[Source]:
+def _near(opened: Source, part: FileSplit, want: Want) -> Iterator[Source]:
     """Read a container whole if all of it will be needed; read other files in small blocks."""
-    if not unit.is_whole or not want.content:
-        yield opened if unit.kind else BlockSource(opened)
+    if not part.is_whole or not want.content:
+        yield opened if part.kind else BlockSource(opened)
         return
     if opened.size > _SMALL:
         head = bytes(opened.read(0, _HEAD))

@@ -28,7 +28,7 @@ from dvcodec.spark.columns import (
     is_utf8,
     text_array,
 )
-from dvcodec.spark.sources.listing import Share, Want, plan
+from dvcodec.spark.sources.listing import FilePartition, Want, plan
 from dvcodec.spark.sources.options import ReadOptions
 from dvcodec.spark.sources.read_windows import Window, windows
 from dvcodec.spark.sources.requests import counted, fetched_ahead
@@ -300,19 +300,19 @@ class VectorReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Distribute the files among tasks."""
         with counted("plan", *self.options.paths):
-            return list(plan(self.options)) or [Share(())]
+            return list(plan(self.options)) or [FilePartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one task's share."""
+        """Read one task's partition."""
         options = self.options
         content = not _PLACE.issuperset(self.names)
         named = options.data_files
         keys = None if named is None else frozenset(map(file_key, named))
         want = Want(options.kind, options.ignore_others, options.verify_checksum, content, self.data_files, keys)
-        units = partition.units if isinstance(partition, Share) else ()
+        splits = partition.splits if isinstance(partition, FilePartition) else ()
         stores = Storage(dict(options.storage_options), options.limits)
-        found = chain.from_iterable(windows(unit, want, stores) for unit in fetched_ahead(units, stores))
-        with counted("read", *(unit.path for unit in units[:1])):
+        found = chain.from_iterable(windows(part, want, stores) for part in fetched_ahead(splits, stores))
+        with counted("read", *(part.path for part in splits[:1])):
             yield from batches(
                 found, self.schema, content=content, verify=options.verify_checksum, limits=options.limits
             )

@@ -23,7 +23,7 @@ from dvcodec.io.target import is_local, join, local_path
 
 __all__ = [
     "FileEntry",
-    "Found",
+    "FoundFiles",
     "find",
     "find_all",
     "make_folder",
@@ -46,7 +46,7 @@ class FileEntry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFiles:
     """The files that a path means.
 
     Attributes:
@@ -58,7 +58,7 @@ class Found:
     folders: dict[str, list[str]] = field(default_factory=dict)
 
 
-def find(path: str, stores: Storage) -> Found:
+def find(path: str, stores: Storage) -> FoundFiles:
     """Find the files that a path means: itself, all in a folder and its subfolders, or what matches a pattern.
 
     Folders whose name begins with ``_`` or ``.`` are not entered. Patterns know ``*``, ``?``, ``[...]`` and ``**``;
@@ -76,7 +76,7 @@ def find(path: str, stores: Storage) -> Found:
     return found
 
 
-def find_all(paths: Sequence[str], stores: Storage) -> Iterator[Found]:
+def find_all(paths: Sequence[str], stores: Storage) -> Iterator[FoundFiles]:
     """Find the files of each path, see `find`: remote ones concurrently, and those of one folder by one listing.
 
     Raises:
@@ -88,8 +88,8 @@ def find_all(paths: Sequence[str], stores: Storage) -> Iterator[Found]:
     return run_bounded(lambda path: find(path, stores), paths, stores.threads(paths[0]) if remote else 1)
 
 
-def _find_local(path: str, local: Path) -> Found | None:
-    found = Found()
+def _find_local(path: str, local: Path) -> FoundFiles | None:
+    found = FoundFiles()
     if local.is_dir():
         _walk(path, local, frozenset(), found)
         return found
@@ -108,7 +108,7 @@ def _find_local(path: str, local: Path) -> Found | None:
     return found if matches else None
 
 
-def _walk(spelled: str, folder: Path, above: frozenset[tuple[int, int]], found: Found) -> None:
+def _walk(spelled: str, folder: Path, above: frozenset[tuple[int, int]], found: FoundFiles) -> None:
     state = folder.stat()
     inside = above | {(state.st_dev, state.st_ino)}
     if inside == above:  # a link that leads back up
@@ -128,18 +128,18 @@ def _walk(spelled: str, folder: Path, above: frozenset[tuple[int, int]], found: 
                 found.files.append(FileEntry(join(spelled, entry.name), size, listed=True))
 
 
-def _find_remote(url: str, stores: Storage) -> Found | None:
+def _find_remote(url: str, stores: Storage) -> FoundFiles | None:
     found = find_remote(url, stores)
     if found is None:
         return None
     if found.folder is None:
-        return Found([FileEntry(url, found.files[0].size, listed=False)])
+        return FoundFiles([FileEntry(url, found.files[0].size, listed=False)])
     folders: dict[str, list[str]] = {} if found.is_pattern else {found.folder: []}
     return _found(found.folder, found.files, folders)
 
 
-def _found(url: str, inside: list[Listed], folders: dict[str, list[str]]) -> Found:
-    found = Found([], folders)
+def _found(url: str, inside: list[Listed], folders: dict[str, list[str]]) -> FoundFiles:
+    found = FoundFiles([], folders)
     start = len(url.rstrip("/")) + 1
     for file in inside:
         parts = file.location[start:].split("/")
