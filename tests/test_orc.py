@@ -253,15 +253,6 @@ def test_a_file_that_does_not_fit_is_no_commands(path: Path, monkeypatch: pytest
     workers._close_all()
 
 
-def test_a_file_has_the_memory_that_it_may_have(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not what the one before it had."""
-    limits: list[int | None] = []
-    monkeypatch.setattr(worker_program, "_limit", limits.append)
-    commands = [message(OPEN | {"memory": memory}, path.read_bytes()) for memory in (5, None, 7)]
-    assert [answer[:1] for answer in served(*commands)] == [worker_program.SCHEMA] * 3
-    assert limits == [None, 5, None, None, None, 7]
-
-
 def test_batches_of_a_file_are_read_once_at_a_time(path: Path) -> None:
     with open_source(path) as source, open_orc(source) as file:
         first, second = file.batches(["pos"], 1), file.batches(["pos"], 1)
@@ -353,7 +344,6 @@ class TestProtocol:
         """What libraries print is no answer; a limit that the system refuses is done without."""
         resource = pytest.importorskip("resource")
         wanted = [(resource.RLIMIT_AS, (12345, 12345)), (resource.RLIMIT_CORE, (0, 0))]
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         asked: list[tuple[object, ...]] = []
 
         def limit(*arguments: object) -> None:
@@ -367,7 +357,7 @@ class TestProtocol:
         worker_program.main([*sys.path, "more"], 12345, "orc")
         os.write(1, b"of a library")
         said = capfdbinary.readouterr()
-        assert (asked, sys.path[-1]) == ([*wanted, *[(resource.RLIMIT_AS, (hard, hard))] * 2], "more")
+        assert (asked, sys.path[-1]) == (wanted, "more")
         assert [one[:1] for one in answers_of(said.out)] == [worker_program.SCHEMA]
         assert said.err == b"of a library"
 
