@@ -55,7 +55,7 @@ ROOMS = {
     "arrow": ("arrow.py", "tests/test_arrow.py"),
 }
 """Room -> its folder or module in ``src/dvcodec``, arguments for pytest. Spark has none: its tests want an engine.
-``limits`` is for what charges the work of tables."""
+``limits`` is for bounds and histories of tables."""
 PYTEST = ("pytest", "-q", "-n", "0", "-p", "no:cacheprovider")
 PHASE = re.compile(r" \((setup|call|teardown)\)$")
 TIMEOUT_S = 300
