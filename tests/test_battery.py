@@ -439,7 +439,7 @@ FORMATS = [
             segment_of,
             checksum=True,
             lazy=True,
-            limits={"max_keys": 0, "max_blob_bytes": 1},
+            limits=Without("each byte of a segment allows a key, and a byte of one"),
         )
         for folder in (
             "zapx-11.4.3",
