@@ -29,8 +29,7 @@ from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.replay import rebuild
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.deletes import read_deletes
-from dvcodec.tables.iceberg.manifest_list import DELETES, Manifest, read_list
-from dvcodec.tables.iceberg.manifests import read_manifest
+from dvcodec.tables.iceberg.manifests import DELETES, Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import read_metadata
 from dvcodec.tables.paimon import manifests as paimon_manifests
 from dvcodec.tables.paimon.binary_row import decode_row

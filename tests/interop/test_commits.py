@@ -18,10 +18,9 @@ import pytest
 from dvcodec import RowSet, delta, iceberg, paimon
 from dvcodec.tables import DataFile, open_table
 from dvcodec.tables.convert import Conversion, Target, convert_table
-from dvcodec.tables.convert.partition import partition_values
-from dvcodec.tables.convert.record import Speller
+from dvcodec.tables.convert.record import Speller, partition_values
 from dvcodec.tables.delta import AddFile
-from dvcodec.tables.delta.stats import loosened
+from dvcodec.tables.delta.bounds import loosened
 from interop.engines import Engines
 
 # A JVM is large: none beside those of the other tests with Spark.

@@ -9,9 +9,8 @@ import pytest
 
 from cases import each
 from dvcodec import RowSet
-from dvcodec.tables import DataFile, DeletedRows, DeletionVector, history_rows
-from dvcodec.tables.changes import history
-from dvcodec.tables.history_rows import SnapshotRows
+from dvcodec.tables import DataFile, DeletedRows, DeletionVector, changes
+from dvcodec.tables.changes import SnapshotRows, history
 from samples.memory_table import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
@@ -62,7 +61,7 @@ def test_position_deletes_are_read_again(tmp_path: Path) -> None:
 
 
 def test_no_more_is_kept_than_there_is_memory_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_rows, "_KEPT", history_rows._KEPT_VECTOR)
+    monkeypatch.setattr(changes, "_KEPT", changes._KEPT_VECTOR)
     table = by_turns(tmp_path)
     list(history(table))
     assert len(table.reads) == 5 * len(table.states[1].vectors)

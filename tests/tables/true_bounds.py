@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables import Snapshot
 from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.footer_bounds import BoundsCheck
+from dvcodec.tables.storage import BoundsCheck
 
 
 def check_bounds(snapshot: Snapshot) -> tuple[int, int]:

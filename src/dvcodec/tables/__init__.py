@@ -25,11 +25,11 @@ from dvcodec.tables.opening import open_table
 from dvcodec.tables.table import Snapshot, Table
 
 if TYPE_CHECKING:
+    from dvcodec.tables.adapters import Enabled, enable
     from dvcodec.tables.auditing import Audit, audit
     from dvcodec.tables.changes import history
     from dvcodec.tables.convert import Conversion, convert_table, copy_deletes
     from dvcodec.tables.deleting import Deletion, delete
-    from dvcodec.tables.enabling import Enabled, enable
     from dvcodec.tables.findings import Finding, Severity
     from dvcodec.tables.iceberg.upgrade_deletes import UpgradedDeletes, upgrade_deletes
     from dvcodec.tables.live import deleted_rows, export_live, live_batches
@@ -82,7 +82,7 @@ _HOMES = {
     "changes": ("history",),
     "convert": ("Conversion", "convert_table", "copy_deletes"),
     "deleting": ("Deletion", "delete"),
-    "enabling": ("Enabled", "enable"),
+    "adapters": ("Enabled", "enable"),
     "findings": ("Finding", "Severity"),
     "iceberg.upgrade_deletes": ("UpgradedDeletes", "upgrade_deletes"),
     "live": ("deleted_rows", "export_live", "live_batches"),

@@ -12,8 +12,7 @@ from dvcodec import DvLocation, iceberg
 from dvcodec.io import Storage
 from dvcodec.tables.avro_fields import open_avro
 from dvcodec.tables.iceberg.deletes import read_deletes
-from dvcodec.tables.iceberg.manifest_list import DELETES, Manifest, read_list
-from dvcodec.tables.iceberg.manifests import read_manifest
+from dvcodec.tables.iceberg.manifests import DELETES, Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import read_metadata
 from limits.cases.avro import AVRO_SCHEMAS, AVRO_VALUES, EXTRAS, FLAT, avro_blocks, avro_bombs, avro_file
 from limits.cases.parquet import LARGE_FOOTER

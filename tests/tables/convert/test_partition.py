@@ -13,7 +13,7 @@ from cases import each
 from dvcodec.core.errors import UsageError
 from dvcodec.tables import DataFile
 from dvcodec.tables.columns import Column
-from dvcodec.tables.convert.partition import partition_values
+from dvcodec.tables.convert.record import partition_values
 from dvcodec.tables.delta.partition import partition_scalar
 from dvcodec.tables.partition_value import PartitionValue
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from dvcodec.core.errors import CommitConflict
-from dvcodec.tables.deleting import retries
-from dvcodec.tables.deleting.retries import Backoff, Retries
+from dvcodec.tables.deleting import committer as retries
+from dvcodec.tables.deleting.committer import Backoff, Retries
 
 CONFLICT = CommitConflict("another writer was first")
 

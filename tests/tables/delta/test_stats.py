@@ -6,7 +6,7 @@ import pytest
 
 from cases import each
 from dvcodec import NotCanonical
-from dvcodec.tables.delta.stats import loosened
+from dvcodec.tables.delta.bounds import loosened
 
 
 @pytest.mark.parametrize(

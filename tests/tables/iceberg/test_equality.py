@@ -137,7 +137,7 @@ def test_a_file_that_is_listed_in_any_order_is_read_once(tmp_path: Path, monkeyp
         opened.append(location.rpartition("/")[2])
         return read_rows(location, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("dvcodec.tables.iceberg.equality.read_rows", counting)
+    monkeypatch.setattr("dvcodec.tables.iceberg.deletes.read_rows", counting)
     assert deleted_rows(open_table(crafted.folder), path) == expected
     assert opened == ["equality-4.parquet", "a"]
 
@@ -154,7 +154,7 @@ def test_deletes_of_other_columns_read_a_data_file_once(tmp_path: Path, monkeypa
         opened.append(location.rpartition("/")[2])
         return read_rows(location, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("dvcodec.tables.iceberg.equality.read_rows", counting)
+    monkeypatch.setattr("dvcodec.tables.iceberg.deletes.read_rows", counting)
     found = deleted_rows(open_table(crafted.folder), crafted.paths["a"])
     assert found == RowSet([0, 3, 1, 7, 2])  # by id, by name, and by its vector
     assert opened.count("a") == 1

@@ -10,7 +10,7 @@ import pytest
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.iceberg.manifest_list import DATA, DELETES, Manifest, read_list
+from dvcodec.tables.iceberg.manifests import DATA, DELETES, Manifest, read_list
 from samples.iceberg_table import list_schema, moved, write_avro
 
 LISTED = {

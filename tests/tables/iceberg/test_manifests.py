@@ -12,8 +12,15 @@ from cases import each
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables import DataFile, DeletionVector
-from dvcodec.tables.iceberg.manifest_list import DATA, DELETES, Manifest
-from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, ManifestEntry, read_manifest
+from dvcodec.tables.iceberg.manifests import (
+    DATA,
+    DELETES,
+    EqualityDeletes,
+    ListedFile,
+    Manifest,
+    ManifestEntry,
+    read_manifest,
+)
 from samples.iceberg_table import entry_schema, moved, write_avro
 
 FILE = {

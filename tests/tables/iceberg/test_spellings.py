@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cases import each
-from dvcodec.tables.iceberg.spellings import Spellings
+from dvcodec.tables.iceberg.plan import Spellings
 
 
 @each(

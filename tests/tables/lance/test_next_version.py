@@ -11,7 +11,7 @@ from dvcodec import CommitConflict, LimitExceeded, Limits
 from dvcodec.io import Storage
 from dvcodec.lance.manifest import manifest_name
 from dvcodec.tables import Folder
-from dvcodec.tables.lance.next_version import NextVersion
+from dvcodec.tables.lance.commit import NextVersion
 
 BASE = 6
 
@@ -121,7 +121,7 @@ def test_a_manifest_that_cannot_be_read_is_the_error(tmp_path: Path) -> None:
 
 
 def test_a_huge_manifest_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.tables.lance.next_version.DEFAULT_LIMITS", Limits(max_metadata_bytes=5))
+    monkeypatch.setattr("dvcodec.tables.lance.commit.DEFAULT_LIMITS", Limits(max_metadata_bytes=5))
     found = client(tmp_path)
     with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
         found.create_table_version(written(tmp_path))

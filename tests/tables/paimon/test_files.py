@@ -12,9 +12,9 @@ import pytest
 from cases import each
 from dvcodec import NotCanonical, paimon
 from dvcodec.tables import Folder
-from dvcodec.tables.paimon.files import Layout, external_path
 from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest
 from dvcodec.tables.paimon.metadata import TableSchema, read_schema
+from dvcodec.tables.paimon.partition import Layout, external_path
 from samples.paimon_table import PaimonFile, build_paimon
 
 ROWS = pa.table({"a": pa.array([1], pa.int32()), "p": ["x y"]})

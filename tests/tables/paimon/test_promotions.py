@@ -12,8 +12,7 @@ import pytest
 from cases import each
 from dvcodec import Unsupported
 from dvcodec.tables.columns import Column
-from dvcodec.tables.paimon.promotions import PaimonEvolution
-from dvcodec.tables.paimon.schema import Field, parse_type, to_column
+from dvcodec.tables.paimon.schema import Field, PaimonEvolution, parse_type, to_column
 
 
 def column(raw: Any) -> Column:

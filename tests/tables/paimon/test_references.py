@@ -15,8 +15,8 @@ import pytest
 from dvcodec import DecodeError
 from dvcodec.io import Storage
 from dvcodec.tables import Folder
-from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests
+from dvcodec.tables.paimon.partition import Layout
 from dvcodec.tables.paimon.references import referenced_files
 from samples.paimon_table import PaimonFile, build_paimon, rewrite_json
 

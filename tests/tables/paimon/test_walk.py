@@ -17,9 +17,9 @@ from dvcodec.tables import DataFile, Folder, Table, history
 from dvcodec.tables.paimon import PaimonTable
 from dvcodec.tables.paimon import manifests as reader
 from dvcodec.tables.paimon import table as reading
-from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest, read_manifest_list
 from dvcodec.tables.paimon.metadata import read_snapshot
+from dvcodec.tables.paimon.partition import Layout
 from samples.changes import sorted_values
 from samples.paimon_table import PaimonFile, build_paimon, rewrite_json
 

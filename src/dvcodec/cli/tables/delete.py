@@ -11,9 +11,9 @@ from dvcodec.cli.render import Table, counted, counter, number, plain
 from dvcodec.cli.shared import Json
 from dvcodec.cli.tables.shared import Allow, Catalog, DryRun, Kind, OnlyWriter, TableName, Threads, opened
 from dvcodec.core.errors import UsageError
+from dvcodec.tables.adapters import enable as enable_vectors
 from dvcodec.tables.deleting import Deletion, Isolation
 from dvcodec.tables.deleting import delete as delete_rows
-from dvcodec.tables.enabling import enable as enable_vectors
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes as upgrade
 
 

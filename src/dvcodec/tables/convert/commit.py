@@ -6,7 +6,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.arguments import check_table
-from dvcodec.tables.convert.plan import check_deletes, plan, rows_of
+from dvcodec.tables.convert.read import check_deletes, plan, rows_of
 from dvcodec.tables.convert.record import absolute
 from dvcodec.tables.convert.write import counter
 from dvcodec.tables.deleting.positions import positions_finder

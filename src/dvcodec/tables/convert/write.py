@@ -18,8 +18,7 @@ from dvcodec.io import Storage, StorageOptions, open_sink, storage_of
 from dvcodec.io.opening import can_exclude
 from dvcodec.io.target import is_local, join, local_path
 from dvcodec.tables.arguments import check_table
-from dvcodec.tables.convert.plan import Planned, check_deletes, plan
-from dvcodec.tables.convert.read import ConvertedVector, How, Reader
+from dvcodec.tables.convert.read import ConvertedVector, How, Planned, Reader, check_deletes, plan
 from dvcodec.tables.convert.record import TARGETS, Speller, Target, absolute, hint
 from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.new_files import check_outside, is_inside, new_files, vector_file

@@ -9,11 +9,10 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import is_local
-from dvcodec.tables.deletes import Deletes
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.model import DataFile, Deletion, FileDelete, vectors_of
 from dvcodec.tables.physical import are_all_rows
-from dvcodec.tables.reading import Progress
+from dvcodec.tables.reading import Deletes, Progress
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["Plan", "plan_again", "plan_deletes"]

@@ -9,11 +9,10 @@ from typing import Any, Literal, TypeAlias
 
 from dvcodec.core.errors import CommitConflict, DecodeError
 from dvcodec.io import remove
-from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written
+from dvcodec.tables.deleting.committer import Backoff, Committer, StreamBatch, Written
 from dvcodec.tables.deleting.engine import interrupting
 from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.plan import Plan, plan_again, plan_deletes
-from dvcodec.tables.deleting.retries import Backoff
 from dvcodec.tables.model import Deletion
 from dvcodec.tables.put import committing
 from dvcodec.tables.reading import Progress

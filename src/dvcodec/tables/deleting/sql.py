@@ -33,10 +33,9 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa
 from dvcodec.tables.bounds import ColumnBounds, FilterBounds
 from dvcodec.tables.columns import chosen
-from dvcodec.tables.deleting.engine import Engine
+from dvcodec.tables.deleting.engine import Engine, GivenColumns
 from dvcodec.tables.deleting.matching import Condition, free_name, one_line
 from dvcodec.tables.deleting.sql_checks import Node, check_comparisons, check_functions, nodes
-from dvcodec.tables.deleting.sql_columns import GivenColumns
 from dvcodec.tables.deleting.weaker import Literals, select_text, weaker
 from dvcodec.tables.table import Snapshot
 

@@ -20,11 +20,11 @@ from dvcodec.core.location import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
 from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written, check_read_back
 from dvcodec.tables.delta.actions import AddFile
+from dvcodec.tables.delta.bounds import loosened
 from dvcodec.tables.delta.log import LOG
 from dvcodec.tables.delta.protocol import check_writer, is_on
 from dvcodec.tables.delta.replay import commit_infos
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
-from dvcodec.tables.delta.stats import loosened
 from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.delta.table import open as open_delta
 from dvcodec.tables.model import FileDelete, SnapshotInfo

@@ -12,7 +12,6 @@ from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.json_text import parse_json
-from dvcodec.tables.delta.action_checks import is_empty
 from dvcodec.tables.delta.actions import Metadata, Protocol
 from dvcodec.tables.delta.log import LAST_CHECKPOINT, LOG, Log
 from dvcodec.tables.delta.protocol import (
@@ -26,6 +25,7 @@ from dvcodec.tables.delta.protocol import (
     WRITER_VERSION,
     is_on,
 )
+from dvcodec.tables.delta.replay import is_empty
 from dvcodec.tables.delta.schema import read_schema
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder

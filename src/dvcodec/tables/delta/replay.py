@@ -2,17 +2,24 @@
 
 Specification: Delta's PROTOCOL.md, "Action Reconciliation": the newest ``protocol`` and ``metaData`` apply, and for
 each logical file, identified by the data file's path and the vector's id, the newest ``add`` or ``remove``.
+
+Checks of the log's files: what other readers refuse, or take for other files.
+
+Specification: Delta's PROTOCOL.md, "Add File and Remove File" and "Change Metadata", for the required fields.
+That two spellings of a path name one file is not specified: delta-kernel-rs compares them as text.
+
+The versions of a log one after another, each by the data files that its commit adds or removes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupported
 from dvcodec.core.json_text import parse_json
-from dvcodec.tables.delta.action_checks import ActionChecks, damaged_checkpoint
 from dvcodec.tables.delta.actions import AddFile, FileKey, LogicalFile, Metadata, Protocol, parse_lines
 from dvcodec.tables.delta.checkpoint import read_checkpoint
 from dvcodec.tables.delta.log import LOG, Log
@@ -21,7 +28,100 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import SnapshotInfo
 
-__all__ = ["Replay", "State", "commit_infos", "read_commits", "rebuild"]
+__all__ = [
+    "ActionChecks",
+    "LogWalk",
+    "Replay",
+    "State",
+    "commit_infos",
+    "damaged_checkpoint",
+    "is_empty",
+    "read_commits",
+    "rebuild",
+]
+
+
+_REQUIRED = {"add": ("modificationTime", "dataChange"), "remove": ("dataChange",), "metaData": ("id",)}
+"""Fields that nothing here reads, but without which delta-kernel-rs reads no commit."""
+
+
+@dataclass(slots=True)
+class ActionChecks:
+    """Findings about the replayed commits, from the last readable checkpoint on.
+
+    Attributes:
+        missing: kind of action and missing field -> the first action that lacks it.
+        checkpoints: location -> the finding about a checkpoint that was skipped.
+        respelled: path as text and id of the vector -> the finding about an action that spells it differently.
+            Readers that compare text do not apply that action to the file.
+    """
+
+    missing: dict[tuple[str, str], Finding] = field(default_factory=dict)
+    respelled: dict[FileKey, Finding] = field(default_factory=dict)
+    checkpoints: dict[str, Finding] = field(default_factory=dict)
+
+    def copy(self) -> ActionChecks:
+        """Return a copy that later commits are added to."""
+        return ActionChecks(dict(self.missing), dict(self.respelled), dict(self.checkpoints))
+
+    def check(self, action: JsonFields, key: FileKey | None = None, older: AddFile | None = None) -> None:
+        """Check an action of a commit.
+
+        Args:
+            action: of any kind.
+            key: identity of its logical file, if it has one.
+            older: the action of the same logical file that it replaces or removes.
+        """
+        for name in _REQUIRED[action.where]:
+            if action.values.get(name) is None and (action.where, name) not in self.missing:
+                what = f"{action.where}.{name}"
+                found = Finding.failed("delta-action", what, "a value", "none", path=action.source)
+                self.missing[action.where, name] = found
+        if key is None:
+            return
+        text = str(action.values["path"])
+        if self.respelled:
+            self.respelled.pop((text, key[1]), None)
+        if older is not None and older.action["path"] != text:
+            before = str(older.action["path"])
+            what = f"{action.where}.path of a data file that was added"
+            self.respelled[before, key[1]] = Finding.failed(
+                "delta-path", what, repr(before), repr(text), data_file=older.path, path=action.source
+            )
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Yield one finding for each skipped checkpoint, each missing field and each path that is still open."""
+        yield from self.checkpoints.values()
+        yield from self.missing.values()
+        yield from {path: finding for (path, _), finding in self.respelled.items()}.values()
+
+
+def damaged_checkpoint(folder: Folder, names: Sequence[str], error: Exception) -> Finding:
+    """Return the finding about a checkpoint that cannot be read: ``delta-checkpoint``, or ``delta-empty-checkpoint``.
+
+    Args:
+        folder: the table's.
+        names: names of its files in the log.
+        error: why not.
+
+    Raises:
+        OSError: the size of a file is not known.
+    """
+    location = folder.join(f"{LOG}/{names[0]}")
+    if not isinstance(error, DecodeError):
+        return Finding.failed("delta-checkpoint", "checkpoint", None, error, path=location)
+    if is_empty(folder, names):
+        return Finding.failed("delta-empty-checkpoint", "checkpoint", "actions", "an empty file", path=location)
+    return Finding.from_error("delta-checkpoint", error, error.source or location)
+
+
+def is_empty(folder: Folder, names: Iterable[str]) -> bool:
+    """Whether a file of a checkpoint is empty: Delta Spark and delta-kernel-rs ignore the checkpoint.
+
+    Raises:
+        OSError: a size is not known.
+    """
+    return any(folder.storage.stat(folder.join(f"{LOG}/{name}")).size == 0 for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +309,58 @@ def _info(version: int, data: bytes, source: str) -> SnapshotInfo:
     timestamp = next((time for time in times if type(time) is int and 0 <= time < 2**63), None)
     operation = found.get("operation")
     return SnapshotInfo(version, timestamp, operation if isinstance(operation, str) else None, parent)
+
+
+class LogWalk:
+    """Replays commits. A step costs what its commit has, however many files the table has.
+
+    Args:
+        state: where the walk starts.
+        source: the log, for errors.
+
+    Attributes:
+        version: the version that it is at.
+    """
+
+    def __init__(self, state: State, source: str) -> None:
+        self.version = state.version
+        self._source = source
+        self._replay = Replay.after(state)
+        self._keys: defaultdict[str, dict[FileKey, None]] = defaultdict(dict)
+        for key in state.files:
+            self._keys[key[0]][key] = None
+
+    def step(self, actions: Iterable[JsonFields]) -> tuple[State, State]:
+        """Go to the next version.
+
+        Args:
+            actions: of its commit.
+
+        Returns:
+            The states before and after it, of the data files that it adds or removes alone: without transactions and
+            checks. They are complete for each of these files.
+
+        Raises:
+            DecodeError: an action is corrupt.
+        """
+        replay = self._replay
+        old = replay.state(self.version, self._source)
+        changed = replay.apply(actions)
+        paths = dict.fromkeys(path for path, _ in changed)
+        before = {key: changed.get(key) or replay.files[key] for path in paths for key in self._keys[path]}
+        for key in changed:
+            if key in replay.files:
+                self._keys[key[0]][key] = None
+            else:
+                self._keys[key[0]].pop(key, None)
+        after = {key: replay.files[key] for path in paths for key in self._keys[path]}
+        for path in paths:
+            if not self._keys[path]:
+                del self._keys[path]
+        self.version += 1
+        new = replay.state(self.version, self._source)
+        none, checks = dict[str, int](), ActionChecks()
+        return (
+            replace(old, files=before, transactions=none, checks=checks),
+            replace(new, files=after, transactions=none, checks=checks),
+        )

@@ -13,10 +13,9 @@ from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.delta.log import LOG, Log
 from dvcodec.tables.delta.partition import PartitionReader
 from dvcodec.tables.delta.protocol import check_protocol
-from dvcodec.tables.delta.replay import State, commit_infos, read_commits, rebuild
+from dvcodec.tables.delta.replay import LogWalk, State, commit_infos, read_commits, rebuild
 from dvcodec.tables.delta.schema import read_schema
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
-from dvcodec.tables.delta.walk import LogWalk
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind

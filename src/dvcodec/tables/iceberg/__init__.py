@@ -25,7 +25,7 @@ def _committer(table: IcebergTable) -> Committer[Any]:
 
 
 def _enable(table: IcebergTable, dry_run: bool) -> Enabled:
-    from dvcodec.tables.iceberg.enable import enable  # noqa: PLC0415
+    from dvcodec.tables.iceberg.commit import enable  # noqa: PLC0415
 
     return enable(table, dry_run=dry_run)
 

@@ -4,36 +4,42 @@ Specification: Iceberg table spec, "Deletion Vectors", "Manifests", "Snapshots";
 are those of Iceberg Java's ``RowDelta``. A data file has one vector at most: the new one includes the old one and
 position deletes for that data file alone, whose entries become deleted. Position deletes of a whole partition and
 equality deletes stay. The commit is to the main branch; tags and other branches are not touched.
+
+`enable` makes format version 3 of a table of version 2: Iceberg table spec, "Version 3". Position deletes of the table
+stay valid; rows get ids from now on.
 """
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
 from dvcodec import iceberg
-from dvcodec.core.errors import CommitConflict, UsageError
+from dvcodec.core.errors import CommitConflict, Unsupported, UsageError
 from dvcodec.core.frame import Magic
+from dvcodec.core.interrupts import uninterrupted
 from dvcodec.io.frames import load_ranges
 from dvcodec.io.target import local_path
-from dvcodec.tables.deleting.committer import Committer, Written, batch_number, check_read_back
-from dvcodec.tables.deleting.retries import Retries
-from dvcodec.tables.iceberg.change import number_of, properties_of
+from dvcodec.tables.deleting.committer import Committer, Retries, Written, batch_number, check_read_back
+from dvcodec.tables.iceberg.change import Change, number_of, properties_of
 from dvcodec.tables.iceberg.features import refuse_unknown, refuse_without_vectors
 from dvcodec.tables.iceberg.folder_place import place_of
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import read_members
+from dvcodec.tables.iceberg.plan import VECTORS_VERSION
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter, places
-from dvcodec.tables.iceberg.table import Place, table_of
+from dvcodec.tables.iceberg.table import IcebergTable, Place, table_of
 from dvcodec.tables.iceberg.vectors import refuse_encrypted
 from dvcodec.tables.json_fields import JsonFields
-from dvcodec.tables.model import DeletionVector, FileDelete
+from dvcodec.tables.model import DeletionVector, Enabled, FileDelete
 from dvcodec.tables.put import removed_on_error
 from dvcodec.tables.table import Table
 
-__all__ = ["IcebergCommitter", "committer"]
+__all__ = ["IcebergCommitter", "committer", "enable"]
+
 
 STREAM_QUERY, STREAM_BATCH = "dvcodec.stream.query", "dvcodec.stream.batch"
 """Members of a snapshot's summary: see `StreamBatch`."""
@@ -184,3 +190,29 @@ def _check_replaced(base: IcebergSnapshot, deletes: Sequence[FileDelete], gone: 
         holds = data is not None and (vector.format == "iceberg" or base.plan.holds(vector, data))
         if holds and (vector.path, vector.offset) not in taken:
             raise UsageError(f"{vector.where}: applies to {vector.data_file}, and the new vector does not include it")
+
+
+def enable(table: IcebergTable, *, dry_run: bool = False) -> Enabled:
+    """Upgrade the newest metadata of a table of version 2; see `dvcodec.tables.enable`.
+
+    Raises:
+        UsageError: the table cannot be committed to where it was opened from.
+        Unsupported: format version 1, or an unknown feature.
+    """
+    place = place_of(table)
+    newest = place.load()
+    source, version = newest.metadata.source, newest.metadata.format_version
+    if version >= VECTORS_VERSION:
+        return Enabled(())
+    if version < VECTORS_VERSION - 1:
+        raise Unsupported("format-version", source=source, expected=f"from {VECTORS_VERSION - 1} on", actual=version)
+    members = read_members(source, newest.folder.storage)
+    refuse_unknown(newest, members)
+    place.check(newest, members)
+    changes = (f"format-version: {version} -> {VECTORS_VERSION}",)
+    if dry_run:
+        return Enabled(changes)
+    now = max(int(time.time() * 1000), members.integer("last-updated-ms"))
+    with uninterrupted():
+        place.put(newest, members, Change(now, upgrade=VECTORS_VERSION))
+    return Enabled(changes, place.load().metadata.source)

@@ -6,7 +6,7 @@ from itertools import chain
 
 from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.tables.iceberg.change import MAIN, properties_of
-from dvcodec.tables.iceberg.contradictions import VECTORS_VERSION
+from dvcodec.tables.iceberg.plan import VECTORS_VERSION
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.json_fields import JsonFields

@@ -1,28 +1,81 @@
 """Which deletes apply to which data file of a snapshot.
 
 Specification: Iceberg table spec, "Scan Planning", as Java's ``DeleteFileIndex`` does it. Paths are compared as
-spelled, as engines do, except position deletes whose paths differ only in the scheme: see `spellings`.
+spelled, as engines do, except position deletes whose paths differ only in the scheme.
 
 Deletes that name one data file apply to it here, whatever partition they record. Engines disagree if it differs from
 the data file's: Java 1.12 refuses to plan the scan, others skip the deletes or apply them. An audit finds them
 (`mismatched_partitions`).
+
+Deletes may name a data file with another scheme than manifests do. The specification requires ``file_path`` of a
+position delete to equal the data file's path in the manifest, and Iceberg Java and pyiceberg compare text: to them, a
+delete for ``hdfs://host/t/a`` does not apply to ``/t/a``. Engines that qualify paths by file system write such tables
+and read them as intended. Here the delete applies, because a deleted row that comes back is the worse fault, and the
+audit reports an error, because engines disagree.
+
+`contradictions` finds metadata that makes engines refuse a table or skip its vectors, however valid each vector is.
+Specification: Iceberg table spec, "Deletion Vectors" (from format version 3 on) and "Scan Planning" (a delete file
+applies to data files of its partition and spec). Engines were run to find their other rules: see "Will every engine see
+these deletes" in `docs/tables.md`.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from dvcodec.core.errors import NotCanonical
+from dvcodec.io.file_key import file_key
+from dvcodec.tables.findings import Finding, shortened
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, ManifestEntry
-from dvcodec.tables.iceberg.metadata import PartitionField
+from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata
 from dvcodec.tables.iceberg.partitions import Partition
-from dvcodec.tables.iceberg.spellings import Spellings
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "Spellings", "contradictions"]
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*(?=/)|(?=/))")
+
+
+class Spellings:
+    """The data files of a snapshot, by path without scheme and authority.
+
+    >>> files = Spellings(["/t/a", "s3://lake/t/b"])
+    >>> files.find("hdfs://host:8020/t/a"), files.find("s3a://lake/t/b"), files.find("s3://other/t/b")
+    ('/t/a', 's3://lake/t/b', None)
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths = paths
+        self._known: dict[str, list[str]] = {}
+
+    def find(self, path: str) -> str | None:
+        """Return the one data file that `path` names with another scheme; None if none or several match.
+
+        One of the two has no scheme, or both are the same to `file_key`.
+        """
+        if not self._known:
+            for known in self._paths:
+                self._known.setdefault(_bare(known), []).append(known)
+        found = self._known.get(_bare(path), [])
+        if len(found) != 1:
+            return None
+        alike = file_key(path) == file_key(found[0])
+        return found[0] if alike or _is_bare(path) or _is_bare(found[0]) else None
+
+
+def _bare(path: str) -> str:
+    head = _SCHEME.match(path)  # a search would begin at every character of a long name
+    rest = path[head.end() :] if head else path
+    return "/" + rest.lstrip("/") if rest.startswith("//") else rest
+
+
+def _is_bare(path: str) -> bool:
+    return path.startswith("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +188,45 @@ class Plan:
 
 def _number(one: DataFile | DeletionVector) -> int:
     return one.sequence_number or 0
+
+
+VECTORS_VERSION = 3
+"""The first format version that has Puffin vectors."""
+
+
+def contradictions(metadata: TableMetadata, plan: Plan, skipped_metadata: tuple[str, ...]) -> Iterator[Finding]:
+    """Find metadata that does not fit the vectors of a snapshot.
+
+    Checks:
+
+    - ``iceberg-version``: Puffin vectors in a table of a format version below 3. Iceberg releases without vectors
+      refuse the file format; newer ones read them until they rewrite a manifest, because manifests of version 2 do
+      not record the byte ranges;
+    - ``partition-mismatch``: deletes of one data file that record another partition, or partition spec, than the file.
+      Java refuses to plan a scan; polars ignores such vectors, pyiceberg those with another spec;
+    - ``metadata-name``: metadata files without a version in their names, which may be newer.
+
+    A vector whose sequence number is below that of its data file (``sequence-number``) is found when it is read.
+
+    Args:
+        metadata: metadata of the table.
+        plan: plan of the snapshot.
+        skipped_metadata: bare names of metadata files that were not read.
+    """
+    if metadata.format_version < VECTORS_VERSION and any(vector.format == "iceberg" for vector in plan.vectors):
+        what = "format-version of a table with Puffin vectors"
+        expected, actual = f"{VECTORS_VERSION} or higher", str(metadata.format_version)
+        yield Finding.failed("iceberg-version", what, expected, actual, path=metadata.source)
+    for vector, data in plan.mismatched_partitions():
+        what = "partition of the deletes"
+        wanted, own = (ManifestEntry.of(one).partition for one in (data, vector))
+        expected, actual = shortened(wanted.label or "none"), shortened(own.label or "none")
+        if own.spec_id != wanted.spec_id:
+            what = "partition spec of the deletes"
+            expected, actual = str(wanted.spec_id), str(own.spec_id)
+        expected += " (the data file's)"
+        yield Finding.of_vector("partition-mismatch", vector, what, expected, actual)
+    if skipped_metadata:
+        what = "metadata files without a version in their names, which may be newer and were not read"
+        expected, actual = "names like v3.metadata.json or 00003-<uuid>.metadata.json", ", ".join(skipped_metadata)
+        yield Finding.failed("metadata-name", what, expected, actual, path=metadata.source)

@@ -15,13 +15,11 @@ from dvcodec.tables.columns import Column
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.iceberg.bounds import ColumnStatistics, bounds_of, read_statistics
 from dvcodec.tables.iceberg.container import check_vectors
-from dvcodec.tables.iceberg.contradictions import contradictions
-from dvcodec.tables.iceberg.deletes import PositionDeletes, read_deletes
-from dvcodec.tables.iceberg.equality import EqualityMatcher
+from dvcodec.tables.iceberg.deletes import EqualityMatcher, PositionDeletes, read_deletes
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.partitions import identity_values
-from dvcodec.tables.iceberg.plan import Plan
+from dvcodec.tables.iceberg.plan import Plan, contradictions
 from dvcodec.tables.iceberg.rows import ROW_FORMATS, NameMapping, names_in_file, read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import SchemaColumns, constant_of_partition, stored_ids
 from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted

@@ -30,8 +30,7 @@ from dvcodec.tables.iceberg.latest import (
     some_of,
     without_version,
 )
-from dvcodec.tables.iceberg.manifest_list import Manifest, read_list
-from dvcodec.tables.iceberg.manifests import ListedFile, read_manifest
+from dvcodec.tables.iceberg.manifests import ListedFile, Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot

@@ -14,7 +14,7 @@ from dvcodec.core.errors import CommitConflict, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.tables import rules
 from dvcodec.tables.arguments import check_progress, check_table
-from dvcodec.tables.deleting.retries import Backoff
+from dvcodec.tables.deleting.committer import Backoff
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot

@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from typing import TypeAlias
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables.iceberg.manifest_list import Manifest
-from dvcodec.tables.iceberg.manifests import ListedFile
+from dvcodec.tables.iceberg.manifests import ListedFile, Manifest
 from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
 

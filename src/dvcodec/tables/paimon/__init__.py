@@ -26,7 +26,7 @@ def _committer(table: PaimonTable) -> Committer[Any]:
 
 
 def _enable(table: PaimonTable, dry_run: bool) -> Enabled:
-    from dvcodec.tables.paimon.enable import enable  # noqa: PLC0415
+    from dvcodec.tables.paimon.commit import enable  # noqa: PLC0415
 
     return enable(table, dry_run=dry_run)
 

@@ -11,6 +11,10 @@ not known here included.
 Two writers of this package, or one and a store that renames without replacing (HDFS), cannot both create a snapshot. In
 object stores, and between processes on a local disk, Paimon's Java writers first look whether the file exists and then
 replace it; they are protected by the lock of their catalog, which this package does not take.
+
+`enable` makes a new schema, with the option ``deletion-vectors.enabled``.
+Java class ``SchemaManager``, whose ``ALTER TABLE`` wants ``deletion-vectors.modifiable`` too. That is for tables with a
+primary key, whose readers find rows twice until they are compacted; the data files of an append table stay as they are.
 """
 
 from __future__ import annotations
@@ -19,25 +23,27 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from dvcodec.core.errors import CommitConflict, UsageError
+from dvcodec.core.interrupts import uninterrupted
 from dvcodec.core.json_text import encode_json, parse_json
 from dvcodec.io import open_sink
 from dvcodec.paimon import read_index_manifest, write_index_manifest
 from dvcodec.tables.deleting.committer import Committer, Written
 from dvcodec.tables.json_fields import JsonFields
-from dvcodec.tables.model import FileDelete
-from dvcodec.tables.paimon.files import Layout
-from dvcodec.tables.paimon.metadata import SnapshotRecord, numbered, read_snapshot
-from dvcodec.tables.paimon.new_index import NewIndex
-from dvcodec.tables.paimon.new_manifests import Lists, write_lists
-from dvcodec.tables.paimon.snapshot import PaimonSnapshot
+from dvcodec.tables.model import Enabled, FileDelete
+from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema, numbered, read_snapshot
+from dvcodec.tables.paimon.new_manifests import Lists, NewIndex, write_lists
+from dvcodec.tables.paimon.partition import Layout
+from dvcodec.tables.paimon.snapshot import ENABLED, PaimonSnapshot
 from dvcodec.tables.paimon.table import PaimonTable
-from dvcodec.tables.paimon.writable import check_writable
+from dvcodec.tables.paimon.writable import check_next, check_writable
 from dvcodec.tables.put import put_once, removed_on_error
 
-__all__ = ["PaimonCommitter", "committer"]
+__all__ = ["PaimonCommitter", "committer", "enable"]
+
 
 BATCH = 2**63 - 1
 """``commitIdentifier`` of a commit that is not one of a stream."""
@@ -209,3 +215,41 @@ class PaimonCommitter(Committer[PaimonSnapshot]):
     def _reopen(self) -> None:
         """Forget what is known of the table's files."""
         self._folder.storage.reopen(self._folder.location)
+
+
+def enable(table: PaimonTable, *, dry_run: bool = False) -> Enabled:
+    """Enable deletion vectors in the newest schema; see `dvcodec.tables.enable`.
+
+    Raises:
+        Unsupported: a table that deletes could not be committed to afterwards either, see `check_writable`; or no id is
+            left for another schema.
+    """
+    folder = table.folder
+    folder.storage.reopen(folder.location)
+    base = PaimonTable(folder).snapshot()
+    schema = base.schemas(base.schema_id or 0)
+
+    def enabled(number: int) -> TableSchema:
+        found = base.schemas(number)
+        return replace(found, options={**found.options, ENABLED: "true"}) if number == schema.id else found
+
+    check_writable(replace(base, schemas=enabled))
+    if schema.is_true(ENABLED):
+        return Enabled(())
+    source = folder.join(schema.name)
+    check_next(schema.id, source)
+    changes = (f"{ENABLED}: {schema.options.get(ENABLED, 'not set')} -> true",)
+    if dry_run:
+        return Enabled(changes)
+    members = JsonFields.of(parse_json(folder.read(schema.name), source, "metadata"), source).values
+    new = {
+        **members,
+        "id": schema.id + 1,
+        "options": {**(members.get("options") or {}), ENABLED: "true"},
+        "timeMillis": int(time.time() * 1000),
+    }
+    data = encode_json(new, source, "metadata", lines=True)
+    location = folder.join(f"schema/schema-{schema.id + 1}")
+    with uninterrupted():
+        put_once(folder.storage, location, data)
+    return Enabled(changes, location)

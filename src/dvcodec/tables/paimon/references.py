@@ -10,9 +10,9 @@ from collections.abc import Hashable, Iterable
 from functools import cache, partial
 
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests
 from dvcodec.tables.paimon.metadata import SnapshotRecord, read_schema, read_snapshot
+from dvcodec.tables.paimon.partition import Layout
 
 __all__ = ["referenced_files"]
 

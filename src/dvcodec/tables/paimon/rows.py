@@ -20,8 +20,7 @@ from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
 from dvcodec.tables.paimon.binary_row import Value
 from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import SchemaField
-from dvcodec.tables.paimon.promotions import PaimonEvolution
-from dvcodec.tables.paimon.schema import SchemaColumns
+from dvcodec.tables.paimon.schema import PaimonEvolution, SchemaColumns
 from dvcodec.tables.paimon.visible import Visible
 
 __all__ = ["partition_scalar", "read_rows"]

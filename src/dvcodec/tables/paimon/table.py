@@ -15,9 +15,9 @@ from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.older import names_older
-from dvcodec.tables.paimon.files import Layout
 from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, live_entries
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema, numbered, read_schema, read_snapshot
+from dvcodec.tables.paimon.partition import Layout
 from dvcodec.tables.paimon.references import referenced_files
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 from dvcodec.tables.paimon.vectors import IndexedVector, vectors_of_entry

@@ -4,8 +4,7 @@
 nothing but new vectors.
 """
 
-from dvcodec.tables.repair.actions import RepairAction, RepairPlan
 from dvcodec.tables.repair.commit import Repaired, commit_repair
-from dvcodec.tables.repair.plan import repair_plan
+from dvcodec.tables.repair.plan import RepairAction, RepairPlan, repair_plan
 
 __all__ = ["RepairAction", "RepairPlan", "Repaired", "commit_repair", "repair_plan"]

@@ -22,7 +22,7 @@ from dvcodec.tables.deleting.run import attempt
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, FileDelete, vectors_of
 from dvcodec.tables.physical import are_all_rows
 from dvcodec.tables.put import refreshed
-from dvcodec.tables.repair.actions import RepairAction, RepairPlan
+from dvcodec.tables.repair.plan import RepairAction, RepairPlan
 from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["Repaired", "commit_repair"]

@@ -1,4 +1,4 @@
-"""The stored documents of a segment, one row each."""
+"""The stored documents of a segment, one row each, and their columns."""
 
 from __future__ import annotations
 
@@ -15,10 +15,39 @@ from dvcodec.io.allowed_locations import hide_values
 from dvcodec.tables.bounds import RowGroupFilter
 from dvcodec.tables.columns import chosen
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
-from dvcodec.tables.scorch.schema import STORED, schema
 from dvcodec.zap import Edges, Segment
 
-__all__ = ["read_rows"]
+__all__ = ["ID", "PARENT", "STORED", "read_rows", "schema"]
+
+
+ID, PARENT, STORED = "_id", "_parent", "_stored"
+
+
+def schema() -> pa.Schema:
+    """Return the columns of stored documents, which are the same for every index.
+
+    ``_id`` binary; ``_parent`` int64, the document of the same segment that it is nested in, null for others;
+    ``_stored`` list of (field, type, value, array_positions), in stored order, see `zap.SCHEMAS`.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
+    value = pa.struct(
+        [
+            pa.field("field", pa.string(), nullable=False),
+            pa.field("type", pa.string(), nullable=False),
+            pa.field("value", pa.binary(), nullable=False),
+            pa.field("array_positions", pa.list_(pa.uint64()), nullable=False),
+        ]
+    )
+    return pa.schema(
+        [
+            pa.field(ID, pa.binary(), nullable=False),
+            pa.field(PARENT, pa.int64()),
+            pa.field(STORED, pa.list_(pa.field("item", value, nullable=False)), nullable=False),
+        ]
+    )
+
 
 _ALL_VALUES = 1 << 62
 """Values in a batch of `Segment.to_arrow`: batches then end where documents do, and are bounded by bytes."""

@@ -16,8 +16,7 @@ from dvcodec.tables.columns import select
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Record, RowReader
 from dvcodec.tables.scorch.metadata import read_root, read_transaction
-from dvcodec.tables.scorch.rows import read_rows
-from dvcodec.tables.scorch.schema import schema
+from dvcodec.tables.scorch.rows import read_rows, schema
 from dvcodec.tables.table import Snapshot
 from dvcodec.zap import verify_segment
 
