@@ -135,7 +135,6 @@ def test_urls_are_opened_in_one_place_alone() -> None:
     )
     assert {name for name in MODULES if any(one.partition(".")[0] == "obstore" for one in imported(tree_of(name)))} == {
         "io/store/connect.py",
-        "io/store/environment.py",  # logs in for a profile
         "io/store/objects.py",
     }
     users = {

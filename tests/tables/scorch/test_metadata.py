@@ -182,7 +182,7 @@ def test_a_transaction_while_the_file_is_read(tmp_path: Path, monkeypatch: pytes
         Bolt({b"s": {b"\x8a": snapshot()}}).data(transaction=9),
     ]
 
-    def disturbed(source: Any) -> Any:
+    def disturbed(source: Any, **_: Any) -> Any:
         found = read_bolt(source)
         if later:
             path.write_bytes(later.pop(0))
@@ -198,7 +198,7 @@ def test_pages_that_a_transaction_changed(tmp_path: Path, monkeypatch: pytest.Mo
     read(tmp_path, {b"s": {b"\x88": snapshot()}})
     tries = []
 
-    def torn(source: Any) -> Any:
+    def torn(source: Any, **_: Any) -> Any:
         tries.append(source)
         if len(tries) == 1:
             path.write_bytes(Bolt({b"s": {b"\x89": snapshot()}}).data(transaction=8))
@@ -219,7 +219,7 @@ def test_a_writer_that_does_not_rest(tmp_path: Path, monkeypatch: pytest.MonkeyP
     read(tmp_path, {})
     count = [7]
 
-    def disturbed(source: Any) -> Any:
+    def disturbed(source: Any, **_: Any) -> Any:
         found = read_bolt(source)
         count[0] += 1
         path.write_bytes(Bolt({}).data(transaction=count[0]))
