@@ -128,7 +128,11 @@ def test_a_vector_that_contradicts_the_metadata(lake: Path, tmp_path: Path) -> N
     result = run("table", lake)
     assert (result.code, result.complaint) == (1, f"{lake}: 1 data file in doubt: see dvcodec audit")
     assert "18 rows: at least " in result.out
+    assert "live" not in result.out, "the files have more rows than are recorded"
     assert run("report", lake, "-o", tmp_path / "r.html").code == 1
+    assert "recorded wrongly" in (tmp_path / "r.html").read_text()
+    result = run("log", lake)
+    assert (result.code, "contradicts the metadata" in result.complaint) == (1, True)
 
 
 def test_table_of_damaged_vectors(damaged: Path) -> None:

@@ -84,7 +84,7 @@ def summary(audit: Audit, sums: Totals) -> Html:
     least, most = ("", "") if sums.exact else ("at least ", "at most ")
     caption = NOTHING if share is None else f"{least}{share_text(share)} of all rows"
     per_row = "" if sums.bytes_per_row is None else f"{sums.bytes_per_row:.3g} bytes per deleted row"
-    live = f"not recorded for {counted(sums.uncounted, 'file')}"
+    live = f"not recorded for {counted(sums.uncounted, 'file')}" if sums.rows is None else "recorded wrongly"
     if sums.max_live is not None:
         live = f"{most}{large(sums.max_live)} live"
     deleted = "unknown"

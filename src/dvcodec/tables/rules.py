@@ -32,6 +32,7 @@ from dvcodec.tables.path_matching import PathMatcher
 from dvcodec.tables.table import Snapshot, Table
 
 __all__ = [
+    "BEYOND",
     "OF_ANOTHER",
     "Part",
     "Refused",
@@ -51,6 +52,8 @@ __all__ = [
 ]
 
 
+BEYOND = "rows"
+"""The check of a vector whose positions are beyond the recorded rows of its data file."""
 OF_ANOTHER = frozenset({"blob-at-range", "referenced-data-file"})
 """Checks of a vector whose recorded range is not that of its data file: what is there may be another file's rows."""
 
@@ -206,7 +209,7 @@ def positions(file: DataFile, vector: DeletionVector, highest: int | None) -> It
     rows = file.physical_rows
     if rows is not None and highest is not None and highest >= rows:
         expected = f"below {rows} (rows of the data file)"
-        yield Finding.of_vector("rows", vector, "highest position", expected, highest, data_file=file.path)
+        yield Finding.of_vector(BEYOND, vector, "highest position", expected, highest, data_file=file.path)
 
 
 def doubles(file: DataFile, vectors: Sequence[DeletionVector], parts: Sequence[Part] = ()) -> Iterator[Finding]:

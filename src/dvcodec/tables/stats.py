@@ -10,6 +10,7 @@ from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import UsageError
 from dvcodec.core.usage import check_type
 from dvcodec.ops.stats import WORTH_REWRITING, check_thresholds
+from dvcodec.tables.rules import BEYOND
 from dvcodec.tables.scanning import FileDeletes, Scan
 
 __all__ = ["RewriteCandidate", "Totals", "rewrite_candidates", "totals"]
@@ -30,7 +31,8 @@ class Totals:
         rows: physical rows as recorded; None if not recorded for all data files.
         deleted: deleted rows; None if only a lower bound is known.
         min_deleted: lower bound of the deleted rows: those of vectors that could be read and are not in doubt.
-        max_live: upper bound of the live rows: `rows` less `min_deleted`; None if `rows` is.
+        max_live: upper bound of the live rows: `rows` less `min_deleted`; None if `rows` is, or if a vector has
+            positions beyond the recorded rows of its data file, which may have more.
         unreadable: vectors of the snapshot that could not be read.
         data_bytes: bytes of the data files as recorded; None if not recorded for all.
         vectors: vectors that apply to data files of the snapshot.
@@ -92,6 +94,7 @@ def totals(scan: Scan) -> Totals:
     min_deleted = sum(file.min_deleted for file in seen)
     exact = not scan.lost and all(file.deleted is not None for file in seen)
     total = _sum(rows)
+    too_few = any(finding.check == BEYOND for finding in scan.findings)
     return Totals(
         data_files=len(scan.files),
         with_deletes=sum(file.min_deleted > 0 for file in seen),
@@ -103,7 +106,7 @@ def totals(scan: Scan) -> Totals:
         rows=total,
         deleted=min_deleted if exact else None,
         min_deleted=min_deleted,
-        max_live=None if total is None else total - min_deleted,
+        max_live=None if total is None or too_few else total - min_deleted,
         unreadable=scan.unreadable,
         data_bytes=_sum([file.data_file.size for file in scan.files]),
         vectors=len({id(vector) for file in scan.files for vector in file.vectors}),

@@ -184,7 +184,8 @@ def log(
 ) -> None:
     """Show what each snapshot of a table deleted and restored, oldest first.
 
-    Exit code 1 if a vector could not be read: the changes of its snapshot are then lower bounds.
+    Exit code 1 if a vector could not be read, or contradicts the metadata: the changes of its snapshot are then lower
+    bounds.
     """
     source = opened(target, kind, allow, catalog)
     lost: dict[str, str] = {}
@@ -216,9 +217,12 @@ def log(
 
 
 def _noting_lost(changes: Iterable[SnapshotChange], lost: dict[str, str]) -> Iterator[SnapshotChange]:
-    """Yield changes, and add the vectors that could not be read to `lost`: by place, with the reason."""
+    """Yield changes, and add the vectors and data files that make them inexact to `lost`, with the reason."""
     for change in changes:
         lost.update((vector.where, why) for vector, why in change.unreadable)
+        if not change.unreadable:
+            why = "a vector contradicts the metadata or another vector: see dvcodec audit"
+            lost.update((file.data_file.path, why) for file in change.files if not file.exact)
         yield change
 
 
