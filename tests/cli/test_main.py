@@ -187,7 +187,10 @@ WRONG = {
     "no such option": (["inspect", "--nope", "good"], "No such option: --nope"),
     "rows is no number": (["inspect", "--rows", "many", "good"], "Invalid value for '--rows'"),
     "rows is negative": (["stats", "--rows", "-1", "good"], "Invalid value for '--rows'"),
-    "limit is negative": (["positions", "--limit", "-1", "good"], "Invalid value for '--limit'"),
+    "limit is negative": (
+        ["positions", "--limit", "-1", "good"],
+        "--limit -1: expected a number of 0 or more, or NAME=VALUE",
+    ),
     "cardinality is negative": (["verify", "--cardinality", "-1", "good"], "Invalid value for '--cardinality'"),
     "nowhere to write": (["convert", "good", "--to", "delta"], "Missing option '--output'"),
     "no format": (["convert", "good", "-o", "x"], "Missing option '--to'"),

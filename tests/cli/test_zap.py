@@ -684,7 +684,10 @@ WRONG = {
         ["terms", "a.zap", "tag", "--hex", "--prefix", "xy"],
         "expected hexadecimal digits, found 'xy'",
     ),
-    "limit is negative": (["terms", "a.zap", "tag", "--limit", "-1"], "Invalid value for '--limit'"),
+    "limit is negative": (
+        ["terms", "a.zap", "tag", "--limit", "-1"],
+        "--limit -1: expected a number of 0 or more, or NAME=VALUE",
+    ),
     "no segment": (["terms", "vector", "_id"], "vector at byte 22: zap version: expected 11 to 17, found "),
     "no bytes": (["footer", "-"], "<stdin> at byte 0: zap footer: expected at least 12 bytes, found 0"),
     "missing": (["footer", "nothing"], "nothing: No such file or directory"),
@@ -775,24 +778,16 @@ def test_json_of_keys_that_share_their_states(tmp_path: Path) -> None:
     assert len(run("zap", "terms", tmp_path / "a.zap", "t", "--json", "--limit", "7").json["terms"]) == 7
 
 
-def test_json_does_not_repeat_a_long_term_for_all_its_postings(tmp_path: Path) -> None:
+def test_a_long_term_of_many_postings(tmp_path: Path) -> None:
     """The dictionary has it once, for a list of any number of documents."""
-    for length, docs in ((50_000, 1_000), (5_000, 100)):
-        made = minimal(15, docs)
-        term = b"t" * length
-        made.field("f", made.dictionary({term: made.postings(range(docs)), b"u": 1 << 63 | 1 << 31}))
-        (tmp_path / "a.zap").write_bytes(made.finish())
-        for arguments in (["f"], ["f", term.decode()], ["f", "--limit", "900"]):
-            result = run("zap", "postings", tmp_path / "a.zap", *arguments, "--json")
-            if length == 5_000:
-                assert [one["term"] for one in result.json["postings"]][:docs] == [term.decode()] * docs
-            else:
-                assert result.code == 2
-                assert re.fullmatch(
-                    r"terms and names, repeated in 4[0-9]\.[0-9] MiB, are too many for JSON: use a lower --limit",
-                    result.complaint,
-                )
-        assert len(run("zap", "postings", tmp_path / "a.zap", "f", "--json", "--limit", "9").json["postings"]) == 9
+    made = minimal(15, docs := 100)
+    term = b"t" * 5_000
+    made.field("f", made.dictionary({term: made.postings(range(docs)), b"u": 1 << 63 | 1 << 31}))
+    (tmp_path / "a.zap").write_bytes(made.finish())
+    for arguments in (["f"], ["f", term.decode()], ["f", "--limit", "900"]):
+        result = run("zap", "postings", tmp_path / "a.zap", *arguments, "--json")
+        assert [one["term"] for one in result.json["postings"]][:docs] == [term.decode()] * docs
+    assert len(run("zap", "postings", tmp_path / "a.zap", "f", "--json", "--limit", "9").json["postings"]) == 9
 
 
 def test_names_of_fields_are_not_repeated_in_full(tmp_path: Path) -> None:
@@ -817,16 +812,9 @@ def test_names_of_fields_are_not_repeated_in_full(tmp_path: Path) -> None:
         for text in shown.values():
             assert max(map(len, text)) < 300
             assert "n" * 100 + "..." in text[10]
-        for arguments, what in (
-            (["stored", str(path)], "names of fields"),
-            (["postings", str(path), name, "x", "--locations"], "terms and names"),
-        ):
-            result = run("zap", *arguments, "--json")
+        for arguments in (["stored", str(path)], ["postings", str(path), name, "x", "--locations"]):
             if values == 200:
-                assert result.out.count(name) >= values
-            else:
-                complaint = f"{what}, repeated in 57.2 MiB, are too many for JSON: use a lower --limit"
-                assert (result.code, result.complaint) == (2, complaint)
+                assert run("zap", *arguments, "--json").out.count(name) >= values
 
 
 # ---------------------------------------------------------------------------------------------------- other commands

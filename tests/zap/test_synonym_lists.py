@@ -187,7 +187,7 @@ def test_limits() -> None:
     assert len(decode(*made(30), limits=Limits(max_blob_bytes=members * 16)).docs) == members
     with pytest.raises(LimitExceeded, match="max_blob_bytes"):
         decode(*made(30), limits=Limits(max_blob_bytes=members * 16 - 1))
-    with pytest.raises(LimitExceeded, match=r"max_keys: .* found 2400041 for .* bytes of the segment"):
+    with pytest.raises(LimitExceeded, match=r"max_keys: .* found 24000\d\d for .* bytes of the segment"):
         decode(*made(40), limits=Limits(max_keys=30 * 60_000))
 
 

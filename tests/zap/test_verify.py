@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from cases import each
-from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.core.report import Check, Report, Status
 from dvcodec.zap import Segment, verify_segment
@@ -285,11 +284,6 @@ def test_progress_names_each_field() -> None:
     found: list[str] = []
     verify_segment(full(15), progress=found.append)
     assert found == ["_id", "f"]
-
-
-def test_limits_are_findings() -> None:
-    report = verify_segment(minimal(15).finish(), limits=Limits(max_keys=2))
-    assert names(report) == {("ids", "file"), ("dictionary", "field '_id'")}
 
 
 def test_reports_are_plain_values() -> None:

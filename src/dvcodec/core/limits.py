@@ -80,7 +80,14 @@ class Limits:
             raise self.exceeded(name, value, where, at)
 
     def exceeded(self, name: str, value: object, where: Cursor | str | None, at: int | None = None) -> LimitExceeded:
-        """Return the error for a value above the limit `name`; see `check`."""
+        """Return the error for a value above a limit.
+
+        Args:
+            name: see `check`.
+            value: what was found.
+            where: see `check`.
+            at: see `check`.
+        """
         expected = f"at most {getattr(self, name)} ({self.how_to_raise.format(name)} raises it)"
         if where is None or isinstance(where, str):
             return LimitExceeded(f"Limits.{name}", source=where, offset=at, expected=expected, actual=value)

@@ -16,8 +16,9 @@ from dvcodec.tables.lance.commit import NextVersion
 BASE = 6
 
 
-def client(path: Path, scheme: Literal["V1", "V2"] = "V2") -> NextVersion:
-    return NextVersion(Folder(str(path)), BASE, manifest_name(BASE, scheme))
+def client(path: Path, scheme: Literal["V1", "V2"] = "V2", limits: Limits | None = None) -> NextVersion:
+    folder = Folder(str(path), storage=Storage(limits=limits or Limits()))
+    return NextVersion(folder, BASE, manifest_name(BASE, scheme))
 
 
 def written(path: Path, data: bytes = b"the manifest") -> dict[str, object]:
@@ -120,9 +121,8 @@ def test_a_manifest_that_cannot_be_read_is_the_error(tmp_path: Path) -> None:
         found.settle()
 
 
-def test_a_huge_manifest_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.tables.lance.commit.DEFAULT_LIMITS", Limits(max_metadata_bytes=5))
-    found = client(tmp_path)
+def test_a_huge_manifest_is_refused(tmp_path: Path) -> None:
+    found = client(tmp_path, limits=Limits(max_metadata_bytes=5))
     with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
         found.create_table_version(written(tmp_path))
     assert manifest_name(7) not in stored(tmp_path)

@@ -92,7 +92,7 @@ class DeltaSnapshot(Snapshot):
             stats = measure(found, row_count=rows, size=size)
         else:
             with self.table.folder.storage.open(vector.location) as source:
-                found = read_vector(source, descriptor, limits)
+                found = read_vector(source, replace(descriptor, cardinality=vector.cardinality or 0), limits)
                 return (DeletedRows(vector.data_file, found.load(), measure(found, row_count=rows)),)
         return (DeletedRows(vector.data_file, found.load(), stats),)
 
