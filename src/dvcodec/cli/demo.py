@@ -74,6 +74,7 @@ def run(folder: Path) -> None:
         UsageError: the folder has files.
         MissingExtra: deltalake, pyiceberg or pyarrow is not installed.
     """
+    require_extra("pyarrow.parquet", "arrow")
     deltalake = require_extra("deltalake", "demo")
     require_extra("pyiceberg.catalog.sql", "demo")
     require_extra("pyarrow", "arrow")
