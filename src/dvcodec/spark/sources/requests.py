@@ -54,7 +54,7 @@ def counted(work: str, *paths: str) -> Iterator[None]:
 
 @contextmanager
 def _shown() -> Iterator[None]:
-    """Apply the level of ``DVCODEC_LOG``; log to standard error if there is no handler."""
+    """Set the log level that ``DVCODEC_LOG`` names; without a handler, log to standard error."""
     level = {"info": logging.INFO, "debug": logging.DEBUG}.get(os.environ.get("DVCODEC_LOG", "").lower())
     if level is None:
         yield

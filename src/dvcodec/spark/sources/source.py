@@ -15,7 +15,7 @@ __all__ = ["VectorSource"]
 class VectorSource(DataSource):
     """Deletion vectors in files of any container.
 
-    **Reading** returns one row per vector (`schemas.STORED_VECTORS`), from containers that `dvcodec.sniff` detects::
+    **Reading** returns one row per vector (`columns.STORED_VECTORS`), from containers that `dvcodec.sniff` detects::
 
         spark.read.format("dvcodec").load("s3://lake/t/data")
         spark.read.format("dvcodec").load(["/t/a.puffin", "/t/dv/*.bin"])

@@ -130,7 +130,7 @@ class VectorWriter(DataSourceArrowWriter):
 
     @property
     def marker(self) -> str:
-        """The file that hides containers while there is no manifest."""
+        """Path of the empty file by which readers know that a write has not been committed."""
         return join(self.options.path, WRITING + self.job)
 
     def container_name(self, task: str, number: int) -> str:

@@ -67,7 +67,7 @@ class IcebergSnapshot(Snapshot):
         """Read a vector, or those position deletes of a file that apply to data files of the snapshot.
 
         Position deletes do not apply to data files that are newer, or have a deletion vector. They do apply to a data
-        file that they name with another scheme, if only one matches: see `spellings`.
+        file that they name with another scheme, if only one matches: see `plan`.
 
         Raises:
             UsageError: a vector of another table, or position deletes of another snapshot.
