@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
     from dvcodec.tables.findings import Finding
 
-__all__ = ["Snapshot", "Table"]
+__all__ = ["Snapshot", "Table", "Walk"]
 
 R = TypeVar("R", bound=Record)
 
@@ -361,6 +361,29 @@ class Snapshot(ABC):
         return iter(())
 
 
+class Walk(ABC):
+    """Goes from snapshot to snapshot. A step costs what differs, however many data files the table has.
+
+    Attributes:
+        info: the snapshot that it is at.
+    """
+
+    info: SnapshotInfo
+
+    @abstractmethod
+    def step(self, info: SnapshotInfo) -> tuple[Snapshot, Snapshot] | None:
+        """Go to another snapshot.
+
+        Returns:
+            The snapshot that it was at and the new one, of the data files alone that are only in one of them or have
+            other vectors. None if the difference is not known by metadata alone, which ends the walk.
+
+        Raises:
+            DecodeError: metadata is corrupt.
+            OSError: it cannot be read.
+        """
+
+
 class Table(ABC):
     """A table found by its metadata. Methods read; a table keeps no file open.
 
@@ -430,12 +453,31 @@ class Table(ABC):
         Raises:
             DecodeError, Unsupported, OSError: see `snapshot`.
         """
-        opened, seen = self.opener(), None
+        opened = self.opener()
+        walk: Walk | None = None
+        last: Snapshot | None = None
         for before, info in pairs:
-            if before is None or seen is None or seen.info.id != before.id:
-                seen = None if before is None else opened(before.id)
-            old, seen = seen, opened(info.id)
-            yield old, seen
+            old = last if before is not None and last is not None and last.info.id == before.id else None
+            if old is not None:
+                walk = self.walk_from(old)
+            follows = walk is not None and before is not None and walk.info.id == before.id
+            found = walk.step(info) if walk is not None and follows else None
+            last = None
+            if found is not None:
+                yield found
+                continue
+            if before is not None and old is None:
+                old = opened(before.id)
+            last = opened(info.id)
+            yield old, last
+
+    def walk_from(self, snapshot: Snapshot) -> Walk | None:  # noqa: ARG002  (of the formats whose metadata has commits)
+        """Return what goes on to other snapshots by the metadata that they do not share; None if each is read whole.
+
+        Args:
+            snapshot: of this table, whole.
+        """
+        return None
 
     def opener(self) -> Callable[[int], Snapshot]:
         """Return what opens many snapshots, as `snapshot` does; what they share is read once."""

@@ -62,7 +62,7 @@ def both(location: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[dict[str
     """The history by commits, and by whole versions."""
     found = [sorted_values(change) for change in history(open_table(location), keep_rows=True)]
     with monkeypatch.context() as patched:
-        patched.setattr(reading.DeltaTable, "compared", Table.compared)
+        patched.setattr(reading.DeltaTable, "walk_from", Table.walk_from)
         return found, [sorted_values(change) for change in history(open_table(location), keep_rows=True)]
 
 

@@ -15,7 +15,7 @@ from dvcodec.tables import Table, history, open_table
 from dvcodec.tables.iceberg import table as reading
 from dvcodec.tables.iceberg.manifests import ListedFile
 from dvcodec.tables.iceberg.plan import Plan
-from dvcodec.tables.iceberg.walk import ManifestWalk
+from dvcodec.tables.iceberg.table import ManifestWalk
 from samples.changes import sorted_values
 from samples.iceberg_table import Commit, build_iceberg, list_schema, write_avro
 
@@ -64,7 +64,7 @@ def test_random_commits(version: int, seed: int, tmp_path: Path, monkeypatch: py
     assert len(steps) == 24
     assert any(step is not None for step in steps)
     assert version == 3 or None in steps
-    monkeypatch.setattr(reading.IcebergTable, "compared", Table.compared)
+    monkeypatch.setattr(reading.IcebergTable, "walk_from", Table.walk_from)
     assert found == [sorted_values(change) for change in history(open_table(tmp_path), keep_rows=True)]
     assert sum(change["deleted"] for change in found) > 10
 

@@ -78,7 +78,7 @@ def test_random_states(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for number in chance.sample(range(8, 25), 4):
         merge_manifests(made, number)
     found = [sorted_values(change) for change in history(PaimonTable(str(made)), keep_rows=True)]
-    monkeypatch.setattr(reading.PaimonTable, "compared", Table.compared)
+    monkeypatch.setattr(reading.PaimonTable, "walk_from", Table.walk_from)
     assert found == [sorted_values(change) for change in history(PaimonTable(str(made)), keep_rows=True)]
     assert sum(change["deleted"] for change in found) > 10
     assert any(change["restored"] for change in found)
@@ -159,8 +159,8 @@ def test_a_data_file_that_is_added_again(tmp_path: Path) -> None:
     (record,) = file.records()
     (made / "manifest/again").write_bytes((made / "manifest/manifest-2-0").read_bytes())
     (made / "manifest/manifest-list-5-1").write_bytes(avro.encode(file.schema, [record | {"_FILE_NAME": "again"}]))
-    for compared in (reading.PaimonTable.compared, Table.compared):
+    for walk_from in (reading.PaimonTable.walk_from, Table.walk_from):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(reading.PaimonTable, "compared", compared)
+            patched.setattr(reading.PaimonTable, "walk_from", walk_from)
             with pytest.raises(NotCanonical, match=r"again: _FILE: expected 'b\.parquet' added once, found twice"):
                 list(history(PaimonTable(str(made))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError
 from dvcodec.core.usage import check_integer
@@ -13,14 +14,15 @@ from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.delta.log import LOG, Log
 from dvcodec.tables.delta.partition import PartitionReader
 from dvcodec.tables.delta.protocol import check_protocol
-from dvcodec.tables.delta.replay import LogWalk, State, commit_infos, read_commits, rebuild
+from dvcodec.tables.delta.replay import ActionChecks, Replay, State, commit_infos, read_commits, rebuild
 from dvcodec.tables.delta.schema import read_schema
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.older import names_older
-from dvcodec.tables.table import Snapshot
+from dvcodec.tables.table import Snapshot, Walk
+from dvcodec.tables.walk import Contents
 
 __all__ = ["DeltaTable", "open"]
 
@@ -102,30 +104,19 @@ class DeltaTable(WritableTable):
         version = self.log.latest if id is None else id
         self.log.check(version)
         (info,) = commit_infos(self.folder, self.log, [version])
-        return self._snapshot(self._state(version), info)
+        return self.snapshot_of(self._state(version), info)
 
     def older_ids(self) -> Iterator[int]:
         """Yield the versions before the current one that can be rebuilt; see `Table.older_ids`."""
         current = max({*self.log.commits, *self.log.checkpoints}, default=0)
         yield from (version for version in reversed(self.log.versions) if version < current)
 
-    def compared(
-        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
-    ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
-        """Open pairs of versions; see `Table.compared`. If one follows the other, only its commit is replayed."""
-        walk = None
-        for before, info in pairs:
-            follows = before is not None and info.id == before.id + 1 and info.id in self.log.commits
-            if walk is not None and before is not None and follows and walk.version == before.id:
-                (actions,) = read_commits(self.folder, self.log, [info.id])
-                old, new = walk.step(actions)
-                check_protocol(new.protocol)
-                yield self._snapshot(old, before), self._snapshot(new, info)
-            else:
-                yield None if before is None else self.snapshot(before.id), self.snapshot(info.id)
-                walk = LogWalk(self._state(info.id), self.log.location)
+    def walk_from(self, snapshot: Snapshot) -> Walk:
+        """Return what replays the commits after a version; see `Table.walk_from`."""
+        return LogWalk(self, self._state(snapshot.info.id), snapshot.info)
 
-    def _snapshot(self, state: State, info: SnapshotInfo) -> DeltaSnapshot:
+    def snapshot_of(self, state: State, info: SnapshotInfo) -> DeltaSnapshot:
+        """Return a version by its state, or by some files of it."""
         partitions = PartitionReader(_partition_names(state), self.log.location)
         data_files: dict[str, DataFile] = {}
         vectors: list[DeletionVector] = []
@@ -231,6 +222,44 @@ class DeltaTable(WritableTable):
                 yield self.folder.locate(plain_path(action))
             elif action.where == "protocol":
                 check_protocol(Protocol.parse(action))
+
+
+class LogWalk(Walk):
+    """Replays one commit after another.
+
+    Args:
+        table: whose log.
+        state: where it starts.
+        info: which version that is.
+    """
+
+    def __init__(self, table: DeltaTable, state: State, info: SnapshotInfo) -> None:
+        self.info = info
+        self._table = table
+        self._replay = Replay.after(state)
+        self._contents: Contents[AddFile] = Contents(dict(state.files.items()))
+
+    def step(self, info: SnapshotInfo) -> tuple[DeltaSnapshot, DeltaSnapshot] | None:
+        """Go to the next version, if it has a commit; see `Walk.step`."""
+        table, replay, before = self._table, self._replay, self.info
+        if info.id != before.id + 1 or info.id not in table.log.commits:
+            return None
+        (actions,) = read_commits(table.folder, table.log, [info.id])
+        old = replay.state(before.id, table.log.location)
+        changed = replay.apply(actions)
+        new = replay.state(info.id, table.log.location)
+        check_protocol(new.protocol)
+        parts = self._contents.step(
+            {key: was for key, was in changed.items() if was is not None},
+            {key: replay.files[key] for key in changed if key in replay.files},
+        )
+        self.info = info
+        return _part(table, old, before, parts[0]), _part(table, new, info, parts[1])
+
+
+def _part(table: DeltaTable, state: State, info: SnapshotInfo, files: Iterable[AddFile]) -> DeltaSnapshot:
+    some = {file.key: file for file in files}
+    return table.snapshot_of(replace(state, files=some, transactions={}, checks=ActionChecks()), info)
 
 
 def _partition_names(state: State) -> dict[str, str]:

@@ -35,7 +35,7 @@ from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata
 from dvcodec.tables.iceberg.partitions import Partition
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
 
-__all__ = ["Plan", "Spellings", "contradictions"]
+__all__ = ["Plan", "Spellings", "contradictions", "repeated"]
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*(?=/)|(?=/))")
@@ -114,9 +114,7 @@ class Plan:
         for file in files:
             if isinstance(file, DataFile):
                 if file.path in data:
-                    raise NotCanonical(
-                        "manifests", source=source, expected="each data file once", actual=f"{file.path} twice"
-                    )
+                    raise repeated(file.path, source)
                 data[file.path] = file
             elif isinstance(file, DeletionVector):
                 vectors.append(file)
@@ -184,6 +182,11 @@ class Plan:
         if deletes.data_file is not None:
             return deletes.data_file == data.path
         return deletes.partition_key == data.partition_key
+
+
+def repeated(path: str, source: str) -> NotCanonical:
+    """Return the error for a data file that manifests have twice."""
+    return NotCanonical("manifests", source=source, expected="each data file once", actual=f"{path} twice")
 
 
 def _number(one: DataFile | DeletionVector) -> int:

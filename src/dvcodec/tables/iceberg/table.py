@@ -30,15 +30,23 @@ from dvcodec.tables.iceberg.latest import (
     some_of,
     without_version,
 )
-from dvcodec.tables.iceberg.manifests import ListedFile, Manifest, read_list, read_manifest
+from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
-from dvcodec.tables.iceberg.plan import Plan
+from dvcodec.tables.iceberg.plan import Plan, repeated
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
-from dvcodec.tables.iceberg.walk import ManifestWalk
 from dvcodec.tables.json_fields import JsonFields
-from dvcodec.tables.model import METADATA_SUFFIXES, NO_SNAPSHOT, SnapshotInfo, TableKind
+from dvcodec.tables.model import (
+    METADATA_SUFFIXES,
+    NO_SNAPSHOT,
+    POSITION_DELETES,
+    DataFile,
+    DeletionVector,
+    SnapshotInfo,
+    TableKind,
+)
 from dvcodec.tables.older import add_note, is_damage, names_older
-from dvcodec.tables.table import Snapshot
+from dvcodec.tables.table import Snapshot, Walk
+from dvcodec.tables.walk import Contents, Key
 
 __all__ = ["IcebergTable", "Place", "open", "open_newest", "table_of"]
 
@@ -185,34 +193,14 @@ class IcebergTable(WritableTable):
         else:
             record = metadata.snapshots[number]
             info, schema_id = record.info, record.schema_id
-            plan = self._plans.get(self._manifest_list(record), lambda: self._read_plan(record))
-        return self._snapshot(info, plan, None if id is None else schema_id)
+            plan = self._plans.get(self.manifest_list(record), lambda: self._read_plan(record))
+        return self.snapshot_of(info, plan, None if id is None else schema_id)
 
-    def compared(
-        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
-    ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
-        """Open pairs of snapshots; see `Table.compared` and `ManifestWalk`."""
-        walk: ManifestWalk | None = None
-        opened: IcebergSnapshot | None = None
-        manifests: list[Manifest] = []
-        for before, info in pairs:
-            record = self.metadata.snapshots[info.id]
-            location, found = self._manifest_list(record), None
-            if before is not None and opened is not None and opened.info.id == before.id:
-                walk = ManifestWalk(before.id, opened.plan, manifests, self._read_entries)
-            if walk is not None and before is not None and walk.snapshot_id == before.id:
-                found = walk.step(info.id, self._listed(location), location)
-            opened = None
-            if found is None or before is None:
-                old = None if before is None else self.snapshot(before.id)
-                opened, manifests = self.snapshot(info.id), self._listed(location)
-                yield old, opened
-            else:
-                schemas = self.metadata.snapshots[before.id].schema_id, record.schema_id
-                plans = [Plan.of(files, self.metadata.specs, location) for files in found]
-                yield self._snapshot(before, plans[0], schemas[0]), self._snapshot(info, plans[1], schemas[1])
+    def walk_from(self, snapshot: Snapshot) -> ManifestWalk:
+        """Return what reads the manifests that neighbours do not share; see `Table.walk_from`."""
+        return ManifestWalk(self, cast("IcebergSnapshot", snapshot))
 
-    def _snapshot(self, info: SnapshotInfo, plan: Plan, schema_id: int | None) -> IcebergSnapshot:
+    def snapshot_of(self, info: SnapshotInfo, plan: Plan, schema_id: int | None) -> IcebergSnapshot:
         """Return a snapshot of these files, in the table's current schema by default."""
         return IcebergSnapshot(
             self,
@@ -240,7 +228,7 @@ class IcebergTable(WritableTable):
         found = {metadata.source, self.folder.join(f"{METADATA}/{VERSION_HINT}")}
         found.update(map(self._locate, (*metadata.metadata_log, *metadata.statistics)))
         # Each file is read once, however many snapshots and lists name it.
-        lists = dict.fromkeys(map(self._manifest_list, metadata.snapshots.values()))
+        lists = dict.fromkeys(map(self.manifest_list, metadata.snapshots.values()))
         found.update(lists)
         manifests: dict[str, Manifest] = {}
         for manifest in itertools.chain.from_iterable(self._each(self._read_list, lists)):
@@ -257,25 +245,33 @@ class IcebergTable(WritableTable):
             DecodeError: manifests are corrupt.
             OSError: they cannot be read.
         """
-        return self._read_entries(self._listed(self._manifest_list(record)))
+        return self.read_entries(self.listed(record))
 
     def _read_plan(self, record: SnapshotRecord) -> Plan:
-        return Plan.of(self.entries(record), self.metadata.specs, self._manifest_list(record))
+        return Plan.of(self.entries(record), self.metadata.specs, self.manifest_list(record))
 
     def _each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Read metadata files of one level, several concurrently if they are remote."""
         return run_bounded(work, items, self.folder.storage.readers(self.location))
 
-    def _read_entries(self, manifests: Iterable[Manifest]) -> Iterator[ListedFile]:
+    def read_entries(self, manifests: Iterable[Manifest]) -> Iterator[ListedFile]:
+        """Return the live files of manifests; see `entries`."""
         return itertools.chain.from_iterable(self._each(self._read_manifest, manifests))
 
-    def _listed(self, location: str) -> list[Manifest]:
+    def listed(self, record: SnapshotRecord) -> list[Manifest]:
+        """Return the manifests of a snapshot; see `entries`."""
+        location = self.manifest_list(record)
         return self._lists.get(location, lambda: self._read_list(location))
 
     def _read_list(self, location: str) -> list[Manifest]:
         return read_list(location, self._locate, self.folder.storage)
 
-    def _manifest_list(self, record: SnapshotRecord) -> str:
+    def manifest_list(self, record: SnapshotRecord) -> str:
+        """Return the location of a snapshot's manifest list.
+
+        Raises:
+            Unsupported: it has none, or an encrypted one.
+        """
         where = f"snapshot {record.info.id}"
         if record.manifest_list is None:
             raise Unsupported(where, source=self.metadata.source, expected="a manifest-list", actual="manifests")
@@ -302,6 +298,80 @@ class IcebergTable(WritableTable):
         if path.startswith(f"{root}/") and "//" not in below and "/." not in below:  # as most of many thousands are
             return self.folder.join(below[1:])
         return self.folder.locate(path)
+
+
+class ManifestWalk(Walk):
+    """Reads the manifests that are not in both of two snapshots.
+
+    Position deletes that name no data file, or one by another scheme, may be for any data file: the walk does not go to
+    a snapshot with such deletes.
+
+    Args:
+        table: whose snapshots.
+        start: a whole one.
+    """
+
+    def __init__(self, table: IcebergTable, start: IcebergSnapshot) -> None:
+        self.info = start.info
+        self._table = table
+        self._manifests = dict.fromkeys(table.listed(table.metadata.snapshots[start.info.id]))
+        recorded: list[DataFile | DeletionVector] = [*start.plan.data_files, *start.plan.vectors]
+        self._contents = Contents({_key(one): one for one in recorded})
+        self._plain = not start.plan.respelled and all(map(self._is_plain, start.plan.vectors))
+
+    def step(self, info: SnapshotInfo) -> tuple[Snapshot, Snapshot] | None:
+        """Go to another snapshot; see `Walk.step`. Equality deletes are only those of manifests that are not in both.
+
+        Raises:
+            NotCanonical: also if a data file is there twice.
+        """
+        if not self._plain:
+            return None
+        table, before = self._table, self.info
+        record = table.metadata.snapshots[info.id]
+        now = dict.fromkeys(table.listed(record))
+        source = table.manifest_list(record)
+        gone, gone_equality = self._read((one for one in self._manifests if one not in now), source)
+        new, new_equality = self._read((one for one in now if one not in self._manifests), source)
+        for key, one in new.items():
+            if isinstance(one, DataFile) and key in self._contents.items and key not in gone:
+                raise repeated(one.path, source)
+        old_part, new_part = self._contents.step(gone, new)
+        touched = self._contents.of({path for path, _ in (*gone, *new)})
+        self._plain = all(self._is_plain(one) for one in touched if isinstance(one, DeletionVector))
+        self._manifests, self.info = now, info
+        if not self._plain:
+            return None
+        return self._part(before, [*old_part, *gone_equality]), self._part(info, [*new_part, *new_equality])
+
+    def _part(self, info: SnapshotInfo, files: Iterable[ListedFile]) -> Snapshot:
+        table, record = self._table, self._table.metadata.snapshots[info.id]
+        plan = Plan.of(files, table.metadata.specs, table.manifest_list(record))
+        return table.snapshot_of(info, plan, record.schema_id)
+
+    def _read(
+        self, manifests: Iterable[Manifest], source: str
+    ) -> tuple[dict[Key, DataFile | DeletionVector], list[EqualityDeletes]]:
+        files: dict[Key, DataFile | DeletionVector] = {}
+        equality: list[EqualityDeletes] = []
+        for one in self._table.read_entries(manifests):
+            if isinstance(one, EqualityDeletes):
+                equality.append(one)
+            elif isinstance(one, DataFile) and _key(one) in files:
+                raise repeated(one.path, source)
+            else:
+                files[_key(one)] = one
+        return files, equality
+
+    def _is_plain(self, one: DeletionVector) -> bool:
+        return one.format != POSITION_DELETES or (one.data_file, None) in self._contents.items
+
+
+def _key(one: DataFile | DeletionVector) -> Key:
+    if isinstance(one, DataFile):
+        return one.path, None
+    own = one.format, one.path, one.offset, one.size, one.cardinality, one.sequence_number
+    return one.data_file, own
 
 
 def table_of(snapshot: IcebergSnapshot) -> IcebergTable:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TypeAlias
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.usage import check_integer
-from dvcodec.paimon import IndexManifestEntry
+from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
 from dvcodec.tables.deleting.table import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletionVector, SnapshotInfo, TableKind
@@ -22,10 +23,15 @@ from dvcodec.tables.paimon.references import referenced_files
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 from dvcodec.tables.paimon.vectors import IndexedVector, vectors_of_entry
 from dvcodec.tables.paimon.visible import visible_records
-from dvcodec.tables.paimon.walk import FileKey, Part, StateWalk, file_key
-from dvcodec.tables.table import Snapshot
+from dvcodec.tables.table import Snapshot, Walk
+from dvcodec.tables.walk import Contents, Key
 
 __all__ = ["PaimonTable", "open"]
+
+FileKey: TypeAlias = tuple[bytes, int, str]
+"""A data file as vectors name it, or an index file: serialized partition, bucket, bare name."""
+Recorded: TypeAlias = ManifestEntry | tuple[FileKey, DeletionVectorMeta]
+"""A data file; or a vector, by the key of its index file and its place there."""
 
 
 def open(location: Folder | str | os.PathLike[str]) -> PaimonTable:  # noqa: A001  (every kind of table has one)
@@ -58,12 +64,13 @@ class PaimonTable(WritableTable):
         return replace(self.folder, location=of_branch[1])
 
     @cached_property
-    def _manifests(self) -> Manifests:
+    def manifests(self) -> Manifests:
+        """Reads the table's manifests."""
         return Manifests(self._root)
 
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
         """Return the snapshots that still have metadata; see `Table.snapshots`."""
-        return tuple(self._state(name).info for name in self._state_names().values())
+        return tuple(self.state(name).info for name in self._state_names().values())
 
     @names_older
     def snapshot(self, id: int | None = None) -> PaimonSnapshot:  # noqa: A002
@@ -82,10 +89,10 @@ class PaimonTable(WritableTable):
         manifests = [
             name
             for manifest_list in (state.base_manifest_list, state.delta_manifest_list)
-            for name in self._manifests.listed(manifest_list)
+            for name in self.manifests.listed(manifest_list)
         ]
-        entries = live_entries(entry for _, found in self._manifests.read(manifests) for entry in found)
-        index = () if state.index_manifest is None else self._manifests.live_index(state.index_manifest)
+        entries = live_entries(entry for _, found in self.manifests.read(manifests) for entry in found)
+        index = () if state.index_manifest is None else self.manifests.live_index(state.index_manifest)
         snapshot = self._snapshot(state, entries, index)
         shown = self._newest_schema() if id is None else state.schema_id
         self._schema(shown)  # its errors are errors of the snapshot
@@ -96,24 +103,9 @@ class PaimonTable(WritableTable):
         """Yield the snapshots before the current one; see `Table.older_ids`."""
         yield from list(self._state_names())[-2::-1]
 
-    def compared(
-        self, pairs: Iterable[tuple[SnapshotInfo | None, SnapshotInfo]]
-    ) -> Iterator[tuple[Snapshot | None, Snapshot]]:
-        """Open pairs of snapshots; see `Table.compared`. Manifests that several list are read once."""
-        names, opener = self._state_names(), self.opener()
-        walk: StateWalk | None = None
-        opened: SnapshotRecord | None = None
-        for before, info in pairs:
-            state = self._state(names[info.id])
-            if before is not None and opened is not None and opened.id == before.id:
-                walk = StateWalk(self._root, opened, self._manifests)
-            opened = None
-            if walk is not None and before is not None and walk.state.id == before.id:
-                old, new = map(self._part, walk.step(state))
-                yield old, new
-            else:
-                yield None if before is None else opener(before.id), opener(info.id)
-                opened = state
+    def walk_from(self, snapshot: Snapshot) -> StateWalk:
+        """Return what reads the manifests that neighbours do not share; see `Table.walk_from`."""
+        return StateWalk(self, self._state_names(), snapshot.info)
 
     def opener(self) -> Callable[[int], PaimonSnapshot]:
         """Return what opens snapshots; see `Table.opener`. Snapshots are listed, and tags read, once."""
@@ -122,18 +114,30 @@ class PaimonTable(WritableTable):
         def opened(id_: int) -> PaimonSnapshot:
             if id_ not in names:
                 raise UsageError(f"{self.location}: there is no snapshot {id_}")
-            return self._whole(self._state(names[id_]), id_)
+            return self._whole(self.state(names[id_]), id_)
 
         return opened
 
     def referenced(self) -> frozenset[str]:
         """Return the files that any snapshot needs; see `Table.referenced`."""
-        return referenced_files(self._root, self._manifests)
+        return referenced_files(self._root, self.manifests)
 
-    def _part(self, part: Part) -> PaimonSnapshot:
-        """Return a snapshot that has some data files alone. Which of their records are rows depends on the others."""
-        found = self._snapshot(part.state, part.entries, part.index)
-        keys = set(part.keys)
+    def part(
+        self,
+        state: SnapshotRecord,
+        entries: Iterable[ManifestEntry],
+        index: Iterable[IndexManifestEntry],
+        keys: Collection[FileKey],
+    ) -> PaimonSnapshot:
+        """Return a snapshot that has some data files alone. Which of their records are rows depends on the others.
+
+        Args:
+            state: the snapshot.
+            entries: the data files.
+            index: the index files of their vectors, which have those of other data files too.
+            keys: the data files whose vectors these are; some may be gone.
+        """
+        found = self._snapshot(state, entries, index)
         metas = ((vector, IndexedVector.of(vector).meta) for vector in found.vectors)
         vectors = (one for one, meta in metas if (one.partition_key, one.bucket, meta.data_file) in keys)
         return replace(found, vectors=tuple(vectors))
@@ -192,7 +196,7 @@ class PaimonTable(WritableTable):
         last = max(found, default=0)
         for name in sorted(self.folder.names("tag")):
             if name.startswith("tag-"):
-                state = self._state(f"tag/{name}")
+                state = self.state(f"tag/{name}")
                 if state.id < last:
                     found.setdefault(state.id, state.name)
         return dict(sorted(found.items()))
@@ -203,9 +207,10 @@ class PaimonTable(WritableTable):
             id = max(names)  # noqa: A001
         if id not in names:
             raise UsageError(f"{self.location}: there is no snapshot {id}")
-        return self._state(names[id])
+        return self.state(names[id])
 
-    def _state(self, name: str) -> SnapshotRecord:
+    def state(self, name: str) -> SnapshotRecord:
+        """Read a snapshot by the name of its file, or of a tag's."""
         state = read_snapshot(self.folder, name)
         prefix, _, number = name.rpartition("-")
         if prefix == "snapshot/snapshot" and state.id != int(number):
@@ -222,3 +227,113 @@ class PaimonTable(WritableTable):
         if number not in self._schemas:
             self._schemas[number] = read_schema(self.folder, number)
         return self._schemas[number]
+
+
+def file_key(entry: ManifestEntry) -> FileKey:
+    """Return what the vectors of a data file name it by."""
+    return entry.file.partition, entry.file.bucket, entry.file.file_name
+
+
+class StateWalk(Walk):
+    """Reads the manifests that neighbours do not share: a commit usually adds one to those of the snapshot before.
+
+    An index manifest repeats the vectors that its commit does not change, and is read whole.
+
+    Args:
+        table: whose snapshots.
+        names: their files, by id.
+        start: where the walk starts.
+
+    Raises:
+        DecodeError: a manifest is corrupt.
+        OSError: it cannot be read.
+    """
+
+    def __init__(self, table: PaimonTable, names: Mapping[int, str], start: SnapshotInfo) -> None:
+        self.info = start
+        self._table, self._names = table, names
+        self._state = table.state(names[start.id])
+        self._manifests: frozenset[str] = frozenset()
+        self._deleted: set[Key] = set()
+        self._index_manifest: str | None = None
+        self._index: dict[FileKey, IndexManifestEntry] = {}
+        self._vectors: dict[Key, Recorded] = {}
+        self._contents: Contents[Recorded] = Contents({})
+        self._go(self._state)
+
+    def step(self, info: SnapshotInfo) -> tuple[PaimonSnapshot, PaimonSnapshot]:
+        """Go to another snapshot; see `Walk.step`."""
+        old_state, old_index = self._state, self._index
+        state = self._table.state(self._names[info.id])
+        before, after = self._go(state)
+        self._state, self.info = state, info
+        return self._part(old_state, before, old_index), self._part(state, after, self._index)
+
+    def _go(self, state: SnapshotRecord) -> tuple[list[Recorded], list[Recorded]]:
+        gone: dict[Key, Recorded] = {}
+        new: dict[Key, Recorded] = {}
+        self._compare_files(state, gone, new)
+        if state.index_manifest != self._index_manifest:
+            self._index, vectors = self._read_index(state.index_manifest)
+            gone.update((key, one) for key, one in self._vectors.items() if key not in vectors)
+            new.update((key, one) for key, one in vectors.items() if key not in self._vectors)
+            self._index_manifest, self._vectors = state.index_manifest, vectors
+        return self._contents.step(gone, new)
+
+    def _compare_files(
+        self,
+        state: SnapshotRecord,
+        gone: dict[Key, Recorded],
+        new: dict[Key, Recorded],
+    ) -> None:
+        """Find the data files that a snapshot does not have any more, and those that it has in addition."""
+        read, live = self._table.manifests, self._contents.items
+        names = [name for one in (state.base_manifest_list, state.delta_manifest_list) for name in read.listed(one)]
+        is_longer = self._manifests.issubset(names)
+        unread = (name for name in names if not is_longer or name not in self._manifests)
+        entries = [(_key(entry), entry) for _, several in read.read(unread) for entry in several]
+        deleted = {key for key, entry in entries if entry.deleted}
+        if not is_longer:
+            self._deleted = set()
+        self._deleted.update(deleted)
+        added = {
+            _key(entry): entry
+            for entry in live_entries(entry for key, entry in entries if entry.deleted or key not in self._deleted)
+        }
+        if is_longer:
+            gone.update((key, live[key]) for key in deleted if key in live)
+            twice = next((entry for key, entry in added.items() if key in live), None)
+            if twice is not None:
+                expected = f"{twice.file.file_name!r:.80} added once"
+                raise NotCanonical("_FILE", source=twice.manifest, expected=expected, actual="twice")
+        else:
+            gone.update((k, one) for k, one in live.items() if isinstance(one, ManifestEntry) and k not in added)
+        new.update((key, entry) for key, entry in added.items() if key not in live)
+        self._manifests = frozenset(names)
+
+    def _read_index(self, name: str | None) -> tuple[dict[FileKey, IndexManifestEntry], dict[Key, Recorded]]:
+        """Return the index files of an index manifest by their keys, and that of each vector."""
+        entries = () if name is None else self._table.manifests.live_index(name)
+        index = {(entry.partition, entry.bucket, entry.file_name): entry for entry in entries}
+        vectors: dict[Key, Recorded] = {}
+        for own, entry in index.items():
+            for meta in entry.vectors or ():
+                vectors[(entry.partition, entry.bucket, meta.data_file), (own, meta)] = own, meta
+        return index, vectors
+
+    def _part(
+        self,
+        state: SnapshotRecord,
+        found: Sequence[Recorded],
+        index: Mapping[FileKey, IndexManifestEntry],
+    ) -> PaimonSnapshot:
+        """Return a snapshot that has some data files alone. Which of their records are rows depends on the others."""
+        entries = [one for one in found if isinstance(one, ManifestEntry)]
+        places = [one for one in found if not isinstance(one, ManifestEntry)]
+        indexes = [index[own] for own in dict.fromkeys(own for own, _ in places)]
+        named = {(*own[:2], meta.data_file) for own, meta in places}
+        return self._table.part(state, entries, indexes, named)
+
+
+def _key(entry: ManifestEntry) -> Key:
+    return file_key(entry), entry.identity
