@@ -26,7 +26,6 @@ COMMANDS = (
     "stats",
     "positions",
     "ranges",
-    "manifest",
     "verify",
     "diff",
     "merge",

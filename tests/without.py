@@ -137,7 +137,7 @@ def commands(folder: Path) -> Iterator[Door]:
         "convert": ("convert", puffin, "-o", folder / "converted", "--to", "delta"),
         "demo": ("demo", "--folder", folder / "demo"),
         "zap terms": ("zap", "terms", zap, "f"),
-        "manifest": ("manifest", *(folder / "paimon" / "manifest").glob("index-manifest-*")),
+        "inspect of a manifest": ("inspect", *(folder / "paimon" / "manifest").glob("index-manifest-*")),
         "rewrite-paths": ("rewrite-paths", puffin, "-o", folder / "rewritten", "--map", "a=b"),
         "convert-table": ("convert-table", folder / "delta", "--to", "iceberg", "-o", folder / "delta as iceberg"),
         "upgrade-deletes": ("upgrade-deletes", folder / "older", "--dry-run"),

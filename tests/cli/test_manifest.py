@@ -1,4 +1,4 @@
-"""dvcodec manifest: Paimon's index manifest, Lance's manifest."""
+"""dvcodec inspect and verify of Paimon's index manifests and Lance's manifests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 import struct
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,14 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
+def findings(manifest: Path) -> list[dict[str, Any]]:
+    """The checks that failed."""
+    result = run("verify", manifest, "--json")
+    assert result.code == 1
+    (report,) = result.json
+    return [check for check in report["checks"] if check["status"] == "fail"]
+
+
 def index_file(table: Path) -> Path:
     return next((table.parents[1] / "index").glob("index-*"))
 
@@ -36,11 +45,13 @@ def index_file(table: Path) -> Path:
 @pytest.mark.parametrize("file_format", ["avro", "orc", "parquet"])
 def test_index_manifest(table: Path, file_format: str) -> None:
     paimon.write_index_manifest(table, paimon.read_index_manifest(table), file_format=file_format)
-    result = run("manifest", table, "--check")
+    result = run("inspect", table)
     assert (result.code, result.err) == (0, "")
     assert "Paimon index manifest, 2 index files" in result.out
-    assert "2 index files, 2 vectors, all valid" in result.out
-    shown = run("manifest", table, "--json").json
+    result = run("verify", table)
+    assert (result.code, result.err) == (0, "")
+    assert "paimon-index-manifest, 3 checks passed" in result.out
+    (shown,) = run("inspect", table, "--json").json
     assert [entry["index_type"] for entry in shown["entries"]] == ["DELETION_VECTORS", "HASH"]
     assert shown["entries"][0]["vectors"][1] == {
         "data_file": "data-2.parquet",
@@ -49,41 +60,43 @@ def test_index_manifest(table: Path, file_format: str) -> None:
         "cardinality": 1,
     }
     assert shown["entries"][0]["partition"] == "00" * 12
-    assert "findings" not in shown
 
 
 def test_check_finds_a_damaged_vector_a_missing_file_and_a_partial_hash(table: Path) -> None:
     path = index_file(table)
     path.write_bytes(path.read_bytes()[:-1] + b"\x00")
-    result = run("manifest", table, "--check")
+    result = run("verify", table)
     assert result.code == 1
     assert f"FAIL  vector: {path.name}: vector of data-2.parquet at byte 85: CRC-32" in result.out
     path.unlink()
     (table.parents[1] / "index" / "hashes").write_bytes(b"\0\0\0\1\0")
-    found = run("manifest", table, "--check", "--json").json["findings"]
+    found = findings(table)
     assert [(item["name"], item["status"]) for item in found] == [("index-file", "fail"), ("index-file", "fail")]
-    assert "index-file: " in (said := run("manifest", table, "--check").out)
-    assert f"{path.name}: No such file or directory: expected a file that can be read" in said
-    assert run("manifest", table).code == 0
+    assert f"index-file: {path.name}: No such file or directory: expected a file" in run("verify", table).out
+    assert run("inspect", table).code == 0
 
 
-def test_manifest_elsewhere_cannot_be_checked(table: Path, tmp_path: Path) -> None:
-    shutil.copy(table, tmp_path / "alone")
-    assert run("manifest", tmp_path / "alone").code == 0
-    result = run("manifest", tmp_path / "alone", "--check")
+def test_manifest_elsewhere_cannot_be_verified(table: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "index-manifest-1"
+    shutil.copy(table, alone)
+    assert run("inspect", alone).code == 0
+    result = run("verify", alone)
     assert result.code == 2
     assert "expected a manifest in a folder 'manifest'" in result.complaint
 
 
 def test_lance_dataset(vectors: Path) -> None:
-    result = run("manifest", vectors / "lance" / "array", "--check")
+    manifest = lance.find_manifest(str(vectors / "lance" / "array"))
+    result = run("inspect", manifest)
     assert result.code == 0
     assert "Lance manifest, version 2, 2 fragments, stable row ids, next 102, by lance 14.0.2" in result.out
-    assert "2 fragments, all valid" in result.out
-    there = (vectors / "lance" / "array").as_uri()
-    assert run("manifest", there).out.partition("  ")[2] == run("manifest", there[7:]).out.partition("  ")[2]
-    assert run("manifest", run("manifest", there, "--json").json["source"]).code == 0, "a manifest by itself"
-    shown = run("manifest", vectors / "lance" / "array", "--version", "1", "--json").json
+    result = run("verify", manifest)
+    assert result.code == 0
+    assert "lance-manifest, 10 checks passed" in result.out
+    there = Path(manifest).as_uri()
+    assert run("inspect", there).out.partition("  ")[2] == run("inspect", manifest).out.partition("  ")[2]
+    assert run("verify", there).code == 0
+    (shown,) = run("inspect", lance.find_manifest(str(vectors / "lance" / "array"), 1), "--json").json
     assert (shown["version"], len(shown["fragments"])) == (1, 1)
     assert shown["fragments"][0]["row_ids"] == {
         "count": 100,
@@ -94,38 +107,23 @@ def test_lance_dataset(vectors: Path) -> None:
     }
 
 
-def test_check_finds_a_lost_deletion_file_and_the_ids_that_come_back(vectors: Path, tmp_path: Path) -> None:
+def test_a_lost_deletion_file_and_the_ids_that_come_back(vectors: Path, tmp_path: Path) -> None:
     folder = tmp_path / "array"
     shutil.copytree(vectors / "lance" / "array", folder)
     for path in (folder / "_deletions").iterdir():
         path.unlink()
-    found = run("manifest", folder, "--check", "--json")
-    assert found.code == 1
-    assert [item["name"] for item in found.json["findings"]] == ["deletion-file", "overlap"]
-    assert lance.find_manifest(str(folder)).endswith(found.json["source"].rpartition("/")[2])
+    found = findings(Path(lance.find_manifest(str(folder))))
+    assert [item["name"] for item in found] == ["deletion-file", "overlap"]
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [("missing", "No such file"), ("text", "expected Paimon's index manifest"), ("empty", "found no bytes")],
-)
-def test_invalid_manifests_are_refused(name: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("hello, world")
-    (tmp_path / "empty").write_bytes(b"")
-    result = run("manifest", tmp_path / name)
-    assert result.code == 2
-    assert said in result.complaint
-
-
-def test_an_empty_name_is_refused() -> None:
-    result = run("manifest", "")
-    assert (result.code, result.complaint) == (2, "expected a target, found an empty name")
-
-
-def test_version_that_is_not_there(vectors: Path) -> None:
-    result = run("manifest", vectors / "lance" / "array", "--version", "9")
-    assert result.code == 2
-    assert "no version 9" in result.complaint
+def test_invalid_manifests_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "index-manifest-1"
+    for data, said in ((None, "No such file"), (b"hello, world", "Avro magic"), (b"", "Avro magic")):
+        if data is not None:
+            path.write_bytes(data)
+        result = run("inspect", path)
+        assert result.code == 2
+        assert said in result.complaint
 
 
 def test_partitions_and_external_files(table: Path, tmp_path: Path) -> None:
@@ -137,7 +135,7 @@ def test_partitions_and_external_files(table: Path, tmp_path: Path) -> None:
         replace(hashes, kind="DELETE", file_name="gone", row_count=9),
     ]
     paimon.write_index_manifest(other := tmp_path / "manifest" / "index-manifest-2", entries)
-    shown = run("manifest", other)
+    shown = run("inspect", other)
     assert shown.code == 0
     for said in (outside, "HASH (DELETE)", partition.hex()):
         assert said in shown.out
@@ -146,15 +144,13 @@ def test_partitions_and_external_files(table: Path, tmp_path: Path) -> None:
 def test_counts_that_disagree(table: Path) -> None:
     entry, hashes = paimon.read_index_manifest(table)
     paimon.write_index_manifest(table, [replace(entry, row_count=5), hashes])
-    result = run("manifest", table, "--check", "--json")
-    assert result.code == 1
-    (found,) = result.json["findings"]
+    (found,) = findings(table)
     assert (found["name"], found["expected"], found["actual"]) == ("row-count", "2 (vectors)", "5")
 
 
 def test_a_hash_index_that_is_no_multiple_of_four(table: Path) -> None:
     (table.parents[1] / "index" / "hashes").write_bytes(b"\0\0\0\1\0\0\0\2\0")
-    (found,) = run("manifest", table, "--check", "--json").json["findings"]
+    (found,) = findings(table)
     assert (found["name"], found["subject"]) == ("index-file", "hashes")
 
 
@@ -162,9 +158,9 @@ def test_a_manifest_without_vectors(tmp_path: Path) -> None:
     (tmp_path / "manifest").mkdir()
     path = tmp_path / "manifest" / "index-manifest-1"
     paimon.write_index_manifest(path, [])
-    shown = run("manifest", path, "--check")
-    assert (shown.code, shown.err) == (0, "")
-    assert "no index files, no vectors, all valid" in shown.out
+    assert run("verify", path).code == 0
+    shown = run("inspect", path)
+    assert "Paimon index manifest, no index files" in shown.out
     assert "data file" not in shown.out
 
 
@@ -188,28 +184,26 @@ class TestLanceSequences:
         return path
 
     def test_without_any(self, tmp_path: Path) -> None:
-        result = run("manifest", self.written(tmp_path), "--check")
-        assert result.code == 0
-        assert "Lance manifest, version 3, 1 fragment, no stable row ids\n" in result.out
-        assert "1 fragment, all valid" in result.out
-        assert run("manifest", tmp_path, "--json").json["fragments"][0]["row_ids"] is None
+        path = self.written(tmp_path)
+        assert run("verify", path).code == 0
+        assert "Lance manifest, version 3, 1 fragment, no stable row ids\n" in run("inspect", path).out
+        assert run("inspect", path, "--json").json[0]["fragments"][0]["row_ids"] is None
 
     def test_of_ids_and_versions(self, tmp_path: Path) -> None:
         ids = sequence_bytes([Seg("range", 0, 4)])
         path = self.written(tmp_path, row_ids=ids, created=self.VERSIONS, updated=self.VERSIONS)
-        result = run("manifest", path, "--check")
-        assert result.code == 0
-        assert "0 .. 3" in result.out
+        assert run("verify", path).code == 0
+        assert "0 .. 3" in run("inspect", path).out
 
     def test_of_ids_that_cannot_be_read(self, tmp_path: Path) -> None:
         """They are shown as what is wrong with them, and the check fails."""
         path = self.written(tmp_path, row_ids=b"\x0a\xff")
-        shown = run("manifest", path, "--json")
-        (fragment,) = shown.json["fragments"]
+        shown = run("inspect", path, "--json")
+        (fragment,) = shown.json[0]["fragments"]
         assert shown.code == 0
         assert fragment["row_ids"].keys() == {"error"}
-        assert fragment["row_ids"]["error"] in " ".join(run("manifest", path).out.split())
-        result = run("manifest", path, "--check")
+        assert fragment["row_ids"]["error"] in " ".join(run("inspect", path).out.split())
+        result = run("verify", path)
         assert result.code == 1
         assert "FAIL  sequence: fragment 5" in result.out
 
@@ -217,8 +211,8 @@ class TestLanceSequences:
     def test_of_versions_that_cannot_be_read(self, tmp_path: Path, name: str) -> None:
         """The command does not show them: only the check reads them."""
         path = self.written(tmp_path, **{name: self.VERSIONS[:-3]})
-        assert run("manifest", path).code == 0
-        (found,) = run("manifest", path, "--check", "--json").json["findings"]
+        assert run("inspect", path).code == 0
+        (found,) = findings(path)
         assert (found["name"], found["status"]) == ("sequence", "fail")
 
 
@@ -231,8 +225,6 @@ def test_fragments_that_share_a_deletion_file(tmp_path: Path) -> None:
     (tmp_path / "_versions").mkdir()
     path = tmp_path / "_versions" / "1.manifest"
     path.write_bytes(len(body).to_bytes(4, "little") + body + bytes(8) + bytes((0, 0, 2, 0)) + b"LANC")
-    result = run("manifest", path, "--check", "--json")
-    assert result.code == 1
-    found = [item for item in result.json["findings"] if item["name"] == "deletion-file"]
+    found = [item for item in findings(path) if item["name"] == "deletion-file"]
     assert [item["subject"] for item in found] == ["fragment 0"] * 2
     assert all(item["expected"] == "one of its own" for item in found)

@@ -260,9 +260,10 @@ def test_two_processes_convert_into_one_folder(lake: Lake) -> None:
 
 def test_manifests(lake: Lake) -> None:
     manifest = next(iter(sorted((lake.folder / "paimon" / "manifest").glob("index-manifest-*")))).name
-    lake.same(f"manifest {{}}/paimon/manifest/{manifest} --json")
-    lake.same(f"manifest {{}}/paimon/manifest/{manifest} --check --json")
-    lake.same("manifest {}/lance --json")
+    lake.same(f"inspect {{}}/paimon/manifest/{manifest} --json")
+    lake.same(f"verify {{}}/paimon/manifest/{manifest} --json")
+    manifest = next(iter(sorted((lake.folder / "lance" / "_versions").iterdir()))).name
+    lake.same(f"inspect {{}}/lance/_versions/{manifest} --json")
 
 
 def test_commands_that_commit(lake: Lake, tmp_path: Path) -> None:

@@ -17,16 +17,15 @@ __all__ = ["COMMANDS", "build"]
 
 _MODULES = {
     "inspect": {
-        "inspect": "Show a file's container, footer and vectors, and where the deleted rows are; a segment's fields.",
+        "inspect": "Show a file's container, footer and vectors, and where the deleted rows are; a segment's fields; "
+        "a manifest.",
         "stats": "Show rows, bytes, density and container mix of vectors, without expanding them.",
         "positions": "Print deleted row positions, one per line, after the vector's name if there are several.",
         "ranges": "Print deleted rows as ranges, one per line: start, stop (exclusive).",
     },
-    "manifest": {
-        "manifest": "Show the deletion vectors and row ids that a Paimon index manifest or a Lance manifest records.",
-    },
     "verify": {
-        "verify": "Check files: length, CRC, magic, structure, cardinality, Puffin's rules; all parts of a segment.",
+        "verify": "Check files: length, CRC, magic, structure, cardinality, Puffin's rules; all parts of a segment; "
+        "a manifest.",
     },
     "rewrite": {
         "diff": "Show which rows a newer file deletes and restores. Exit code 1 if there is a difference.",

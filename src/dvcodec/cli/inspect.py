@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from dvcodec import iceberg
 from dvcodec.cli.json_text import print_json
+from dvcodec.cli.manifest import read_manifest
 from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, density_strip, number, plain, say, share_text
 from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour, label
 from dvcodec.cli.storage import storage
-from dvcodec.cli.targets import Opened
+from dvcodec.cli.targets import Opened, open_target
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
@@ -32,31 +33,45 @@ _Seen: TypeAlias = tuple[VectorRef, VectorStats | DecodeError, RowSet]
 
 
 def inspect(targets: Names, rows: Rows = None, as_json: Json = False) -> None:
-    """Show a file's container, footer and vectors, and where the deleted rows are; a segment's fields."""
+    """Show a file's container, footer and vectors, and where the deleted rows are; a segment's fields; a manifest.
+
+    A manifest is a Paimon index manifest or a Lance manifest; those of folders are skipped.
+    """
     results: list[dict[str, Any]] = []
     tour = Tour(targets, "inspecting", silent=as_json)
-    for found in tour.containers(segments=True):
-        if found.container.kind is ContainerKind.ZAP:
-            with tour.turn():
-                results += _segment(found, tour, as_json)
-            continue
-        vectors: list[_Seen] = []
-        for ref in found.container.vectors:
-            with tour.turn():
-                try:
-                    vector = found.read(ref)
-                    vectors.append((ref, measure(vector, row_count=rows, size=ref.size), vector.load()))
-                except DecodeError as err:
-                    vectors.append((ref, err, RowSet()))
-                    raise
-        marks = [tour.tables.seen(found.source.name, ref.offset) for ref, *_ in vectors]
-        if as_json:
-            results.append(_inspect_json(found, vectors, marks))
-        else:
-            _inspect_text(found, vectors)
+    for target in tour:
+        with tour.turn():
+            manifest = read_manifest(target)
+            if manifest is not None:
+                results.append(manifest.to_dict()) if as_json else manifest.show()
+                continue
+            with open_target(target, segments=True) as found:
+                if found is None:
+                    tour.skipped += 1
+                elif found.container.kind is ContainerKind.ZAP:
+                    results += _segment(found, tour, as_json)
+                else:
+                    results += _vectors(found, tour, rows, as_json)
     if as_json:
         print_json(results)
     tour.finish()
+
+
+def _vectors(opened: Opened, tour: Tour, rows: int | None, as_json: bool) -> list[dict[str, Any]]:
+    vectors: list[_Seen] = []
+    for ref in opened.container.vectors:
+        with tour.turn():
+            try:
+                vector = opened.read(ref)
+                vectors.append((ref, measure(vector, row_count=rows, size=ref.size), vector.load()))
+            except DecodeError as err:
+                vectors.append((ref, err, RowSet()))
+                raise
+    marks = [tour.tables.seen(opened.source.name, ref.offset) for ref, *_ in vectors]
+    if as_json:
+        return [_inspect_json(opened, vectors, marks)]
+    _inspect_text(opened, vectors)
+    return []
 
 
 def _segment(opened: Opened, tour: Tour, as_json: bool) -> list[dict[str, Any]]:

@@ -109,10 +109,10 @@ class Tour:
                 next(coming)
             yield target
 
-    def containers(self, *, segments: bool = False) -> Iterator[Opened]:
+    def containers(self) -> Iterator[Opened]:
         """Open the containers among the targets; other files found in folders are skipped."""
         for target in self:
-            with self.turn(), open_target(target, segments=segments) as found:
+            with self.turn(), open_target(target) as found:
                 if found is None:
                     self.skipped += 1
                 else:

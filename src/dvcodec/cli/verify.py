@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dvcodec.cli.json_text import print_json
+from dvcodec.cli.manifest import read_manifest
 from dvcodec.cli.render import counted, say
 from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour, check_text
 from dvcodec.cli.storage import storage
@@ -33,7 +34,11 @@ def verify(
     every: Annotated[bool, typer.Option("--all", help="Show the checks that passed too.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Check files: length, CRC, magic, structure, cardinality, Puffin's rules; all parts of a segment."""
+    """Check files: length, CRC, magic, structure, cardinality, Puffin's rules; all parts of a segment; a manifest.
+
+    A Paimon index manifest or a Lance manifest is checked against the files that it references; those of folders are
+    skipped.
+    """
     results: list[tuple[Report, dict[str, int | None]]] = []
 
     def add(report: Report, superseded: dict[str, int | None]) -> None:
@@ -44,6 +49,10 @@ def verify(
     tour = Tour(targets, "verifying", silent=as_json)
     for target in tour:
         with tour.turn():
+            manifest = read_manifest(target)
+            if manifest is not None:
+                add(manifest.verify(), {})
+                continue
             refs = _vectors_in(target) if target.found else ()
             if refs is None:
                 tour.skipped += 1

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dvcodec import paimon
-from dvcodec.cli.manifest import _check_entry
+from dvcodec.cli.manifest import check_entry
 from dvcodec.core.json_text import parse_json
+from dvcodec.core.report import Status
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.json_fields import JsonFields
 from dvcodec.tables.paimon.manifests import read_manifest, read_manifest_list
@@ -43,9 +44,9 @@ def within(read: Callable[[Folder, str], object], name: str) -> Callable[[str], 
 
 
 def hash_index(path: str) -> None:
-    """As ``dvcodec manifest --check`` reads it."""
+    """As ``dvcodec verify`` reads it."""
     entry = paimon.IndexManifestEntry(paimon.HASH, Path(path).name, BOMB, BOMB // 4, external_path=path)
-    refuse(not _check_entry(entry, str(Path(path).parent)))
+    refuse(all(check.status is Status.PASS for check in check_entry(entry, str(Path(path).parent))))
 
 
 MANIFESTS = VECTORS_OF / "tables/paimon/java-1.4.2/merged32/table/manifest"
