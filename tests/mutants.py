@@ -36,7 +36,7 @@ OF_IO = (
     "parquet_damage", "remote", "storage", "stores",
 )  # fmt: skip
 OF_LIMITS = ("history", "history_rows")
-OF_STORES = ("answers", "changed", "environment", "errors", "opening", "protocol", "store")
+OF_STORES = ("answers", "environment", "errors", "opening", "stale", "store")
 ROOMS = {
     "core": ("core", "tests/core"),
     "batch": ("core/batch", "tests/core"),

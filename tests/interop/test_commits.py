@@ -8,19 +8,16 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from dvcodec import RowSet, delta, iceberg, paimon
-from dvcodec.tables import DataFile, open_table
+from dvcodec import RowSet
+from dvcodec.tables import open_table
 from dvcodec.tables.convert import Conversion, Target, convert_table
 from dvcodec.tables.convert.record import Speller, partition_values
-from dvcodec.tables.delta import AddFile
-from dvcodec.tables.delta.bounds import loosened
 from interop.engines import Engines
 
 # A JVM is large: none beside those of the other tests with Spark.
@@ -49,12 +46,6 @@ def positions(location: str, gone: Predicate) -> RowSet:
     return RowSet([position for position, number in enumerate(ids) if gone(number)])
 
 
-def vectors_for(root: str, gone: Predicate) -> dict[DataFile, RowSet]:
-    """Find which rows of a table's data files are to be deleted."""
-    found = {file: positions(file.location, gone) for file in open_table(root).snapshot().data_files}
-    return {file: rows for file, rows in found.items() if rows}
-
-
 def assert_read_back(root: str, gone: Predicate) -> None:
     """Check that the table's vectors, those of the engine too, are what we think they are."""
     table = open_table(root)
@@ -62,68 +53,6 @@ def assert_read_back(root: str, gone: Predicate) -> None:
     found = {entry.data_file: entry.rows for vector in snapshot.vectors for entry in snapshot.read(vector)}
     expected = {file.path: positions(file.location, gone) for file in snapshot.data_files}
     assert found == {path: rows for path, rows in expected.items() if rows}
-
-
-# ---------------------------------------------------------------------- vectors that dvcodec wrote
-
-
-def test_iceberg_reads_our_vectors(engines: Engines) -> None:
-    root = engines.ask("iceberg-create", name="ours", files=1, stop=STOP, partition="part")
-    count = 0
-    for turn, gone in enumerate((first, second)):
-        rows = {file.path: deleted for file, deleted in vectors_for(root, gone).items()}
-        written = iceberg.write_deletion_vectors(f"{root}/data/ours {turn}.puffin", rows)
-        replaced = engines.ask("iceberg-change", name="ours", entries=[*map(iceberg.manifest_entry, written)])
-        assert len(replaced) == count
-        assert engines.read("iceberg", name="ours") == left(gone)
-        count = len(rows)
-    engines.ask("iceberg-delete", name="ours", where="id < 20")
-    assert engines.read("iceberg", name="ours") == left(second, lambda number: number < 20)
-    assert_read_back(root, lambda number: second(number) or number < 20)
-
-
-def test_delta_reads_our_vectors(engines: Engines) -> None:
-    root = engines.ask("delta-create", root=f"{engines.folder}/ours 100% ☃", files=1, stop=STOP, partition="part")
-    for gone in (first, second):
-        files = vectors_for(root, gone)
-        written = delta.write_deletion_vectors(delta.new_file(root), {file.path: rows for file, rows in files.items()})
-        actions = []
-        for file, at in zip(files, written, strict=True):
-            add = dict(AddFile.of(file).action)
-            logical = {name: add[name] for name in ("path", "deletionVector") if name in add}
-            actions.append({"remove": logical | {"dataChange": True, "deletionTimestamp": 0}})
-            add["deletionVector"] = json.loads(delta.Descriptor.from_location(at, root).to_json())
-            assert file.physical_rows is not None
-            add["stats"] = loosened(add.get("stats"), file.physical_rows, root)
-            actions.append({"add": add})
-        engines.ask("delta-change", root=root, actions=actions)
-        assert engines.read("delta", root=root) == left(gone)
-    engines.ask("delta-delete", root=root, where="id < 20")
-    assert engines.read("delta", root=root) == left(second, lambda number: number < 20)
-    assert_read_back(root, lambda number: second(number) or number < 20)
-
-
-@pytest.mark.parametrize("bits", [32, 64])
-def test_paimon_reads_our_vectors(engines: Engines, bits: int) -> None:
-    root = engines.ask("paimon-create", root=f"{engines.folder}/ours {bits}", stop=STOP, bits=bits, partition="part")
-    Path(root, "index").mkdir()
-    count = 0
-    for gone in (first, second):
-        entries = []
-        for file, rows in vectors_for(root, gone).items():
-            name = Path(file.location).name
-            (index,) = paimon.write_index_files(f"{root}/index", {name: rows}, layout=f"bitmap{bits}")
-            (meta,) = index.vectors
-            entry = paimon.IndexManifestEntry.from_index_file(index)
-            entries.append({"index_file": asdict(entry), "deletion_vector_meta": asdict(meta)})
-            del entries[-1]["index_file"]["partition"]
-        replaced = engines.ask("paimon-change", root=root, entries=entries)
-        assert len(replaced) == count
-        assert engines.read("paimon", root=root) == left(gone)
-        count = len(entries)
-    engines.ask("paimon-delete", root=root, where="id < 20")
-    assert engines.read("paimon", root=root) == left(second, lambda number: number < 20)
-    assert_read_back(root, lambda number: second(number) or number < 20)
 
 
 # ---------------------------------------------------------------------- vectors of one format, said in another

@@ -166,35 +166,3 @@ def test_documents_that_a_merge_drops_are_not_found(bleve: GoBleve, tmp_path: Pa
     drops = RowSet([doc for doc, name in enumerate(ids(whole)) if name in dropped])
     ours = merge([whole], [drops], tmp_path / "ours", version)
     assert search_instead(bleve, index, segment, ours) == before
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_segments_of_all_versions_merge_to_one_with_the_same_hits(bleve: GoBleve, tmp_path: Path, version: int) -> None:
-    index = tmp_path / "index"
-    segment = bleve.index(sources(), index, version=version)
-    before = search(bleve, index)
-    # Each document is in two segments of the seven, and is dropped from one.
-    names = list(sources())
-    parts, drops = [], []
-    for number, other in enumerate(VERSIONS):
-        own = {name: sources()[name] for i, name in enumerate(names) if number in (i % 7, (i + 1) % 7)}
-        parts.append(bleve.index(own, tmp_path / f"v{other}", version=other))
-        drops.append(RowSet([doc for doc, name in enumerate(ids(parts[-1])) if names.index(name) % 7 != number]))
-    ours = merge(parts, drops, tmp_path / "ours", version)
-    assert sorted(ids(ours)) == names
-    assert search_instead(bleve, index, segment, ours) == before
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_bleve_searches_the_segment_that_is_there(bleve: GoBleve, tmp_path: Path, version: int) -> None:
-    index, ours = tmp_path / "index", tmp_path / "ours"
-    segment = bleve.index({f"d{i}": {"title": f"old {i}"} for i in range(20)}, index, version=version)
-    new: Sources = {f"d{i}": {"title": f"new {i}", "n": i} for i in range(20)}
-    write_segment(ours, documents(bleve.analyse(new)), version)
-    shutil.copyfile(ours, segment)
-    found = bleve.search(index, {"term": "new", "field": "title"})
-    assert (found["total"], found["ids"], found["segments"]) == (20, sorted(new), [str(segment)])
-    assert bleve.search(index, {"term": "old", "field": "title"})["total"] == 0
-    assert bleve.search(index, {"match_phrase": "new 7", "field": "title"})["ids"] == ["d7"]
-    assert bleve.search(index, {"min": 3, "max": 6, "field": "n"}, sort=["-n"])["ids"] == ["d5", "d4", "d3"]
-    assert segment.read_bytes() == ours.read_bytes()

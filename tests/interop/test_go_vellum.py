@@ -166,9 +166,3 @@ def test_borders_give_the_same_bytes(vellum: GoVellum, tmp_path: Path) -> None:
     assert [ours(pairs) for pairs in sets] == theirs
     assert list(batch.read(theirs)) == sets
     assert [read(data) for data in theirs] == sets
-
-
-def test_a_read_can_be_limited(vellum: GoVellum) -> None:
-    pairs = [(b"", 5), *((bytes([i // 7, i % 7]), i * 2**53) for i in range(700))]
-    data = vellum.write(pairs)
-    assert vellum.read(data, limit=3) == pairs[:3]

@@ -81,40 +81,6 @@ def test_the_committed_files_are_what_go_reads(go: Programs, own_vectors: Path, 
     assert checked > 10
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_first_release_of_a_version(go: Programs, tmp_path: Path, version: int) -> None:
-    """It reads what dvcodec wrote, and dvcodec what it wrote, like the newest release."""
-    first, newest = go(FIRST[version - 11]), go(version)
-    seeds = range(amounts.of(8, 60))
-    cases = [(seed, [within(version, one) for one in document_set(version, seed, mergeable=True)]) for seed in seeds]
-    commands: tuple[list[Json], list[Json]] = ([], [])
-    for seed, given in cases:
-        source, ours, old, new = (tmp_path / f"{seed}.{name}" for name in ("docs", "ours", "first", "newest"))
-        source.write_text(json.dumps(given))
-        mode = None if seed % 2 else 1 + seed % 3
-        write_segment(ours, documents(given), version, chunk_mode=mode)
-        write: Json = {"op": "write", "docs": str(source)} | ({} if mode is None else {"chunk_mode": mode})
-        commands[0].extend([write | {"out": str(old)}, dump_command(old), dump_command(ours)])
-        commands[1].extend([write | {"out": str(new)}, dump_command(new)])
-    answers = first.answers(commands[0]) + newest.answers(commands[1])
-    assert [answer for answer in answers if "error" in answer] == []
-    for seed, _ in cases:
-        expected = dumped(tmp_path / f"{seed}.newest")
-        assert dumped(tmp_path / f"{seed}.first") == expected
-        assert dumped(tmp_path / f"{seed}.ours") == expected
-        with Segment.open(tmp_path / f"{seed}.first") as segment:
-            assert dump(segment) == json.loads(expected)
-
-
-def within(version: int, given: Json) -> Json:
-    """A document without what the first release of a version does not know."""
-    fields = [{name: value for name, value in field.items() if name != "shape"} for field in given["fields"]]
-    for field in fields:
-        field["opt"] = field.get("opt", 0) & 31  # raw doc values came with zapx 17.0.2
-    kids = {"kids": [within(version, kid) for kid in given["kids"]]} if "kids" in given else {}
-    return given | {"fields": fields} | kids
-
-
 def test_what_zapx_17_1_2_misplaces_is_read_where_go_reads_it_and_salvaged_elsewhere(
     go: Programs, vectors: Path, tmp_path: Path
 ) -> None:
@@ -152,12 +118,6 @@ def test_what_zapx_17_1_2_misplaces_is_read_where_go_reads_it_and_salvaged_elsew
     middle.write_bytes(gzip.decompress((vectors / "zap/misplaced/middle.zap.gz").read_bytes()))
     ((_, count, postings),) = newest.dump(middle, true_counts=True)["dicts"]["f"]
     assert (count, sum(rest == [1, "1", None] for _, *rest in postings)) == (2056, 1034)
-
-
-def test_17_1_cannot_read_the_list_of_sections_of_17_2(go: Programs, tmp_path: Path) -> None:
-    file = go("17").write([{"id": "a", "fields": []}], tmp_path / "a.zap")
-    with pytest.raises(GoError, match="index out of range"):
-        go("17_1").dump(file)
 
 
 # ---------------------------------------------------------------------- the same of the same
@@ -378,27 +338,6 @@ def test_go_reads_the_same_of_what_was_merged_to_another_version(go: Programs, t
             assert read == as_in(target, found), made.name
 
 
-@pytest.mark.parametrize("target", range(11, 17))
-def test_segments_of_many_versions_merge_as_after_conversion(go: Programs, tmp_path: Path, target: int) -> None:
-    """Not to 17: there the options of converted segments count, and of those that say nothing what they hold."""
-    made = bench(go, target, tmp_path)
-    dice = random.Random(target)
-    for seed in range(3000, 3000 + amounts.of(4, 10)):
-        sources, converted = [], []
-        for part in range(dice.randint(2, 4)):
-            version = dice.choice(VERSIONS)
-            # No synonyms: a merge gives them ids anew, by the old ids.
-            given = document_set(min(version, target, SYNONYMS_FROM - 1), 10 * seed + part, mergeable=True)
-            path, changed = tmp_path / f"{seed}-{part}.{version}", tmp_path / f"{seed}-{part}.changed"
-            count = write_segment(path, documents(given), version)
-            merged([Input(path, count)], changed, target)
-            drops = tuple(sorted(dice.sample(range(count), dice.randint(0, count - 1))))
-            sources.append(Input(path, count, drops))
-            converted.append(Input(changed, count, drops))
-        made.merge(f"{seed}", sources, given=converted)
-    assert made.compare() == {}
-
-
 # ---------------------------------------------------------------------- no documents
 
 
@@ -459,32 +398,6 @@ def both(go: Programs, version: int, folder: Path, *inputs: Input) -> tuple[Json
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_single_hit_of_a_field_without_length_is_kept(go: Programs, tmp_path: Path, version: int) -> None:
-    one = write(tmp_path / "one", version, {"id": "a", "fields": [tokens("t", ["x", 1, None], length=0)]})
-    ours, theirs = both(go, version, tmp_path, one)
-    assert ours["dicts"]["t"] == [["x", 1, [[0, 1, "+Inf", None]]]]
-    assert theirs["dicts"]["t"] == (ours["dicts"]["t"] if version < NORM_IS_LENGTH_FROM else [["x", 0, None]])
-
-
-@pytest.mark.parametrize("version", range(NORM_IS_LENGTH_FROM, 18))
-def test_the_length_of_a_single_hit_is_not_cut(go: Programs, tmp_path: Path, version: int) -> None:
-    long = tokens("t", ["x", 1, None], length=2**31 + 4)
-    one = write(tmp_path / "one", version, {"id": "a", "fields": [long]})
-    ours, theirs = both(go, version, tmp_path, one)
-    assert ours["dicts"]["t"] == go(version).dump(one.path)["dicts"]["t"]
-    assert theirs["dicts"]["t"] == [["x", 1, [[0, 1, "0.5", None]]]]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_shapes_without_terms_are_kept(go: Programs, tmp_path: Path, version: int) -> None:
-    shape = {"name": "s", "opt": 9, "type": "s", "tokens": [], "shape": "##shape##"}
-    one = write(tmp_path / "one", version, {"id": "a", "fields": [shape]})
-    ours, theirs = both(go, version, tmp_path, one)
-    assert (ours["dv_fields"], ours["docvalues"]) == (["s"], [{"s": ["##shape##"]}])
-    assert (theirs["dv_fields"], theirs["docvalues"]) == ([], [{}])
-
-
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_location_keeps_its_field_in_every_instance(go: Programs, tmp_path: Path, version: int) -> None:
     given = [
         {
@@ -502,23 +415,6 @@ def test_a_location_keeps_its_field_in_every_instance(go: Programs, tmp_path: Pa
         ((_, _, ((_, _, _, places),)),) = go(version).dump(path)["dicts"]["t"]
         sources.append([place[0] for place in places])
     assert sources == [["u", "u"], ["u", "t"]]
-
-
-@pytest.mark.parametrize("version", range(SYNONYMS_FROM, 18))
-def test_synonyms_of_the_empty_term_stay_its_own(go: Programs, tmp_path: Path, version: int) -> None:
-    synonyms = {"name": "s", "syn": {"": ["nothing"], "big": ["large"]}}
-    one = write(tmp_path / "one", version, {"id": "a", "fields": [synonyms]})
-    ours, theirs = both(go, version, tmp_path, one)
-    assert ours["thesauri"] == {"s": {"": [["nothing", 0]], "big": [["large", 0]]}}
-    assert theirs["thesauri"] == {"s": {"big": [["nothing", 0], ["large", 0]]}}
-
-
-def test_go_reads_our_merge_that_leaves_no_synonym(go: Programs, tmp_path: Path) -> None:
-    given = [{"id": "a", "fields": [{"name": "s", "syn": {"big": ["large"]}}]}, *some_documents()]
-    one = without(write(tmp_path / "one", 17, *given), 0)
-    with pytest.raises(GoError, match="no synonyms found"):
-        both(go, 17, tmp_path, one)
-    assert go("17").dump(tmp_path / "ours")["thesauri"] == {}
 
 
 def test_a_field_is_merged_whose_doc_values_are_raw_in_one_segment_only(go: Programs, tmp_path: Path) -> None:

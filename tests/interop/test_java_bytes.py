@@ -29,13 +29,6 @@ def rows(cases: list[Positions]) -> list[RowSet]:
     return [RowSet(case) for case in cases]
 
 
-def test_cases_hold_every_container_kind_and_gap_keys(rows: list[RowSet]) -> None:
-    mixes = np.array([row_set.containers for row_set in rows])
-    assert (mixes.sum(axis=0) > len(rows) / 10).all()
-    assert sum((row_set.max or 0) >= 2**32 for row_set in rows) > len(rows) / 20
-    assert any(not row_set for row_set in rows)
-
-
 def test_iceberg_blobs_equal_javas(java: Java, cases: list[Positions], rows: list[RowSet]) -> None:
     theirs = java.encode("iceberg", cases)
     for i, (row_set, blob) in enumerate(zip(rows, theirs, strict=True)):
@@ -46,12 +39,6 @@ def test_iceberg_blobs_equal_javas(java: Java, cases: list[Positions], rows: lis
 def test_java_reads_our_iceberg_blobs(java: Java, cases: list[Positions], rows: list[RowSet]) -> None:
     reads = java.decode("iceberg", [iceberg.encode(row_set) for row_set in rows], [len(case) for case in cases])
     assert_read(reads, cases, for_each=True)
-
-
-def test_java_reads_blobs_without_gap_keys_and_runs(java: Java, cases: list[Positions], rows: list[RowSet]) -> None:
-    some = slice(0, 1000)
-    blobs = [iceberg.encode(row_set, run_optimize=False, gap_keys=False) for row_set in rows[some]]
-    assert_read(java.decode("iceberg", blobs, [len(case) for case in cases[some]]), cases[some])
 
 
 @pytest.mark.parametrize(("kind", "layout"), [("delta-portable", "portable"), ("delta-native", "native")])
@@ -101,12 +88,6 @@ def test_vectors_up_to_the_highest_position_equal_javas_64_bit_map(java: Java) -
         assert iceberg.decode(blob) == row_set, f"case {i}"
     ours = [b"".join(pieces_of(RowSet(case).serialized(), gap_keys=False)) for case in cases]
     assert_read(java.decode("roaring64", ours), cases, for_each=True)
-
-
-def test_vectors_above_the_dv_keys_equal_javas_64_bit_map(java: Java) -> None:
-    case = np.array([1, 2**62, 2**63 - 1])
-    (theirs,) = java.encode("roaring64", [case])
-    assert b"".join(pieces_of(RowSet(case).serialized(), gap_keys=False)) == theirs
 
 
 def test_range_deletes_of_java_decode_to_the_same_rows(java: Java) -> None:

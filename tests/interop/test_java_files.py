@@ -138,24 +138,6 @@ def test_footers_equal_javas_whatever_the_strings(java: Java, tmp_path: Path) ->
         assert ours.getvalue() == (tmp_path / "theirs.puffin").read_bytes()
 
 
-def test_zstd_blobs_of_java_are_read_and_ours_by_java(java: Java, tmp_path: Path) -> None:
-    data = b"deletion vector " * 500
-    blob = {"type": "text", "fields": [1], "snapshot_id": 1, "sequence_number": 1, "properties": {}}
-    spec = {
-        "properties": {},
-        "compress_footer": False,
-        "blobs": [blob | {"data_hex": data.hex(), "compression": "zstd"}],
-    }
-    (tmp_path / "spec.json").write_text(json.dumps(spec))
-    java.run("puffin-generic-write", tmp_path / "spec.json", tmp_path / "theirs.puffin")
-    with puffin.open_puffin(tmp_path / "theirs.puffin") as reader:
-        assert bytes(reader.read(reader.blobs[0])) == data
-    with puffin.PuffinWriter(tmp_path / "ours.puffin") as writer:
-        writer.add("text", data, fields=[1], snapshot_id=1, sequence_number=1, compression="zstd")
-    (found,) = java.run_json("puffin-read", tmp_path / "ours.puffin")
-    assert bytes.fromhex(found["blobs"][0]["data_hex"]) == data
-
-
 def test_the_delta_kernel_reads_our_files_and_inline_vectors(java: Java, tmp_path: Path) -> None:
     vectors = {f"part-{i}.parquet": RowSet(rows) for i, rows in enumerate(row_sets(60, seed=13)[1:])}
     descriptors, expected = [], []

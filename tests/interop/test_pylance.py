@@ -93,45 +93,6 @@ def test_sequences_are_written_with_the_same_bytes() -> None:
     assert min(kinds.values()) > 500
 
 
-@pytest.mark.parametrize(
-    "ids",
-    [
-        [],
-        [0],
-        [TOP],
-        [TOP - 1],
-        [TOP - 1, TOP],
-        [0, TOP],
-        [0, TOP - 1],
-        [TOP, 0],
-        [0, 2**63],
-        [2**63, 0],
-        [0, 2**61 - 1],
-        [0, 2**63 - 1, TOP - 1],
-        [0, 1, TOP - 1],
-        [0, 65535],
-        [0, 65536],
-        [0, 2**32 - 1],
-        [0, 2**32],
-        [1, 0, 2],
-        [0, 2],
-    ],
-    ids=str,
-)
-def test_borders_are_written_with_the_same_bytes(ids: list[int]) -> None:
-    assert lance.encode_row_ids(lance.RowIdSequence.from_values(ids)) == their_bytes(ids)
-
-
-@pytest.mark.parametrize("ids", [[1, 1], [3, 1, 3], [TOP, TOP]], ids=str)
-def test_both_refuse_to_write_an_id_twice(ids: list[int]) -> None:
-    from lance.fragment import RowIdSequence
-
-    with pytest.raises(ValueError, match="id"):
-        RowIdSequence(ids)
-    with pytest.raises(ValueError, match="repeated"):
-        lance.RowIdSequence.from_values(ids)
-
-
 def their_ids(data: bytes) -> list[int] | int | None:
     """The ids that pylance reads; how many, where they are many (expanding them would end the process); or None."""
     from lance.fragment import RowIdMeta, RowIdSequence
@@ -199,14 +160,6 @@ def test_damaged_sequences_are_judged_alike() -> None:
     assert accepted > 2000
     assert refused > 5000
     assert runs < 20
-
-
-def test_cut_sequences_are_judged_alike() -> None:
-    for ids in sequences(random.Random(4), 150):
-        data = their_bytes(ids)
-        if len(data) < 200:
-            for size in range(len(data)):
-                assert our_ids(data[:size]) == their_ids(data[:size])
 
 
 # ---------------------------------------------------------------------- datasets
@@ -361,47 +314,6 @@ def test_compaction_is_predicted_to_the_byte(seed: int, tmp_path: Path) -> None:
             assert lance.encode_row_ids(sequence) == fragment.row_ids.inline
 
 
-def test_detached_version_is_not_listed(tmp_path: Path) -> None:
-    import lance as pylance
-    from lance import LanceOperation
-
-    life = Life(tmp_path / "it", 1)
-    fragments = [fragment.metadata for fragment in life.dataset.get_fragments()]
-    operation = LanceOperation.Delete(fragments[:1], [fragments[1].id], "true")
-    pylance.LanceDataset.commit(life.path, operation, read_version=1, detached=True)
-    names = [path.name for path in (tmp_path / "it" / "_versions").glob("d*.manifest")]
-    assert len(names) == 1
-    assert lance.manifest_version(names[0]) is None
-    assert lance.find_manifest(life.path).endswith(f"/{lance.manifest_name(1)}")
-    assert lance.read_manifest(tmp_path / "it" / "_versions" / names[0]).version >> 63
-
-
-def test_spilled_sequences_are_named_with_their_column(tmp_path: Path) -> None:
-    from lance.file import LanceFileReader
-
-    import lance as pylance
-
-    path = str(tmp_path / "it")
-    pylance.write_dataset(table(range(2000), 0), path, enable_stable_row_ids=True, max_rows_per_file=1000)
-    pylance.dataset(path).update_config({"lance.row_lineage.spill": "true", "lance.row_lineage.inline_max_bytes": "16"})
-    pylance.dataset(path).delete("key % 3 = 1")
-    pylance.dataset(path).optimize.compact_files(num_threads=1)
-    manifest = lance.read_manifest(lance.find_manifest(path))
-    assert manifest.reader_flags & 2048
-    (fragment,) = manifest.fragments
-    files = [file.path for file in pylance.dataset(path).get_fragments()[0].data_files()]
-    with pytest.raises(Unsupported) as caught:
-        fragment.row_id_sequence()
-    assert "row ids" in caught.value.what
-    text = str(caught.value)
-    assert "_rowid" in text
-    named = [name for name in files if f"data/{name}" in text]
-    assert len(named) == 1
-    column = LanceFileReader(f"{path}/data/{named[0]}").read_all().to_table()["_rowid"]
-    scanned = pylance.dataset(path).scanner(columns=["key"], with_row_id=True).to_table()
-    assert column.to_pylist() == scanned["_rowid"].to_pylist()
-
-
 # ---------------------------------------------------------------------- deletion files
 
 
@@ -464,24 +376,6 @@ def test_deletion_files_of_ours_are_committed_and_read(
     assert rows == {row - 20_000 for row in lost}
     assert entry.deletion_file is not None
     assert entry.deletion_file.kind == lance.choose_kind(len(lost), kind)
-
-
-@pytest.mark.parametrize("count", [1, 4999, 5000])
-def test_deletion_files_of_ours_stand_in_for_theirs(count: int, tmp_path: Path) -> None:
-    import lance as pylance
-
-    path = str(tmp_path / "it")
-    pylance.write_dataset(table(range(12_000), 0), path)
-    pylance.dataset(path).delete(f"key < {count}")
-    theirs = lance.read_manifest(lance.find_manifest(path)).fragments[0].deletion_file
-    assert theirs is not None
-    gone = RowSet(range(1, 2 * count, 2))
-    file = lance.write_deletion_file(path, gone, fragment=0, read_version=1)
-    assert (file.kind, file.num_deleted_rows) == (theirs.kind, theirs.num_deleted_rows)
-    Path(file.path(path)).replace(theirs.path(path))
-    dataset = pylance.LanceDataset(path)
-    assert dataset.to_table()["key"].to_pylist() == [key for key in range(12_000) if key not in gone]
-    dataset.validate()
 
 
 @pytest.mark.parametrize(

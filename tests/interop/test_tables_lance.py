@@ -103,42 +103,6 @@ def test_a_shallow_clone_and_a_branch(tmp_path: Path) -> None:
     assert strays == {f"{folder}/_deletions/0-9-9.arrow"}
 
 
-def test_files_that_only_a_branch_needs_stay_referenced_where_the_dataset_was_moved(tmp_path: Path) -> None:
-    import lance as pylance
-    from interop.lance_tables import make
-
-    origin = tmp_path / "origin"
-    make("life", str(origin))
-    pylance.dataset(str(origin)).create_branch("b", 3)
-    for file in origin.glob("_versions/*.manifest"):
-        file.unlink()
-    pylance.write_dataset(pylance.dataset(f"{origin}/tree/b").to_table(), str(tmp_path / "other"))
-    for file in (tmp_path / "other" / "_versions").iterdir():
-        file.replace(origin / "_versions" / file.name)
-    moved = origin.rename(tmp_path / "moved")
-    table = open_table(str(moved))
-    needed = table.referenced()
-    branch = open_table(f"{moved}/tree/b").snapshot()
-    names = {Path(file.location).name for file in branch.data_files}
-    assert len(names) == 3
-    assert {str(moved / "data" / name) for name in names} <= needed
-
-
-def test_cleaned_up_versions_leave_no_strays(tmp_path: Path) -> None:
-    from datetime import timedelta
-
-    import lance as pylance
-    from interop.lance_tables import make
-
-    path = str(tmp_path / "t")
-    make("life", path)
-    pylance.dataset(path).cleanup_old_versions(older_than=timedelta(0))
-    table = open_table(path)
-    assert [info.id for info in table.snapshots()] == [17]
-    assert table.snapshots()[0].parent is None
-    no_strays(table)  # type: ignore[arg-type]
-
-
 def test_blobs_and_nested_columns(tmp_path: Path) -> None:
     import lance as pylance
 

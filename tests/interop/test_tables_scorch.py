@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from cli_runner import run
@@ -61,15 +60,6 @@ def test_commands_on_an_index_answer_like_bleve(bleve: GoBleve, tmp_path: Path, 
             assert {term: sorted(of) for term, of in hits.items()} == {term: answers[term]["ids"] for term in found}
 
 
-def test_more_batches_on_an_index_that_was_closed(bleve: GoBleve, tmp_path: Path) -> None:
-    path = make(bleve, tmp_path / "index", 16, life(), tmp_path)
-    before = opened(path)
-    make(bleve, path, 16, [drop(range(2)), put(range(50, 60), 4)], tmp_path)
-    expected = truth(bleve, path, tmp_path)
-    assert before.snapshots()[-1].id == expected[-1]["epoch"]
-    check(before, expected)
-
-
 def test_many_segments_and_epochs(bleve: GoBleve, tmp_path: Path) -> None:
     """Branch pages, and segments whose numbers are keys of two bytes."""
     batches: list[Batch] = []
@@ -92,36 +82,6 @@ def test_many_segments_and_epochs(bleve: GoBleve, tmp_path: Path) -> None:
         assert [(file.path, file.physical_rows, deleted.get(file.path, [])) for file in snapshot.data_files] == [
             (segment["file"], len(segment["documents"]), segment["deleted"]) for segment in epoch["segments"]
         ]
-
-
-def test_bitmaps_over_several_pages(bleve: GoBleve, tmp_path: Path) -> None:
-    rng = np.random.default_rng(7)
-    documents: Batch = [{"id": str(number), "doc": {"tag": "t"}} for number in range(20_000)]
-    gone: Batch = [{"id": str(number), "doc": None} for number in rng.choice(20_000, 9_000, replace=False).tolist()]
-    path = make(bleve, tmp_path / "index", 16, [documents, gone[:6000], gone[6000:]], tmp_path, **NO_MERGES)
-    expected = truth(bleve, path, tmp_path)
-    table = opened(path)
-    assert max(vector.size or 0 for vector in table.snapshot().vectors) > 2 * 4096 - 100
-    assert page_kinds(path)["further"] > 0
-    check(table, expected, batch_rows=3000)
-
-
-def test_documents_of_all_types(bleve: GoBleve, tmp_path: Path) -> None:
-    document: dict[str, Any] = {
-        "text": "the quick brown fox " * 200,
-        "number": -1.5e300,
-        "flag": True,
-        "time": "2026-01-02T03:04:05.678Z",
-        "list": [["a", "b"], ["c"]],
-        "object": {"inner": [{"x": 1}, {"x": 2}]},
-        "empty": "",
-    }
-    batches: list[Batch] = [
-        [{"id": f"id {number} \N{SNOWMAN}", "doc": document | {"number": number}} for number in range(300)],
-        [{"id": f"id {number} \N{SNOWMAN}", "doc": None} for number in range(0, 300, 7)],
-    ]
-    path = make(bleve, tmp_path / "index", 17, batches, tmp_path)
-    check(opened(path), truth(bleve, path, tmp_path), batch_rows=128)
 
 
 def mapping(**properties: Any) -> dict[str, Any]:

@@ -290,10 +290,3 @@ def test_an_error_is_what_an_engine_gets_wrong(tmp_path: Path) -> None:
         contradictions.make_delta(name, tmp_path / name)
         wrong = {polars, datafusion} != {(LIVE, 0)} or SPARK_DELTA[name] != LIVE
         assert audit(open_table(str(tmp_path / name))).ok != (wrong and name != "mapped"), name
-
-
-def test_all_tables_have_verdicts() -> None:
-    assert DELTA.keys() == contradictions.DELTA.keys()
-    assert DELTALAKE.keys() == contradictions.LOGS.keys()
-    assert PYICEBERG.keys() == contradictions.ICEBERG.keys()
-    assert LIVE_OF_PAIMON.keys() == contradictions.PAIMON.keys()

@@ -6,14 +6,13 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cli_runner import COMMANDS, Result, run, spawn
+from cli_runner import Result, run
 from dvcodec import RowSet, decode_at, delta, iceberg, puffin, read_rows
 from dvcodec.io import Storage
 from dvcodec.tables import open_table
@@ -25,7 +24,6 @@ pytest.importorskip("obstore")
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 TABLES = VECTORS / "tables"
-ZAP = VECTORS / "zap"
 KINDS = {
     "delta": TABLES / "delta/spark-4.4.0/checkpointed/table",
     "iceberg": TABLES / "iceberg/spark-1.12.0/evolved/table",
@@ -244,20 +242,6 @@ def test_convert_table(lake: Lake) -> None:
     assert set(Storage(lake.bucket.options).names(f"{lake.bucket.url}/converted")) == written
 
 
-def test_two_processes_convert_into_one_folder(lake: Lake) -> None:
-    """One has it; the other is an error, and leaves nothing."""
-    command = ["convert-table", f"{lake.bucket.url}/iceberg", "--to", "delta", "--copy", "--json"]
-    for number in range(3):
-        target = f"{lake.bucket.url}/raced-{number}"
-        with ThreadPoolExecutor(2) as pool:
-            both = [pool.submit(spawn, *command, "-o", target, *options_of(lake.bucket)) for _ in range(2)]
-            won, lost = sorted((one.result() for one in both), key=lambda one: one.code)
-        assert (won.code, won.err, lost.code, lost.out) == (0, "", 2, "")
-        assert lost.complaint == f"{target}: the folder already has a conversion (entries.jsonl): name another"
-        written = Storage(lake.bucket.options).names(target)
-        assert sorted(f"{target}/{name}" for name in written) == sorted([*won.json["files"], f"{target}/entries.jsonl"])
-
-
 def test_manifests(lake: Lake) -> None:
     manifest = next(iter(sorted((lake.folder / "paimon" / "manifest").glob("index-manifest-*")))).name
     lake.same(f"inspect {{}}/paimon/manifest/{manifest} --json")
@@ -279,24 +263,6 @@ def test_commands_that_commit(lake: Lake, tmp_path: Path) -> None:
     ):
         expected, found = lake.local(command), lake.remote(command)
         assert (found.code, found.err, found.out) == (expected.code, expected.err, expected.out), command
-
-
-def test_every_command_is_here() -> None:
-    here = Path(__file__).read_text("utf-8")
-    assert [name for name in COMMANDS if f'"{name} ' not in here and name not in ("demo", "spark-demo")] == []
-
-
-def test_settings_of_the_environment(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that all tools of AWS know, and object_store's own."""
-    for name, value in lake.bucket.options.items():
-        monkeypatch.setenv(name.upper(), value)
-    found = run("audit", f"{lake.bucket.url}/d", "--json")
-    assert (found.code, found.err) == (0, "")
-    assert run("verify", f"{lake.bucket.url}/p/").code == 0
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "other")
-    found = run("audit", f"{lake.bucket.url}/d", "--json")
-    assert found.code == 2
-    assert "credentials refused" in found.complaint
 
 
 class TestOtherClouds:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import dvcodec
 from cli_runner import run
 from dvcodec.core.errors import MissingExtra, UsageError
-from dvcodec.io import Storage, open_sink
 from dvcodec.io.store import StoreError, StoreOptions, open_store
 from dvcodec.io.store.connect import complete
 from lake.servers import NOWHERE
@@ -201,13 +199,6 @@ def test_an_endpoint_that_is_given_holds(
     assert server.seen == [("OPTION", None)]
 
 
-def test_a_key_that_is_replaced_in_the_file(server: Recorder, credentials: Path) -> None:
-    for number in range(3):
-        credentials.write_text(DEFAULT.replace("DEFAULT", f"KEY{'x' * number}"))
-        read({"endpoint": server.url})
-    assert [key for key, _ in server.seen] == ["KEY", "KEYx", "KEYxx"]
-
-
 SECRET = "geheim"
 REFUSED: list[tuple[str, dict[str, Any], dict[str, str], str, str]] = [
     (
@@ -285,19 +276,6 @@ def test_what_is_refused_shows_no_secret(
     assert SECRET not in str(failed.value)
 
 
-CALLS: list[Callable[[Any], object]] = [
-    Storage,
-    lambda options: dvcodec.verify("s3://lake/k", storage_options=options),
-    lambda options: open_sink("s3://lake/k", storage_options=options).__enter__(),
-]
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_options_that_are_no_mapping(call: Callable[[Any], object]) -> None:
-    with pytest.raises(UsageError, match="storage_options must be a mapping of options"):
-        call("abc")
-
-
 def test_other_places_that_show_no_secret() -> None:
     pytest.importorskip("fsspec")
     for given in (f"aws_secret_access_key:{SECRET}", f"={SECRET}"):
@@ -358,13 +336,6 @@ def test_an_empty_endpoint_is_none(
     values = dict(options.values)
     assert complete("s3", options, values) is None
     assert values.get("aws_endpoint_url_s3") == endpoint
-
-
-def test_the_endpoint_of_the_other_variable(server: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-    read(PAIR)
-    assert server.seen == [("OPTION", None)]
 
 
 @pytest.mark.parametrize("named", ["option", "variable"])

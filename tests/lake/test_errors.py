@@ -235,20 +235,6 @@ class TestOptions:
         )
         assert not len(counted_s3.watched.traffic())
 
-    def test_a_wrong_endpoint_of_the_environment(self, s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost")
-        with pytest.raises(UsageError, match="AWS_ENDPOINT_URL must be a URL"):
-            dvcodec.verify(f"{s3.url}/a.puffin", storage_options={"aws_region": "x"})
-
-    def test_an_option_without_a_value(self) -> None:
-        result = run("verify", "s3://b/a.puffin", "--storage-option", "aws_region")
-        assert one_line(result) == "--storage-option aws_region: expected KEY=VALUE, as in aws_region=eu-central-1"
-
-    def test_secrets_are_not_shown(self, s3: Bucket) -> None:
-        from dvcodec.io import Storage
-
-        assert SECRET not in repr(Storage(s3.options).options)
-
 
 class TestBrokenAnswers:
     @pytest.mark.parametrize("kind", ["truncate", "reset", "garbage"])
@@ -261,10 +247,6 @@ class TestBrokenAnswers:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         self._recover(held, Fault(kind, "GET", times=times), times, caplog)  # type: ignore[arg-type]
-
-    @pytest.mark.parametrize("status", [503, 500, 429])
-    def test_recovery_from_answers(self, held: Bucket, status: int, caplog: pytest.LogCaptureFixture) -> None:
-        self._recover(held, Fault("error", "GET", status=status), 1, caplog)
 
     @staticmethod
     def _recover(held: Bucket, fault: Fault, times: int, caplog: pytest.LogCaptureFixture) -> None:
@@ -289,13 +271,6 @@ class TestBrokenAnswers:
         for arguments in (("verify", f"{held.url}/vectors.puffin"), ("audit", f"{held.url}/t")):
             assert "store unavailable: " in one_line(command(held, *arguments))
 
-    def test_a_page_of_a_gateway_is_not_an_object(self, proxied: Bucket, tmp_path: Path) -> None:
-        """It is not held for the file, and the file not for damaged."""
-        proxied.upload(tables.puffin(tmp_path, 3).parent)
-        proxied.watched.fail(Fault("garbage", times=None))
-        with pytest.raises(StoreError, match="cannot read: store unavailable: "):
-            dvcodec.verify(f"{proxied.url}/vectors.puffin", storage_options=proxied.options | QUICK)
-
     def test_the_log_of_the_command_line(self, held: Bucket) -> None:
         held.watched.fail(Fault("error", "GET"))
         result = command(held, "verify", f"{held.url}/vectors.puffin", "-v")
@@ -306,14 +281,6 @@ class TestBrokenAnswers:
         assert summary.startswith("dvcodec: object stores: ")
         assert summary.endswith(" 0 written, 1 retried")
         assert SECRET not in command(held, "verify", f"{held.url}/vectors.puffin", "-vv").err
-
-    def test_a_table_recovers(self, held: Bucket) -> None:
-        expected = command(held, "audit", f"{held.url}/t").out
-        held.watched.fail(
-            *(Fault(kind, skip=2 * at, times=2) for at, kind in enumerate(("error", "reset", "truncate")))  # type: ignore[arg-type]
-        )
-        result = command(held, "audit", f"{held.url}/t", max_retries="10")
-        assert (result.code, result.out, result.err) == (0, expected, "")
 
 
 def options_of(given: dict[str, str]) -> list[str]:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,8 +11,6 @@ import pytest
 import dvcodec
 from dvcodec import RowSet, iceberg
 from dvcodec.io import Storage, open_sink
-from dvcodec.io.store import request_counts
-from dvcodec.tables import open_table
 from lake.buckets import Bucket, bucket_of
 from lake.conftest import S3
 from lake.proxy import Fault, Proxy
@@ -170,42 +165,6 @@ class TestErrors:
         assert lines == printed("usage errors")
         assert not len(seen[0])
 
-    def test_a_table_in_a_bucket_that_is_not_there(self, bucket: Bucket) -> None:
-        line = said(lambda: open_table("s3://laek/t", storage_options=bucket.options), dvcodec.StoreError)
-        assert line.startswith("s3://laek/t: cannot list: no such bucket: 404")
-
-
-class TestWhatComesFirst:
-    @pytest.fixture
-    def bucket(self, server_named: Callable[[str], Server]) -> Bucket:
-        found = lake(server_named("versitygw"))
-        iceberg.write_deletion_vectors(URL, VECTORS, storage_options=found.options)
-        return found
-
-    def test_an_endpoint_that_is_given_before_the_environment(
-        self, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"):
-            monkeypatch.setenv(name, NOWHERE)
-        assert iceberg.read_deletion_vectors(URL, storage_options=bucket.options) == VECTORS
-
-    def test_the_environment_before_a_profile_that_was_not_asked_for(
-        self, bucket: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        keys = "".join(f"{name} = {bucket.options[name]}\n" for name in ("aws_access_key_id", "aws_secret_access_key"))
-        for profile in ("default", "profile lake"):
-            wrong = f"[{profile}]\nregion = us-east-1\nendpoint_url = {NOWHERE}\n{keys}"
-            (tmp_path / "config").write_text(wrong)
-            monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-            monkeypatch.setenv("AWS_PROFILE", profile.rpartition(" ")[2])
-            monkeypatch.setenv("AWS_REGION", bucket.options["aws_region"])
-            monkeypatch.setenv("AWS_ENDPOINT_URL", bucket.options["aws_endpoint_url"])
-            options = {"allow_http": True}
-            assert iceberg.read_deletion_vectors(URL, storage_options=options) == VECTORS
-        asked_for = options | {"profile": "lake", "max_retries": 0}
-        refused = said(lambda: iceberg.read_deletion_vectors(URL, storage_options=asked_for), dvcodec.StoreError)
-        assert "endpoint not reachable" in refused
-
 
 class TestSecrets:
     def test_no_signature_and_no_password_is_shown(self, caplog: pytest.LogCaptureFixture) -> None:
@@ -231,17 +190,3 @@ class TestSecrets:
             assert key not in repr(Storage(options)) + repr(Storage(options).options)
         assert "retry" in caplog.text
         assert key not in caplog.text
-
-
-def test_a_web_server_without_lists_is_asked_once(tmp_path: Path) -> None:
-    pytest.importorskip("obstore")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=tmp_path))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    before = request_counts()
-    try:
-        line = said(lambda: open_table(f"http://127.0.0.1:{server.server_port}/t"), dvcodec.StoreError)
-    finally:
-        server.shutdown()
-        server.server_close()
-    assert line.endswith("cannot list: failed: 501 Not Implemented")
-    assert (request_counts() - before).requests == 1

@@ -96,13 +96,6 @@ class TestRequests:
         assert seen[0].most_at_once >= 16
         assert set(seen[0].objects.values()) == {1}
 
-    def test_pattern(self, spark: SparkSession, filled: Bucket) -> None:
-        with filled.watched.watch() as seen:
-            found = read(spark, filled, f"{filled.url}/t/*.puffin").agg({"cardinality": "sum"}).collect()
-        assert found[0][0] == 3 * FILES
-        assert seen[0].kinds == {"GET": FILES, "HEAD": 1, "LIST": 1}
-        assert seen[0].most_at_once >= 16
-
     def test_audit(self, spark: SparkSession, filled: Bucket) -> None:
         from dvcodec.spark import jobs
 
@@ -110,24 +103,6 @@ class TestRequests:
             found = jobs.audit(f"{filled.url}/t", spark=spark, storage_options=filled.options).collect()
         assert [row["crc_ok"] for row in found] == [True] * FILES
         assert seen[0].kinds == {"GET": FILES, "HEAD": 1, "LIST": 1}
-        assert seen[0].most_at_once >= 16
-
-    def test_audit_of_places(self, spark: SparkSession, filled: Bucket) -> None:
-        from dvcodec.spark import jobs
-
-        names = ("container", "offset", "size", "cardinality", "data_file")
-        places = spark.createDataFrame(
-            [tuple(row[name] for name in names) for row in read(spark, filled, f"{filled.url}/t").collect()],
-            "container string, offset long, size long, cardinality long, data_file string",
-        )
-        gone = spark.createDataFrame([(f"{filled.url}/t/none.puffin", 4, 40, 1, "x")], places.schema)
-        with filled.watched.watch() as seen:
-            found = jobs.audit(places.union(gone), storage_options=filled.options).collect()
-        assert sum(row["crc_ok"] is True for row in found) == FILES
-        errors = [row["error"] for row in found if row["error"]]
-        assert len(errors) == 1
-        assert "t/none.puffin: cannot read: no such object" in errors[0]
-        assert seen[0].kinds == {"GET": FILES + 1}
         assert seen[0].most_at_once >= 16
 
     def test_named_files(self, spark: SparkSession, filled: Bucket) -> None:
@@ -153,17 +128,6 @@ class TestRequests:
         ]
         assert seen[0].kinds == {"GET": 40, "HEAD": 1, "LIST": 1}
         assert seen[0].most_at_once >= 16
-
-    def test_large_file_is_cut(self, spark: SparkSession, counted_s3: Bucket, tmp_path: Path) -> None:
-        vectors = {f"s3://lake/{i}.parquet": RowSet(range(i, 400_000, 3)) for i in range(100)}
-        iceberg.write_deletion_vectors(tmp_path / "large.puffin", vectors)
-        size = (tmp_path / "large.puffin").stat().st_size
-        assert size > 4 << 20
-        url = counted_s3.upload(tmp_path)
-        with counted_s3.watched.watch() as seen:
-            found = read(spark, counted_s3, f"{url}/large.puffin", **{"partition-bytes": "2m"}).collect()
-        assert {row["data_file"]: row["cardinality"] for row in found} == {n: len(v) for n, v in vectors.items()}
-        assert seen[0].sent < 2 * size
 
 
 class TestRows:
@@ -273,17 +237,6 @@ class TestWords:
             assert words in str(refused.value)
             assert self.SECRET not in str(refused.value)
             assert counted_s3.options["aws_secret_access_key"] not in str(refused.value)
-
-    def test_misspelled_options(self, spark: SparkSession, counted_s3: Bucket) -> None:
-        from pyspark.errors import PySparkException
-
-        reader = spark.read.format("dvcodec")
-        with pytest.raises(PySparkException, match=r"did you mean storage.aws_region\?"):
-            reader.option("aws_region", "x").load(counted_s3.url).collect()
-        with pytest.raises(PySparkException, match="max_retries must be a whole number"):
-            spark.read.format("dvcodec").option("storage.max_retries", "many").load(counted_s3.url).collect()
-        with pytest.raises(PySparkException, match="did you mean aws_region"):
-            spark.read.format("dvcodec").option("storage.aws_regoin", "x").load(f"{counted_s3.url}/t").collect()
 
     def test_no_secret_in_a_plan(
         self, spark: SparkSession, counted_s3: Bucket, many: Path, capsys: pytest.CaptureFixture[str]

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import dvcodec
-from dvcodec import iceberg
 from dvcodec.io import Storage, open_source
 from dvcodec.io.store import ObjectChanged
 from dvcodec.tables import open_table
@@ -49,47 +47,6 @@ class TestTables:
             assert len(now.snapshot().vectors) == version + 1
             assert not audit(now).findings
         assert (first.info.id, table.snapshot(1).info.id) == (1, 1)
-
-    def test_a_hint_that_is_replaced_meanwhile(self, proxied_s3: Bucket, tmp_path: Path) -> None:
-        """Iceberg's version hint is written over with every commit: also between a list and the read after it."""
-        folder = tables.copied("iceberg", "spark-1.12.0", "evolved", "table")(tmp_path)
-        url = proxied_s3.upload(folder, "t")
-        hint = next(folder.rglob("version-hint.text"))
-        key = f"t/{hint.relative_to(folder).as_posix()}"
-        storage = Storage(proxied_s3.options)
-        storage.names(url)
-        list(storage.walk(url))
-        proxied_s3.put({key: hint.read_bytes() + b"\n\n"})
-        assert open_table(url, storage_options=storage).snapshot().info.id
-        other = Storage(proxied_s3.options)
-        list(other.walk(url))
-        proxied_s3.put({key: hint.read_bytes()})
-        assert other.read(f"{proxied_s3.url}/{key}") == hint.read_bytes()
-
-    def test_a_file_that_is_removed_between_two_audits(self, s3: Bucket, tmp_path: Path) -> None:
-        folder = tables.delta_table(tmp_path / "t", files=3)
-        url = s3.upload(folder, "t")
-        table = open_table(url, storage_options=s3.options)
-        assert not audit(table).findings
-        gone = min(folder.glob("*.bin")).name
-        Storage(s3.options).remove(f"{url}/{gone}")
-        found = audit(table)
-        assert [finding.check for finding in found.findings] == ["missing-file"]
-        assert gone in str(found.findings[0])
-        s3.upload(folder, "t")
-        assert not audit(table).findings
-
-
-class TestFiles:
-    def test_a_file_that_is_replaced_between_two_reads(self, s3: Bucket, tmp_path: Path) -> None:
-        url = f"{s3.url}/a.puffin"
-        for number in (1, 2, 3):
-            path = tmp_path / "a.puffin"
-            path.unlink(missing_ok=True)
-            iceberg.write_deletion_vectors(path, {"data/0.parquet": tables.rows(number)})
-            s3.put({"a.puffin": path.read_bytes()})
-            found = dvcodec.read_rows(url, storage_options=s3.options)
-            assert list(found.values()) == [tables.rows(number)]
 
 
 REPLACEMENTS = [

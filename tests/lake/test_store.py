@@ -11,12 +11,10 @@ import pytest
 
 from dvcodec.io import Storage
 from dvcodec.io.store import (
-    BucketNotFound,
     ObjectChanged,
     ObjectExists,
     ObjectNotFound,
     Store,
-    StoreError,
     open_store,
     request_counts,
 )
@@ -71,14 +69,6 @@ class TestReading:
                 call("no/such")
         assert list(store.list_all("no")) == []
         assert store.list_folder("no") == ([], [])
-
-    def test_an_empty_object(self, bucket: Bucket) -> None:
-        bucket.put({"empty": b""})
-        store = store_of(bucket)
-        assert bytes(store.get("empty").data) == b""
-        assert store.head("empty").size == 0
-        with pytest.raises(StoreError, match="range beyond the end"):
-            store.get("empty", 0, 10)
 
     def test_another_state_than_the_one_that_is_wanted(self, bucket: Bucket) -> None:
         bucket.put({"a.bin": DATA})
@@ -176,11 +166,6 @@ class TestWriting:
         assert store.head("large.bin").size == len(data)
         assert bytes(store.get("large.bin", len(data) - 9, len(data)).data) == data[-9:]
 
-    def test_no_bucket(self, writable: Bucket) -> None:
-        store, _ = open_store(f"{writable.scheme}://no-such-bucket", writable.options)
-        with pytest.raises(BucketNotFound, match="cannot write: no such bucket"):
-            store.put("a", b"")
-
 
 class TestPutIfAbsent:
     def test_the_second_writer(self, writable: Bucket) -> None:
@@ -238,12 +223,6 @@ class TestPutIfAbsent:
         proxied_writable.watched.fail(conflict)
         with pytest.raises(ObjectExists):
             store.put_if_absent("one", b"mine")
-
-    def test_it_is_not_written(self, proxied_writable: Bucket) -> None:
-        proxied_writable.watched.fail(Fault("reset", method="PUT", times=None))
-        with pytest.raises(StoreError, match="cannot write: store unavailable"):
-            store_of(proxied_writable, max_retries=2).put_if_absent("one", b"mine")
-        assert list(store_of(proxied_writable).list_all()) == []
 
 
 @pytest.mark.parametrize("fault", [Fault("error", "PUT", "partNumber=3"), Fault("reset", "PUT", "partNumber=3")])

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from battery import check_buffers, check_truncations, name_of
 from cases import each
-from dvcodec import CardinalityMismatch, DecodeError, Truncated, UsageError
-from dvcodec.paimon import decode_hash_index, encode_hash_index, read_index_manifest
-from dvcodec.paimon.manifest import HASH
+from dvcodec import CardinalityMismatch, UsageError
+from dvcodec.paimon import decode_hash_index, encode_hash_index
 
 FILES = {"0": 67, "1": 67, "2": 66}
 """Number at the end of the file's name -> hashes."""
@@ -35,35 +34,6 @@ def test_file_of_java_is_read_and_written_byte_for_byte(vectors: Path, number: s
     assert encode_hash_index(hashes) == data
 
 
-def test_index_manifest_states_the_number_of_hashes(vectors: Path) -> None:
-    pytest.importorskip("fastavro")
-    (manifest,) = (vectors / TABLE / "manifest").glob("index-manifest-*")
-    entries = read_index_manifest(manifest)
-    assert {entry.file_name: entry.row_count for entry in entries} == {
-        f"{NAME}{n}": count for n, count in FILES.items()
-    }
-    for entry in entries:
-        assert (entry.index_type, entry.vectors) == (HASH, None)
-        data = Path(entry.path(str(vectors / TABLE))).read_bytes()
-        assert entry.file_size == len(data) == 4 * entry.row_count
-        assert len(decode_hash_index(data, row_count=entry.row_count)) == entry.row_count
-
-
-def test_known_bytes() -> None:
-    assert encode_hash_index([1, -1, 2**31 - 1, -(2**31)]).hex() == "00000001ffffffff7fffffff80000000"
-    assert decode_hash_index(bytes.fromhex("00000001ffffffff7fffffff80000000")).tolist() == [
-        1,
-        -1,
-        INT32.max,
-        INT32.min,
-    ]
-
-
-def test_order_and_repetition_are_kept() -> None:
-    hashes = [5, -3, 5, 0, 4]
-    assert decode_hash_index(encode_hash_index(hashes)).tolist() == hashes
-
-
 @pytest.mark.parametrize(
     "hashes",
     [
@@ -77,18 +47,6 @@ def test_order_and_repetition_are_kept() -> None:
 )
 def test_any_integers_are_encoded(hashes: Any) -> None:
     assert encode_hash_index(hashes).hex() == "00000007fffffff9"
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.uint64, np.int8])
-def test_unsigned_and_short_integers_are_encoded(dtype: Any) -> None:
-    assert encode_hash_index(np.array([7, 100], dtype)).hex() == "0000000700000064"
-
-
-@pytest.mark.parametrize("nothing", [[], (), np.empty(0, np.int32), np.empty(0, np.float64)])
-def test_no_hashes_are_no_bytes(nothing: Any) -> None:
-    assert encode_hash_index(nothing) == b""
-    found = decode_hash_index(b"", row_count=0)
-    assert (found.dtype, found.shape) == (np.dtype(np.int32), (0,))
 
 
 @pytest.mark.parametrize("hashes", [[2**31], [0, -(2**31) - 1], np.array([2**32 - 1], np.uint32), [2**63 - 1]])
@@ -120,14 +78,6 @@ def test_hashes_other_than_a_flat_array_of_integers_are_a_usage_error(hashes: An
         encode_hash_index(hashes)
 
 
-@pytest.mark.parametrize("over", [1, 2, 3])
-def test_last_hash_has_to_be_whole(over: int) -> None:
-    with pytest.raises(Truncated) as caught:
-        decode_hash_index(bytes(8 + over), source="index-0")
-    assert (caught.value.source, caught.value.offset) == ("index-0", 8)
-    assert caught.value.actual == f"{over} left"
-
-
 @pytest.mark.parametrize("stated", [0, 2, 4, 2**40])
 def test_other_number_of_hashes_is_refused(stated: int) -> None:
     with pytest.raises(CardinalityMismatch) as caught:
@@ -156,12 +106,3 @@ def test_round_trip(hashes: list[int]) -> None:
     data = encode_hash_index(hashes)
     assert data == struct.pack(f">{len(hashes)}i", *hashes)
     assert decode_hash_index(data, row_count=len(hashes)).tolist() == hashes
-
-
-@given(st.binary(max_size=40))
-def test_any_bytes_are_hashes_or_truncated(data: bytes) -> None:
-    try:
-        assert encode_hash_index(decode_hash_index(data)) == data
-    except DecodeError as error:
-        assert isinstance(error, Truncated)
-        assert len(data) % 4

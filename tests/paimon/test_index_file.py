@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import json
-import os
-import re
-import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -33,17 +29,14 @@ from dvcodec import (
     Truncated,
     UsageError,
     delta,
-    iceberg,
     paimon,
     read_rows,
     sniff,
 )
 from dvcodec.core.frame import StoredFrame
-from dvcodec.io import open_source
-from dvcodec.ops.read import read_vector
 from dvcodec.paimon import DeletionVectorMeta, IndexFile
 from samples.bitmaps import framed
-from samples.paimon_index import BITMAP_ROWS, INDEX_FILES, KEY, MAGIC32, PYPAIMON_FILES, metas_of
+from samples.paimon_index import BITMAP_ROWS, INDEX_FILES, MAGIC32, PYPAIMON_FILES, metas_of
 
 Bits = Literal[32, 64]
 A, B, C = RowSet([1, 3, 5]), RowSet(range(500)), RowSet([7, 70000])
@@ -78,19 +71,6 @@ def test_file_of_java_is_read_in_order_and_by_metadata(vectors: Path, name: str)
     assert found["0"] is found["2"]  # read once
     for meta in metas:
         assert paimon.load(meta, path) == BITMAP_ROWS[meta.data_file]
-
-
-@each("name", INDEX_FILES)
-def test_file_of_java_is_recognised_and_its_vectors_are_found(vectors: Path, name: str) -> None:
-    path = vectors / "paimon" / name
-    metas, bits = metas_beside(path), bits_of(name)
-    found = sniff(path)
-    assert found.kind is (ContainerKind.PAIMON if bits == 32 else ContainerKind.DELTA)
-    whole = 8 if bits == 32 else 0
-    assert [(ref.offset, ref.size) for ref in found.vectors] == [(m.offset, m.length + whole) for m in metas]
-    with open_source(path) as source:
-        read = [read_vector(source, ref).load() for ref in found.vectors]
-    assert read == [BITMAP_ROWS[meta.data_file] for meta in metas]
 
 
 @each("name", INDEX_FILES)
@@ -159,35 +139,7 @@ def test_table_of_java_holds_the_rows_that_were_deleted(vectors: Path) -> None:
     assert path.stat().st_size == truth["file_size"]
 
 
-def test_rows_that_were_deleted_in_java_are_those_that_were_updated(vectors: Path) -> None:
-    pq = pytest.importorskip("pyarrow.parquet")
-    folder = vectors / "paimon/java-0.9.0-tables"
-    truth = json.loads((folder / "dv_truth.json").read_text())
-    (entry,) = truth["ranges"]
-    ids = pq.read_table(folder / "db.db/dv/bucket-0" / entry["f0"]).column("_KEY_id").to_pylist()
-    rows = paimon.load(
-        DeletionVectorMeta(entry["f0"], entry["f1"], entry["f2"]), folder / "db.db/dv/index" / truth["index_file"]
-    )
-    assert len(ids) == 20000
-    assert {ids[row] for row in rows} == {*range(10, 60, 7), *range(150, 190, 3)}
-
-
-def test_table_of_pypaimon_holds_the_rows_that_were_deleted(vectors: Path) -> None:
-    truth = json.loads((vectors / "paimon/pypaimon-2.1.0/t1_truth.json").read_text())
-    # Vectors stand in the order of the data files' names; a file has [rows, first row id].
-    firsts = [first for _, (_, first) in sorted(truth["files"].items())]
-    sets = paimon.load_frames(vectors / "paimon" / PYPAIMON_FILES[0])
-    ids = {first + row for rows, first in zip(sets.values(), firsts, strict=True) for row in rows}
-    assert ids == set(truth["deleted_row_ids"])
-
-
 # ---------------------------------------------------------------------- metadata
-
-
-@pytest.mark.parametrize(("kind", "length"), [("paimon32", 42), ("paimon64", 50)])
-def test_metadata_of_a_location(kind: str, length: int) -> None:
-    location = DvLocation(kind, "index-0", 7, 50, 3, "a.parquet", 100)
-    assert DeletionVectorMeta.from_location(location) == DeletionVectorMeta("a.parquet", 7, length, 3)
 
 
 @each(
@@ -211,19 +163,7 @@ def test_metadata_is_held_against_the_types_of_the_manifest(name: str, above: bo
             DeletionVectorMeta("a", **{**values, name: value})
 
 
-def test_cardinality_may_be_unknown() -> None:
-    assert DeletionVectorMeta("a", 1, 12).cardinality is None
-
-
 # ---------------------------------------------------------------------- one vector by its metadata
-
-
-@both
-def test_vector_is_loaded_by_the_length_of_its_kind(bits: Bits) -> None:
-    data = b"\1" + FRAMES[bits]
-    assert LENGTHS == {32: 26, 64: 46}
-    for cardinality in (3, None):
-        assert paimon.load(DeletionVectorMeta("a", 1, LENGTHS[bits], cardinality), data) == A
 
 
 @both
@@ -237,13 +177,6 @@ def test_length_of_the_other_convention_is_refused(bits: Bits, difference: int) 
     assert caught.value.expected == f"{LENGTHS[bits]} ({counted}, from its length field)"
     assert caught.value.actual == LENGTHS[bits] + difference
     assert caught.value.offset == 1
-
-
-@both
-@pytest.mark.parametrize("length", [0, 2**31 - 1])
-def test_extreme_length_is_refused(bits: Bits, length: int) -> None:
-    with pytest.raises(NotCanonical, match="length in the metadata"):
-        paimon.load(DeletionVectorMeta("a", 1, length, 3), b"\1" + FRAMES[bits])
 
 
 @both
@@ -270,15 +203,6 @@ def test_wrong_crc_is_read_on_demand(bits: Bits) -> None:
 
 
 @both
-@pytest.mark.parametrize("past", [-4, -1, 0, 1, 8, 10**6])
-def test_offset_at_or_beyond_the_end_is_truncated(bits: Bits, past: int) -> None:
-    data = b"\1" + FRAMES[bits]
-    with pytest.raises(DecodeError) as caught:
-        paimon.load(DeletionVectorMeta("a", len(data) + past, LENGTHS[bits], 3), data)
-    assert isinstance(caught.value, BadMagic if past == -4 else Truncated)
-
-
-@both
 def test_offset_of_no_frame_is_refused(bits: Bits) -> None:
     data = b"\1" + FRAMES[bits] + FRAMES[bits]
     second = 1 + len(FRAMES[bits])
@@ -291,43 +215,10 @@ def test_offset_of_no_frame_is_refused(bits: Bits) -> None:
                 paimon.load(meta, data)
 
 
-def test_magic_of_another_format_is_refused() -> None:
-    native = delta.encode(A, layout="native")
-    for frame in (native, framed(bytes(20)), framed(MAGIC32[::-1] + bytes(20))):
-        with pytest.raises(BadMagic) as caught:
-            paimon.load(DeletionVectorMeta("a", 1, len(frame), 3), b"\1" + frame)
-        assert caught.value.offset == 5
-        assert caught.value.expected == "5e 43 f2 d0 or d1 d3 39 64"
-        with pytest.raises(BadMagic):
-            paimon.load_frames(b"\1" + frame)
-
-
-@both
-def test_cut_frame_says_what_is_missing(bits: Bits) -> None:
-    data = b"\1" + FRAMES[bits]
-    meta = DeletionVectorMeta("a", 1, LENGTHS[bits], 3)
-    with pytest.raises(Truncated) as caught:
-        paimon.load(meta, data[:-1])
-    assert (caught.value.what, caught.value.offset) == ("length field", 1)
-    assert caught.value.actual == len(FRAMES[bits]) - 8
-    assert caught.value.expected == f"at most {len(FRAMES[bits]) - 9} (bytes left for magic and bitmap)"
-    check_truncations(lambda cut: paimon.load(meta, cut), data)
-
-
-@both
-def test_every_damaged_bit_of_a_frame_is_noticed(bits: Bits) -> None:
-    meta = DeletionVectorMeta("a", 0, LENGTHS[bits], 3)
-    assert check_bit_flips(lambda data: paimon.load(meta, data), FRAMES[bits]) == 8 * len(FRAMES[bits])
-
-
 def test_one_vector_costs_one_read() -> None:
     source = Recorder(b"\1" + bytes(1_000_000) + FRAMES[32] + bytes(1_000_000))
     assert paimon.load(DeletionVectorMeta("a", 1_000_001, LENGTHS[32], 3), source) == A
     assert source.reads == [(1_000_001, len(FRAMES[32]))]
-
-
-def test_version_byte_is_not_looked_at_when_one_vector_is_loaded() -> None:
-    assert paimon.load(DeletionVectorMeta("a", 1, LENGTHS[32]), b"\7" + FRAMES[32]) == A
 
 
 def test_claimed_length_is_limited_before_it_is_read() -> None:
@@ -356,17 +247,6 @@ def test_limits_are_kept(bits: Bits, limits: Limits) -> None:
             read()
 
 
-def test_missing_file_is_an_os_error(tmp_path: Path) -> None:
-    meta = DeletionVectorMeta("a", 1, 26)
-    for read in (
-        lambda: paimon.load(meta, tmp_path / "x"),
-        lambda: paimon.read_deletion_vectors(tmp_path / "x", [meta]),
-        lambda: paimon.load_frames(tmp_path / "x"),
-    ):
-        with pytest.raises(FileNotFoundError):
-            read()
-
-
 # ---------------------------------------------------------------------- whole files
 
 
@@ -384,31 +264,6 @@ def test_both_kinds_stand_in_one_file() -> None:
     assert [(meta.offset, meta.length) for meta in metas] == [(1, 26), (35, 46), (81, 26), (115, 46)]
     assert paimon.read_deletion_vectors(data, metas) == dict.fromkeys("abcd", A)
     assert paimon.load_frames(data) == dict.fromkeys((1, 35, 81, 115), A)
-
-
-@pytest.mark.parametrize(("wrong", "right"), [((1, 34), (1, 26)), ((35, 38), (35, 46))])
-def test_each_vector_of_a_mixed_file_has_the_length_of_its_own_kind(
-    wrong: tuple[int, int], right: tuple[int, int]
-) -> None:
-    data, _ = written_file({"a": FRAMES[32], "b": FRAMES[64]})
-    assert paimon.read_deletion_vectors(data, [DeletionVectorMeta("x", *right, 3)]) == {"x": A}
-    with pytest.raises(NotCanonical, match="length in the metadata"):
-        paimon.read_deletion_vectors(data, [DeletionVectorMeta("x", *wrong, 3)])
-
-
-def test_file_of_the_version_byte_alone_has_no_vectors() -> None:
-    assert paimon.load_frames(b"\1") == {}
-    assert paimon.read_deletion_vectors(b"\1", []) == {}
-    with pytest.raises(Truncated):
-        paimon.read_deletion_vectors(b"\1", [DeletionVectorMeta("a", 1, 26)])
-
-
-@pytest.mark.parametrize("metas", [[], [DeletionVectorMeta("a", 1, 26)]])
-def test_empty_file_is_truncated(metas: list[DeletionVectorMeta]) -> None:
-    with pytest.raises(Truncated, match="version byte"):
-        paimon.read_deletion_vectors(b"", metas)
-    with pytest.raises(Truncated, match="version byte"):
-        paimon.load_frames(b"")
 
 
 @pytest.mark.parametrize("version", [0, 2, 0x5E, 255])
@@ -430,12 +285,6 @@ def test_two_vectors_for_a_data_file_are_a_usage_error() -> None:
             paimon.read_deletion_vectors(data, [first, twice])
 
 
-def test_two_data_files_may_name_one_frame() -> None:
-    data = b"\1" + FRAMES[32]
-    metas = (DeletionVectorMeta(name, 1, 26) for name in "ab")
-    assert paimon.read_deletion_vectors(data, metas) == {"a": A, "b": A}
-
-
 def test_file_cut_inside_a_frame_is_refused() -> None:
     data, locations = written_file({"a": FRAMES[32], "b": FRAMES[64], "c": FRAMES[32]})
     borders = {location.offset: i for i, location in enumerate(locations)}
@@ -453,20 +302,6 @@ def test_every_damaged_bit_of_a_file_is_noticed() -> None:
     assert check_bit_flips(lambda damaged: paimon.read_deletion_vectors(damaged, metas), data) == 8 * len(data)
 
 
-@pytest.mark.parametrize("tail", [b"\0", b"\0\0\0\0", bytes(8), b"\xff" * 8, FRAMES[32][:-1]])
-def test_bytes_after_the_last_frame_are_refused(tail: bytes) -> None:
-    with pytest.raises(DecodeError):
-        paimon.load_frames(b"\1" + FRAMES[32] + tail)
-
-
-def test_number_of_vectors_is_limited() -> None:
-    data = b"\1" + FRAMES[32] * 3
-    assert len(paimon.load_frames(data, limits=Limits(max_records=3))) == 3
-    with pytest.raises(LimitExceeded) as caught:
-        paimon.load_frames(data, limits=Limits(max_records=2))
-    assert caught.value.what == "Limits.max_records"
-
-
 @given(st.binary(max_size=60), st.integers(0, 80), st.integers(0, 80))
 def test_any_file_ends_in_a_value_or_a_decode_error(data: bytes, offset: int, length: int) -> None:
     meta = DeletionVectorMeta("a", offset, length)
@@ -479,57 +314,6 @@ def test_any_file_ends_in_a_value_or_a_decode_error(data: bytes, offset: int, le
 # ---------------------------------------------------------------------- writing one file
 
 
-@both
-def test_written_vectors_are_read_by_their_metadata(tmp_path: Path, bits: Bits) -> None:
-    path = tmp_path / "index-0"
-    sets = {"b.parquet": A, "a.parquet": B, "empty.parquet": RowSet(), "c.parquet": C}
-    written = paimon.write_deletion_vectors(path, sets, layout=f"bitmap{bits}")
-    assert [location.data_file for location in written] == list(sets)
-    size = path.stat().st_size
-    for location, rows in zip(written, sets.values(), strict=True):
-        frame = paimon.encode(rows, layout=f"bitmap{bits}")
-        assert location == DvLocation(
-            f"paimon{bits}", str(path), location.offset, len(frame), len(rows), location.data_file, size
-        )
-    assert paimon.read_deletion_vectors(path, map(DeletionVectorMeta.from_location, written)) == sets
-
-
-@both
-def test_no_vectors_make_a_file_of_one_byte(tmp_path: Path, bits: Bits) -> None:
-    assert paimon.write_deletion_vectors(tmp_path / "a", {}, layout=f"bitmap{bits}") == []
-    assert paimon.write_stored_vectors(tmp_path / "b", []) == []
-    for name in "ab":
-        assert (tmp_path / name).read_bytes() == b"\1"
-
-
-@both
-@pytest.mark.parametrize("run_optimize", [True, False])
-def test_options_reach_the_frames(bits: Bits, run_optimize: bool) -> None:
-    out = io.BytesIO()
-    paimon.write_deletion_vectors(out, {"a": B}, layout=f"bitmap{bits}", run_optimize=run_optimize)
-    assert out.getvalue() == b"\1" + paimon.encode(B, layout=f"bitmap{bits}", run_optimize=run_optimize)
-
-
-@both
-def test_rows_that_do_not_fit_leave_the_old_file(tmp_path: Path, bits: Bits) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(b"old")
-    too_high = RowSet([2**31 if bits == 32 else 2**63])
-    with pytest.raises(UsageError, match=r"^b\.parquet: position"):
-        paimon.write_deletion_vectors(path, {"a": A, "b.parquet": too_high}, layout=f"bitmap{bits}")
-    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
-
-
-@each("bits", [16, 0, 128])
-@each("sets", [{}, {"a": A}])
-def test_other_bits_are_a_usage_error(tmp_path: Path, bits: Any, sets: dict[str, RowSet]) -> None:
-    with pytest.raises(UsageError, match="layout must be"):
-        paimon.write_deletion_vectors(tmp_path / "x", sets, layout=f"bitmap{bits}")
-    with pytest.raises(UsageError, match="layout must be"):
-        paimon.write_index_files(str(tmp_path), sets, layout=f"bitmap{bits}")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("frame", [delta.encode(A, layout="native"), b"", b"not a frame", framed(bytes(20))])
 def test_frame_of_another_format_is_a_usage_error(tmp_path: Path, frame: bytes) -> None:
     path = tmp_path / "x"
@@ -539,56 +323,7 @@ def test_frame_of_another_format_is_a_usage_error(tmp_path: Path, frame: bytes) 
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
 
 
-def test_iceberg_and_delta_blobs_are_64_bit_vectors() -> None:
-    data, locations = written_file({"a": iceberg.encode(A), "b": delta.encode(A)})
-    assert data == b"\1" + FRAMES[64] * 2
-    assert {location.format for location in locations} == {"paimon64"}
-
-
-def test_stored_vector_without_a_name_is_written() -> None:
-    (location,) = paimon.write_stored_vectors(io.BytesIO(), [StoredFrame(None, 3, FRAMES[32])])
-    assert location.data_file is None
-    with pytest.raises(UsageError):
-        DeletionVectorMeta.from_location(location)
-
-
-@pytest.mark.parametrize("kind", [bytearray, memoryview])
-def test_stored_vector_is_any_buffer(kind: Callable[[bytes], Any]) -> None:
-    out = io.BytesIO()
-    paimon.write_stored_vectors(out, [StoredFrame("a", 3, kind(FRAMES[32]))])
-    assert out.getvalue() == b"\1" + FRAMES[32]
-
-
-def test_file_over_31_bits_is_a_usage_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.io.frames.MAX_FILE_BYTES", 1 + 2 * len(FRAMES[32]))
-    assert len(paimon.write_deletion_vectors(tmp_path / "fits", {"a": A, "b": A})) == 2
-    with pytest.raises(UsageError, match="write several files"):
-        paimon.write_deletion_vectors(tmp_path / "x", {"a": A, "b": A, "c": A})
-    assert [file.name for file in tmp_path.iterdir()] == ["fits"]
-
-
 # ---------------------------------------------------------------------- writing as many files as it takes
-
-UUID = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-
-
-def test_files_have_one_uuid_and_count(tmp_path: Path) -> None:
-    folders = [str(tmp_path), f"{tmp_path}/", f"{tmp_path}//"]
-    prefixes = set()
-    for folder in folders:
-        files = paimon.write_index_files(folder, {"a": A, "b": B, "c": C}, target_size=1)
-        matches = [re.fullmatch(rf"{re.escape(str(tmp_path))}/(index-{UUID})-(\d)", file.path) for file in files]
-        assert [match and match[2] for match in matches] == ["0", "1", "2"]
-        (prefix,) = {match[1] for match in matches if match}
-        prefixes.add(prefix)
-    assert len(prefixes) == len(folders)
-    assert len(list(tmp_path.iterdir())) == 9
-
-
-def test_no_vectors_make_no_files(tmp_path: Path) -> None:
-    assert paimon.write_index_files(str(tmp_path), {}) == []
-    assert paimon.write_index_files(str(tmp_path / "missing"), {}) == []
-    assert list(tmp_path.iterdir()) == []
 
 
 @both
@@ -609,12 +344,6 @@ def test_file_that_has_just_its_target_size_goes_on(tmp_path: Path, bits: Bits, 
         assert paimon.read_deletion_vectors(file.path, file.vectors) == {m.data_file: A for m in file.vectors}
 
 
-def test_last_vector_that_fills_a_file_leaves_no_empty_one_behind(tmp_path: Path) -> None:
-    files = paimon.write_index_files(str(tmp_path), {"a": A, "b": A}, target_size=len(FRAMES[32]))
-    assert [len(file.vectors) for file in files] == [1, 1]
-    assert len(list(tmp_path.iterdir())) == 2
-
-
 @pytest.mark.parametrize("position", [2**31, 2**32 + 5])
 def test_later_vector_that_does_not_fit_leaves_nothing_behind(tmp_path: Path, position: int) -> None:
     other = tmp_path / "index-other-0"
@@ -625,66 +354,6 @@ def test_later_vector_that_does_not_fit_leaves_nothing_behind(tmp_path: Path, po
             paimon.write_index_files(str(tmp_path), sets, target_size=target)
         assert list(tmp_path.iterdir()) == [other]
     assert len(paimon.write_index_files(str(tmp_path), sets, layout="bitmap64", target_size=1)) == 4
-
-
-STEPS: dict[str, Callable[[Any], bool]] = {
-    "os.open": lambda path: str(path).endswith(".partial"),
-    "os.fsync": lambda descriptor: stat.S_ISREG(os.fstat(descriptor).st_mode),
-    "pathlib.Path.replace": lambda _: True,
-}
-"""What is done once for each file, with a test that it is not done for a folder."""
-
-
-@each("failing", [1, 2, 3])
-@each("step", STEPS)
-def test_disk_that_refuses_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, failing: int
-) -> None:
-    real = Path.replace if step == "pathlib.Path.replace" else getattr(os, step[3:])
-    done = 0
-
-    def refuse(target: Any, *args: Any) -> Any:
-        nonlocal done
-        done += STEPS[step](target)
-        if done == failing:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return real(target, *args)
-
-    monkeypatch.setattr(step, refuse)
-    with pytest.raises(OSError, match="No space left"):
-        paimon.write_index_files(str(tmp_path), {"a": A, "b": B, "c": C}, target_size=1)
-    monkeypatch.undo()
-    assert done == failing
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_file_that_cannot_be_removed_does_not_hide_what_went_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(path: Path, *_: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr(Path, "unlink", refuse)
-    with pytest.raises(UsageError, match="b: position"):
-        paimon.write_index_files(str(tmp_path), {"a": A, "b": RowSet([2**31])}, target_size=1)
-    monkeypatch.undo()
-
-
-def test_missing_folder_is_an_os_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        paimon.write_index_files(str(tmp_path / "missing"), {"a": A})
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_interruption_leaves_nothing_behind(tmp_path: Path) -> None:
-    class Interrupted(dict[str, RowSet]):
-        def items(self) -> Any:
-            yield from (("a", A), ("b", B))
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        paimon.write_index_files(str(tmp_path), Interrupted(), target_size=1)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_folder_may_be_a_url(tmp_path: Path) -> None:
@@ -739,13 +408,3 @@ def test_round_trip_of_one_file(sets: dict[str, RowSet], bits: Bits, run_optimiz
     metas = list(map(DeletionVectorMeta.from_location, locations))
     assert paimon.read_deletion_vectors(out.getvalue(), metas) == sets
     assert paimon.load_frames(out.getvalue()) == dict(zip((meta.offset for meta in metas), sets.values(), strict=True))
-
-
-def test_key_of_two_words_is_written_with_64_bits_alone() -> None:
-    rows = {"a": RowSet([KEY + 1])}
-    out = io.BytesIO()
-    with pytest.raises(UsageError):
-        paimon.write_deletion_vectors(out, rows)
-    assert out.getvalue() == b""
-    (location,) = paimon.write_deletion_vectors(out, rows, layout="bitmap64")
-    assert paimon.load(DeletionVectorMeta.from_location(location), out.getvalue()) == rows["a"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import io
 import json
-import sys
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,16 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import amounts
-from battery import check_buffers, check_truncations, flipped, outcome
+from battery import check_buffers, check_truncations, outcome
 from cases import each
-from core.test_compress import zstd_frame
 from dvcodec import (
-    BadMagic,
     DecodeError,
-    LimitExceeded,
-    Limits,
-    MissingExtra,
     NotCanonical,
     RowSet,
     Unsupported,
@@ -36,13 +28,12 @@ from dvcodec.core.avro import CODECS
 from dvcodec.paimon import (
     DeletionVectorMeta,
     GlobalIndexMeta,
-    IndexFile,
     IndexManifestEntry,
     read_index_manifest,
     write_index_manifest,
 )
-from dvcodec.paimon.manifest import DELETION_VECTORS, EMPTY_PARTITION, HASH, SCHEMA
-from samples.avro import SYNC, block, header, packed, records, sized, zigzag
+from dvcodec.paimon.manifest import DELETION_VECTORS, HASH, SCHEMA
+from samples.avro import block, header, records, zigzag
 
 fastavro = pytest.importorskip("fastavro")
 
@@ -149,32 +140,11 @@ def test_what_a_real_manifest_names_is_there(vectors: Path, name: str) -> None:
         assert list(paimon.load_frames(index).values()) == list(sets.values())
 
 
-def test_snapshot_names_its_manifest(vectors: Path) -> None:
-    for table in ("java-0.9.0-tables/db.db/dv", "java-0.9.0-tables/db.db/dyn", "pypaimon-2.1.0/db.db/t1"):
-        root = vectors / "paimon" / table
-        named = {
-            json.loads(path.read_text()).get("indexManifest") for path in (root / "snapshot").glob("snapshot-*")
-        } - {None}
-        assert named == {path.name for path in (root / "manifest").glob("index-manifest-*")}
-
-
 @each("name", TABLES)
 def test_real_manifest_is_written_again(vectors: Path, name: str) -> None:
     for form in FORMS:
         entries = read_index_manifest(vectors / "paimon" / name)
         assert read_index_manifest(written(*entries, form=form)) == entries
-
-
-@each("name", TABLES)
-def test_damaged_real_manifest_ends_in_a_value_or_a_decode_error(vectors: Path, name: str) -> None:
-    data = (vectors / "paimon" / name).read_bytes()
-    for at in range(0, len(data), 3):
-        for bit in (0, 1, 6, 7):
-            damaged = bytearray(data)
-            damaged[at] ^= 1 << bit
-            outcome(read_index_manifest, bytes(damaged))
-    head = data.index(b"\x28\xb5\x2f\xfd") - 3  # two varints of two bytes at most, then the frame
-    check_truncations(read_index_manifest, data, allowed=lambda found, size: not found and head - 1 <= size <= head + 2)
 
 
 # ---------------------------------------------------------------------- round trips
@@ -200,30 +170,6 @@ ENTRIES = {
     ),
     "empty bytes of a global index": replace(PLAIN, global_index=GlobalIndexMeta(0, 0, 0, None, b"", b"")),
 }
-
-
-@each("form", FORMS)
-def test_entry_is_read_as_it_was_written(form: str) -> None:
-    for entry in ENTRIES.values():
-        assert read_index_manifest(written(entry, form=form)) == [entry]
-
-
-@each("form", FORMS)
-def test_entries_keep_their_order(form: str) -> None:
-    entries = list(ENTRIES.values())
-    for order in (entries, entries[::-1]):
-        assert read_index_manifest(written(*order, form=form)) == order
-
-
-@each("form", FORMS)
-def test_none_and_no_vectors_are_two_things(form: str) -> None:
-    found = read_index_manifest(written(PLAIN, replace(PLAIN, vectors=()), form=form))
-    assert [entry.vectors for entry in found] == [None, ()]
-
-
-@each("form", FORMS)
-def test_no_entries_are_a_valid_manifest(form: str) -> None:
-    assert read_index_manifest(written(form=form)) == []
 
 
 def test_manifest_is_written_to_a_file_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -289,15 +235,6 @@ def test_fastavro_reads_what_is_written(form: str) -> None:
     ]
 
 
-def test_schema_of_java_0_9_is_the_beginning_of_the_written_one(vectors: Path) -> None:
-    data = (vectors / "paimon" / next(iter(TABLES))).read_bytes()
-    java = fastavro.reader(io.BytesIO(data)).writer_schema
-    assert java["name"] == SCHEMA["name"]
-    assert java["fields"][:8] == SCHEMA["fields"][:8]
-    old, new = (fields[8]["type"][1]["items"][1] for fields in (java["fields"], SCHEMA["fields"]))
-    assert old["fields"] == new["fields"][:3]
-
-
 @each(
     "changes",
     [
@@ -323,14 +260,6 @@ def test_schema_of_java_0_9_is_the_beginning_of_the_written_one(vectors: Path) -
 def test_value_that_the_schema_does_not_hold_is_a_usage_error(tmp_path: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         write_index_manifest(tmp_path / "x", [replace(PLAIN, **changes)])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_unknown_codec_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="bzip2"):
-        write_index_manifest(tmp_path / "x", [PLAIN], codec="bzip2")
-    with pytest.raises(UsageError, match="file_format must be avro, orc or parquet, not 'csv'"):
-        write_index_manifest(tmp_path / "x", [PLAIN], file_format="csv")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -392,18 +321,6 @@ def test_entry_of_a_written_file(tmp_path: Path) -> None:
     assert found == sets
 
 
-def test_entry_of_a_file_in_a_partition_and_a_bucket() -> None:
-    file = IndexFile("s3://bucket/table/index/index-0", 1, ())
-    entry = IndexManifestEntry.from_index_file(file, partition=b"raw", bucket=3)
-    assert entry == IndexManifestEntry(DELETION_VECTORS, "index-0", 1, 0, b"raw", 3, vectors=())
-    assert IndexManifestEntry.from_index_file(IndexFile("index-0", 1, ())).file_name == "index-0"
-
-
-def test_defaults_are_those_of_a_table_without_partitions() -> None:
-    assert (PLAIN.partition, PLAIN.bucket, PLAIN.kind) == (EMPTY_PARTITION, 0, "ADD")
-    assert bytes(12) == EMPTY_PARTITION
-
-
 @pytest.mark.parametrize(
     ("root", "path"),
     [
@@ -427,16 +344,6 @@ def test_name_with_a_folder_is_refused(name: str) -> None:
     assert caught.value.actual == repr(name)
 
 
-@each("name", ["...", "..x", "a..b", "index-0 ", "%2e%2e", "\u00e9"])
-def test_other_names_are_bare_names(name: str) -> None:
-    assert replace(PLAIN, file_name=name).path("/t") == f"/t/index/{name}"
-
-
-def test_external_path_is_the_path() -> None:
-    for name in ("index-0", "../x"):
-        assert replace(PLAIN, file_name=name, external_path="s3://x/y").path("/t") == "s3://x/y"
-
-
 # ---------------------------------------------------------------------- damage
 
 SMALL = written(ENTRIES["vectors"])
@@ -451,32 +358,12 @@ def test_small_manifest_cut_anywhere_is_refused_but_before_its_block() -> None:
     check_buffers(read_index_manifest, SMALL)
 
 
-@pytest.mark.parametrize("form", CODECS)
-def test_any_flip_ends_in_a_value_or_a_decode_error(form: str) -> None:
-    data = written(ENTRIES["vectors"], form=form)
-    for bit in range(0, 8 * len(data), amounts.of(5, 1)):
-        damaged = flipped(data, bit)
-        outcome(read_index_manifest, bytes(damaged))
-
-
 @given(st.binary(max_size=100), st.integers(0, 4))
 def test_any_records_end_in_a_value_or_a_decode_error(data: bytes, count: int) -> None:
     outcome(read_index_manifest, data)
     outcome(read_index_manifest, header(SCHEMA) + data)
     outcome(read_index_manifest, header(SCHEMA) + block(count, data))
     outcome(read_index_manifest, header(SCHEMA) + block(count, zigzag(1) + zigzag(0) + data))
-
-
-@each("tail", [b"\0", b"\0\0", b"\2\2", bytes(17), SYNC, b"Obj\1"])
-def test_bytes_after_the_last_block_are_refused(tail: bytes) -> None:
-    with pytest.raises(DecodeError):
-        read_index_manifest(SMALL + tail)
-
-
-@pytest.mark.parametrize("data", [b"", b"PFA1", b"\1" + bytes(40), b"{}"])
-def test_other_files_are_refused(data: bytes) -> None:
-    with pytest.raises(BadMagic, match="Avro magic"):
-        read_index_manifest(data)
 
 
 def test_other_manifests_of_paimon_are_unsupported(vectors: Path) -> None:
@@ -487,11 +374,6 @@ def test_other_manifests_of_paimon_are_unsupported(vectors: Path) -> None:
         with pytest.raises(Unsupported, match="Avro schema") as caught:
             read_index_manifest(path)
         assert caught.value.source == str(path)
-
-
-def test_missing_file_is_an_os_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read_index_manifest(tmp_path / "x")
 
 
 # ---------------------------------------------------------------------- other writers' schemas
@@ -536,11 +418,6 @@ def vector_of(**values: Any) -> dict[str, Any]:
     return {"f0": "a", "f1": 1, "f2": 24, "_CARDINALITY": 2, **values}
 
 
-def test_crafted_manifest_is_valid() -> None:
-    (entry,) = read_index_manifest(manifest(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=[vector_of()])))
-    assert entry == IndexManifestEntry(DELETION_VECTORS, "index-0", 1, 0, vectors=(DeletionVectorMeta("a", 1, 24, 2),))
-
-
 GLOBAL = {"_ROW_RANGE_START": 0, "_ROW_RANGE_END": 9, "_INDEX_FIELD_ID": 1}
 
 
@@ -573,13 +450,6 @@ def test_field_of_all_generations_has_to_be_there(name: str) -> None:
     assert (caught.value.what, caught.value.actual) == ("Avro schema", f"no field {name}")
 
 
-@pytest.mark.parametrize("name", ["f0", "f1", "f2"])
-def test_field_of_a_vector_has_to_be_there(name: str) -> None:
-    schema = changed(lambda fields: ranges_of(fields).remove(next(f for f in ranges_of(fields) if f["name"] == name)))
-    with pytest.raises(Unsupported, match=f"no field {name}"):
-        read_index_manifest(manifest(schema, record_of()))
-
-
 def test_cardinality_of_a_vector_may_be_missing() -> None:
     schema = changed(lambda fields: ranges_of(fields).pop())
     (entry,) = read_index_manifest(manifest(schema, record_of(_DELETIONS_VECTORS_RANGES=[vector_of()])))
@@ -590,28 +460,6 @@ def test_fields_may_stand_in_any_order() -> None:
     schema = changed(lambda fields: fields.reverse())
     (entry,) = read_index_manifest(manifest(schema, record_of(_BUCKET=7, _DELETIONS_VECTORS_RANGES=[vector_of()])))
     assert (entry.bucket, entry.vectors) == (7, (DeletionVectorMeta("a", 1, 24, 2),))
-
-
-def test_int_and_long_stand_for_each_other() -> None:
-    def exchange(fields: list[dict[str, Any]]) -> None:
-        for field in [*fields, *ranges_of(fields)]:
-            if field["type"] in ("int", "long"):
-                field["type"] = {"int": "long", "long": "int"}[field["type"]]
-
-    schema = changed(exchange)
-    (entry,) = read_index_manifest(manifest(schema, record_of(_FILE_SIZE=5, _DELETIONS_VECTORS_RANGES=[vector_of()])))
-    assert (entry.file_size, entry.vectors) == (5, (DeletionVectorMeta("a", 1, 24, 2),))
-
-
-def test_offset_beyond_31_bits_in_a_long_is_refused() -> None:
-    schema = changed(lambda fields: ranges_of(fields)[1].update(type="long"))
-    with pytest.raises(NotCanonical, match="offset 2147483648 is not between"):
-        read_index_manifest(manifest(schema, record_of(_DELETIONS_VECTORS_RANGES=[vector_of(f1=2**31)])))
-
-
-def test_primitives_may_carry_attributes() -> None:
-    schema = changed(lambda fields: fields[5].update(type={"type": "string", "avro.java.string": "String"}, doc="name"))
-    assert read_index_manifest(manifest(schema, record_of()))[0].file_name == "index-0"
 
 
 @each(
@@ -648,50 +496,6 @@ def test_other_type_of_a_known_field_is_unsupported(number: int, kind: object) -
     assert len(str(caught.value)) < 400
 
 
-@each(
-    "schema",
-    [
-        "int",
-        "null",
-        {"type": "array", "items": "null"},
-        {"type": "map", "values": "null"},
-        {"type": "record", "name": "r", "fields": []},
-        {"type": "record", "name": "r", "fields": [{"name": "a", "type": "null"}]},
-        {"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "r"]}]},
-        {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "array", "items": "r"}}]},
-        {"type": "record", "name": "r", "fields": [{"name": "a", "type": "r"}]},
-        {"type": "error", "name": "r", "fields": SCHEMA["fields"]},
-        {"type": "record", "name": "r", "fields": {}},
-        {"type": "record", "name": "r", "fields": [5]},
-        {"type": "record", "name": "r"},
-        {"type": "fixed", "name": "f", "size": 0},
-        [],
-        ["null", "int"],
-        5,
-        None,
-        True,
-        1.5,
-    ],
-    ids=str,
-)
-def test_other_schema_is_unsupported(schema: object) -> None:
-    with pytest.raises(Unsupported) as caught:
-        read_index_manifest(header(schema) + block(2**60, bytes(100)))
-    assert (caught.value.what, caught.value.expected) == ("Avro schema", "Paimon's index manifest")
-
-
-def test_names_of_records_do_not_matter() -> None:
-    schema = changed(lambda fields: fields[8]["type"][1]["items"][1].update(name="DeletionVectorMeta"))
-    schema["name"] = "IndexManifestEntry"
-    assert len(read_index_manifest(manifest(schema, record_of(_DELETIONS_VECTORS_RANGES=[vector_of()])))) == 1
-
-
-def test_name_that_is_used_twice_is_refused() -> None:
-    schema = changed(lambda fields: fields[8]["type"][1]["items"][1].update(name=SCHEMA["name"]))
-    with pytest.raises(NotCanonical, match="a valid schema"):
-        read_index_manifest(header(schema) + block(1, bytes(100)))
-
-
 # ---------------------------------------------------------------------- fields that are not known
 
 
@@ -703,13 +507,6 @@ def test_unknown_field_may_be_there_as_long_as_it_is_null(kind: str) -> None:
     with pytest.raises(Unsupported) as caught:
         read_index_manifest(manifest(schema, record_of(), record_of(_NEW=value)))
     assert (caught.value.what, caught.value.offset) == ("_NEW of entry 1", 0)
-
-
-def test_unknown_field_that_cannot_be_null_is_unsupported() -> None:
-    schema = changed(lambda fields: fields.insert(0, {"name": "_NEW", "type": "int"}))
-    assert read_index_manifest(manifest(schema)) == []
-    with pytest.raises(Unsupported, match="_NEW of entry 0"):
-        read_index_manifest(manifest(schema, record_of(_NEW=0)))
 
 
 @each(
@@ -789,110 +586,6 @@ def test_negative_values_of_a_vector_are_refused(values: dict[str, Any], said: s
 
 # ---------------------------------------------------------------------- containers made to harm
 
-RECORD = records(SCHEMA, record_of())
-
-
-@each("depth", [10, 100, 500, 100_000])
-@each("form", ["lists", "types", "items", "field"])
-def test_deep_schema_is_refused(depth: int, form: str) -> None:
-    deep = {
-        "lists": "[" * depth + '"int"' + "]" * depth,
-        "types": '{"type":' * depth + '"int"' + "}" * depth,
-        "items": '{"type":"array","items":' * depth + '"int"' + "}" * depth,
-        "field": json.dumps(SCHEMA)[:-2] + ',{"name":"_NEW","type":' + '{"type":' * depth + '"x"' + "}" * depth + "}]}",
-    }[form]
-    with pytest.raises((Unsupported, NotCanonical)) as caught:
-        read_index_manifest(header(deep.encode()) + block(1, RECORD))
-    assert len(str(caught.value)) < 400
-
-
-@pytest.mark.parametrize("schema", [b"", b"not JSON", b'{"type":"record"', b"\xff\xfe"])
-def test_schema_that_is_not_json_is_refused(schema: bytes) -> None:
-    with pytest.raises(NotCanonical, match=r"avro\.schema"):
-        read_index_manifest(header(schema) + block(1, RECORD))
-
-
-@pytest.mark.parametrize("codec", ["bzip2", "xz", "lz4"])
-def test_unknown_codec_is_unsupported(codec: str) -> None:
-    with pytest.raises(Unsupported, match="Avro codec"):
-        read_index_manifest(header(SCHEMA, codec) + block(1, RECORD))
-
-
-@each("count", [2, 2**31, 2**60, 2**63 - 1, -1, -(2**63), 0])
-def test_wrong_record_count_is_refused(count: int) -> None:
-    for codec in CODECS:
-        with pytest.raises(NotCanonical):
-            read_index_manifest(header(SCHEMA, codec) + block(count, packed(RECORD, codec)))
-
-
-@pytest.mark.parametrize("size", [-1, -(2**63), 2**31, 2**63 - 1, len(RECORD) + 17])
-def test_wrong_block_size_is_refused(size: int) -> None:
-    with pytest.raises(DecodeError, match="block"):
-        read_index_manifest(header(SCHEMA) + block(1, RECORD, size=size))
-
-
-@pytest.mark.parametrize("count", [2**60, -(2**60)])
-def test_wrong_metadata_count_is_refused(count: int) -> None:
-    with pytest.raises(DecodeError, match="metadata"):
-        read_index_manifest(b"Obj\1" + zigzag(count) + b"\0" * 20 + sized(b"avro.schema"))
-
-
-def test_other_sync_marker_is_refused() -> None:
-    with pytest.raises(NotCanonical, match="sync marker"):
-        read_index_manifest(header(SCHEMA) + block(1, RECORD, sync=bytes(16)))
-
-
-def test_ranges_without_an_end_are_refused() -> None:
-    before = RECORD[: -len(b"\0\0\0")]
-    for count in (2**60, -(2**60)):
-        endless = before + zigzag(1) + zigzag(count) + (zigzag(1) if count < 0 else b"") + bytes(20)
-        with pytest.raises(NotCanonical):
-            read_index_manifest(header(SCHEMA) + block(1, endless))
-
-
-def test_bomb_takes_no_more_than_the_limit() -> None:
-    frame = zstd_frame(*[1 << 17] * 1600, header=b"\x00\x38")
-    data = header(SCHEMA, "zstandard") + block(1, frame)
-    tracemalloc.start()
-    try:
-        with pytest.raises((LimitExceeded, NotCanonical)):
-            read_index_manifest(data, limits=Limits(max_metadata_bytes=1 << 20))
-        assert tracemalloc.get_traced_memory()[1] < 3 << 20
-    finally:
-        tracemalloc.stop()
-
-
-def test_file_over_the_limit_is_not_read_whole() -> None:
-    class Endless:
-        name, size = "endless", 1 << 40
-
-        def read(self, offset: int, size: int) -> memoryview:
-            assert (offset, size) == (0, 1001)
-            return memoryview(bytes(size))
-
-    with pytest.raises(LimitExceeded) as caught:
-        read_index_manifest(Endless(), limits=Limits(max_metadata_bytes=1000))
-    assert (caught.value.what, caught.value.source) == ("Limits.max_metadata_bytes", "endless")
-
-
-@pytest.mark.parametrize("form", ["zstandard", "deflate", "snappy"])
-def test_limit_counts_bytes_after_decompression(form: str) -> None:
-    data = written(*[ENTRIES["vectors"]] * 200, form=form)
-    content = 200 * len(records(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=[vector_of(), vector_of(f1=33)])))
-    assert len(data) < content
-    assert len(read_index_manifest(data, limits=Limits(max_metadata_bytes=content + 200))) == 200
-    with pytest.raises(LimitExceeded):
-        read_index_manifest(data, limits=Limits(max_metadata_bytes=content - 1000))
-
-
-def test_missing_fastavro_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fastavro", None)
-    with pytest.raises(MissingExtra, match=r"fastavro is needed .* 'dvcodec\[tables\]'"):
-        read_index_manifest(SMALL)
-    with pytest.raises(MissingExtra, match="tables"):
-        write_index_manifest(tmp_path / "x", [PLAIN])
-    assert list(tmp_path.iterdir()) == []
-
 
 @each(
     "change",
@@ -915,32 +608,6 @@ def test_schema_that_could_give_other_values_is_unsupported(change: Callable[[li
         read_index_manifest(header(changed(change)) + block(1, bytes(40)))
 
 
-@pytest.mark.parametrize("depth", [100, 2000, 9000])
-def test_unions_in_unions_are_refused(depth: int) -> None:
-    schema = ("[" * depth + '"int"' + "]" * depth).encode()
-    metadata = zigzag(1) + sized(b"avro.schema") + sized(schema) + zigzag(0)
-    with pytest.raises(DecodeError):
-        read_index_manifest(b"Obj\x01" + metadata + SYNC)
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        IndexManifestEntry(HASH, "x", 1, 1, bucket=2**31),
-        IndexManifestEntry(HASH, "x", 2**63, 1),
-        IndexManifestEntry(HASH, "x", 5.5, 1),  # type: ignore[arg-type]
-    ],
-)
-def test_number_beyond_its_type_is_a_usage_error(entry: IndexManifestEntry) -> None:
-    with pytest.raises(UsageError, match="record 0"):
-        written(entry)
-
-
-def test_no_extra_fields_of_a_global_index_are_kept() -> None:
-    entry = IndexManifestEntry("btree", "x", 1, 1, global_index=GlobalIndexMeta(0, 9, 1, extra_field_ids=()))
-    assert read_index_manifest(written(entry)) == [entry]
-
-
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
@@ -951,12 +618,3 @@ def test_no_extra_fields_of_a_global_index_are_kept() -> None:
 def test_negative_sizes_are_refused(entry: IndexManifestEntry, said: str) -> None:
     with pytest.raises(NotCanonical, match=said):
         read_index_manifest(written(entry))
-
-
-def test_records_are_called_as_in_java(vectors: Path) -> None:
-    """0.9 writes the names that everything since has written too."""
-    manifests = vectors / "paimon" / "java-0.9.0-tables" / "db.db" / "dv" / "manifest"
-    data = next(manifests.glob("index-manifest-*")).read_bytes()
-    name = "record__DELETIONS_VECTORS_RANGES"
-    assert name.encode() in data
-    assert name in json.dumps(SCHEMA)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-import zlib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,14 +25,10 @@ from dvcodec import (
     Truncated,
     UsageError,
     decode_at,
-    iceberg,
     paimon,
-    sniff,
 )
-from dvcodec.core.frame import Magic
-from dvcodec.paimon.vectors import magic_of
 from samples.bitmaps import framed
-from samples.paimon_index import BITMAP_ROWS, INDEX_FILES, MAGIC32, MAGIC64, PYPAIMON_FILES, metas_of
+from samples.paimon_index import BITMAP_ROWS, INDEX_FILES, MAGIC32, MAGIC64, metas_of
 
 
 def rows_of(positions: Any) -> RowSet:
@@ -74,15 +69,6 @@ def test_vector_of_java_is_decoded_and_encoded_byte_for_byte(vectors: Path, name
         assert decode_at(path, offset, length, cardinality=len(rows)) == rows
 
 
-@pytest.mark.parametrize("name", PYPAIMON_FILES)
-def test_vector_of_pypaimon_is_encoded_byte_for_byte_without_runs(vectors: Path, name: str) -> None:
-    data = (vectors / "paimon" / name).read_bytes()
-    frames = [data[ref.offset : ref.offset + ref.size] for ref in sniff(data).vectors]
-    assert b"\1" + b"".join(frames) == data
-    for frame in frames:
-        assert paimon.encode(paimon.decode(frame), run_optimize=False) == frame
-
-
 # ---------------------------------------------------------------------- bytes
 
 EMPTY = struct.pack("<II", 12346, 0)
@@ -100,26 +86,6 @@ def test_vector_passes_the_battery(name: str, bits: Literal[32, 64]) -> None:
     check_all(paimon.decode, paimon.encode(SETS[name], layout=f"bitmap{bits}"))
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_64_bits_are_an_iceberg_blob_byte_for_byte(name: str) -> None:
-    for run_optimize in (True, False):
-        blob = iceberg.encode(SETS[name], run_optimize=run_optimize)
-        assert paimon.encode(SETS[name], layout="bitmap64", run_optimize=run_optimize) == blob
-
-
-def test_known_bytes() -> None:
-    assert paimon.encode(RowSet()).hex() == "0000000c5e43f2d03a30000000000000" + f"{zlib.crc32(MAGIC32 + EMPTY):08x}"
-    run = struct.pack("<HHBHHHHH", 12347, 0, 1, 0, 499, 1, 0, 499)
-    assert paimon.encode(SETS["run"]) == framed(MAGIC32 + run)
-    array = struct.pack("<IIHHI500H", 12346, 1, 0, 499, 16, *range(500))
-    assert paimon.encode(SETS["run"], run_optimize=False) == framed(MAGIC32 + array)
-
-
-def test_larger_values_than_java_writes_are_read() -> None:
-    bitmap = struct.pack("<IIHHIH", 12346, 1, 0xFFFF, 0, 16, 0xFFFF)
-    assert paimon.decode(framed(MAGIC32 + bitmap)) == RowSet([2**32 - 1])
-
-
 def test_gap_keys_of_64_bits_are_written_and_not_needed() -> None:
     bitmap = struct.pack("<IIHHIH", 12346, 1, 0, 0, 16, 1)
     dense = b"".join(struct.pack("<I", key) + EMPTY for key in (0, 1)) + struct.pack("<I", 2) + bitmap
@@ -134,16 +100,6 @@ def test_position_above_31_bits_needs_64(position: int) -> None:
     with pytest.raises(UsageError, match="use 64 bits"):
         paimon.encode(rows)
     assert paimon.decode(paimon.encode(rows, layout="bitmap64")) == rows
-
-
-@each("layout", ["", "bitmap", "bitmap33", "portable", None, 32])
-def test_other_layouts_are_a_usage_error(layout: Any) -> None:
-    with pytest.raises(UsageError, match="layout must be"):
-        paimon.encode(RowSet([1]), layout=layout)
-
-
-def test_bits_have_a_magic() -> None:
-    assert [magic_of("bitmap32"), magic_of("bitmap64")] == [Magic.PAIMON32, Magic.PORTABLE64]
 
 
 VALID = paimon.encode(RowSet([1, 3]))
@@ -169,13 +125,6 @@ def test_corrupt_vector_is_refused(frame: bytes, kind: type[DecodeError], what: 
     assert what in caught.value.what
     assert caught.value.source == "index-0"
     assert (caught.value.offset or 0) >= 7
-
-
-def test_offsets_in_errors_count_from_the_base() -> None:
-    for base in (0, 7):
-        with pytest.raises(ChecksumMismatch) as caught:
-            paimon.decode(VALID[:-4] + bytes(4), base=base)
-        assert caught.value.offset == base + len(VALID) - 4
 
 
 def test_cardinality_crc_and_limits_are_choices() -> None:
