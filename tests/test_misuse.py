@@ -39,6 +39,7 @@ def of_bytes() -> Doors:
     addresses = lance.RowAddrMap.from_row_set(ROWS)
     number = {"source": "x", "base": 0}
     return {
+        "decode": (dvcodec.decode, decoding),
         "iceberg.decode": (iceberg.decode, decoding),
         "iceberg.encode": (iceberg.encode, encoding | {"gap_keys": True}),
         "iceberg.java_blob_order": (iceberg.java_blob_order, {"deletes": {"a": 3}}),

@@ -29,7 +29,8 @@ GROUPS: tuple[dict[str, str], ...] = (
         r"|dvcodec (demo|export-live|delete|upgrade-deletes|spark-demo)|spark\..*"
     },
     {
-        "fastavro": r"(iceberg|paimon): (?!open_table|enable).*|paimon: enable|dvcodec (demo|inspect of a manifest|upgrade-deletes)",
+        "fastavro": r"(iceberg|paimon): (?!open_table|enable).*|paimon: enable"
+        r"|dvcodec (demo|inspect of a manifest|upgrade-deletes)",
         "pandas": r"spark\..*|dvcodec spark-demo",
     },
     {

@@ -1,12 +1,13 @@
 """Deletion vectors of Iceberg, Delta Lake, Paimon and Lance, and bleve's segments: read, write, verify, convert, apply.
 
 Vectors are decoded to `RowSet`, an immutable set of 0-based physical row positions, and encoded from it, by one module
-per format (`iceberg`, `delta`, `paimon`, `lance`, and the container `puffin`). `sniff`, `verify`, `convert`, `diff`,
-`merge` and `describe` work with all of them; `arrow` applies row sets to rows; `zap` reads and writes search segments.
+per format (`iceberg`, `delta`, `paimon`, `lance`, and the container `puffin`). `decode`, `sniff`, `verify`, `convert`,
+`diff`, `merge` and `describe` work with all of them; `arrow` applies row sets to rows; `zap` reads and writes search
+segments.
 
 >>> import dvcodec
 >>> blob = dvcodec.iceberg.encode(dvcodec.RowSet([1, 3, 5, 7, 9]))
->>> dvcodec.delta.decode(blob)
+>>> dvcodec.decode(blob)
 RowSet([1, 3, 5, 7, 9])
 """
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from dvcodec.io.store.errors import StoreError
     from dvcodec.ops.algebra import Diff, diff, merge, read_rows
     from dvcodec.ops.convert import ConvertTarget, convert
-    from dvcodec.ops.read import decode_at
+    from dvcodec.ops.read import decode, decode_at
     from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff
     from dvcodec.ops.stats import VectorStats, describe
     from dvcodec.ops.verify import verify
@@ -87,6 +88,7 @@ __all__ = [
     "__version__",
     "arrow",
     "convert",
+    "decode",
     "decode_at",
     "delta",
     "describe",
@@ -131,7 +133,7 @@ _HOMES = {
     "ops.algebra": ("Diff", "diff", "merge", "read_rows"),
     "io": ("SinkTarget", "SourceTarget", "StorageOptions"),
     "ops.convert": ("ConvertTarget", "convert"),
-    "ops.read": ("decode_at",),
+    "ops.read": ("decode", "decode_at"),
     "ops.sniff": ("Container", "ContainerKind", "VectorRef", "sniff"),
     "ops.stats": ("VectorStats", "describe"),
     "ops.verify": ("verify",),

@@ -24,9 +24,11 @@ from dvcodec import (
     NotCanonical,
     RowSet,
     Truncated,
+    Unsupported,
     UsageError,
     VectorRef,
     convert,
+    decode,
     decode_at,
     delta,
     iceberg,
@@ -134,6 +136,43 @@ def test_bytes_after_a_bare_bitmap_are_refused(name: str) -> None:
     data = SAMPLES[name].data + b"\0"
     with pytest.raises(DecodeError), open_source(data) as source:
         read_vector(source, sniff(data).vectors[0])
+
+
+# ---------------------------------------------------------------------- decode
+
+
+ALONE = {
+    "framed": iceberg.encode(A),
+    "native": NATIVE,
+    "32-bit": PAIMON32,
+    "without a frame": iceberg.encode(A)[4:-4],
+    **{name: SAMPLES[name].data for name in BARE},
+}
+
+
+@each("name", ALONE)
+def test_a_vector_of_any_format_is_decoded(name: str) -> None:
+    data = ALONE[name]
+    rows = SAMPLES[name].rows[0] if name in BARE else A
+    assert decode(bytearray(data), cardinality=len(rows)) == rows
+    with pytest.raises(CardinalityMismatch):
+        decode(data, cardinality=len(rows) + 1)
+    with pytest.raises(LimitExceeded):
+        decode(data, limits=Limits(max_vector_bytes=len(data) - 1))
+    with pytest.raises(DecodeError):
+        decode(data[:-1])
+
+
+def test_errors_of_decode_say_where() -> None:
+    data = iceberg.encode(A)
+    with pytest.raises(ChecksumMismatch, match=r"f.puffin at byte 1\d\d"):
+        decode(flipped(data, 8 * len(data) - 1), source="f.puffin", base=100)
+    assert decode(flipped(data, 8 * len(data) - 1), verify_checksum=False) == A
+    for damaged in (flipped(data, 40), b"", b"hello, world", bytes(100)):
+        with pytest.raises(DecodeError, match=r"f.puffin at byte 1\d\d"):
+            decode(damaged, source="f.puffin", base=100)
+    with pytest.raises(Unsupported, match=r"expected the bytes of one vector, found a file of vectors \(puffin\)"):
+        decode(SAMPLES["puffin"].data)
 
 
 # ---------------------------------------------------------------------- decode_at

@@ -25,7 +25,17 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_integer
 from dvcodec.core.vector_arguments import check_rows
 
-__all__ = ["Vector", "check_count", "check_highest", "encode_payload", "encode_pieces", "read", "read_payload", "walk"]
+__all__ = [
+    "Vector",
+    "check_cardinality",
+    "check_count",
+    "check_highest",
+    "encode_payload",
+    "encode_pieces",
+    "read",
+    "read_payload",
+    "walk",
+]
 
 _MIN_NATIVE = 12
 """Bytes of the smallest entry of a native array: an i32 length and the empty bitmap."""
@@ -95,7 +105,7 @@ def read(
     limits.check("max_vector_bytes", min(framing.peek_size(cursor), cursor.remaining), cursor, start)
     frame = framing.read(cursor, allowed=allowed, verify_checksum=verify_checksum)
     view = walk(frame.magic, frame.vector, limits)
-    _check_cardinality(cursor, start, view, cardinality)
+    check_cardinality(cursor, start, view, cardinality)
     return Vector(frame.magic, view, frame)
 
 
@@ -121,7 +131,7 @@ def read_payload(
     limits.check("max_vector_bytes", cursor.remaining, cursor)
     magic = framing.check_magic(cursor, start, bytes(cursor.take(MAGIC_BYTES, "magic")), allowed)
     view = walk(magic, cursor, limits)
-    _check_cardinality(cursor, start, view, cardinality)
+    check_cardinality(cursor, start, view, cardinality)
     return Vector(magic, view)
 
 
@@ -135,7 +145,13 @@ def check_count(cardinality: int | None) -> None:
         as_count(cardinality, "cardinality")
 
 
-def _check_cardinality(cursor: Cursor, offset: int, view: VectorView, expected: int | None) -> None:
+def check_cardinality(cursor: Cursor, offset: int, view: VectorView, expected: int | None) -> None:
+    """Check the rows of the vector at `offset` of the cursor's window against the metadata; None skips the check.
+
+    Raises:
+        CardinalityMismatch: they differ.
+        UsageError: `expected` is not an integer.
+    """
     if expected is not None and view.cardinality != expected:
         check_integer(expected, "cardinality")  # which is not the file's fault
         raise cursor.error(

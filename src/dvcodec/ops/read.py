@@ -1,17 +1,18 @@
-"""Reads the vectors of a container: by `VectorRef` from `sniff`, or by byte range."""
+"""Reads vectors: from bytes, by byte range, or those of a container by `VectorRef` from `sniff`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from dvcodec.core import batch, frame, roaring, roaring64, vector
-from dvcodec.core.cursor import Cursor, as_view
-from dvcodec.core.errors import DecodeError
-from dvcodec.core.frame import UNCOUNTED, Magic
+from dvcodec.core.cursor import BytesLike, Cursor, as_view
+from dvcodec.core.errors import DecodeError, Unsupported
+from dvcodec.core.frame import MAGIC_BYTES, UNCOUNTED, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count
@@ -21,9 +22,9 @@ from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_u
 from dvcodec.io.coalesce import by_windows, coalesce
 from dvcodec.io.frames import read_frame
 from dvcodec.lance.deletions import read_deletion_file
-from dvcodec.ops.sniff import ContainerKind, VectorRef
+from dvcodec.ops.sniff import ContainerKind, VectorRef, sniff
 
-__all__ = ["ALLOWED", "CheckedFrame", "ahead", "decode_at", "read_vector", "survey_vectors"]
+__all__ = ["ALLOWED", "CheckedFrame", "ahead", "decode", "decode_at", "read_vector", "survey_vectors"]
 
 ALLOWED = {
     ContainerKind.PUFFIN: (Magic.PORTABLE64,),
@@ -124,6 +125,57 @@ def _walk_bare(cursor: Cursor, kind: ContainerKind, limits: Limits) -> Vector:
     limits.check("max_vector_bytes", cursor.remaining, cursor)
     magic = Magic.PORTABLE64 if kind is ContainerKind.ROARING64 else Magic.PAIMON32
     return Vector(magic, vector.walk(magic, cursor, limits, max_key=roaring64.MAX_KEY))
+
+
+def decode(
+    buf: BytesLike,
+    *,
+    cardinality: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    verify_checksum: bool = True,
+    source: str | None = None,
+    base: int = 0,
+) -> RowSet:
+    """Decode one vector of any format: framed (Iceberg, Delta, Paimon), or without a frame or magic.
+
+    Args:
+        buf: exactly the vector. Without a frame: magic and bitmap (Delta's inline vectors), or a 64-bit or 32-bit
+            roaring bitmap (Hudi, Lance), which have no checksum.
+        cardinality: rows according to the metadata; None skips the check.
+        limits: bounds on what the bytes may claim.
+        verify_checksum: False skips the CRC.
+        source: name of the file, for errors.
+        base: byte offset of the vector in that file, for errors.
+
+    Returns:
+        The deleted rows, 0-based physical positions. Not checked: positions against the data file's row count.
+
+    Raises:
+        DecodeError: the vector is corrupt: `Truncated`, `ChecksumMismatch`, `BadMagic`, `NotCanonical`,
+            `CardinalityMismatch` or `LimitExceeded`.
+        Unsupported: the bytes are a file of vectors: `read_rows` reads those.
+        UsageError: `buf` is not a contiguous buffer, or another argument has a wrong type or is negative.
+
+    >>> from dvcodec import delta
+    >>> decode(delta.encode(RowSet([1, 3, 5]), layout="native"), cardinality=3)
+    RowSet([1, 3, 5])
+    """
+    vector.check_count(cardinality)
+    cursor = Cursor(buf, source=source, base=base)
+    if Magic.find(bytes(cursor.view[:MAGIC_BYTES])) is not None:
+        return vector.read_payload(cursor, cardinality=cardinality, limits=limits).load()
+    kind = ContainerKind.BLOB
+    if Magic.find(bytes(cursor.view[MAGIC_BYTES : 2 * MAGIC_BYTES])) is None:
+        with suppress(DecodeError):  # what is none of these fails as a frame
+            kind = sniff(cursor.view, limits=limits).kind
+    if kind is ContainerKind.BLOB:
+        return vector.read(cursor, cardinality=cardinality, limits=limits, verify_checksum=verify_checksum).load()
+    if kind not in (ContainerKind.ROARING32, ContainerKind.ROARING64):
+        actual = f"a file of vectors ({kind.value}): see read_rows"
+        raise Unsupported("vector", source=source, offset=base, expected="the bytes of one vector", actual=actual)
+    found = _walk_bare(cursor, kind, limits)
+    vector.check_cardinality(cursor, 0, found.view, cardinality)
+    return found.load()
 
 
 def decode_at(
