@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from dvcodec import RowSet, UsageError
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables import DeletedRows, DeletionVector
-from dvcodec.tables.rules import Part
+from dvcodec.tables import DeletedRows, DeletionVector, scanning
 from dvcodec.tables.scanning import DENSITY_PARTS, density, scan
 from dvcodec.tables.stats import rewrite_candidates, totals
 from samples.memory_table import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
@@ -150,8 +149,8 @@ def test_position_deletes_of_partitions(first: bool, tmp_path: Path) -> None:
 
 def test_a_data_file_has_its_share_of_the_bytes_of_position_deletes() -> None:
     vector = DeletionVector("position-deletes", None, "w", "w", None, 300, 9)
-    assert Part(vector, DeletedRows("a", RowSet([1, 5])), 6).stored_bytes == 100
-    assert Part(vector, DeletedRows("a", RowSet()), 0).stored_bytes == 0
+    assert scanning._stored_bytes(vector, DeletedRows("a", RowSet([1, 5])), 6) == 100
+    assert scanning._stored_bytes(vector, DeletedRows("a", RowSet()), 0) == 0
 
 
 def test_a_broken_vector_of_a_file_that_is_gone(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from dvcodec.io import Storage
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables import rules
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, vectors_of
-from dvcodec.tables.rules import Part
+from dvcodec.tables.rules import Found
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["Deletes", "Progress", "VectorRead", "by_container", "read_vectors"]
@@ -153,9 +153,13 @@ def _tasks(vectors: Iterable[DeletionVector]) -> Iterator[list[DeletionVector]]:
 
 
 class Deletes:
-    """Reads the deleted rows of data files, one at a time. Safe to use from several threads.
+    """The deleted rows of a snapshot, by data file. Safe to use from several threads.
 
-    Refuses vectors for a data file that has another path now: its deleted rows would be live again.
+    Deletes that name no data file are read first, all others when their data file is asked for.
+
+    Raises:
+        Refused: a vector is for a data file that has another path now: its deleted rows would be live again.
+        DecodeError, OSError: deletes that name no data file are corrupt, or cannot be read.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -163,26 +167,30 @@ class Deletes:
             rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
         self._snapshot = snapshot
         self._named = vectors_of(snapshot.vectors)
-        self._wide: dict[str, list[Part]] = {}
+        self._wide: dict[str, list[Found]] = {}
         for vector in snapshot.vectors:
             if vector.data_file is None:
-                for part in self._read(vector):
-                    self._wide.setdefault(part.found.data_file, []).append(part)
+                for deleted in snapshot.read(vector):
+                    self._wide.setdefault(deleted.data_file, []).append((vector, deleted))
 
     def __call__(self, file: DataFile) -> RowSet:
-        """Return the deleted rows of a data file.
+        """Return the deleted rows of a data file: those of vectors, position deletes and equality deletes.
 
         Raises:
-            DecodeError: a vector is corrupt, or there are two of different rows, or positions beyond the file; or
-                equality deletes are corrupt or not supported.
+            DecodeError: see `found`; or equality deletes are corrupt or not supported.
+            OSError: a file cannot be read.
+        """
+        return RowSet().union(*(deleted.rows for _, deleted in self.found(file)), self._snapshot.deleted_by_value(file))
+
+    def found(self, file: DataFile) -> list[Found]:
+        """Return the vectors and position deletes of a data file, and which rows each deletes.
+
+        Raises:
+            DecodeError: one is corrupt, or there are two vectors of different rows, or positions beyond the file.
             OSError: a file cannot be read.
         """
         vectors = self._named.get(file.path, ())
-        parts = [*self._wide.get(file.path, ()), *(part for vector in vectors for part in self._read(vector))]
-        rules.refuse(rules.of_data_file(file, vectors, parts), "equal-vectors")
-        return RowSet().union(*(part.found.rows for part in parts), self._snapshot.deleted_by_value(file))
-
-    def _read(self, vector: DeletionVector) -> list[Part]:
-        found = self._snapshot.read(vector)
-        total = sum(one.rows.cardinality for one in found)
-        return [Part(vector, one, total) for one in found]
+        found = [*self._wide.get(file.path, ())]
+        found += [(vector, deleted) for vector in vectors for deleted in self._snapshot.read(vector)]
+        rules.refuse(rules.of_data_file(file, vectors, found), "equal-vectors")
+        return found

@@ -10,7 +10,7 @@ An audit lists the findings, readers and conversions refuse them (`refuse`), a r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from dvcodec.core.errors import (
     BadMagic,
@@ -34,7 +34,7 @@ from dvcodec.tables.table import Snapshot, Table
 __all__ = [
     "BEYOND",
     "OF_ANOTHER",
-    "Part",
+    "Found",
     "Refused",
     "blob_path",
     "container",
@@ -56,6 +56,10 @@ BEYOND = "rows"
 """The check of a vector whose positions are beyond the recorded rows of its data file."""
 OF_ANOTHER = frozenset({"blob-at-range", "referenced-data-file"})
 """Checks of a vector whose recorded range is not that of its data file: what is there may be another file's rows."""
+
+
+Found: TypeAlias = tuple[DeletionVector, DeletedRows]
+"""A vector, and its deleted rows of one data file."""
 
 
 class Refused(NotCanonical):
@@ -87,23 +91,6 @@ def refuse(findings: Iterable[Finding], *allowed: str) -> None:
             error = Refused(what, source=source, offset=place, expected=expected, actual=actual)
             error.finding = finding
             raise error
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The deleted rows of one data file in a vector, which has `total` rows in all."""
-
-    vector: DeletionVector
-    found: DeletedRows
-    total: int
-
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes of the vector as stored; for position deletes, this data file's share of them."""
-        if self.found.stats is not None:
-            return self.found.stats.size
-        whole = self.vector.size or self.vector.file_size or 0
-        return whole * self.found.rows.cardinality // self.total if self.total else 0
 
 
 def paths(snapshot: Snapshot, vector: DeletionVector) -> Iterator[Finding]:
@@ -197,11 +184,11 @@ def _check_of(error: Exception) -> str:
     return "unreadable-file"
 
 
-def of_data_file(file: DataFile, vectors: Sequence[DeletionVector], parts: Sequence[Part]) -> Iterator[Finding]:
+def of_data_file(file: DataFile, vectors: Sequence[DeletionVector], found: Sequence[Found]) -> Iterator[Finding]:
     """Apply `positions` and `doubles` to all vectors of a data file."""
-    for part in parts:
-        yield from positions(file, part.vector, part.found.rows.max)
-    yield from doubles(file, vectors, parts)
+    for vector, deleted in found:
+        yield from positions(file, vector, deleted.rows.max)
+    yield from doubles(file, vectors, found)
 
 
 def positions(file: DataFile, vector: DeletionVector, highest: int | None) -> Iterator[Finding]:
@@ -212,20 +199,20 @@ def positions(file: DataFile, vector: DeletionVector, highest: int | None) -> It
         yield Finding.of_vector(BEYOND, vector, "highest position", expected, highest, data_file=file.path)
 
 
-def doubles(file: DataFile, vectors: Sequence[DeletionVector], parts: Sequence[Part] = ()) -> Iterator[Finding]:
+def doubles(file: DataFile, vectors: Sequence[DeletionVector], found: Sequence[Found] = ()) -> Iterator[Finding]:
     """Find a second live vector, ``equal-vectors`` or ``different-vectors``; there may be many position deletes.
 
     Args:
         file: the data file to which the vectors apply.
         vectors: all of them.
-        parts: the parts that were read.
+        found: those that were read.
     """
     alive = tuple(vector for vector in vectors if vector.format != POSITION_DELETES)
     if len(alive) < 2:
         return
-    rows = [part.found.rows for part in parts if part.vector.format != POSITION_DELETES]
+    rows = [deleted.rows for vector, deleted in found if vector.format != POSITION_DELETES]
     equal = len(rows) == len(alive) and all(other == rows[0] for other in rows)
-    counts = ", ".join(str(found.cardinality) for found in rows)
+    counts = ", ".join(str(some.cardinality) for some in rows)
     name = "equal-vectors" if equal else "different-vectors"
     actual = f"{len(alive)} of {'the same' if equal else 'other'} rows"
     if not equal:

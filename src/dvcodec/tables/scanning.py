@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -15,9 +16,9 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.tables import rules
 from dvcodec.tables.arguments import check_progress, check_table
 from dvcodec.tables.findings import Finding
-from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, vectors_of
+from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, SnapshotInfo, TableKind, vectors_of
 from dvcodec.tables.reading import Progress, VectorRead, read_vectors
-from dvcodec.tables.rules import Part
+from dvcodec.tables.rules import Found
 from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["DENSITY_PARTS", "FileDeletes", "Scan", "density", "scan", "scan_snapshot"]
@@ -169,7 +170,8 @@ class _Collector:
         self._named = vectors_of(vector for vector in snapshot.vectors if vector.data_file in snapshot.files)
         self._waiting = {path: len(vectors) for path, vectors in self._named.items()}
         self._wide = sum(vector.data_file is None for vector in snapshot.vectors)
-        self._parts: dict[str, list[Part]] = {}
+        self._found: dict[str, list[Found]] = {}
+        self._stored_bytes: Counter[str] = Counter()
         self._errors: dict[str, list[str]] = {}
         self._wide_errors: dict[Hashable | None, list[str]] = {}
 
@@ -197,13 +199,14 @@ class _Collector:
             self._errors.setdefault(path, []).append(error)
         total = sum(found.rows.cardinality for found in read.found)
         for found in read.found:
-            self._parts.setdefault(found.data_file, []).append(Part(vector, found, total))
+            self._found.setdefault(found.data_file, []).append((vector, found))
+            self._stored_bytes[found.data_file] += _stored_bytes(vector, found, total)
         if path is None:
             self._wide -= 1
         else:
             self._waiting[path] -= 1
         if self._wide == 0:  # those of partitions may apply to any file
-            for done in dict.fromkeys([*self._parts, *self._errors]) if path is None else [path]:
+            for done in dict.fromkeys([*self._found, *self._errors]) if path is None else [path]:
                 if not self._waiting.get(done):
                     self._finish(done)
 
@@ -233,32 +236,40 @@ class _Collector:
 
     def _finish(self, path: str) -> None:
         file = self._snapshot.files[path]  # of files that are gone, none is finished
-        parts, errors = self._parts.pop(path, []), self._errors.pop(path, [])
+        found, errors = self._found.pop(path, []), self._errors.pop(path, [])
         unreadable = len(errors)
-        wide = tuple(part.vector for part in parts if part.vector.data_file is None)
+        wide = tuple(vector for vector, _ in found if vector.data_file is None)
         vectors = (*self._named.get(path, ()), *wide)
-        doubts = tuple(rules.of_data_file(file, vectors, parts))
+        doubts = tuple(rules.of_data_file(file, vectors, found))
         self._note(*doubts)
         errors += [finding.message for finding in doubts if finding.check != "equal-vectors"]
-        rows = RowSet().union(*(part.found.rows for part in parts))
+        rows = RowSet().union(*(part.rows for _, part in found))
         deleted = rows.cardinality if file.physical_rows is None else rows.count(0, file.physical_rows)
         if any(finding.check == "different-vectors" for finding in doubts):
             deleted = 0
         mix = ContainerMix()
-        for part in parts:
-            if part.found.stats is not None:
-                mix = mix.plus(part.found.stats.containers)
+        for _, part in found:
+            if part.stats is not None:
+                mix = mix.plus(part.stats.containers)
         self._files[path] = FileDeletes(
             file,
             vectors,
             rows if self._keep_rows else None,
             deleted,
-            sum(part.stored_bytes for part in parts),
+            self._stored_bytes[path],
             mix,
             density(rows, file.physical_rows),
             tuple(errors),
             unreadable,
         )
+
+
+def _stored_bytes(vector: DeletionVector, found: DeletedRows, total: int) -> int:
+    """Return the bytes of a vector as stored; of position deletes for `total` rows, the share of one data file."""
+    if found.stats is not None:
+        return found.stats.size
+    whole = vector.size or vector.file_size or 0
+    return whole * found.rows.cardinality // total if total else 0
 
 
 def density(rows: RowSet, physical_rows: int | None) -> NDArray[np.float32]:

@@ -12,7 +12,6 @@ from typing import Any
 
 from dvcodec.core.errors import CommitConflict, UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables import rules
 from dvcodec.tables.arguments import check_progress, check_table
 from dvcodec.tables.deleting.committer import Backoff
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
@@ -24,7 +23,7 @@ from dvcodec.tables.model import POSITION_DELETES, FileDelete
 from dvcodec.tables.new_files import new_files
 from dvcodec.tables.physical import are_all_rows
 from dvcodec.tables.put import committing, refreshed
-from dvcodec.tables.reading import Progress
+from dvcodec.tables.reading import Deletes, Progress
 from dvcodec.tables.table import Table
 
 __all__ = ["UpgradedDeletes", "upgrade", "upgrade_deletes"]
@@ -135,26 +134,16 @@ def _deletes(base: IcebergSnapshot, progress: Progress | None) -> Iterator[FileD
     """Yield the deletes of each data file that has other deletes than a vector.
 
     Raises:
-        Refused: deletes name a data file by a path that it does not have any more: their rows would live again. Or
-            they have a position beyond its rows, which would count as a deleted row.
+        DecodeError, OSError: see `Deletes`.
     """
-    files = {file.path: file for file in base.data_files}
-    stored: dict[str, list[RowSet]] = {}
-    replaced: set[str] = set()
-    for vector in base.vectors:
-        rules.refuse(rules.paths(base, vector), "gone-data-file")
-        for found in base.read(vector):
-            if found.data_file in files:
-                rules.refuse(rules.positions(files[found.data_file], vector, found.rows.max))
-            stored.setdefault(found.data_file, []).append(found.rows)
-            if vector.format != "iceberg":
-                replaced.add(found.data_file)
+    deletes = Deletes(base)
     for done, file in enumerate(base.data_files, 1):
-        parts = stored.get(file.path, ())
+        found = deletes.found(file)
+        parts = [deleted.rows for _, deleted in found]
         before = parts[0] if len(parts) == 1 else RowSet().union(*parts)
         gone = base.deleted_by_value(file)
         rows = before | gone if gone else before
-        if file.path in replaced or rows.cardinality > before.cardinality:
+        if rows.cardinality > before.cardinality or any(vector.format != "iceberg" for vector, _ in found):
             yield FileDelete(file, (), before, rows, are_all_rows(base, file, rows))
         if progress is not None:
             progress(done, len(base.data_files))
