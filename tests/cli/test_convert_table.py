@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cli_runner import flipped, in_terminal, run
+from cli_runner import run
 from dvcodec import iceberg, paimon
 from dvcodec.tables.convert import ENTRIES
 from samples import delta_log
-from samples.delta_log import FIRST, NEW, OLD, SECOND
+from samples.delta_log import FIRST, NEW, SECOND
 
 
 @pytest.fixture
@@ -91,26 +91,3 @@ def test_a_copy_needs_a_folder_and_a_dry_run_a_commit(
     result = run("convert-table", lake, "--to", "iceberg", *arguments)
     assert (result.code, result.out, result.complaint) == (2, "", message)
     assert not (tmp_path / "out").exists()
-
-
-def test_a_damaged_vector_is_named_and_nothing_is_written(lake: Path, tmp_path: Path) -> None:
-    for name in (OLD, NEW):
-        flipped(lake / name, 20, to=lake / name)
-    result = run("convert-table", lake, "--to", "iceberg", "-o", tmp_path / "out")
-    assert (result.code, result.out) == (2, "")
-    assert f"{lake / NEW} at byte" in result.complaint
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_earlier_conversion_is_kept(lake: Path, tmp_path: Path) -> None:
-    arguments = ("convert-table", lake, "--to", "iceberg", "-o", tmp_path / "out")
-    assert run(*arguments).code == 0
-    assert ENTRIES in run(*arguments).complaint
-
-
-def test_it_fits_a_narrow_terminal(lake: Path, tmp_path: Path) -> None:
-    arguments = ("convert-table", lake, "--to", "iceberg", "-o", tmp_path / "out")
-    code, shown = in_terminal(*arguments, columns=60)
-    assert code == 0
-    assert "how in-place" in shown
-    assert shown.endswith(f"wrote {tmp_path / 'out' / ENTRIES}\n")

@@ -44,14 +44,6 @@ def printed(value: Any, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_json_reads_back(capsys: pytest.CaptureFixture[str]) -> None:
-    value = {"path": "gr\xf6\xdfe\n\udcff\x1b", "ranges": [[0, 2**63 - 1]], "none": None}
-    text = printed(value, capsys)
-    assert json.loads(text) == value
-    assert text.isascii()
-    assert text.endswith("}\n")
-
-
 @pytest.mark.parametrize("at_once", [1, 2, 1000])
 def test_the_same_text_as_json(
     at_once: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

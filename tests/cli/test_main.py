@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from inspect import getdoc
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import typer
@@ -23,7 +22,6 @@ from cases import each
 from cli_runner import (
     COMMANDS,
     PROGRAM,
-    VECTORS,
     ZAP_COMMANDS,
     A,
     Result,
@@ -64,11 +62,6 @@ def test_as_a_module() -> None:
     assert subprocess.run([*command, "verify", "none"], capture_output=True, check=False).returncode == 2
 
 
-@pytest.mark.parametrize("command", [[], ["verify"], ["zap"], ["zap", "terms"]])
-def test_short_option_for_help(command: list[str]) -> None:
-    assert run(*command, "-h").out == run(*command, "--help").out
-
-
 def test_help_names_every_command_and_the_exit_codes() -> None:
     result = run("--help")
     assert result.code == 0
@@ -82,14 +75,6 @@ def test_no_command_shows_the_help_and_is_wrong_usage() -> None:
     result = run()
     assert result.code == 2
     assert result.raw == run("--help").raw
-
-
-@each("command", COMMANDS)
-def test_every_command_has_help(command: str) -> None:
-    result = run(command, "--help")
-    assert result.code == 0
-    assert not result.err
-    assert f"Usage: dvcodec {command}" in result.out
 
 
 def test_no_command_is_without_a_test_here() -> None:
@@ -117,20 +102,6 @@ def test_help_says_of_commands_what_they_say_of_themselves() -> None:
 def test_help_imports_no_command() -> None:
     code = "import sys; from dvcodec.cli.app import build; build(''); assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@each("command", ZAP_COMMANDS)
-def test_every_command_on_segments_has_help(command: str) -> None:
-    result = run("zap", command, "--help")
-    assert (result.code, result.err) == (0, "")
-    assert f"Usage: dvcodec zap {command}" in result.out
-
-
-def test_zap_without_a_command_shows_its_help_and_is_wrong_usage() -> None:
-    result = run("zap")
-    assert (result.code, result.err) == (2, "")
-    assert result.raw == run("zap", "--help").raw
-    assert all(f" {command} " in result.out for command in ZAP_COMMANDS)
 
 
 def test_installed_program(puffin: Path) -> None:
@@ -171,29 +142,18 @@ def test_exit_code_of_a_process(arguments: list[str], code: int, tmp_path: Path)
 
 WRONG = {
     "missing file": (["inspect", "nothing"], "nothing: No such file or directory"),
-    "missing file of a folder": (["verify", "no/such"], "no/such: No such file or directory"),
     "folder without files": (["inspect", "empty"], "empty: no files in this folder"),
     "folder without vectors": (["inspect", "others"], "no deletion vectors in 2 files"),
-    "stats of a folder without vectors": (["stats", "others"], "no deletion vectors in 2 files"),
-    "verify a folder without vectors": (["verify", "others"], "no deletion vectors in 2 files"),
-    "merge a folder without vectors": (["merge", "others", "-o", "x"], "no deletion vectors in 2 files"),
     "glob without match": (["positions", "*.none"], "*.none: no such files"),
     "empty name": (["inspect", ""], "expected a target, found an empty name"),
     "no vectors in it": (["inspect", "others/a.txt"], "others/a.txt at byte 0: container: expected a Puffin file"),
-    "no bytes": (["inspect", "-"], "<stdin> at byte 0: container: expected a Puffin file"),
     "damaged": (["positions", "bad@4"], "bad at byte 48: CRC-32 of magic and bitmap: expected 0x"),
-    "no target": (["inspect"], "Missing argument 'TARGET"),
     "no such command": (["explode"], "No such command 'explode'"),
     "no such option": (["inspect", "--nope", "good"], "No such option: --nope"),
-    "rows is no number": (["inspect", "--rows", "many", "good"], "Invalid value for '--rows'"),
-    "rows is negative": (["stats", "--rows", "-1", "good"], "Invalid value for '--rows'"),
     "limit is negative": (
         ["positions", "--limit", "-1", "good"],
         "--limit -1: expected a number of 0 or more, or NAME=VALUE",
     ),
-    "cardinality is negative": (["verify", "--cardinality", "-1", "good"], "Invalid value for '--cardinality'"),
-    "nowhere to write": (["convert", "good", "--to", "delta"], "Missing option '--output'"),
-    "no format": (["convert", "good", "-o", "x"], "Missing option '--to'"),
     "wrong format": (
         ["convert", "good", "-o", "x", "--to", "csv"],
         "--to csv: not one of puffin, delta, paimon32, paimon64, blob",
@@ -202,19 +162,15 @@ WRONG = {
         ["convert", "good", "-o", "x", "--to", "iceberg"],
         "--to iceberg: not one of puffin, delta, paimon32, paimon64, blob; for iceberg use puffin",
     ),
-    "wrong format, merging": (["merge", "good", "-o", "x", "--to", "csv"], "--to csv: not one of puffin, delta"),
     "two vectors as a blob": (["convert", "good", "-o", "x", "--to", "blob"], "good: a blob is exactly one vector"),
     "no data file": (["convert", "bin@1", "-o", "x", "--to", "puffin"], "bin: a Puffin file names the data file of"),
     "no data files": (["convert", "bin", "-o", "x", "--to", "puffin"], "give --data-file 2 times, in file order"),
-    "no data file, merging": (["merge", "bin@1", "-o", "x"], "a Puffin file names the data file of every vector"),
     "too few data files": (["convert", "bin", "-o", "x", "--to", "puffin", "--data-file", "a"], "bin: 2 vectors, but"),
     "no such data file": (["ranges", "good", "--data-file", "x"], "no vector of x in 1 file"),
     "nowhere": (["convert", "good", "-o", "no/x", "--to", "delta"], "no/x: No such file or directory"),
     "onto a folder": (["convert", "good", "-o", "empty", "--to", "delta"], "empty: Is a directory"),
     "convert a folder": (["convert", "others", "-o", "x", "--to", "delta"], "others: expected one file, found"),
-    "convert a glob": (["convert", "*", "-o", "x", "--to", "delta"], "*: expected one file, found 4 in a"),
     "rewrite nothing": (["rewrite-paths", "good", "-o", "x"], "give --from and --to, or one or more --map OLD=NEW"),
-    "rewrite half": (["rewrite-paths", "good", "-o", "x", "--from", "s3"], "give --from and --to, or one or more"),
     "rewrite twice": (
         ["rewrite-paths", "good", "-o", "x", "--from", "a", "--to", "b", "--map", "c=d"],
         "give --from and --to, or one or more --map OLD=NEW",
@@ -238,11 +194,8 @@ WRONG = {
     "behind the end": (["positions", "good@9999"], "good at byte 9999: byte range: expected a vector, found 0 left of"),
     "nearly at the end": (["positions", "bin@90"], "bin at byte 90: byte range: expected a vector of at least 8 bytes"),
     "reaches behind the end": (["positions", "bin@1:9999"], "bin at byte 1: byte range: expected 9999 bytes, found"),
-    "convert what is cut": (["convert", "cut", "-o", "x", "--to", "delta"], "cut: Puffin file: expected at least 20"),
-    "diff of a frame that is cut": (["diff", "bin@1:9999", "good"], "bin at byte 1: byte range: expected 9999 bytes"),
     "no such host": (["inspect", "file://far/x"], "file://far/x: a file URL must not name a host"),
     "no such protocol": (["inspect", "nope://x"], "nope://x: Protocol not known: nope"),
-    "no such object": (["inspect", "memory://dvcodec/none"], "memory://dvcodec/none: cannot read: no such object"),
 }
 
 
@@ -269,12 +222,6 @@ def test_errors_are_reported_on_one_line(
 def test_usage_errors_name_the_help_page() -> None:
     assert run("stats", "--nope").complaint.endswith("(see dvcodec stats --help)")
     assert run("nope").complaint.endswith("(see dvcodec --help)")
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
-def test_unreadable_file(puffin: Path) -> None:
-    puffin.chmod(0)
-    assert run("inspect", puffin).complaint == f"{puffin}: Permission denied"
 
 
 def test_unreadable_file_leaves_the_others_their_turn(puffin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,18 +320,6 @@ def test_closed_pipe_is_not_an_error(arguments: list[str], unbuffered: str, tmp_
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-@needs_posix
-def test_head_of_many_positions(tmp_path: Path) -> None:
-    command = [*PROGRAM, "positions", str(many_rows(tmp_path / "many"))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline() == b"0\n"
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait() == 0
 
 
 WAITING = """
@@ -499,15 +434,6 @@ def test_interrupt_in_every_version_of_typer(
     monkeypatch.setattr("dvcodec.cli.app.build", lambda _: interrupted)
     result = run("inspect", "x")
     assert (result.code, result.out, result.err) == (130, "", "")
-
-
-def test_errors_of_the_program_itself_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(*_: object, **__: object) -> int:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("dvcodec.cli.app.build", lambda _: wrong)
-    with pytest.raises(ZeroDivisionError):
-        run("inspect", "x")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
@@ -677,31 +603,11 @@ def test_progress_bar_stays_out_of_the_output(command: str, puffin: Path, tmp_pa
     assert "2/2" in shown, "there is a bar"
 
 
-def test_vectors_of_the_tests_are_what_they_say(puffin: Path) -> None:
-    assert iceberg.read_deletion_vectors(puffin) == VECTORS
-
-
 # ---------------------------------------------------------------------------------------------------- its own process
 
 
 class TestInProcess:
     """What happens to the streams and signals of a process, seen from within."""
-
-    def test_an_interrupt(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def interrupted(_: list[str]) -> int:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(cli, "_run", interrupted)
-        assert run("verify", "x") == Result(130, b"", "")
-
-    def test_an_abort_of_typer(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It is the Ctrl-C that typer has seen."""
-
-        def aborted(*_: object, **__: object) -> None:
-            raise typer.Abort
-
-        monkeypatch.setattr(app, "build", lambda _: aborted)
-        assert run("verify", "x").code == 130
 
     @pytest.mark.parametrize("error", [RuntimeError("of ours"), ImportError("x", name="numpy")], ids=repr)
     def test_errors_of_the_program_are_not_hidden(self, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
@@ -733,21 +639,6 @@ class TestInProcess:
         monkeypatch.setattr(cli, "_silence", lambda: silenced.append(True))
         assert run("verify", "x") == Result(0, b"", "")
         assert silenced
-
-    def test_output_that_cannot_be_written(
-        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        def full() -> None:
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr(cli, "_silence", lambda: None)
-        monkeypatch.setattr(cli, "_run", lambda _: 0)
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdout", SimpleNamespace(flush=full))
-            with pytest.raises(SystemExit) as ended:
-                cli.main()
-        assert ended.value.code == 2
-        assert capsys.readouterr() == ("", "dvcodec: standard output: No space left on device\n")
 
     @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
     @pytest.mark.parametrize(("number", "ends"), [(signal.SIGINT, [130]), (signal.SIGUSR1, [])])

@@ -148,22 +148,6 @@ def test_counts_that_disagree(table: Path) -> None:
     assert (found["name"], found["expected"], found["actual"]) == ("row-count", "2 (vectors)", "5")
 
 
-def test_a_hash_index_that_is_no_multiple_of_four(table: Path) -> None:
-    (table.parents[1] / "index" / "hashes").write_bytes(b"\0\0\0\1\0\0\0\2\0")
-    (found,) = findings(table)
-    assert (found["name"], found["subject"]) == ("index-file", "hashes")
-
-
-def test_a_manifest_without_vectors(tmp_path: Path) -> None:
-    (tmp_path / "manifest").mkdir()
-    path = tmp_path / "manifest" / "index-manifest-1"
-    paimon.write_index_manifest(path, [])
-    assert run("verify", path).code == 0
-    shown = run("inspect", path)
-    assert "Paimon index manifest, no index files" in shown.out
-    assert "data file" not in shown.out
-
-
 class TestLanceSequences:
     """Of fragments that hold them in the manifest."""
 
@@ -182,12 +166,6 @@ class TestLanceSequences:
         path = tmp_path / "_versions" / "3.manifest"
         path.write_bytes(struct.pack("<I", len(body)) + body + struct.pack("<qhh4s", 0, 0, 2, b"LANC"))
         return path
-
-    def test_without_any(self, tmp_path: Path) -> None:
-        path = self.written(tmp_path)
-        assert run("verify", path).code == 0
-        assert "Lance manifest, version 3, 1 fragment, no stable row ids\n" in run("inspect", path).out
-        assert run("inspect", path, "--json").json[0]["fragments"][0]["row_ids"] is None
 
     def test_of_ids_and_versions(self, tmp_path: Path) -> None:
         ids = sequence_bytes([Seg("range", 0, 4)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from dvcodec.cli.render import (
     density_strip,
     number,
     plain,
-    say,
     share_bar,
     share_text,
     track,
@@ -102,13 +100,6 @@ def test_plain(text: str, shown: str) -> None:
 @given(st.text())
 def test_plain_text_prints(text: str) -> None:
     assert plain(text).isprintable()
-
-
-@given(st.lists(st.text(max_size=20), max_size=4))
-def test_say_prints_text_as_it_is_on_one_line(parts: list[str]) -> None:
-    with redirect_stdout(io.StringIO()) as out:
-        say(*parts, (":smile:[bold]\\", "bold"))
-    assert out.getvalue() == "".join(map(plain, parts)) + ":smile:[bold]\\\n"
 
 
 # ---------------------------------------------------------------------------------------------------- density strip
@@ -247,12 +238,6 @@ def test_share_bar(parts: list[tuple[int, str, str]], width: int, bar: str) -> N
     assert share_bar(parts, width).plain == bar
 
 
-@given(st.lists(st.tuples(st.integers(0, 2**40), st.sampled_from("abc"), st.just("")), min_size=1), st.integers(1, 80))
-def test_share_bar_is_as_wide_as_asked_for(parts: list[tuple[int, str, str]], width: int) -> None:
-    total = sum(size for size, *_ in parts)
-    assert len(share_bar(parts, width)) == (width if total else 0)
-
-
 # ---------------------------------------------------------------------------------------------------- progress
 
 
@@ -288,15 +273,3 @@ def test_track(
     assert seen == list(range(count))
     assert out.getvalue() == "x" * count, "the output stays the output"
     assert ("reading" in err.getvalue()) == bar
-
-
-def test_a_table_of_many_rows() -> None:
-    """A manifest of kilobytes may have that many fragments."""
-    table = Table("fragment", "path", right=("fragment",))
-    for i in range(10_000):
-        table.add(str(i), "x")
-    with redirect_stdout(io.StringIO()) as out:
-        table.show()
-    lines = out.getvalue().splitlines()
-    assert lines[0] == "fragment  path"
-    assert lines[10_000] == "    9999  x   "

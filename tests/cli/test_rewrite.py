@@ -9,7 +9,7 @@ import pytest
 
 from cases import each
 from cli_runner import VECTORS, A, B, delta_file, flipped, puffin_file, run
-from dvcodec import RowSet, delta, iceberg, read_rows
+from dvcodec import RowSet, delta, iceberg
 from dvcodec.puffin import open_puffin
 
 
@@ -91,22 +91,6 @@ def test_difference_from_nothing(puffin: Path, tmp_path: Path) -> None:
     assert run("diff", nothing, nothing).code == 0
 
 
-def test_difference_of_folders(puffin: Path, tmp_path: Path) -> None:
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-    puffin_file(tmp_path / "old" / "all", VECTORS)
-    for name, rows in VECTORS.items():
-        puffin_file(tmp_path / "new" / name[-9:], {name: rows})
-    assert run("diff", tmp_path / "old", tmp_path / "new").code == 0
-
-
-def test_difference_with_a_damaged_file(puffin: Path, tmp_path: Path) -> None:
-    bad = flipped(puffin, 30, to=tmp_path / "bad")
-    result = run("diff", "--json", puffin, bad)
-    assert (result.code, result.out) == (2, "")
-    assert result.complaint.startswith(f"{bad} at byte 48: CRC-32")
-
-
 # ---------------------------------------------------------------------------------------------------- merge
 
 
@@ -180,11 +164,6 @@ def test_parts_of_puffin_files_need_a_name(puffin: Path, tmp_path: Path) -> None
         assert run(*command, f"{puffin}@4", "-o", out, "--data-file", A).code == 0
 
 
-def test_merge_onto_its_own_source(puffin: Path) -> None:
-    assert run("merge", puffin, puffin, "-o", puffin).code == 0
-    assert iceberg.read_deletion_vectors(puffin) == VECTORS
-
-
 def test_merge_of_bare_vectors(tmp_path: Path) -> None:
     for name, rows in (("one", [1]), ("two", [2])):
         (tmp_path / name).write_bytes(iceberg.encode(RowSet(rows)))
@@ -207,15 +186,6 @@ def test_merge_refuses_a_name_for_named_vectors(puffin: Path, tmp_path: Path) ->
     result = run("merge", puffin, "-o", tmp_path / "out", "--data-file", "x")
     assert result.code == 2
     assert result.complaint == "--data-file names the data file of vectors that name none: one file for all of them"
-
-
-def test_merge_of_a_damaged_file_writes_nothing(puffin: Path, tmp_path: Path) -> None:
-    bad = flipped(puffin, 30, to=tmp_path / "bad")
-    old = tmp_path / "out"
-    old.write_bytes(b"old")
-    assert run("merge", puffin, bad, "-o", old).complaint.startswith(f"{bad} at byte 48")
-    assert old.read_bytes() == b"old"
-    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_merge_of_nothing(tmp_path: Path) -> None:
@@ -317,20 +287,6 @@ def test_convert_of_a_damaged_file_leaves_the_old_one(puffin: Path, tmp_path: Pa
     assert result.complaint.startswith(f"{bad} at byte 90")
     assert old.read_bytes() == b"old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad", "deletes.puffin", "out"]
-
-
-def test_convert_too_many_names(puffin: Path, tmp_path: Path) -> None:
-    names = ["--data-file", "a", "--data-file", "b", "--data-file", "c"]
-    result = run("convert", puffin, "--to", "puffin", "-o", tmp_path / "out", *names)
-    assert result.complaint.startswith(f"{puffin}: 2 vectors, but 3 data files")
-
-
-def test_convert_real_tables(vectors: Path, tmp_path: Path) -> None:
-    for file in sorted((vectors / "delta").rglob("deletion_vector_*.bin")):
-        before = delta.load_frames(file)
-        names = [word for offset in before for word in ("--data-file", f"file-{offset}")]
-        assert run("convert", file, "--to", "puffin", "-o", tmp_path / "x.puffin", *names).code == 0
-        assert read_rows(tmp_path / "x.puffin") == {f"file-{offset}": rows for offset, rows in before.items()}
 
 
 # ---------------------------------------------------------------------------------------------------- rewrite-paths

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from cli_runner import run
@@ -15,7 +14,6 @@ from dvcodec.cli.targets import Target, expand
 from samples import delta_log
 from samples.delta_log import NEW, OLD
 from samples.iceberg_table import VECTOR, Commit, build_iceberg
-from samples.paimon_table import PaimonFile, build_paimon
 
 COMMANDS = ("verify", "inspect", "stats", "positions", "ranges")
 SCORCH = Path(__file__).parents[1] / "vectors" / "tables" / "scorch"
@@ -131,23 +129,6 @@ def test_iceberg(tmp_path: Path) -> None:
     result = run("verify", tmp_path / "none")
     assert result.code == 2
     assert result.err.splitlines()[0] == note(tmp_path / "none", "no vector in these files", "Iceberg table")
-
-
-def test_paimon(tmp_path: Path) -> None:
-    rows = pa.table({"id": range(4)})
-    states = [[PaimonFile("a.parquet", rows, deleted=deleted)] for deleted in ([1], [1, 2])]
-    path = build_paimon(tmp_path / "t", [(0, "id", "BIGINT")], states)
-    text = "1 of 2 vectors superseded, not in this snapshot"
-    assert note(path, text, "Paimon table, snapshot 2") in run("stats", path).err.splitlines()
-
-
-def test_lance(own_vectors: Path) -> None:
-    (folder,) = (own_vectors / "tables" / "lance").iterdir()
-    found = run("stats", folder / "life", "--json")
-    marks = [item["superseded"] for item in found.json["vectors"]]
-    assert (len(marks), sum(marks)) == (15, 14)
-    text = "14 of 15 vectors superseded, not in this snapshot"
-    assert found.err.splitlines()[0] == note(folder / "life", text, "Lance dataset, snapshot 17")
 
 
 def test_scorch(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cli_runner import flipped, in_terminal, run, spawn
+from cli_runner import flipped, run
 from dvcodec.cli.render import NOTHING
 from dvcodec.cli.tables.shared import moment, snapshot_text
 from dvcodec.tables import SnapshotInfo, TableKind
@@ -300,25 +300,6 @@ def test_the_commands_load_without_what_reads_tables() -> None:
     for arguments in (["--help"], ["inspect", "--help"]):
         done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_missing_extra_is_named(lake: Path, tmp_path: Path) -> None:
-    code = "import sys; sys.modules.update(pyarrow=None, fastavro=None); from dvcodec.cli import main; main()"
-    command = [sys.executable, "-c", code, "export-live", str(lake), "-o", str(tmp_path / "x")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr == "dvcodec: pyarrow is needed here and is not installed: pip install 'dvcodec[tables]'\n"
-
-
-def test_in_a_narrow_terminal_with_a_bar(lake: Path, tmp_path: Path) -> None:
-    code, shown = in_terminal("table", str(lake), columns=60)
-    assert code == 0
-    assert "a.parquet" in shown
-    assert "auditing" in in_terminal("report", str(lake), "-o", str(tmp_path / "r.html"), columns=80)[1]
-
-
-def test_in_a_process_of_its_own(lake: Path) -> None:
-    assert spawn("audit", lake).code == 0
 
 
 def test_snapshot_text() -> None:

@@ -14,7 +14,6 @@ from dvcodec import DecodeError, RowSet, Truncated, UsageError, iceberg
 from dvcodec.cli.targets import Part, Target, expand, only, open_source_of, open_target
 from dvcodec.io import open_source
 from dvcodec.ops.sniff import ContainerKind
-from dvcodec.puffin import BlobMetadata, PuffinWriter
 
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="not a file name on Windows")
 
@@ -206,16 +205,6 @@ def test_error_of_the_container_in_a_part_has_the_offset_of_the_file(tmp_path: P
     assert caught.value.source == str(file)
 
 
-def test_error_of_a_blob_in_a_part_has_the_offset_of_the_file(tmp_path: Path) -> None:
-    inner, outer = tmp_path / "inner", tmp_path / "outer"
-    with PuffinWriter(inner) as writer:
-        data, properties = iceberg.encode(RowSet([1])), {"referenced-data-file": "x", "cardinality": "1"}
-        writer.add_stored(BlobMetadata("deletion-vector-v1", (), -1, -1, 0, 0, "zstd", properties), data)
-    outer.write_bytes(b"head" + inner.read_bytes())
-    result = run("positions", f"{outer}@4")
-    assert result.complaint.startswith(f"{outer} at byte 8: compression-codec")
-
-
 def test_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(UsageError, match="standard input is closed"), open_source_of(Target("-")):
@@ -239,15 +228,6 @@ def test_part_is_bounded() -> None:
         for offset, size in ((0, 5), (4, 1), (-1, 2), (5, 0)):
             with pytest.raises(Truncated):
                 part.read(offset, size)
-
-
-def test_file_of_a_folder_without_vectors_is_skipped(tmp_path: Path) -> None:
-    other = tmp_path / "notes.txt"
-    other.write_text("rows are rows")
-    with open_target(Target(str(other), found=True)) as found:
-        assert found is None
-    with pytest.raises(DecodeError, match="container"), open_target(Target(str(other))):
-        pass
 
 
 def test_folder_with_other_files(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from dvcodec.tables import DeletionVector, Folder, StoredFile, auditing, open_ta
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.findings import Severity
 from dvcodec.tables.repair import repair_plan
-from dvcodec.tables.storage import find_orphans, list_files
 from samples.delta_log import restored_table
 from samples.iceberg_table import Commit, build_iceberg
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
@@ -419,15 +418,6 @@ def test_footers_of_an_unknown_format_are_not_counted(tmp_path: Path, monkeypatc
     assert note.message.endswith("a.parquet and 3 more were not counted: the format of the footer is not supported")
 
 
-def test_broken_metadata_is_an_error(tmp_path: Path) -> None:
-    class Broken(FakeTable):
-        def snapshot(self, id: int | None = None) -> None:  # type: ignore[override]  # noqa: A002, ARG002
-            raise NotCanonical("snapshot", source="s.json")
-
-    with pytest.raises(NotCanonical):
-        audit(Broken(str(tmp_path), []))
-
-
 def test_relative_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = make_table(Path("t"))
@@ -503,30 +493,3 @@ def test_vectors_of_one_wrong_size_are_one_finding() -> None:
     group = [DeletionVector("iceberg", f"{i}", "v", "v", i, 50, file_size=size) for i, size in enumerate(recorded)]
     found = [(finding.expected, [v.data_file for v in finding.vectors]) for finding in rules.file_sizes("v", group, 99)]
     assert found == [("60 (metadata)", ["2"]), ("70 (metadata)", ["0", "3", "5"])]
-
-
-def test_findings_do_not_repeat_long_names() -> None:
-    group = [DeletionVector("iceberg", f"{i}" * 5000, "v", "v", i, 50) for i in range(3)]
-    found = [finding.what for finding in rules.overlaps(group)]
-    assert found == [f"bytes shared with the vector for {owner * 1000}..." for owner in "01"]
-
-
-def test_paths_of_files_that_are_gone_are_not_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a path of 4,000 steps, each would be looked at; a file behind a link is known by its real path."""
-    table = make_table(tmp_path)
-    (tmp_path / "data" / "real.parquet").write_bytes(b"")
-    (tmp_path / "data" / "link.parquet").symlink_to("real.parquet")
-    deep = str(tmp_path / "data" / "/".join("a" * 4000) / "b.parquet")
-    needed = {str(tmp_path / "data" / "link.parquet"), deep}
-    monkeypatch.setattr(table, "referenced", lambda: frozenset(needed))
-    asked: list[str] = []
-    real = os.path.realpath
-
-    def noted(path: str) -> str:
-        asked.append(path)
-        return real(path)
-
-    monkeypatch.setattr(os.path, "realpath", noted)
-    orphans = {finding.path for finding in find_orphans(table, list_files(table))}
-    assert not {path for path in orphans if path and "real" in path}
-    assert deep not in map(str, asked)

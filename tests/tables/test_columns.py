@@ -19,7 +19,6 @@ from dvcodec.tables.live import export_live, live_batches
 from samples.delta_table import DeltaBuilder
 from samples.iceberg_table import Commit, build_iceberg
 from samples.paimon_table import PaimonFile, build_paimon
-from tables.unwalked import Unwalked
 
 
 def live(table: Table, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -31,13 +30,6 @@ def test_chosen() -> None:
     assert chosen(["a", "b"], ["b", "a"], "t") == ["b", "a"]
     with pytest.raises(UsageError, match=r"^t has no column 'c': it has c0, .*c9 and 2 more$"):
         chosen([f"c{i}" for i in range(12)], ["c"], "t")
-
-
-def test_chosen_does_not_walk_the_columns_of_a_table() -> None:
-    """There may be thousands of them, and it is called for each data file."""
-    columns = Unwalked(a=1, b=2)
-    assert chosen(columns, ["b"], "t") == ["b"]
-    assert chosen(columns.keys(), ["b", "a"], "t") == ["b", "a"]
 
 
 # ------------------------------------------------------------------------------------------------ Delta
@@ -106,17 +98,6 @@ def craft_mapped(
 def test_mapped_columns_that_the_protocol_does_not_declare(tmp_path: Path, protocol: str, mode: str) -> None:
     made = craft_mapped(tmp_path / "t", PROTOCOLS[protocol], mode)
     assert live(open_table(made.root)) == [{"id": n, "n": n} for n in (1, 2, 3)]
-
-
-@pytest.mark.interop
-@pytest.mark.parametrize("mode", ["name", "id"])
-def test_deltalake_reads_them_too(tmp_path: Path, mode: str) -> None:
-    deltalake = pytest.importorskip("deltalake")
-    made = craft_mapped(tmp_path / "t", COMPAT, mode)
-    theirs = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(made.root)))
-    rows = pa.table(theirs.execute("select id, n from t").read_all()).to_pylist()
-    assert rows == live(open_table(made.root))
-    assert rows[0] == {"id": 1, "n": 1}
 
 
 def test_a_mode_without_annotations_does_not_map(tmp_path: Path) -> None:
@@ -311,35 +292,3 @@ def test_a_column_that_is_not_read_stops_no_other(tmp_path: Path, craft: Callabl
 
 
 # ------------------------------------------------------------------------------------------------ errors
-
-
-LONG = "x" * 30_000
-
-
-@pytest.mark.parametrize("kind", ["y" * 30_000, "int", {"type": "struct", "fields": []}])
-def test_errors_cut_long_names_of_columns(tmp_path: Path, kind: Any) -> None:
-    fields = [{"id": 1, "name": LONG, "required": True, "type": kind}]
-    crafted = build_iceberg(tmp_path / "t", Commit(data={"a": 20}), fields=fields)
-    with pytest.raises(Unsupported, match=r"column x{80}\b") as caught:
-        live(open_table(crafted.folder))
-    assert len(str(caught.value)) < 1000
-
-
-def test_errors_cut_long_names_of_fields(tmp_path: Path) -> None:
-    """In a struct that is one in the file too, and in the types of a struct that is none there."""
-    for name, stored in {"struct": pa.array([{LONG: "b"}]), "other": pa.array(["b"])}.items():
-        inner = {"type": "struct", "fields": [plain(LONG)]}
-        made = DeltaBuilder(tmp_path / name, fields=[plain("a") | {"type": inner}])
-        made.create()
-        made.commit({"add": made.write_file("a.parquet", pa.table({"a": stored}))})
-        with pytest.raises(Unsupported, match="column a") as caught:
-            live(open_table(made.root))
-        assert len(str(caught.value)) < 1000
-
-
-def test_errors_cut_long_names_in_types_of_paimon(tmp_path: Path) -> None:
-    kind = {"type": "ROW", "fields": [{"id": 1, "name": LONG, "type": "INT" + " " * 30_000 + "EGER"}]}
-    build_paimon(tmp_path / "t", [(0, LONG, kind)], [[PaimonFile("a.parquet", pa.table({LONG: [1]}))]])
-    with pytest.raises(Unsupported, match=r"type of column x{80}\.x{80}:") as caught:
-        live(open_table(tmp_path / "t"))
-    assert len(str(caught.value)) < 1000

@@ -20,7 +20,6 @@ from cases import each
 from dvcodec import (
     CardinalityMismatch,
     ChecksumMismatch,
-    DecodeError,
     DvcodecError,
     NotCanonical,
     RowSet,
@@ -262,13 +261,6 @@ def test_iceberg_vectors_become_delta_actions(tmp_path: Path, where: str) -> Non
     (container,) = done.files
     assert Path(container).parent == out
     assert {vector.how for vector in done.vectors} == {How.COPIED}
-
-
-def test_a_time_that_is_unknown_is_0_in_delta(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    table.states[-1] = replace(table.states[-1], info=SnapshotInfo(2))
-    (line, *_) = lines(convert_table(table, "delta", str(tmp_path), root=str(tmp_path))).values()
-    assert (line["add"]["modificationTime"], line["remove"]["deletionTimestamp"]) == (0, 0)
 
 
 @pytest.mark.interop
@@ -685,27 +677,11 @@ def test_a_cardinality_that_is_not_the_recorded_one(tmp_path: Path, to: Target) 
     assert_untouched(beside(tmp_path) / "out")
 
 
-def test_layouts_that_a_format_does_not_have(tmp_path: Path) -> None:
-    file = a_file()
-    (vector,) = paimon_vectors(tmp_path, {file.path: ROWS}, 32)
-    with pytest.raises(DecodeError, match="magic"):
-        convert_table(
-            a_table([file], [replace(vector, format="iceberg")], tmp_path), "delta", str(beside(tmp_path) / "out")
-        )
-
-
 @pytest.mark.parametrize("format", ["lance", "scorch", "equality-deletes"])
 def test_deletes_of_another_kind(tmp_path: Path, format: str) -> None:  # noqa: A002
     deletes = DeletionVector(format, "/t/a.parquet", "/t/d", "/t/d")
     with pytest.raises(Unsupported, match=rf"/t/d: deletes of the kind {format}"):
         convert_table(a_table([a_file()], [deletes], tmp_path), "delta", str(beside(tmp_path) / "out"))
-
-
-def test_a_vector_of_no_data_file(tmp_path: Path) -> None:
-    (vector,) = write_vectors(tmp_path, "v", {"/t/a.parquet": ROWS})
-    table = a_table([a_file()], [replace(vector, data_file=None)], tmp_path)
-    with pytest.raises(NotCanonical, match=r"v\.puffin@4.*none named"):
-        convert_table(table, "delta", str(beside(tmp_path) / "out"))
 
 
 @pytest.mark.parametrize("kind", [TableKind.LANCE, TableKind.SCORCH])

@@ -21,7 +21,6 @@ from dvcodec.paimon import read_index_manifest, write_index_manifest
 from dvcodec.tables import DeletionVector, Table, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.live import live_batches
-from dvcodec.tables.repair import repair_plan
 from dvcodec.tables.scanning import scan
 from samples import paimon_table
 from samples.delta_table import DeltaBuilder, rows_from
@@ -31,7 +30,6 @@ from samples.memory_table import flip
 ROWS = 100
 A, B, C = "a.parquet", "b.parquet", "c.parquet"
 VALID = {A: RowSet([1, 5, 7]), C: RowSet([2, 5, 99])}
-Edit = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 
 
 class Workshop(ABC):
@@ -244,21 +242,6 @@ def test_two_live_vectors(shop: Workshop) -> None:
     refused(shop.table)
 
 
-def test_two_live_vectors_are_united(shop: Workshop) -> None:
-    shop.twice(RowSet([8]))
-    table = shop.table
-    before = sorted(shop.folder.rglob("*"))
-    plan = repair_plan(audit(table), table)
-    assert ([action.action for action in plan.actions], plan.unfixed) == (["merge-vectors"], ())
-    json.dumps(plan.to_dict())
-    assert sorted(shop.folder.rglob("*")) == before
-
-
-def test_two_live_vectors_of_the_same_rows(shop: Workshop) -> None:
-    shop.twice(VALID[A])
-    assert findings(shop.table) == [("equal-vectors", A)]
-
-
 def test_a_truncated_file(shop: Workshop) -> None:
     last = max((shop.vector(name) for name in (A, C)), key=lambda vector: vector.offset or 0)
     path = Path(last.location)
@@ -316,20 +299,6 @@ def test_a_missing_data_file(shop: Workshop) -> None:
     assert findings(shop.table) == [("missing-data-file", B)]
 
 
-def test_a_grown_data_file(shop: Workshop) -> None:
-    with next(shop.folder.rglob(C)).open("ab") as file:
-        file.write(b"x")
-    assert findings(shop.table) == [("data-file-size", C)]
-
-
-def test_orphans(shop: Workshop) -> None:
-    data, vectors = next(shop.folder.rglob(A)), Path(shop.vector(A).location)
-    shutil.copy(data, data.with_name("orphan.parquet"))
-    shutil.copy(vectors, vectors.with_name(f"0{vectors.name}" if vectors.suffix else f"{vectors.name}0"))
-    assert sorted(findings(shop.table)) == [("orphan-data-file", None), ("orphan-vector-file", None)]
-    assert audit(shop.table).ok
-
-
 @pytest.fixture
 def lance(own_vectors: Path, tmp_path: Path) -> Path:
     """A dataset by pylance, of which only the metadata and the deletion files are kept."""
@@ -374,38 +343,3 @@ def test_lance_damaged(suffix: str, lance: Path) -> None:
     assert named() == ["missing-file"]
     path.write_bytes(valid)
     assert named() == []
-
-
-def test_lance_files_in_each_others_places(lance: Path) -> None:
-    arrow, binary = (next(lance.glob(f"_deletions/0-4*.{name}"), None) for name in ("arrow", "bin"))
-    assert arrow is not None
-    assert binary is None
-    other = next(lance.glob("_deletions/0-1*.arrow"))
-    shutil.copy(other, arrow)
-    assert [one.check for one in audit(open_table(str(lance)), orphans=False).findings] == ["cardinality"]
-
-
-@pytest.fixture(params=["small-v15", "small-v16", "small-v17"])
-def scorch(request: pytest.FixtureRequest, own_vectors: Path, tmp_path: Path) -> Path:
-    """An index by bleve."""
-    source = own_vectors / "tables" / "scorch" / "bleve-2.6.1" / request.param
-    return Path(shutil.copytree(source, tmp_path / "scorch"))
-
-
-def test_scorch_valid(scorch: Path) -> None:
-    table = open_table(str(scorch))
-    for info in table.snapshots():
-        assert audit(table, info.id).findings == ()
-    assert sum(file.min_deleted for file in scan(table).files) == 5
-
-
-def test_scorch_damaged(scorch: Path) -> None:
-    (vector,) = open_table(str(scorch)).snapshot().vectors
-    flip(vector.location, vector.offset or 0)
-    (finding,) = audit(open_table(str(scorch))).findings
-    assert finding.check in {"length", "magic", "structure"}
-    assert (finding.vectors, finding.data_file) == ((vector,), vector.data_file)
-    assert finding.offset is not None
-    segments = open_table(str(scorch)).snapshot().data_files
-    Path(segments[-1].location).unlink()
-    assert "missing-data-file" in [one.check for one in audit(open_table(str(scorch))).findings]

@@ -14,7 +14,7 @@ import pytest
 
 from cases import each
 from cli_runner import run
-from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageError
+from dvcodec import CommitConflict, RowSet, Unsupported, UsageError
 from dvcodec.io import Storage
 from dvcodec.tables import enable, live_batches, open_table
 from dvcodec.tables.auditing import audit
@@ -193,19 +193,6 @@ def test_features_that_are_not_known_are_refused(
     assert len(list((folder / "_delta_log").iterdir())) == 1
 
 
-@pytest.mark.parametrize("protocol", [{"minReaderVersion": 1, "minWriterVersion": 8}, {"minReaderVersion": 1}])
-def test_a_writer_version_that_is_not_known_is_refused(protocol: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match=r"writer version 8|minWriterVersion"):
-        enable(open_table(make(tmp_path / "t", protocol)))
-
-
-def test_another_format_than_parquet_is_refused(tmp_path: Path) -> None:
-    folder = make(tmp_path / "t")
-    commit(folder, 1, {"metaData": METADATA | {"format": {"provider": "orc", "options": {}}}})
-    with pytest.raises(Unsupported, match="orc"):
-        enable(open_table(folder))
-
-
 def rival(monkeypatch: pytest.MonkeyPatch, turns: int, act: Callable[[int], object]) -> list[int]:
     """Let another writer commit before each of the first attempts."""
     put, seen = Storage.put_if_absent, [0]
@@ -235,13 +222,6 @@ def test_a_conflict_is_repeated_upon_the_newest_version(tmp_path: Path, monkeypa
     with pytest.raises(CommitConflict, match="another writer"):
         enable(open_table(other))
     assert seen == [10]
-
-
-def test_another_who_enables_first_leaves_nothing_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = make(tmp_path / "t")
-    rival(monkeypatch, 1, lambda _: run("enable", folder))
-    assert enable(open_table(folder)).changes == ()
-    assert len(list((folder / "_delta_log").iterdir())) == 2
 
 
 @pytest.mark.interop
@@ -326,21 +306,6 @@ def test_a_paimon_append_table_gets_a_new_schema(tmp_path: Path) -> None:
     assert enable(table).changes == enable(open_table(folder)).changes == ()
     assert open_table(folder).snapshot().schema_id == 1
     assert audit(open_table(folder)).findings == ()
-
-
-def test_a_schema_of_paimon_stays_what_it_was(tmp_path: Path) -> None:
-    folder = paimon(tmp_path / "t")
-    path = folder / "schema/schema-0"
-    deep = [[[[["\ud800", 1.5]]]]] * 100
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"comment": "\udfff gr\xf6\xdfe", "x": deep}))
-    enable(open_table(folder))
-    before, after = (json.loads((folder / f"schema/schema-{number}").read_text()) for number in range(2))
-    assert {name for name in after if before[name] != after[name]} == {"id", "options", "timeMillis"}
-    path.write_text(path.read_text()[:-1] + ', "y": 1e999}')
-    (folder / "schema/schema-1").unlink()
-    with pytest.raises(NotCanonical, match="schema-0: metadata: expected what JSON can represent"):
-        enable(open_table(folder))
-    assert [path.name for path in (folder / "schema").iterdir()] == ["schema-0"]
 
 
 def test_a_new_schema_of_paimon_that_is_there_already_is_built_upon(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from cases import each
 from dvcodec import RowSet, UsageError
-from dvcodec.tables import DeletedRows, DeletionVector, SnapshotInfo, Table, TableKind, changes, open_table
+from dvcodec.tables import DeletedRows, DeletionVector, SnapshotInfo, Table, TableKind, open_table
 from dvcodec.tables.changes import history
 from samples.changes import sorted_values
 from samples.memory_table import FakeSnapshot, FakeTable, flip, make_table, write_data, write_vectors
@@ -127,34 +124,6 @@ def test_a_corrupt_vector_stops_nothing(tmp_path: Path) -> None:
     assert [change.exact for change in history(table)] == [True, False, False, True]
     (change,) = history(table, since=4)
     assert (change.exact, change.unreadable) == (True, ())
-
-
-@pytest.mark.parametrize(("snapshots", "files", "ahead"), [(3, 1000, 4), (99, 8, 3), (99, 7, 2), (99, 0, 2)])
-def test_how_far_ahead_vectors_are_asked_for(
-    snapshots: int, files: int, ahead: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of each snapshot its three data files count, and one."""
-    monkeypatch.setattr(changes, "_WAITING", snapshots)
-    monkeypatch.setattr(changes, "_WAITING_FILES", files)
-    asked: list[str] = []
-
-    def remote(location: str) -> Any:
-        return SimpleNamespace(prefetch=lambda: asked.append(location))
-
-    storage = SimpleNamespace(options=SimpleNamespace(max_concurrency=1), remote=remote)
-    table: Any = SimpleNamespace(location="s3://lake/t", folder=SimpleNamespace(storage=storage))
-    drawn: list[Any] = []
-
-    def pairs() -> Iterator[Any]:
-        for i in range(9):
-            drawn.append((None, SimpleNamespace(data_files="abc", vectors=[SimpleNamespace(location=f"v{i}")])))
-            yield drawn[-1]
-
-    found = changes._prefetched(table, pairs())
-    assert next(found) == drawn[0]
-    assert len(drawn) == ahead
-    assert [drawn[0], *found] == drawn
-    assert asked == [f"v{i}" for i in range(9)]
 
 
 def test_arguments(tmp_path: Path) -> None:

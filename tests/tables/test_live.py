@@ -67,16 +67,6 @@ def test_small_batches_are_written_as_few_row_groups(tmp_path: Path, monkeypatch
     assert pq.read_table(sink)["id"].to_pylist() == LIVE
 
 
-def test_row_groups_are_full_by_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.tables.live._GROUP_BYTES", 10_000)
-    table, sink = make_table(tmp_path), beside(tmp_path) / "live.parquet"
-    assert export_live(table, str(sink), columns=["id"], batch_rows=100) == len(LIVE)
-    groups = pq.ParquetFile(sink).metadata
-    rows = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
-    assert all(1250 <= count < 1350 for count in rows[:-1])
-    assert pq.read_table(sink)["id"].to_pylist() == LIVE
-
-
 def test_many_columns_are_read_in_few_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dvcodec.tables.live._BATCH_VALUES", 100)
     table = make_table(tmp_path)
@@ -85,20 +75,6 @@ def test_many_columns_are_read_in_few_rows_at_a_time(tmp_path: Path, monkeypatch
     assert max(batch.num_rows for batch in batches) == 50
     assert max(batch.num_rows for batch in live_batches(table, columns=["id"])) == 100
     assert max(batch.num_rows for batch in live_batches(table, batch_rows=7)) == 7
-
-
-def test_a_target_that_is_full_is_an_error(tmp_path: Path) -> None:
-    """The last bytes are written when the file is closed."""
-
-    class Full(io.RawIOBase):
-        def writable(self) -> bool:
-            return True
-
-        def write(self, data: object) -> int:  # noqa: ARG002
-            raise OSError(28, "No space left on device")
-
-    with pytest.raises(OSError, match="No space left"):
-        export_live(make_table(tmp_path), Full())  # type: ignore[arg-type]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30), deadline=None)
@@ -198,19 +174,6 @@ def test_damage_is_an_error(
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-def test_no_row_of_a_file_is_given_before_its_vector_is_read(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    bad_bit(table, tmp_path)
-    with pytest.raises(ChecksumMismatch):
-        next(live_batches(table))
-
-
-def test_a_vector_twice_is_that_vector(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    changed(table, *write_vectors(tmp_path, "more", {table.snapshot().data_files[0].path: RowSet([1, 2, 500])}))
-    assert ids(live_batches(table)) == LIVE
-
-
 def test_position_deletes_are_united(tmp_path: Path) -> None:
     class Positions(FakeTable):
         def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:
@@ -226,12 +189,6 @@ def test_position_deletes_are_united(tmp_path: Path) -> None:
     table = Positions(str(tmp_path), [replace(made.states[-1], vectors=(*vectors, wide))])
     assert deleted_rows(table, path) == RowSet([1, 2, 3, 4, 500])
     assert ids(live_batches(table, path, deleted=True)) == [1, 2, 3, 4, 500]
-
-
-def test_gone_data_files_do_no_harm(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    changed(table, *write_vectors(tmp_path, "more", {"/other/z.parquet": RowSet([1])}))
-    assert ids(live_batches(table)) == LIVE
 
 
 def test_usage(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 
 from cli_runner import run
 from dvcodec import MissingExtra, RowSet, UsageError
-from dvcodec.core.errors import CommitConflict
 from dvcodec.tables import TableKind, audit, enable, open_table
 from dvcodec.tables.iceberg.catalogs import _store_options
 from samples.iceberg_table import Commit, IcebergFiles, build_iceberg
@@ -177,16 +175,6 @@ def test_a_table_of_deltalake(orders: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert sorted(found["id"].to_pylist()) == [number for number in range(20) if number not in (0, 12)]
 
 
-def test_libraries_are_imported_for_their_objects_alone(orders: Path, crafted: IcebergFiles) -> None:
-    code = (
-        "import sys; from dvcodec.tables import open_table;"
-        "[open_table(path).snapshot() for path in sys.argv[1:]];"
-        "print([name for name in ('pyiceberg', 'deltalake') if name in sys.modules])"
-    )
-    command = [sys.executable, "-c", code, str(orders), str(crafted.folder)]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
 def test_the_only_writer_of_a_folder(crafted: IcebergFiles, orders: Path) -> None:
     crafted.metadata.rename(crafted.metadata.with_name("00001-aaaa.metadata.json"))
     (crafted.folder / "metadata" / "version-hint.text").unlink()
@@ -223,17 +211,3 @@ def test_commands(catalog: Any, crafted: IcebergFiles, tmp_path: Path) -> None:
             path.unlink()
     assert "--only-writer" in run("delete", crafted.folder, "--positions", positions).complaint
     assert run("delete", crafted.folder, "--positions", positions, "--only-writer").code == 0
-
-
-def test_two_only_writers_do_not_lose_a_commit(crafted: IcebergFiles) -> None:
-    """Both want a file of the same name."""
-    from dvcodec.tables.iceberg.commit import committer
-    from tables.iceberg.deleting import delete
-
-    crafted.metadata.rename(crafted.metadata.with_name("00001-aaaa.metadata.json"))
-    (crafted.folder / "metadata" / "version-hint.text").unlink()
-    one, other = (committer(open_table(crafted.folder, only_writer=True)) for _ in range(2))
-    base = other.current()
-    delete(one, {crafted.paths["a"]: RowSet([5])})
-    with pytest.raises(CommitConflict):
-        delete(other, {crafted.paths["a"]: RowSet([6])}, base=base)

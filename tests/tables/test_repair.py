@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from dvcodec import RowSet, UsageError
-from dvcodec.core.errors import MissingExtra, NotCanonical
+from dvcodec.core.errors import NotCanonical
 from dvcodec.puffin import rewrite_paths
-from dvcodec.tables import DeletedRows, DeletionVector, SnapshotInfo, open_table
+from dvcodec.tables import DeletionVector, SnapshotInfo, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.findings import Finding
 from dvcodec.tables.path_matching import PathMatcher
-from dvcodec.tables.repair import RepairAction, repair_plan
-from dvcodec.tables.repair import plan as plan_module
+from dvcodec.tables.repair import repair_plan
 from samples import delta_log
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
@@ -120,74 +119,6 @@ def test_lost_rows_are_reported(tmp_path: Path) -> None:
     assert "at least 2 rows that were deleted since become live again" in action.message
 
 
-def test_older_snapshots_are_read_once_for_all_vectors(tmp_path: Path) -> None:
-    """Of ``c``, all older ones are read in vain: of an only vector, which is the broken one."""
-
-    class Counting(FakeTable):
-        read_again: list[int]
-
-        def snapshot(self, id: int | None = None) -> FakeSnapshot:  # noqa: A002
-            if id is not None:
-                self.read_again.append(id)
-            return super().snapshot(id)
-
-    made = make_table(tmp_path)
-    broken(made, tmp_path)
-    last = made.states[-1]
-    (new,) = write_vectors(tmp_path, "fourth", {last.data_files[1].path: RowSet(range(9))})
-    flip(new.location, (new.offset or 0) + 20)
-    a, b, c = last.vectors
-    flip(c.location, (c.offset or 0) + 20)
-    made.states[-1] = replace(last, vectors=(a, new, c))
-    made.states.pop(0)
-    table = Counting(str(tmp_path), made.states)
-    table.read_again = []
-    found = audit(table, orphans=False)
-    table.read_again.clear()
-    plan = repair_plan(found, table)
-    assert [(action.data_file, action.reads) for action in plan.actions] == [
-        (a.data_file, (made.states[0].vectors[0],))
-    ]
-    assert [finding.data_file for finding in plan.unfixed] == [b.data_file, c.data_file]
-    assert table.read_again == [3, 2]
-
-
-def test_a_broken_older_vector_is_read_once(tmp_path: Path) -> None:
-    """Of all older snapshots that have it; and no more is read than the table allows."""
-    made = make_table(tmp_path)
-    broken(made, tmp_path)
-    *older, last = made.states
-    old = older[-1].vectors[0]
-    flip(old.location, (old.offset or 0) + 20)
-    older += [
-        replace(older[-1], info=SnapshotInfo(i, parent=i - 1), data_files=older[-1].data_files[:3]) for i in (3, 4)
-    ]
-    table = FakeTable(str(tmp_path), [*older, replace(last, info=SnapshotInfo(5, parent=4))])
-    found = audit(table, orphans=False)
-    table.reads.clear()
-    assert [finding.data_file for finding in repair_plan(found, table).unfixed] == [old.data_file]
-    assert table.reads == [old]
-
-
-def test_findings_are_not_compared_with_all_actions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each broken vector is for a data file of its own, which is gone: an action and an unfixed finding."""
-    table = make_table(tmp_path)
-    vectors = write_vectors(tmp_path, "more", {f"/other/{i}.parquet": RowSet([1]) for i in range(20)})
-    table.states.append(replace(table.states[-1], info=SnapshotInfo(3, parent=2), vectors=vectors))
-    for vector in vectors:
-        flip(vector.location, (vector.offset or 0) + 20)
-    compared: list[str] = []
-    plain = plan_module._Planner._renews
-
-    def renews(action: RepairAction, finding: Finding) -> bool:
-        compared.append(action.action)
-        return plain(action, finding)
-
-    monkeypatch.setattr(plan_module._Planner, "_renews", staticmethod(renews))
-    plan = repair_plan(audit(table, orphans=False), table)
-    assert [len(plan.actions), len(plan.unfixed), len(compared)] == [20, 20, 20]
-
-
 def test_broken_vectors_of_files_that_are_gone_are_dropped(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     (vector,) = write_vectors(tmp_path, "more", {"/other/z.parquet": RowSet([1])})
@@ -210,30 +141,6 @@ def test_values_that_say_too_little_are_not_committed(check: str, actual: str | 
     lost = ((vector, "gone"),) if actual == "77" else ()
     plan = repair_plan(replace(found, findings=(finding,), scan=replace(found.scan, lost=lost)), table)
     assert (plan.actions, plan.unfixed) == ((), (finding,))
-
-
-@pytest.mark.parametrize("where", ["snapshot", "read"])
-def test_a_missing_package_is_no_damage(where: str, tmp_path: Path) -> None:
-    """Older vectors that another package would read are not passed over."""
-    made = make_table(tmp_path)
-    broken(made, tmp_path)
-    old = made.states[1].vectors[0]
-
-    class Bare(FakeTable):
-        def snapshot(self, id: int | None = None) -> FakeSnapshot:  # noqa: A002
-            if where == "snapshot" and id == 2:
-                raise MissingExtra("fastavro", "tables")
-            return super().snapshot(id)
-
-        def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:
-            if where == "read" and vector == old:
-                raise MissingExtra("fastavro", "tables")
-            return super().read(vector, snapshot)
-
-    table = Bare(str(tmp_path), made.states)
-    found = audit(table, orphans=False)
-    with pytest.raises(MissingExtra, match=r"dvcodec\[tables\]"):
-        repair_plan(found, table)
 
 
 def test_older_vectors_that_do_not_help(tmp_path: Path) -> None:

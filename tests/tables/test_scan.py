@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from dvcodec import RowSet, UsageError
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables import DeletedRows, DeletionVector, scanning
+from dvcodec.tables import DeletedRows, DeletionVector
 from dvcodec.tables.scanning import DENSITY_PARTS, density, scan
 from dvcodec.tables.stats import rewrite_candidates, totals
 from samples.memory_table import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
@@ -51,15 +50,6 @@ def test_all_files_in_order(tmp_path: Path) -> None:
     assert [file.vectors for file in found.files][3] == ()
     assert [file.density.shape for file in found.files] == [(DENSITY_PARTS,)] * 4
     assert [float(file.density.max()) for file in found.files][1::2] == [1.0, 0.0]
-
-
-@pytest.mark.parametrize("threads", [1, 2, 8])
-def test_threads_change_nothing(threads: int, tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    found = scan(table, threads=threads)
-    assert all(file.rows is None for file in found.files)
-    assert [file.deleted for file in found.files] == [3, 1000, 3, 0]
-    assert len(table.reads) == 3
 
 
 def test_states(tmp_path: Path) -> None:
@@ -147,12 +137,6 @@ def test_position_deletes_of_partitions(first: bool, tmp_path: Path) -> None:
     assert found.files[3].containers == ContainerMix()
 
 
-def test_a_data_file_has_its_share_of_the_bytes_of_position_deletes() -> None:
-    vector = DeletionVector("position-deletes", None, "w", "w", None, 300, 9)
-    assert scanning._stored_bytes(vector, DeletedRows("a", RowSet([1, 5])), 6) == 100
-    assert scanning._stored_bytes(vector, DeletedRows("a", RowSet()), 0) == 0
-
-
 def test_a_broken_vector_of_a_file_that_is_gone(tmp_path: Path) -> None:
     """It is lost once, and no data file of the snapshot is in doubt for it, whatever comes after it."""
     made = make_table(tmp_path)
@@ -227,38 +211,6 @@ def test_position_deletes_for_paths_that_are_spelled_otherwise(tmp_path: Path) -
     ]
 
 
-def test_rows_are_dropped_as_files_are_done(tmp_path: Path) -> None:
-    """What is held at a time is bounded by the tasks under way, not by the table."""
-    lock, alive, most = Lock(), set(), 0
-
-    class Held(RowSet):
-        __slots__ = ("__weakref__",)
-
-        def __init__(self, positions: list[int]) -> None:
-            super().__init__(positions)
-            nonlocal most
-            with lock:
-                alive.add(id(self))
-                most = max(most, len(alive))
-
-        def __del__(self) -> None:
-            with lock:
-                alive.discard(id(self))
-
-    class Many(FakeTable):
-        def read(self, vector: DeletionVector, snapshot: FakeSnapshot) -> tuple[DeletedRows, ...]:  # noqa: ARG002
-            assert vector.data_file is not None
-            return (DeletedRows(vector.data_file, Held([1, 2])),)
-
-    made = make_table(tmp_path)
-    file = made.states[0].data_files[0]
-    files = tuple(replace(file, path=f"{i}", location=f"{i}") for i in range(2000))
-    vectors = tuple(DeletionVector("iceberg", f"{i}", "x", "x", 64 * i, 1 << 20, 2) for i in range(2000))
-    table = Many(str(tmp_path), [replace(made.states[0], data_files=files, vectors=vectors)])
-    assert sum(found.min_deleted for found in scan(table, threads=2).files) == 4000
-    assert most <= 4 * (2 * 2 + 2)
-
-
 @given(st.integers(0, 500), st.data())
 def test_density_is_the_share_of_each_part(rows: int, data: st.DataObject) -> None:
     deleted = data.draw(st.sets(st.integers(0, rows + 10)))
@@ -270,11 +222,6 @@ def test_density_is_the_share_of_each_part(rows: int, data: st.DataObject) -> No
         expected.append(mask[start : max(stop, start + 1)].mean())
     assert found.dtype == np.float32
     assert found.tolist() == np.array(expected or [0] * DENSITY_PARTS, np.float32).tolist()
-
-
-def test_density_of_many_rows_beyond_a_small_file() -> None:
-    """Positions are not expanded."""
-    assert density(RowSet.from_ranges([(2, 2**36)]), 4).tolist() == [0.0] * 32 + [1.0] * 32
 
 
 def test_density_of_large_files() -> None:

@@ -8,7 +8,6 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -136,30 +135,6 @@ def test_an_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
     assert delete(folder, 200, between=lambda: signal.raise_signal(signal.SIGINT)).rows == 1
     assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     assert 200 not in ids(open_table(folder))
-
-
-def test_a_delete_in_a_thread_leaves_interrupts_alone(tmp_path: Path) -> None:
-    folder = delta_folder(tmp_path)
-    seen: list[Any] = []
-
-    def look() -> None:
-        seen.append(signal.getsignal(signal.SIGINT))
-
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(delete, folder, 200, between=look).result().rows == 1
-    assert seen == [signal.getsignal(signal.SIGINT)]
-    assert 200 not in ids(open_table(folder))
-
-
-def test_a_file_that_is_missing_though_nobody_committed_is_an_error(tmp_path: Path) -> None:
-    def gone() -> None:
-        raise FileNotFoundError("some file of the base")
-
-    folder = delta_folder(tmp_path)
-    files = set(folder.rglob("*"))
-    with pytest.raises(FileNotFoundError, match="some file of the base"):
-        delete(folder, 200, between=gone)
-    assert set(folder.rglob("*")) == files
 
 
 def test_serializable_goes_on_if_what_is_added_cannot_match(tmp_path: Path) -> None:
@@ -297,14 +272,6 @@ def test_a_data_file_that_was_rewritten_and_vacuumed(tmp_path: Path) -> None:
 
     assert run(committer_of(open_table(folder)), Vanishing(compact)).rows == 1
     check(folder, 70)
-
-
-def test_a_data_file_that_is_missing(tmp_path: Path) -> None:
-    """Nobody has committed since: the table is damaged."""
-    folder = tmp_path / "delta"
-    MAKERS["delta"](folder, ROWS, SIZE)
-    with pytest.raises(FileNotFoundError):
-        run(committer_of(open_table(folder)), Vanishing(lambda _: (folder / "64.parquet").unlink(missing_ok=True)))
 
 
 # ---------------------------------------------------------------------- other values under the same names
@@ -471,18 +438,6 @@ def test_a_checkpoint_that_is_written_meanwhile(delta: Path) -> None:
     check(delta, 1, 100, 5)
 
 
-@pytest.mark.parametrize(
-    "hint", ['{"version":99,"size":3}', '{"version":0,"size":1}', '{"version":2,"size":1,"parts":7}', "{", ""]
-)
-def test_a_hint_at_a_checkpoint_that_is_wrong(delta: Path, hint: str) -> None:
-    """It is not relied upon, and stays."""
-    path = delta / "_delta_log" / "_last_checkpoint"
-    path.write_text(hint)
-    assert delete(delta, 5).snapshot == 3
-    assert ids(open_table(delta)) == [number for number in range(ROWS) if number not in (1, 5, 100)]
-    assert path.read_text() == hint
-
-
 # ---------------------------------------------------------------------- two vectors for a data file
 
 
@@ -554,12 +509,3 @@ def test_a_store_that_says_that_our_own_commit_exists(kind: str, folder: Path, m
     assert delete(folder, 5, 70).retries == 0
     monkeypatch.undo()
     check(folder, 1, 100, 5, 70)
-
-
-def test_ids_of_tables_differ(tmp_path: Path) -> None:
-    """The members that are compared differ between the tables of these tests."""
-    for kind, name in (("delta", f"_delta_log/{0:020}.json"), ("iceberg", "metadata/v1.metadata.json")):
-        MAKERS[kind](tmp_path / kind, ROWS, SIZE)
-        text = (tmp_path / kind / name).read_text()
-        assert ('"id": "0"' if kind == "delta" else '"table-uuid": "9c') in text
-        assert json.loads(text.splitlines()[0])

@@ -6,8 +6,6 @@ import datetime as dt
 import random
 from collections.abc import Callable
 from decimal import Decimal
-from functools import reduce
-from operator import or_
 from typing import Any, cast
 
 import pyarrow as pa
@@ -239,12 +237,6 @@ def test_names_are_not_functions() -> None:
     assert [call.function for call in calls] == ["and_kleene", "and_kleene", "equal", "equal", "is_null"]
     assert calls[-1].options["nan_is_null"].as_py() is True
     assert [node.value.as_py() for node in nodes(tree) if isinstance(node, Literal)] == ["a", 1]
-
-
-def test_thousands_of_values_in_a_chain() -> None:
-    tree = parse(reduce(or_, (pc.equal(N, i) for i in range(5000))))
-    assert weaker(tree, SCHEMA) is not None
-    assert sum(isinstance(node, Literal) for node in nodes(tree)) == 5000
 
 
 def test_expressions_of_a_later_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:

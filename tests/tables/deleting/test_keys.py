@@ -235,22 +235,6 @@ def test_what_a_reader_raises(where: str, tmp_path: Path) -> None:
         found(PlainTable(tmp_path, pa.table({"a": [1]})), reader, ["a"])
 
 
-@pytest.mark.parametrize("error", [OSError("the network is gone"), NotCanonical("keys"), UsageError("wrong keys")])
-def test_errors_on_their_way_through_duckdb_are_noted(error: Exception) -> None:
-    """A thread of DuckDB's asks for the keys, and makes text of their error."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        yield batch
-        raise error
-
-    batch, failed = pa.RecordBatch.from_pydict({"a": [1]}), list[Exception]()
-    noted = key_store._noting(batches(), failed)
-    assert next(noted) is batch
-    with pytest.raises(type(error)) as caught:
-        next(noted)
-    assert [caught.value] == failed == [error]
-
-
 def test_keys_on_disk_go_with_the_finder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("duckdb", "2.0")
     monkeypatch.setattr(key_store, "IN_MEMORY", 1000)

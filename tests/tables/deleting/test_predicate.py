@@ -6,7 +6,6 @@ import datetime as dt
 import math
 import random
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -309,19 +308,3 @@ def test_small_row_groups_are_evaluated_together(
     (file,) = table.now.data_files
     assert finder.find(table.now, file).rows == RowSet(range(200))
     assert (sum(seen), len(seen)) == (200, queries)
-
-
-def test_several_threads(tmp_path: Path) -> None:
-    pytest.importorskip("duckdb", "2.0")
-    files = [pa.table({"a": range(i, i + 3000)}) for i in range(0, 24_000, 3000)]
-    table = PlainTable(tmp_path, *files, row_group_size=1000)
-    finders = [where_finder(f"a % {n} = 0") for n in (2, 3, 5)] + [where_finder(A < 4000)]
-    for finder in finders:
-        finder.prepare(table.now)
-    tasks = [(finder, file) for finder in finders for file in table.now.data_files] * 2
-    with ThreadPoolExecutor(8) as pool:
-        rows = list(pool.map(lambda task: task[0].find(table.now, task[1]).rows.cardinality, tasks))
-    for n, part in zip((2, 3, 5), range(0, 24, 8), strict=False):
-        assert sum(rows[part : part + 8]) == -(-24_000 // n)
-    assert sum(rows[24:32]) == 4000
-    assert rows[:32] == rows[32:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import random
 import subprocess
@@ -304,11 +303,6 @@ def test_extension_types_that_duckdb_is_not_told_of(extension: str, inside: bool
             bound(text, rows)
 
 
-def test_halves_of_characters() -> None:
-    with pytest.raises(UsageError, match=r"where \"s = '\\ud800'\": it has halves of characters"):
-        bound("s = '\ud800'")
-
-
 def test_a_fatal_error_ends_the_database_alone() -> None:
     """DuckDB 2.0 does not expect that a cast to text fails, and answers nothing more."""
     rows = pa.table({"t": pa.array([2**62], pa.timestamp("s"))})
@@ -403,12 +397,6 @@ def test_older_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_FIRST_PYTHON", (4, 0))  # as 3.10 has no DuckDB that the extra could install
     with pytest.raises(MissingExtra, match=r"needs Python 3.11 or later; pyarrow expressions.* do not need it$"):
         engine.Engine({})
-
-
-def test_times_are_utc() -> None:
-    rows = pa.table({"t": pa.array([dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)], pa.timestamp("us", "UTC"))})
-    assert matched("t = '2026-01-01'", rows) == [0]
-    assert matched("hour(t) = 0", rows) == [0]
 
 
 EXTREMES = pa.table(

@@ -8,7 +8,6 @@ import random
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -141,23 +140,6 @@ def test_physical_names_and_partitions(tmp_path: Path) -> None:
     assert [other["part"] for other in others] == [ColumnBounds(values=False, constant=True)] * 2
     mapped = bounds_of(Column("id", physical_name="col-1", type=pa.int64()), {"minValues": {"id": 1, "col-1": 2}})
     assert mapped.lower == pa.scalar(2)
-
-
-def test_statistics_are_parsed_once_and_only_if_they_are_asked_for(tmp_path: Path) -> None:
-    """Thousands of data files may have the same long text."""
-    crafted = DeltaBuilder(tmp_path / "t", fields=[*rows_fields(), PART], partition_columns=["part"])
-    crafted.create()
-    for number in range(5):
-        added = crafted.write_file(f"{number}.parquet", rows_from(0), {"part": "x"})
-        crafted.commit(
-            {"add": added | {"stats": '{"numRecords": 100, "minValues": {"id": 3}, "maxValues": {"id": 5}}'}}
-        )
-    snapshot = open_delta(str(crafted.root)).snapshot()
-    with patch("dvcodec.tables.delta.snapshot.parse_statistics", autospec=True, side_effect=parse_statistics) as parsed:
-        for columns, times in ((["part"], 0), (["part", "id", "name"], 1)):
-            for file in snapshot.data_files:
-                assert list(snapshot.bounds(file, columns)) == columns
-            assert parsed.call_count == times
 
 
 def rows_fields() -> list[dict[str, Any]]:

@@ -89,25 +89,10 @@ def test_a_sidecar_that_is_named_twice(table: DeltaBuilder) -> None:
         actions_of(table, [top])
 
 
-def test_a_sidecar_that_is_gone(table: DeltaBuilder) -> None:
-    top, gone, _ = table.checkpoint("parquet")
-    gone.unlink()
-    with pytest.raises(FileNotFoundError, match=gone.name):
-        actions_of(table, [top])
-
-
 def test_a_checkpoint_of_another_version(table: DeltaBuilder) -> None:
     files = table.checkpoint("json alone")
     with pytest.raises(NotCanonical, match=r"checkpointMetadata\.version: expected 3, found 4"):
         actions_of(table, files, 3)
-
-
-def test_rows_are_named(table: DeltaBuilder) -> None:
-    rows = [{"add": {"path": "a", "size": size}} for size in (1, 2)]
-    (file,) = table.checkpoint("classic")
-    pq.write_table(pa.Table.from_pylist(rows), file, row_group_size=1)
-    sources = [action.source for action in actions_of(table, [file])]
-    assert sources == [f"{file}, row 0", f"{file}, row 1"]
 
 
 def test_invalid_checkpoints_are_refused(table: DeltaBuilder) -> None:
@@ -207,16 +192,6 @@ def test_statistics_that_are_text_for_some(table: DeltaBuilder, counted: bool) -
     assert len(others) == 2
 
 
-@pytest.mark.parametrize("counted", [True, False])
-def test_columns_of_statistics_are_not_read_beside_text(table: DeltaBuilder, counted: bool) -> None:
-    (file,) = table.checkpoint("classic")
-    with_columns(file, ["{}", '{"numRecords":7}', "{}"])
-    if not counted:
-        pq.write_table(pq.read_table(file), file, write_statistics=False)
-    adds = [action.values for action in actions_of(table, [file]) if action.where == "add"]
-    assert [add["stats"] for add in adds] == ["{}", '{"numRecords":7}', "{}"]
-
-
 @pytest.mark.parametrize(
     "member", [("stats_parsed", pa.string()), ("stats", pa.struct([("x", pa.int64())])), ("path", pa.int64())]
 )
@@ -232,21 +207,3 @@ def test_statistics_of_other_types(table: DeltaBuilder, member: tuple[str, pa.Da
     schema = schema.set(place, pa.field("add", pa.struct([*others, pa.field(*member)])))
     pq.write_table(pa.Table.from_pylist(rows, schema), file)
     assert not any(member[0] in add.values for add in actions_of(table, [file]) if add.where == "add")
-
-
-def crafted(table: DeltaBuilder, add: dict[str, pa.Array], name: str = "c.parquet") -> Path:
-    """A checkpoint with these members of `add`, in as few bytes as Parquet takes."""
-    file = table.log / name
-    column = pa.StructArray.from_arrays(list(add.values()), list(add))
-    pq.write_table(pa.table({"add": column}), file, compression="zstd", store_schema=False, write_statistics=False)
-    assert file.stat().st_size < 64_000
-    return file
-
-
-def test_names_that_no_row_has_cost_nothing(table: DeltaBuilder) -> None:
-    rows = 5000
-    inner = pa.StructArray.from_arrays([pa.nulls(rows, pa.int64())], ["n" * 10_000])
-    parsed = pa.StructArray.from_arrays([pa.array([1] * rows), inner], ["numRecords", "minValues"])
-    file = crafted(table, {"path": pa.array(["a"] * rows), "stats_parsed": parsed})
-    actions = actions_of(table, [file])
-    assert {action.values["stats"] for action in actions} == {'{"numRecords":1,"minValues":{}}'}

@@ -139,21 +139,6 @@ def test_a_file_that_loses_all_its_rows_is_removed(folder: Path) -> None:
     assert ids(folder) == list(range(delta_log.ROWS, 2 * delta_log.ROWS))
 
 
-def test_nothing_to_delete_is_no_commit(folder: Path) -> None:
-    deleted = list(delta_log.SECOND)
-    for condition in (lambda number: number > 5000, lambda number: number in deleted):
-        done = delete(folder, condition)
-        assert (done.committed, done.snapshot, done.rows) == (False, 2, 0)
-    assert len(list((folder / "_delta_log").iterdir())) == 3
-
-
-def test_a_dry_run_writes_nothing(folder: Path) -> None:
-    before = sorted(folder.rglob("*"))
-    done = delete(folder, lambda number: number < 200, dry_run=True)
-    assert (done.committed, done.files, done.removed) == (False, 2, 1)
-    assert sorted(folder.rglob("*")) == before
-
-
 class Late(DeltaCommitter):
     """Lets others commit first, just before its own commit."""
 
@@ -319,21 +304,6 @@ def test_deltalake_reads_and_writes_on(folder: Path) -> None:
         delete(folder, range(start, start + 1).__contains__)
         expected -= {start}
         check()
-
-
-def test_row_positions_of_the_model(folder: Path) -> None:
-    delete(folder, lambda number: number in (128, 130))
-    snapshot = open_table(folder).snapshot()
-    found = {one.data_file: one.rows for vector in snapshot.vectors for one in snapshot.read(vector)}
-    assert found == {"a.parquet": delta_log.SECOND, "b.parquet": RowSet([0, 2])}
-
-
-def test_a_writer_reads_what_is_new_alone(folder: Path) -> None:
-    writer = committer(open_table(folder))  # type: ignore[arg-type]
-    writer.current()
-    (folder / "_delta_log" / f"{0:020}.json").write_text("no JSON")
-    delta_log.commit(folder, 3, "WRITE", {"add": delta_log.data_file(folder, "c.parquet", 1000)})
-    assert sorted(file.path for file in writer.current().data_files) == ["a.parquet", "b.parquet", "c.parquet"]
 
 
 def test_a_listing_that_misses_a_commit_is_repeated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

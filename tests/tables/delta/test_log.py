@@ -28,23 +28,6 @@ def log_of(*names: str) -> Log:
     return Log.from_names("log", names)
 
 
-def test_commits_from_the_first() -> None:
-    log = log_of(commit(1), commit(0), commit(2))
-    assert log.versions == (0, 1, 2)
-    assert log.latest == 2
-    assert not log.needs(2)
-
-
-def test_commits_behind_a_checkpoint_after_cleanup() -> None:
-    log = log_of(commit(7), classic(7), commit(8))
-    assert log.versions == (7, 8)
-    assert [log.needs(version) for version in (7, 8)] == [True, False]
-
-
-def test_a_checkpoint_alone() -> None:
-    assert log_of(classic(5)).versions == (5,)
-
-
 def test_a_gap_below_a_checkpoint_hides_versions() -> None:
     log = log_of(commit(0), commit(1), commit(3), classic(4), commit(5))
     assert log.versions == (0, 1, 4, 5)
@@ -56,16 +39,6 @@ def test_a_gap_below_a_checkpoint_hides_versions() -> None:
 def test_a_gap_before_the_current_version() -> None:
     with pytest.raises(NotCanonical, match=f"{commit(2)} or a checkpoint, to rebuild version 3"):
         log_of(commit(0), commit(1), commit(3)).latest  # noqa: B018
-
-
-def test_no_version_zero() -> None:
-    with pytest.raises(NotCanonical, match=commit(3)):
-        log_of(commit(4), commit(5)).latest  # noqa: B018
-
-
-def test_nothing() -> None:
-    with pytest.raises(NotCanonical, match="expected commits or a checkpoint"):
-        log_of("_last_checkpoint", "readme.md").latest  # noqa: B018
 
 
 def test_no_such_version() -> None:

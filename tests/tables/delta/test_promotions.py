@@ -194,9 +194,3 @@ def test_fields_are_found_as_spelled_or_in_any_case() -> None:
     assert find_field(fields, column(pa.int32(), name="c"), "file") is None
     with pytest.raises(NotCanonical, match="file: column x: expected one column with this name or id, found 2"):
         find_field([pa.field("a", pa.int32())] * 2, column(pa.int32(), name="x", physical="a"), "file")
-
-
-def test_fields_are_found_by_id() -> None:
-    fields = [pa.field("a", pa.int32(), metadata={FIELD_ID: b"7"}), pa.field("b", pa.int32())]
-    assert find_field(fields, Column("b", 7, type=pa.int32()), "file") == 0
-    assert find_field(fields, Column("a", 8, type=pa.int32()), "file") is None

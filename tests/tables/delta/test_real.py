@@ -36,21 +36,6 @@ def as_set(rows: pa.Table) -> list[str]:
     return sorted(repr(row) for row in rows.to_pylist())
 
 
-@pytest.mark.parametrize("name", KNOWN)
-def test_versions(vectors: Path, name: str) -> None:
-    table = open_delta(str(vectors / "delta" / name))
-    for info in table.snapshots():
-        snapshot = table.snapshot(info.id)
-        counts = {file.path: file.physical_rows for file in snapshot.data_files}
-        for vector in snapshot.vectors:
-            (found,) = snapshot.read(vector)
-            highest = found.rows.max
-            assert highest is not None
-            assert highest < (counts[found.data_file] or 0)
-            assert list(snapshot.check_container(vector.location, [vector])) == []
-    assert table.referenced() <= {file.location for file in table.stored_files()}
-
-
 def test_what_is_known(vectors: Path) -> None:
     table = open_delta(str(vectors / "delta" / "table-with-dv-small"))
     assert [(info.id, info.operation) for info in table.snapshots()] == [(0, "WRITE"), (1, "DELETE")]

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.errors import NotCanonical
 from dvcodec.io import Storage
-from dvcodec.tables.columns import Column, ColumnIndex
+from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.rows import read_rows
-from dvcodec.tables.delta.schema import TableSchema
-from dvcodec.tables.json_fields import JsonFields
 
 A, B = (Column(name, type=pa.int64()) for name in "ab")
 
@@ -30,17 +27,6 @@ def read(
 def write(file: Path, **columns: pa.Array | list[object]) -> Path:
     pq.write_table(pa.table(columns), file, row_group_size=3)
     return file
-
-
-def test_positions(tmp_path: Path) -> None:
-    file = write(tmp_path / "f", a=pa.array(range(7), pa.int32()), other=["x"] * 7)
-    assert read(file, [A], batch_rows=2) == [
-        (0, [{"a": 0}, {"a": 1}]),
-        (2, [{"a": 2}]),
-        (3, [{"a": 3}, {"a": 4}]),
-        (5, [{"a": 5}]),
-        (6, [{"a": 6}]),
-    ]
 
 
 def test_partition_columns_are_taken_from_the_log(tmp_path: Path) -> None:
@@ -79,25 +65,11 @@ def test_fields_that_are_never_null(tmp_path: Path) -> None:
     assert read(write(tmp_path / "f", b=[1]), [s]) == [(0, [{"s": None}])]
 
 
-def test_no_columns(tmp_path: Path) -> None:
-    file = write(tmp_path / "f", a=[1, 2, 3, 4])
-    assert [(rows.start, rows.batch.num_rows) for rows in read_rows(str(file), Storage(), [], {}, frozenset(), 2)] == [
-        (0, 2),
-        (2, 1),
-        (3, 1),
-    ]
-
-
 def test_names_with_dots(tmp_path: Path) -> None:
     file = tmp_path / "f"
     pq.write_table(pa.table({"a.b": [1], "a": [{"b": 2}], "b": [3]}), file)
     dotted = Column("a.b", type=pa.int64())
     assert read(file, [dotted, B]) == [(0, [{"a.b": 1, "b": 3}])]
-
-
-def test_renamed_columns(tmp_path: Path) -> None:
-    file = write(tmp_path / "f", **{"col-1": [1], "a": [2]})
-    assert read(file, [Column("a", physical_name="col-1", type=pa.int64())]) == [(0, [{"a": 1}])]
 
 
 def test_columns_by_id(tmp_path: Path) -> None:
@@ -109,30 +81,3 @@ def test_columns_by_id(tmp_path: Path) -> None:
     without = write(tmp_path / "g", a=[1])
     with pytest.raises(NotCanonical, match="field ids of columns: expected some, found none"):
         read(without, columns)
-
-
-def test_what_does_not_fit(tmp_path: Path) -> None:
-    file = write(tmp_path / "f", a=["1"])
-    with pytest.raises(Unsupported, match=f"{file}: column a: expected int64, found string"):
-        read(file, [A])
-    file.write_bytes(b"PAR1")
-    with pytest.raises(NotCanonical, match=str(file)):
-        read(file, [A])
-    with pytest.raises(FileNotFoundError):
-        read(tmp_path / "none", [A])
-
-
-@pytest.mark.parametrize(("dropped", "looked_for"), [(False, 1), (True, 0)])
-def test_columns_that_a_data_file_lacks_are_not_looked_for(tmp_path: Path, dropped: bool, looked_for: int) -> None:
-    """The schema may have thousands, and the file only the last of them, or only one that was dropped."""
-    field = pa.field("z", pa.int64(), metadata={"PARQUET:field_id": "99"})
-    pq.write_table(pa.table([[1]], schema=pa.schema([field])), tmp_path / "f")
-    fields = {}
-    for i in range(99 if dropped else 100):
-        mapping = {"delta.columnMapping.id": i, "delta.columnMapping.physicalName": f"c{i}"}
-        one = {"name": str(i), "type": "long", "nullable": True, "metadata": mapping}
-        fields[str(i)] = JsonFields(one, "0.json")
-    schema = TableSchema(fields, "id", 99)
-    with patch.object(ColumnIndex, "find", autospec=True, side_effect=ColumnIndex.find) as find:
-        (part,) = read_rows(str(tmp_path / "f"), Storage(), [], {}, frozenset(), 9, schema)
-    assert (part.batch.num_rows, find.call_count) == (1, looked_for)

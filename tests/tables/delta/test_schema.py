@@ -10,11 +10,9 @@ import pytest
 
 from cases import each
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.tables.columns import Column, chosen
+from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.actions import Metadata
 from dvcodec.tables.delta.schema import MAX_DEPTH, TableSchema, parse_schema
-from dvcodec.tables.json_fields import JsonFields
-from tables.unwalked import Unwalked
 
 
 def parse(*fields: dict[str, Any], mode: str = "none", partitions: tuple[str, ...] = ()) -> TableSchema:
@@ -155,13 +153,6 @@ def test_depth_is_bounded() -> None:
     assert pa.types.is_list(parse(field(kind)).column("a").type)
     with pytest.raises(NotCanonical, match="at most 64 nested types"):
         parse(field({"type": "array", "elementType": kind, "containsNull": True})).column("a")
-
-
-def test_columns_that_are_not_asked_for_are_not_walked() -> None:
-    """There may be thousands of them, and they are asked for by each data file."""
-    fields = {name: JsonFields(field("long", name), "0.json, line 3") for name in "ab"}
-    schema = TableSchema(Unwalked(**fields), "none")
-    assert schema.select(chosen(schema.names, ["b"], "t")) == pa.schema([("b", pa.int64())])
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,7 @@ from dvcodec.core.errors import (
 )
 from dvcodec.tables import DeletionVector, Snapshot, SnapshotInfo, TableKind, open_table
 from dvcodec.tables.delta import AddFile, DeltaTable
-from dvcodec.tables.delta import checkpoint as checkpoint_module
 from dvcodec.tables.delta import open as open_delta
-from dvcodec.tables.folder import Folder
 from samples.delta_table import FIELDS, ROWS, TIME, DeltaBuilder, build_delta, rows_from
 
 FORMS = ("classic", "parts", "json", "parquet", "json alone", "parquet alone")
@@ -138,13 +136,6 @@ def test_a_wrong_hint_is_ignored(tmp_path: Path) -> None:
     for hint in ("", "{", '{"version": 99}', '{"version": 1, "parts": 7}'):
         (crafted.log / "_last_checkpoint").write_text(hint)
         assert opened(crafted).snapshot().info.id == 4
-
-
-def test_versions_in_any_order(tmp_path: Path) -> None:
-    crafted = build_delta(tmp_path / "t")
-    table = opened(crafted)
-    for version in (3, 1, 4, 4, 0, 2):
-        assert deleted(table, table.snapshot(version)) == crafted.truth[version]
 
 
 def test_data_files(tmp_path: Path) -> None:
@@ -278,14 +269,6 @@ def test_damaged_vectors(tmp_path: Path, place: int, content: bytes | None, erro
     assert str(file) in str(info.value)
 
 
-def test_a_vector_of_another_cardinality(tmp_path: Path) -> None:
-    table = opened(build_delta(tmp_path / "t"))
-    snapshot = table.snapshot()
-    vector = snapshot.vectors[0]
-    with pytest.raises(CardinalityMismatch, match="expected 4"):
-        snapshot.read(of_cardinality(vector, 4))
-
-
 def test_a_descriptor_without_offset(tmp_path: Path) -> None:
     crafted = build_delta(tmp_path / "t")
     descriptor = crafted.write_vectors({"part-3.parquet": RowSet([5])})["part-3.parquet"]
@@ -317,27 +300,6 @@ def test_containers(tmp_path: Path) -> None:
     file.write_bytes(b"\2" + file.read_bytes()[1:])
     with pytest.raises(BadMagic, match="version byte"):
         list(snapshot.check_container(first.location, [first]))
-
-
-def test_a_sidecar_of_many_checkpoints_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    crafted = build_delta(tmp_path / "t")
-    top, *sidecars = crafted.checkpoint("json")
-    version = int(top.name[:20])
-    for number in range(1, 20):
-        later = f"{version + 2 * number:020}"
-        text = top.read_text().replace(f'"version": {version}', f'"version": {version + 2 * number}')
-        (crafted.log / top.name.replace(top.name[:20], later)).write_text(text)
-    read = []
-    original = checkpoint_module._actions
-
-    def counted(folder: Folder, location: str, kinds: tuple[str, ...]) -> Any:
-        read.append(location)
-        return original(folder, location, kinds)
-
-    monkeypatch.setattr(checkpoint_module, "_actions", counted)
-    table = opened(crafted)
-    assert table.referenced() == {file.location for file in table.stored_files()}
-    assert sorted(read) == sorted(map(str, sidecars))
 
 
 def test_referenced_is_everything_but_orphans(tmp_path: Path) -> None:
@@ -468,16 +430,6 @@ def test_what_is_not_known(tmp_path: Path) -> None:
         with pytest.raises(Unsupported, match="catalogManaged"):
             ask()
     assert table.snapshot(6).info.id == 6
-
-
-def test_gaps(tmp_path: Path) -> None:
-    crafted = build_delta(tmp_path / "t")
-    crafted.commit_file(2).unlink()
-    table = opened(crafted)
-    for ask in (table.snapshots, table.snapshot):
-        with pytest.raises(NotCanonical, match=f"expected {2:020}.json or a checkpoint, to rebuild version 4"):
-            ask()
-    assert table.snapshot(1).info.id == 1
 
 
 def test_opening(tmp_path: Path) -> None:

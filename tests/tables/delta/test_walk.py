@@ -14,7 +14,6 @@ from cases import each
 from dvcodec import DecodeError, RowSet, delta
 from dvcodec.tables import Table, history, open_table
 from dvcodec.tables.delta import table as reading
-from dvcodec.tables.delta.actions import AddFile
 from samples.changes import sorted_values
 from samples.delta_log import commit, empty_table
 from samples.delta_table import FIELDS, build_delta, schema_string
@@ -91,27 +90,6 @@ def test_checkpoints_in_between(form: str, tmp_path: Path, monkeypatch: pytest.M
     found, expected = both(made.root, monkeypatch)
     assert found == expected
     assert [change["snapshot"]["id"] for change in found] == [4, 5]
-
-
-def test_a_step_reads_its_own_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table of a hundred data files, and ten commits that touch one each."""
-    empty_table(tmp_path, [added(f"file{i}") for i in range(100)])
-    for version in range(1, 11):
-        gone = {"path": f"file{version}", "dataChange": True, "deletionTimestamp": 1}
-        commit(tmp_path, version, "DELETE", {"remove": gone}, {"add": added(f"new{version}")})
-    made: list[str] = []
-    plain = reading.DeltaTable._data_file
-
-    def counting(self: reading.DeltaTable, file: AddFile, *rest: Any) -> Any:
-        made.append(file.path)
-        return plain(self, file, *rest)
-
-    monkeypatch.setattr(reading.DeltaTable, "_data_file", counting)
-    changes = list(history(open_table(tmp_path)))
-    assert [([file.path for file in one.added], [file.path for file in one.removed]) for one in changes[1:]] == [
-        ([f"new{version}"], [f"file{version}"]) for version in range(1, 11)
-    ]
-    assert len(made) == 100 + 10 * 2
 
 
 def added(name: str) -> dict[str, Any]:

@@ -140,28 +140,6 @@ def test_an_unanswered_commit_is_settled(catalog: Any, crafted: IcebergFiles, mo
         delete(writer, {crafted.paths["a"]: RowSet([7])})
 
 
-def test_an_unanswered_commit_of_another_writer_is_a_conflict(
-    catalog: Any, crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def lost(self: Any, *arguments: Any) -> Any:
-        monkeypatch.undo()
-        delete(committer(from_catalog(catalog, "db.t")), {crafted.paths["b"]: RowSet([9])})
-        raise ConnectionError("lost")
-
-    monkeypatch.setattr(sql.SqlCatalog, "commit_table", lost)
-    with pytest.raises(CommitConflict, match=r"db\.t: another writer committed first"):
-        delete(committer(from_catalog(catalog, "db.t")), {crafted.paths["a"]: RowSet([6])})
-    assert live(catalog) == 45 - 4
-
-
-def test_an_unanswered_upgrade_is_settled(catalog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = build_iceberg(tmp_path / "old", Commit(data={"a": 20}), version=2)
-    catalog.register_table("db.old", str(old.metadata))
-    answers(monkeypatch, ConnectionError("lost"), done=True)
-    assert enable(from_catalog(catalog, "db.old")).changes
-    assert catalog.load_table("db.old").metadata.format_version == 3
-
-
 # ---------------------------------------------------------------------- refusals
 
 
@@ -231,21 +209,6 @@ def test_a_refusal_that_cannot_be_looked_into_is_unknown(
         tables.delete(from_catalog(catalog, "db.t"), positions={crafted.paths["a"]: RowSet([6])})
     monkeypatch.undo()
     assert live(catalog) == 45 - 4
-
-
-def test_a_disk_without_space_for_the_metadata(
-    catalog: Any, crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object, **__: object) -> Any:
-        raise OSError(28, "No space left on device")
-
-    writer = committer(from_catalog(catalog, "db.t"))
-    files = set(crafted.folder.rglob("*"))
-    monkeypatch.setattr("dvcodec.tables.iceberg.catalogs.open_sink", full)
-    with pytest.raises(OSError, match="No space left on device"):
-        delete(writer, {crafted.paths["a"]: RowSet([6])})
-    assert set(crafted.folder.rglob("*")) == files
-    assert live(catalog) == 45 - 3
 
 
 @pytest.mark.parametrize("member", ["last-sequence-number", "next-row-id"])
@@ -367,20 +330,6 @@ def between(catalog: Any, monkeypatch: pytest.MonkeyPatch, other: Callable[[], o
         return staged
 
     monkeypatch.setattr(type(catalog), "_update_and_stage_table", late)
-
-
-def test_an_upgrade(catalog: Any, tmp_path: Path) -> None:
-    old = build_iceberg(tmp_path / "old", Commit(data={"a": 20}), Commit(deletes=[{"a": RowSet([3])}]), version=2)
-    catalog.register_table("db.old", str(old.metadata))
-    table = from_catalog(catalog, "db.old")
-    assert enable(table).changes
-    assert not enable(table).changes
-    writer = committer(table)
-    delete(writer, {old.paths["a"]: RowSet([5])})
-    loaded = catalog.load_table("db.old")
-    assert loaded.metadata.format_version == 3
-    assert loaded.scan().to_arrow().num_rows == 18
-    assert audit(from_catalog(catalog, "db.old")).ok
 
 
 def test_a_table_that_pyiceberg_made(catalog: Any) -> None:

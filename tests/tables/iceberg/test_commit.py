@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ import pytest
 from dvcodec import RowSet, iceberg
 from dvcodec.core.errors import CommitConflict, CommitUnknown, NotCanonical, Unsupported, UsageError
 from dvcodec.io.store import Reason, StoreError
-from dvcodec.tables import audit, enable, open_table
-from dvcodec.tables.deleting.committer import Retries, Written
+from dvcodec.tables import audit, open_table
+from dvcodec.tables.deleting.committer import Retries
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
 from dvcodec.tables.iceberg.latest import version_of
@@ -126,17 +125,6 @@ def test_files_without_a_live_row_are_removed_with_their_vectors(crafted: Iceber
     assert (summary["deleted-data-files"], summary["deleted-records"]) == ("1", "20")
     assert (summary["added-dvs"], summary["removed-dvs"], summary["operation"]) == ("1", "1", "delete")
     assert audit(open_table(crafted.folder)).ok
-
-
-def test_new_manifests_are_named_and_counted(crafted: IcebergFiles) -> None:
-    rows = {crafted.paths["a"]: RowSet.from_ranges([(0, 20)]), crafted.paths["c"]: RowSet([0])}
-    delete(writer_of(crafted), rows)
-    snapshot, manifests = metadata_of(crafted)["snapshots"][-1], manifests_of(crafted)
-    new = [one["manifest_path"] for one in manifests if one["added_snapshot_id"] == snapshot["snapshot-id"]]
-    assert sorted(path.rpartition("-")[2] for path in new) == [f"m{i}.avro" for i in range(len(new))]
-    counts = [snapshot["summary"][f"manifests-{name}"] for name in ("created", "kept")]
-    assert counts == [str(len(new)), str(len(manifests) - len(new))]
-    assert len(new) > 1
 
 
 def test_sequence_numbers_and_row_ids(crafted: IcebergFiles) -> None:
@@ -337,15 +325,6 @@ def test_conflicts_are_retried_as_the_table_says(
     assert len(seen) == tries
 
 
-def test_a_vector_that_was_not_taken_in_is_refused(crafted: IcebergFiles) -> None:
-    writer = writer_of(crafted)
-    base = writer.current()
-    (change,) = file_deletes(base, {crafted.paths["a"]: RowSet([6])})
-    forgetful = type(change)(change.data_file, (), change.before, change.rows, whole=False)
-    with pytest.raises(UsageError, match="does not include"):
-        writer.commit(base, [forgetful], Written({}, 0), [])
-
-
 def test_new_files_go_where_the_properties_say(crafted: IcebergFiles, tmp_path: Path) -> None:
     """Under random names, so that no file is replaced."""
     other = tmp_path / "other"
@@ -359,15 +338,6 @@ def test_new_files_go_where_the_properties_say(crafted: IcebergFiles, tmp_path: 
         names |= set(written)
     assert {str(path) for path in other.iterdir()} == names
     assert len(names) == 2
-
-
-@pytest.mark.parametrize("path", ["http://host/data", "file:/%2fhost/share", "//host/share"])
-def test_new_files_go_nowhere_that_metadata_may_not_name(crafted: IcebergFiles, path: str) -> None:
-    tweaked(crafted, lambda metadata: metadata.update({"properties": {"write.data.path": path}}))
-    writer = writer_of(crafted)
-    base = writer.current()
-    with pytest.raises((Unsupported, NotCanonical)):
-        writer.write(base, file_deletes(base, {crafted.paths["a"]: RowSet([6])}), [])
 
 
 @pytest.mark.parametrize(
@@ -474,8 +444,8 @@ def test_metadata_beside_that_may_be_newer_is_refused(crafted: IcebergFiles) -> 
 
 
 @pytest.mark.parametrize("form", ["v{}.metadata.json", "{}-aa.metadata.json"])
-@pytest.mark.parametrize("version", [2**31 - 1, 10**18 - 1])
-def test_versions_that_no_engine_reads_are_not_written(tmp_path: Path, form: str, version: int) -> None:
+def test_versions_that_no_engine_reads_are_not_written(tmp_path: Path, form: str) -> None:
+    version = 2**31 - 1
     only_writer = not form.startswith("v")
     crafted = build_iceberg(tmp_path / "t", FIRST)
     hint = crafted.metadata.with_name("version-hint.text")
@@ -488,11 +458,6 @@ def test_versions_that_no_engine_reads_are_not_written(tmp_path: Path, form: str
     for act in (lambda: delete(committer(table), {crafted.paths["a"]: RowSet([5])}), lambda: upgrade_deletes(table)):
         with pytest.raises(UsageError, match=f"{last.name}: the next metadata file needs a version above 2147483647"):
             act()
-    assert files_of(crafted) == before
-    tweak = json.loads(last.read_text()) | {"format-version": 2}
-    last.write_text(json.dumps(tweak))
-    with pytest.raises(UsageError, match="needs a version above 2147483647"):
-        enable(open_table(crafted.folder, only_writer=only_writer))
     assert files_of(crafted) == before
 
 
@@ -672,19 +637,6 @@ def test_sequence_numbers_that_an_added_file_names_stay(tmp_path: Path) -> None:
     assert {entry["file_sequence_number"] for entry in entries} == {1}
 
 
-def test_a_snapshot_without_a_manifest_list(tmp_path: Path) -> None:
-    """Version 1 may list manifests in the metadata; such a snapshot is not committed upon."""
-    crafted = build_iceberg(tmp_path / "t", FIRST)
-    writer = writer_of(crafted)
-    base = writer.current()
-    deletes = file_deletes(base, {crafted.paths["a"]: RowSet([5])})
-    written = writer.write(base, deletes, [])
-    number = base.info.id
-    base.metadata.snapshots[number] = replace(base.metadata.snapshots[number], manifest_list=None)
-    with pytest.raises(NotCanonical, match=r"v1\.metadata\.json: snapshot: expected a manifest-list"):
-        writer.commit(base, deletes, written, [])
-
-
 def test_a_snapshot_id_that_is_taken_is_drawn_again(crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter([101, 0, 103, 7])
     monkeypatch.setattr("dvcodec.tables.iceberg.snapshot_writer.secrets.randbits", lambda _: next(drawn))
@@ -722,15 +674,6 @@ def test_logs_are_bounded_and_old_metadata_is_removed(crafted: IcebergFiles) -> 
     assert audit(open_table(crafted.folder)).ok
 
 
-def test_a_bound_of_logs_that_is_not_a_number_is_the_usual_one(crafted: IcebergFiles) -> None:
-    properties = {"write.metadata.previous-versions-max": "few", "write.metadata.delete-after-commit.enabled": "true"}
-    writer = writer_of(tweaked(crafted, lambda metadata: metadata["properties"].update(properties)))
-    for row in range(5, 8):
-        delete(writer, {crafted.paths["a"]: RowSet([row])})
-    assert len(metadata_of(crafted)["metadata-log"]) == 3
-    assert crafted.metadata.exists()
-
-
 @pytest.mark.parametrize("name", ["precious.txt", "t/data/a", "t/metadata/v2.metadata.json", "v0.metadata.json"])
 def test_a_log_removes_nothing_but_older_metadata_of_its_own(tmp_path: Path, name: str) -> None:
     """A log may name any file: of another owner, of the table's rows, and the one that this commit writes."""
@@ -764,7 +707,7 @@ def test_numbers_of_thousands_of_digits_are_no_numbers(crafted: IcebergFiles) ->
     assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
 
 
-@pytest.mark.parametrize("value", [5, None, ["x"], {"a": 1}, 1.5, True])
+@pytest.mark.parametrize("value", [5, None])
 def test_totals_that_are_not_text_are_ignored(crafted: IcebergFiles, value: object) -> None:
     def tweak(metadata: dict[str, Any]) -> None:
         metadata["snapshots"][-1]["summary"] = {"operation": "append", "total-records": value, "total-data-files": "3"}
@@ -784,13 +727,6 @@ def test_equality_deletes_stay(tmp_path: Path) -> None:
     assert metadata_of(crafted)["snapshots"][-1]["summary"]["added-dvs"] == "1"
 
 
-def test_many_commits_keep_few_manifests(crafted: IcebergFiles) -> None:
-    writer = writer_of(crafted)
-    for row in range(3, 18):
-        delete(writer, {crafted.paths["a"]: RowSet([row])})
-    assert len(manifests_of(crafted)) <= 4
-
-
 @pytest.mark.parametrize(
     ("properties", "expected"),
     [({}, [1, 2, 3, 4, 5, 1, 2, 3, 4]), ({"commit.manifest-merge.enabled": "false"}, [1, 2, 3, 4, 5, 6, 7, 8, 9])],
@@ -807,20 +743,6 @@ def test_many_manifests_of_deletes_are_merged(tmp_path: Path, properties: dict[s
     assert counts == expected
     assert deleted_of(crafted) == dict.fromkeys(names, RowSet([3]))
     assert audit(open_table(crafted.folder)).ok
-
-
-def test_an_upgrade_is_an_act_of_its_own(tmp_path: Path) -> None:
-    old = build_iceberg(tmp_path / "t", Commit(data={"a": 20}), Commit(deletes=[{"a": RowSet([3])}]), version=2)
-    writer = writer_of(old)
-    with pytest.raises(UsageError, match="upgrade"):
-        delete(writer, {old.paths["a"]: RowSet([5])})
-    assert enable(open_table(old.folder)).changes
-    assert not enable(open_table(old.folder)).changes
-    assert metadata_of(old)["next-row-id"] == 0
-    delete(writer, {old.paths["a"]: RowSet([5])})
-    assert deleted_of(old) == {"a": RowSet([3, 5])}
-    assert metadata_of(old)["next-row-id"] == 20
-    assert audit(open_table(old.folder)).ok
 
 
 class Killed(BaseException):

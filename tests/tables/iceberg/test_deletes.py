@@ -10,14 +10,11 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyarrow import orc
 
-from amounts import examples
 from cases import each
 from dvcodec import RowSet
-from dvcodec.core.errors import CardinalityMismatch, DecodeError, NotCanonical, Unsupported
+from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
 from dvcodec.io import Storage
 from dvcodec.tables.iceberg.deletes import read_deletes
 
@@ -50,21 +47,6 @@ def test_what_is_read(tmp_path: Path, file_format: str) -> None:
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_no_rows(tmp_path: Path, file_format: str) -> None:
-    empty = pa.table({"file_path": pa.array([], pa.string()), "pos": pa.array([], pa.int64())})
-    path = tmp_path / "d"
-    if file_format == "parquet":
-        pq.write_table(empty, path)
-    elif file_format == "orc":
-        orc.write_table(empty, path)
-    else:
-        fields = [{"name": "file_path", "type": "string"}, {"name": "pos", "type": "long"}]
-        with path.open("wb") as file:
-            fastavro.writer(file, {"type": "record", "name": "d", "fields": fields}, [])
-    assert read_deletes(str(path), file_format, 0, Storage()).rows == {}
-
-
-@pytest.mark.parametrize("file_format", FORMATS)
 def test_a_wrong_count(tmp_path: Path, file_format: str) -> None:
     path = write(tmp_path / "d", file_format, {"file_path": PATHS, "pos": POSITIONS})
     with pytest.raises(CardinalityMismatch, match=r"/d: record_count: expected 5 \(manifest\), found 4 rows"):
@@ -93,32 +75,3 @@ def test_other_columns(tmp_path: Path, file_format: str, columns: Mapping[str, l
 def test_another_format(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="x: format of position deletes: expected parquet, avro, orc, found lance"):
         read_deletes("x", "lance", 4, Storage())
-
-
-@pytest.mark.parametrize("file_format", FORMATS)
-def test_no_file_of_the_format(tmp_path: Path, file_format: str) -> None:
-    path = tmp_path / "d"
-    path.write_bytes(b"neither of them" * 9)
-    with pytest.raises(DecodeError, match="/d"):
-        read_deletes(str(path), file_format, 4, Storage())
-    with pytest.raises(FileNotFoundError):
-        read_deletes(str(tmp_path / "none"), file_format, 4, Storage())
-
-
-@pytest.mark.parametrize("file_format", ["parquet", "avro"])
-@given(data=st.data())
-@settings(max_examples=examples(60))
-def test_damage_ends_in_a_value_or_an_error(
-    tmp_path_factory: pytest.TempPathFactory, file_format: str, data: st.DataObject
-) -> None:
-    path = tmp_path_factory.mktemp("d") / "d"
-    damaged = bytearray(Path(write(path, file_format, {"file_path": PATHS, "pos": POSITIONS})).read_bytes())
-    for _ in range(data.draw(st.integers(1, 3))):
-        damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    path.write_bytes(damaged)
-    try:
-        found = read_deletes(str(path), file_format, 4, Storage())
-    except DecodeError as error:
-        assert error.source == str(path)
-    else:
-        assert found.count == 4

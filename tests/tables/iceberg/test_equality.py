@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from dvcodec import NotCanonical, RowSet, Unsupported
-from dvcodec.core import avro
-from dvcodec.core.cursor import Cursor
-from dvcodec.core.json_text import parse_json
 from dvcodec.tables import deleted_rows, live_batches, open_table, upgrade_deletes
 from dvcodec.tables.deleting import delete
-from dvcodec.tables.iceberg.rows import read_name_mapping, read_rows
-from dvcodec.tables.model import PhysicalRows
 from samples.iceberg_equality import by_id, craft_equality
-from samples.iceberg_table import STEP, Commit, IcebergFiles, build_iceberg
+from samples.iceberg_table import STEP, IcebergFiles
 
 KEYS = {4: by_id(0, STEP + 7, 2 * STEP, 3 * STEP + 1), 5: by_id(STEP + 8, 3 * STEP + 2, 4 * STEP)}
 GONE = {0: [0, 1, 2], 1: [3, 4, 5, 7, 8], 2: [0], 3: [2], 4: []}
@@ -56,12 +47,6 @@ def test_other_columns_are_read_without_the_keys(crafted: IcebergFiles) -> None:
     assert rows["name"] == pa.Table.from_batches(live_batches(table))["name"]
 
 
-def test_an_older_snapshot_has_fewer(crafted: IcebergFiles) -> None:
-    found = pa.Table.from_batches(live_batches(open_table(crafted.folder), snapshot_id=104))
-    assert STEP + 7 not in found["id"].to_pylist()
-    assert STEP + 8 in found["id"].to_pylist()
-
-
 def test_a_delete_counts_rows_once(crafted: IcebergFiles) -> None:
     """Rows 7 and 8 of the second file are not live: the condition deletes 6 and 9."""
     table = open_table(crafted.folder)
@@ -69,11 +54,6 @@ def test_a_delete_counts_rows_once(crafted: IcebergFiles) -> None:
     done = delete(table, pc.field("id").isin([STEP + row for row in (6, 7, 8, 9)]))
     assert done.rows == 2
     assert ids(crafted) == [number for number in before if number not in (STEP + 6, STEP + 9)]
-
-
-def test_what_only_equality_deletes_deleted_is_not_deleted_again(crafted: IcebergFiles) -> None:
-    done = delete(open_table(crafted.folder), pc.field("id") == STEP + 7)
-    assert (done.rows, done.committed) == (0, False)
 
 
 @pytest.mark.parametrize(
@@ -113,66 +93,6 @@ def test_columns_of_one_name_in_two_schemas_are_two(tmp_path: Path) -> None:
     metadata.write_text(json.dumps(text | {"current-schema-id": 1}))
     path = crafted.paths["a"]
     assert deleted_rows(open_table(crafted.folder), path) == RowSet([0, 1, 2])  # of the others, two are positions
-
-
-def relisted(crafted: IcebergFiles, groups: Iterable[Sequence[int]]) -> None:
-    """List the equality deletes of the last commit again, with other columns each time."""
-    manifest = max((crafted.folder / "metadata").glob("manifest-*-1.avro"))
-    file = avro.decode(Cursor(manifest.read_bytes()))
-    *others, entry = file.records()
-    assert entry["data_file"]["content"] == 2
-    entries = [entry | {"data_file": entry["data_file"] | {"equality_ids": list(one)}} for one in groups]
-    manifest.write_bytes(avro.encode(file.schema, [*others, *entries], validate=False))
-
-
-def test_a_file_that_is_listed_in_any_order_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The columns are compared once, and so is each data file read once, however often the metadata says so."""
-    crafted = craft_equality(tmp_path / "t", {4: by_id(0, 3)})
-    path = crafted.paths["a"]
-    expected = deleted_rows(open_table(crafted.folder), path)
-    relisted(crafted, ([1] * (1 + i % 5) for i in range(1000)))
-    opened: list[str] = []
-
-    def counting(location: str, *args: object, **options: Any) -> Iterator[PhysicalRows]:
-        opened.append(location.rpartition("/")[2])
-        return read_rows(location, *args, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("dvcodec.tables.iceberg.deletes.read_rows", counting)
-    assert deleted_rows(open_table(crafted.folder), path) == expected
-    assert opened == ["equality-4.parquet", "a"]
-
-
-def test_deletes_of_other_columns_read_a_data_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = by_id(0, 3).append_column(
-        pa.field("name", pa.string(), metadata={"PARQUET:field_id": "2"}), pa.array(["row 1", "row 7"])
-    )
-    crafted = craft_equality(tmp_path / "t", {4: keys})
-    relisted(crafted, [[1], [2], [2, 1]])
-    opened: list[str] = []
-
-    def counting(location: str, *args: object, **options: Any) -> Iterator[PhysicalRows]:
-        opened.append(location.rpartition("/")[2])
-        return read_rows(location, *args, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("dvcodec.tables.iceberg.deletes.read_rows", counting)
-    found = deleted_rows(open_table(crafted.folder), crafted.paths["a"])
-    assert found == RowSet([0, 3, 1, 7, 2])  # by id, by name, and by its vector
-    assert opened.count("a") == 1
-
-
-def test_the_name_mapping_is_parsed_once(tmp_path: Path) -> None:
-    """It may have thousands of names, and equality deletes apply to all data files."""
-    properties = {"schema.name-mapping.default": '[{"field-id": 1, "names": ["id"]}]'}
-    commits = Commit(data={str(i): 1 for i in range(5)}), Commit(equality=True)
-    files = build_iceberg(tmp_path, *commits, properties=properties, parquet=False)
-    for name, value in {"equality-2.parquet": 3, **{str(i): i for i in range(5)}}.items():
-        pq.write_table(pa.table({"id": pa.array([value], pa.int64())}), Path(files.folder) / "data" / name)
-    with (
-        patch("dvcodec.tables.iceberg.snapshot.read_name_mapping", autospec=True, side_effect=read_name_mapping) as one,
-        patch("dvcodec.tables.iceberg.rows.parse_json", autospec=True, side_effect=parse_json) as parsed,
-    ):
-        assert ids(files, deleted=True) == [3]
-    assert (one.call_count, parsed.call_count) == (1, 1)
 
 
 def test_encrypted_equality_deletes_are_refused(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import DEFAULT, Mock
@@ -13,10 +12,9 @@ from cases import each
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.io import Storage, read_up_to
 from dvcodec.io.store import ObjectChanged, Reason
-from dvcodec.tables import Folder, open_table
+from dvcodec.tables import Folder
 from dvcodec.tables.iceberg import latest as latest_metadata
 from dvcodec.tables.iceberg.latest import check_newest, find_metadata
-from samples.iceberg_table import Commit, build_iceberg
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 
@@ -73,32 +71,10 @@ def test_of_a_hint_only_a_number_is_shown(tmp_path: Path, hint: str, shown: str)
         find_metadata(Folder(str(tmp_path)))
 
 
-def test_of_a_hint_that_is_a_link_nothing_is_shown(tmp_path: Path) -> None:
-    fill(tmp_path / "t", ["v1.metadata.json"], None)
-    (tmp_path / "pin").write_text("4711")
-    (tmp_path / "t/metadata/version-hint.text").symlink_to(tmp_path / "pin")
-    with pytest.raises(NotCanonical, match=r"found something else$"):
-        find_metadata(Folder(str(tmp_path / "t")))
-
-
 def test_two_files_of_one_version(tmp_path: Path) -> None:
     fill(tmp_path, ["00002-a.metadata.json", "00002-b.metadata.json"], None)
     with pytest.raises(UsageError, match=r"00002-a.metadata.json and 00002-b.metadata.json share version 2"):
         find_metadata(Folder(str(tmp_path)))
-
-
-def test_of_many_names_the_first_are_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    fill(tmp_path / "t", [f"{letter}.metadata.json" for letter in "abcdefgh"], None)
-    shown = "a.metadata.json, b.metadata.json, c.metadata.json, d.metadata.json, e.metadata.json and 3 more"
-    with pytest.raises(UsageError, match=re.escape(f"({shown}): open a file by its path")):
-        find_metadata(Folder(str(tmp_path / "t")))
-    fill(tmp_path / "u", [f"00002-{letter}.metadata.json" for letter in "abcdefgh"], None)
-    with pytest.raises(UsageError, match=r"00002-e.metadata.json and 3 more share version 2"):
-        find_metadata(Folder(str(tmp_path / "u")))
-    crafted = build_iceberg(tmp_path / "v", Commit(data={"a": 20}))
-    fill(crafted.folder, [f"{letter}.metadata.json" for letter in "abcdefgh"], None)
-    open_table(crafted.folder)
-    assert f"ignored {shown}: names without a version" in caplog.text
 
 
 def test_no_metadata(tmp_path: Path) -> None:

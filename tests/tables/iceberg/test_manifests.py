@@ -59,14 +59,6 @@ def test_new_entries_inherit_and_old_ones_do_not(tmp_path: Path) -> None:
     assert {one.manifest for one in records} == {"s3://t/m.avro"}
 
 
-def test_data_files_without_rows(tmp_path: Path) -> None:
-    (one,) = read(tmp_path, entry(1, {"record_count": 0}))
-    assert isinstance(one, DataFile)
-    assert one.physical_rows == 0
-    with pytest.raises(NotCanonical, match=r"record_count of s3://t/a.parquet: expected 0 or more, found -1"):
-        read(tmp_path, entry(1, {"record_count": -1}))
-
-
 def test_version_1_knows_no_sequence_numbers(tmp_path: Path) -> None:
     (one,) = read(tmp_path, entry(0), version=1, number=0)
     assert isinstance(one, DataFile)

@@ -118,10 +118,6 @@ def test_values_for_other_formats(found: tuple[PartitionValue, ...], expected: P
     assert found == (expected,)
 
 
-def test_void_transforms_have_no_value_in_other_formats() -> None:
-    assert typed(None, "int", "void") == ()
-
-
 @given(st.dates())
 def test_dates_are_those_of_python(day: date) -> None:
     assert partition((day - date(1970, 1, 1)).days, "date").texts["p"] == day.isoformat()
@@ -146,12 +142,3 @@ def test_decimals_are_exact(unscaled: int, scale: int) -> None:
     digits = text.replace(".", "").lstrip("-")
     assert int(digits) == abs(unscaled)
     assert text.startswith("-") == (unscaled < 0)
-
-
-def test_partitions_that_differ_in_what_is_stored_alone() -> None:
-    fields = [PartitionField(1000 + i, i, name, "identity", name) for i, name in enumerate("abc")]
-    reader = PartitionReader(7, fields, {1001: ("B", Logical("int", 0, False))})
-    one, again, other = (reader.read({"B": value}) for value in (1, 1, 2))
-    assert one is again
-    assert (one.values, other.values) == ((None, 1, None), (None, 2, None))
-    assert (one.label, reader.read({}).label) == ("a=null/b=1/c=null", "a=null/b=null/c=null")

@@ -10,11 +10,8 @@ import pytest
 
 from cases import each
 from dvcodec import RowSet
-from dvcodec.tables.auditing import audit
 from dvcodec.tables.iceberg import open as open_iceberg
-from dvcodec.tables.live import live_batches
 from samples.iceberg_table import Commit, IcebergFiles, build_iceberg
-from tables.iceberg.test_table import respelled
 
 pytestmark = [pytest.mark.interop, pytest.mark.libraries]
 StaticTable = pytest.importorskip("pyiceberg.table").StaticTable
@@ -85,23 +82,3 @@ def test_live_rows(tmp_path: Path, commits: tuple[Commit, ...], version: int) ->
             warnings.simplefilter("ignore")
             theirs = planned(made, info.id).to_arrow()
         assert sorted(ids) == sorted(theirs.column("id").to_pylist())
-
-
-@each("scope", ["referenced", "bounds", None])
-@each(("deletes", "manifests"), [("file:", ""), ("", "file:")])
-def test_position_deletes_by_another_scheme(tmp_path: Path, deletes: str, manifests: str, scope: str | None) -> None:
-    """pyiceberg compares text and keeps the rows, as Iceberg Java does: why it is an error of the audit."""
-    commits = Commit(data={"a": 10}), Commit(deletes=[{"a": RowSet([1, 2])}], scope=scope)
-    made = respelled(tmp_path / "t", deletes, manifests, *commits)
-    assert planned(made, 102).to_arrow().num_rows == 10
-    table = open_iceberg(made.folder)
-    assert sum(batch.num_rows for batch in live_batches(table)) == 8
-    assert not audit(table).ok
-
-
-def test_a_table_without_snapshots_has_a_schema_and_no_rows(tmp_path: Path) -> None:
-    made = build_iceberg(tmp_path)
-    table = open_iceberg(made.folder)
-    theirs = StaticTable.from_metadata(str(made.metadata)).scan().to_arrow()
-    assert theirs.num_rows == sum(batch.num_rows for batch in live_batches(table)) == 0
-    assert theirs.schema.names == table.snapshot().schema().names

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from cases import each
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.tables.columns import Column
-from dvcodec.tables.iceberg.schema import SchemaColumns, read_column
+from dvcodec.tables.iceberg.schema import SchemaColumns
 from dvcodec.tables.json_fields import JsonFields
 
 
@@ -94,12 +93,3 @@ def test_a_schema_without_an_end() -> None:
         kind = {"type": "list", "element-id": 1, "element": kind, "element-required": True}
     with pytest.raises(NotCanonical, match="at most 64 levels"):
         fields_of(column(1, "a", kind))
-
-
-def test_a_type_is_parsed_once() -> None:
-    columns = SchemaColumns(JsonFields({"fields": [column(1, "a", "int"), column(2, "b", "long")]}, "v1.metadata.json"))
-    with patch("dvcodec.tables.iceberg.schema.read_column", autospec=True, side_effect=read_column) as read:
-        assert [columns.read(["b"])[0].type for _ in range(5)] == [pa.int64()] * 5
-        assert read.call_count == 1
-        assert [found.name for found in columns.read()] == ["a", "b"]
-        assert read.call_count == 2

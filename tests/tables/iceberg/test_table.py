@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import pickle
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +14,11 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from amounts import examples
 from cases import each
 from dvcodec import RowSet, report
 from dvcodec.core.errors import (
     CardinalityMismatch,
-    DecodeError,
     NotCanonical,
     Unsupported,
     UsageError,
@@ -38,8 +32,7 @@ from dvcodec.tables.findings import Severity
 from dvcodec.tables.iceberg import IcebergTable, ManifestEntry
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.live import export_live, live_batches
-from dvcodec.tables.model import NO_SNAPSHOT, vectors_of
-from dvcodec.tables.repair import plan as repair_planning
+from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.repair import repair_plan
 from samples.iceberg_table import (
     STEP,
@@ -203,11 +196,6 @@ def test_a_table_without_snapshots(tmp_path: Path) -> None:
     assert table.referenced() >= {str(tmp_path / "t" / "metadata" / "v1.metadata.json")}
 
 
-def test_no_such_snapshot(crafted: IcebergFiles) -> None:
-    with pytest.raises(UsageError, match="no snapshot 7"):
-        open_iceberg(crafted.folder).snapshot(7)
-
-
 def test_the_current_snapshot_is_the_last_after_a_rollback(tmp_path: Path) -> None:
     made = build_iceberg(tmp_path, *COMMITS, tweak=lambda metadata: metadata | {"current-snapshot-id": 102})
     table = open_iceberg(made.folder)
@@ -234,13 +222,6 @@ def test_a_manifest_is_what_each_list_says_of_it(tmp_path: Path) -> None:
     files = [table.snapshot(number).data_files[0] for number in (101, 102, 101)]
     numbers = [(file.sequence_number, ManifestEntry.of(file).snapshot_id) for file in files]
     assert numbers == [(1, 101), (2, 102), (1, 101)]
-
-
-def test_files_and_vectors_are_values(crafted: IcebergFiles) -> None:
-    snapshot = open_iceberg(crafted.folder).snapshot()
-    values = snapshot.info, snapshot.data_files, snapshot.vectors
-    assert pickle.loads(pickle.dumps(values)) == values
-    assert snapshot == open_iceberg(crafted.folder).snapshot()
 
 
 # ---------------------------------------------------------------------------------------------------- where things are
@@ -325,20 +306,6 @@ def test_a_list_of_many_snapshots_is_read_once(tmp_path: Path, opened: Counter[s
     assert (opened["snap-101.avro"], opened["manifest-1-0.avro"], opened["manifest-1-1.avro"]) == (1, 1, 1)
 
 
-def test_a_manifest_of_many_lists_is_read_once(tmp_path: Path, opened: Counter[str]) -> None:
-    paths = [f"{tmp_path}/metadata/list-{number}.avro" for number in range(SHARED)]
-    made = share_a_list(tmp_path, *paths)
-    with (tmp_path / "metadata" / "snap-101.avro").open("rb") as file:
-        manifests = [dict(record) for record in fastavro.reader(file) if isinstance(record, dict)]
-    for number, path in enumerate(paths):
-        inherited = [one | {"sequence_number": number, "added_snapshot_id": number} for one in manifests]
-        write_avro(Path(path), list_schema(3), inherited, "null")
-    table = open_iceberg(made.folder)
-    assert table.referenced() == {file.location for file in table.stored_files()}
-    assert (opened["manifest-1-0.avro"], opened["manifest-1-1.avro"]) == (1, 1)
-    assert {opened[path.rpartition("/")[2]] for path in paths} == {1}
-
-
 def test_history_reads_a_list_of_many_snapshots_once(tmp_path: Path, opened: Counter[str]) -> None:
     table = open_iceberg(share_a_list(tmp_path, f"{tmp_path}/metadata/snap-101.avro").folder)
     first, *others = history(table)
@@ -349,24 +316,6 @@ def test_history_reads_a_list_of_many_snapshots_once(tmp_path: Path, opened: Cou
         (101, SHARED),
     ]
     assert not any(one.added or one.removed or one.files or one.unreadable for one in others)
-
-
-def test_repair_looks_once_at_ancestors_of_one_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = share_a_list(tmp_path, f"{tmp_path}/metadata/snap-101.avro")
-    for puffin in (tmp_path / "data").glob("*.puffin"):
-        puffin.unlink()
-    table = open_iceberg(made.folder)
-    found = audit(table)
-    kept: list[Any] = []
-
-    def counted(vectors: Any) -> Any:
-        kept.append(vectors)
-        return vectors_of(vectors)
-
-    monkeypatch.setattr(repair_planning, "vectors_of", counted)
-    plan = repair_plan(found, table)
-    assert "missing-file" in {finding.check for finding in plan.unfixed}
-    assert len(kept) == 1
 
 
 def test_a_metadata_file_is_a_state_of_the_table(crafted: IcebergFiles) -> None:
@@ -658,13 +607,6 @@ def test_snapshots_that_are_not_read(tmp_path: Path) -> None:
             table.snapshot()
 
 
-def values() -> st.SearchStrategy[Any]:
-    plain = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text(max_size=3) | st.floats()
-    return st.recursive(
-        plain, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2)
-    )
-
-
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield at
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -676,59 +618,6 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 def valid(tmp_path_factory: pytest.TempPathFactory) -> IcebergFiles:
     folder = tmp_path_factory.mktemp("valid")
     return build_iceberg(folder, *COMMITS, spec=PARTS, partition=part_of, properties={"owner": "x"})
-
-
-def use(location: Path) -> None:
-    """Do all that can be done with a table."""
-    table = open_iceberg(location)
-    table.snapshots()
-    table.referenced()
-    snapshot = table.snapshot()
-    snapshot.schema()
-    for vector in snapshot.vectors:
-        snapshot.read(vector)
-    for file in snapshot.data_files:
-        list(snapshot.rows(file))
-
-
-@given(st.data())
-@settings(max_examples=examples(150))
-def test_any_metadata_ends_in_a_value_or_an_error(valid: IcebergFiles, data: st.DataObject) -> None:
-    metadata = json.loads(valid.metadata.read_text())
-    place = data.draw(st.sampled_from(list(places(metadata))))
-    value = data.draw(values())
-    if place:
-        parent = metadata
-        for key in place[:-1]:
-            parent = parent[key]
-        if data.draw(st.booleans()) or not isinstance(parent, dict):
-            parent[place[-1]] = value
-        else:
-            del parent[place[-1]]
-    else:
-        metadata = value
-    path = valid.folder / "metadata" / "damaged.metadata.json"
-    path.write_text(json.dumps(metadata))
-    with suppress(DecodeError, UsageError, OSError):  # a path that is another may not be there
-        use(path)
-
-
-@given(st.data())
-@settings(max_examples=examples(150))
-def test_damaged_manifests_end_in_a_value_or_an_error(valid: IcebergFiles, data: st.DataObject) -> None:
-    """Bytes of a manifest or a manifest list are changed, in a copy that the metadata names."""
-    name = data.draw(st.sampled_from(["snap-104.avro", "manifest-4-0.avro", "manifest-4-1.avro"]))
-    path = valid.folder / "metadata" / name
-    before = path.read_bytes()
-    damaged = bytearray(before)
-    for _ in range(data.draw(st.integers(1, 3))):
-        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
-    path.write_bytes(damaged[: data.draw(st.sampled_from([len(damaged), data.draw(st.integers(0, len(damaged)))]))])
-    try:
-        with suppress(DecodeError, UsageError, OSError):
-            use(valid.folder)
-    finally:
-        path.write_bytes(before)
 
 
 def test_no_orphans_beside_newer_metadata(tmp_path: Path) -> None:
@@ -805,16 +694,6 @@ def test_deletes_that_do_not_hold_are_no_finding_for_their_scheme(tmp_path: Path
     assert [finding.check for finding in audit(table).findings if finding.check != "file-size"] == []
 
 
-@pytest.mark.parametrize("path", ["{}/data/../../out/a.parquet", "../out/a.parquet", "{}/.."])
-def test_no_path_climbs_out_of_the_table(tmp_path: Path, path: str) -> None:
-    def climbing(entry: dict[str, Any]) -> dict[str, Any]:
-        return {**entry, "data_file": {**entry["data_file"], "file_path": path.format("s3://lake/t")}}
-
-    made = build_iceberg(tmp_path, Commit(data={"a.parquet": 10}), location="s3://lake/t", tweak_entry=climbing)
-    with pytest.raises(NotCanonical, match=r"path: expected no step \.\. below the folder"):
-        open_iceberg(made.folder).snapshot()
-
-
 def test_snapshots_without_a_current_one(tmp_path: Path) -> None:
     made = build_iceberg(tmp_path, Commit(data={"a": 5}), tweak=lambda metadata: metadata | {"current-snapshot-id": -1})
     table = open_iceberg(made.folder)
@@ -845,14 +724,3 @@ def test_a_relative_path_is_below_the_folder_whether_it_begins_with_the_location
     snapshot = table.snapshot()
     assert snapshot.data_files[0].path == "data/a"
     assert live_ids(table, snapshot) == ids_of(0, 5)
-
-
-def test_paths_of_another_host_are_findings(tmp_path: Path) -> None:
-    """What lies below the recorded location is found; anything else of that host is refused by name."""
-
-    def tweak(entry: dict[str, Any]) -> dict[str, Any]:
-        return entry | {"data_file": entry["data_file"] | {"file_path": "file://elsewhere/other/a"}}
-
-    made = build_iceberg(tmp_path / "t", Commit(data={"a": 5}), location="file://elsewhere/t", tweak_entry=tweak)
-    with pytest.raises(NotCanonical, match="must not name a host"):
-        open_iceberg(made.folder).snapshot()

@@ -26,8 +26,6 @@ from samples.delta_log import restored_table
 from samples.iceberg_equality import by_id, craft_equality
 from samples.iceberg_table import FIELDS, STEP, Commit, IcebergFiles, build_iceberg, field_ids
 
-NAMES = "abc"
-
 
 def live_ids(crafted: IcebergFiles) -> list[int]:
     return sorted(number for batch in live_batches(open_table(crafted.folder)) for number in batch["id"].to_pylist())
@@ -64,22 +62,6 @@ def test_all_kinds_of_deletes_become_vectors(tmp_path: Path) -> None:
     assert (again.snapshot, again.vectors) == (done.snapshot, 0)
 
 
-def test_position_deletes_held_for_the_vector_stay_out(tmp_path: Path) -> None:
-    """`a` has a vector: row 9, of position deletes that readers skip, lives."""
-    crafted = craft_equality(tmp_path / "t", {})
-    upgrade_deletes(open_table(crafted.folder))
-    assert 9 in live_ids(crafted)
-
-
-def test_equality_deletes_without_a_row_delete_none(tmp_path: Path) -> None:
-    crafted = craft_equality(tmp_path / "t", {4: by_id()})
-    gone = {1, 2, STEP + 3, STEP + 4, STEP + 5}
-    rows = zip(range(4), (20, 20, 5, 10), strict=True)
-    expected = [file * STEP + row for file, count in rows for row in range(count) if file * STEP + row not in gone]
-    assert upgrade_deletes(open_table(crafted.folder)).equality_deletes == 1
-    assert live_ids(crafted) == expected == pyiceberg_ids(crafted)
-
-
 def test_keys_of_a_column_that_was_dropped_since(tmp_path: Path) -> None:
     """It is in an older schema, and in the data files."""
 
@@ -94,14 +76,6 @@ def test_keys_of_a_column_that_was_dropped_since(tmp_path: Path) -> None:
     found = {vector.data_file: snapshot.read(vector)[0].rows for vector in snapshot.vectors}
     assert found[crafted.paths["a"]] == RowSet([0, 1, 2])
     assert found[crafted.paths["c"]] == RowSet([0])
-
-
-def test_keys_of_what_is_not_a_column_are_refused(tmp_path: Path) -> None:
-    crafted = craft_equality(tmp_path / "t", {4: by_id(0)}, ids=(9,))
-    files = set(crafted.folder.rglob("*"))
-    with pytest.raises(Unsupported, match="equality deletes: expected columns, found field 9, which is not a column"):
-        upgrade_deletes(open_table(crafted.folder))
-    assert set(crafted.folder.rglob("*")) == files
 
 
 def test_null_is_a_key_like_another(tmp_path: Path) -> None:
@@ -124,13 +98,6 @@ def test_null_is_a_key_like_another(tmp_path: Path) -> None:
     snapshot = open_iceberg(crafted.folder).snapshot()
     (vector,) = snapshot.vectors
     assert snapshot.read(vector)[0].rows == RowSet([2, 3])
-
-
-def test_data_files_without_a_live_row_go(tmp_path: Path) -> None:
-    crafted = craft_equality(tmp_path / "t", {4: by_id(*(2 * STEP + row for row in range(5)))})
-    done = upgrade_deletes(open_table(crafted.folder))
-    assert done.removed == 1
-    assert crafted.paths["c"] not in open_iceberg(crafted.folder).snapshot().files
 
 
 def test_random_keys(tmp_path: Path) -> None:

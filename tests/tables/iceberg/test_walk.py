@@ -13,8 +13,6 @@ from cases import each
 from dvcodec import DecodeError, RowSet
 from dvcodec.tables import Table, history, open_table
 from dvcodec.tables.iceberg import table as reading
-from dvcodec.tables.iceberg.manifests import ListedFile
-from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.table import ManifestWalk
 from samples.changes import sorted_values
 from samples.iceberg_table import Commit, build_iceberg, list_schema, write_avro
@@ -67,39 +65,6 @@ def test_random_commits(version: int, seed: int, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(reading.IcebergTable, "walk_from", Table.walk_from)
     assert found == [sorted_values(change) for change in history(open_table(tmp_path), keep_rows=True)]
     assert sum(change["deleted"] for change in found) > 10
-
-
-def test_a_step_plans_what_it_adds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lists that add a manifest each, as a fast append does: only entries of a step are planned."""
-    made = build_iceberg(tmp_path, *(Commit(data={name: 20}, vectors={name: RowSet([1])}) for name in NAMES))
-    listed: list[dict[str, Any]] = []
-    for number, _ in enumerate(NAMES, 1):
-        path = tmp_path / f"metadata/snap-{100 + number}.avro"
-        with path.open("rb") as file:
-            own = [dict(record) for record in fastavro.reader(file) if isinstance(record, dict)]
-        for manifest in own:  # without what was there before
-            location = Path(manifest["manifest_path"])
-            with location.open("rb") as file:
-                reader = fastavro.reader(file)
-                schema: Any = reader.writer_schema
-                entries = [entry for entry in reader if isinstance(entry, dict) and entry["status"] == 1]
-            write_avro(location, schema, entries, "null")
-            listed.append(manifest | {"manifest_length": location.stat().st_size})
-        write_avro(path, list_schema(3), listed, "null")
-    planned: list[int] = []
-    plain = Plan.of
-
-    def counted(files: Any, *rest: Any) -> Any:
-        kept: list[ListedFile] = list(files)
-        planned.append(len(kept))
-        return plain(kept, *rest)
-
-    monkeypatch.setattr(Plan, "of", counted)
-    changes = list(history(open_table(made.folder)))
-    assert [([Path(file.path).name for file in one.added], one.deleted) for one in changes] == [
-        ([name], 1) for name in NAMES
-    ]
-    assert planned == [2, *[0, 2] * 7]
 
 
 def test_a_data_file_that_comes_twice(tmp_path: Path) -> None:

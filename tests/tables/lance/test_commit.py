@@ -305,36 +305,6 @@ def test_row_ids_in_data_files_stay(tmp_path: Path) -> None:
     assert_clean(path)
 
 
-@pytest.mark.parametrize("stable", [False, True])
-def test_random_lives_of_two_writers(stable: bool, tmp_path: Path) -> None:
-    import lance as pylance
-
-    path, rng = tmp_path / "t", np.random.default_rng(19 + stable)
-    make(path, enable_stable_row_ids=stable)
-    left, fresh = set(range(ROWS)), ROWS
-    for _ in range(25):
-        some = {
-            int(key) for key in rng.choice(sorted(left), min(len(left), int(rng.choice([1, 5, 60]))), replace=False)
-        }
-        what = rng.integers(8)
-        if what < 4:
-            delete(path, some.__contains__)
-            left -= some
-        elif what == 4:
-            dataset(path).delete(f"key IN ({', '.join(map(str, some))})")
-            left -= some
-        elif what == 5:
-            dataset(path).update({"text": "'seen'"}, where=f"key IN ({', '.join(map(str, some))})")
-        elif what == 6:
-            dataset(path).optimize.compact_files(target_rows_per_fragment=150)
-        else:
-            pylance.write_dataset(rows(range(fresh, fresh + 60)), str(path), mode="append", max_rows_per_file=50)
-            left |= set(range(fresh, fresh + 60))
-            fresh += 60
-        assert keys_of(dataset(path)) == left
-    assert_clean(path)
-
-
 # ---------------------------------------------------------------------- conflicts
 
 RIVALS: dict[str, Callable[[Path], object]] = {

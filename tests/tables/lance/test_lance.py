@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from battery import flipped, outcome
 from cases import each
 from dvcodec import (
     CardinalityMismatch,
@@ -24,10 +23,9 @@ from dvcodec import (
     UsageError,
     lance,
 )
-from dvcodec.lance import read_manifest, wire
-from dvcodec.tables import Folder, TableKind, history, open_table
+from dvcodec.lance import wire
+from dvcodec.tables import TableKind, open_table
 from dvcodec.tables.lance import DeletionRecord, FragmentRecord, LanceTable
-from dvcodec.tables.lance import files as lance_files
 from dvcodec.tables.lance import open as open_dataset
 
 from .truth import check_metadata, check_rows
@@ -76,49 +74,6 @@ def test_both_kinds_of_files_are_read(datasets: Path) -> None:
             assert found.stats.size == Path(vector.location).stat().st_size
             seen.add(DeletionRecord.of(vector).file.kind)
     assert seen == {"arrow", "bin"}
-
-
-def test_a_branch_of_several_spellings_is_read_once(
-    datasets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "t"
-    shutil.copytree(datasets / "life", folder)
-    shutil.copytree(datasets / "life", folder / "tree" / "ab")
-    refs = folder / "_refs" / "branches"
-    refs.mkdir(parents=True)
-    for name in ("ab", "%61b", "a%62", "%61%62", "%2e%2Fab"):
-        (refs / f"{name}.json").write_text("{}")
-    read = []
-
-    def counted(source: str, **options: Any) -> Any:
-        read.append(source)
-        return read_manifest(source, **options)
-
-    monkeypatch.setattr(lance_files, "read_manifest", counted)
-    table = open_dataset(str(folder))
-    assert {file.location for file in table.stored_files()} <= table.referenced()
-    assert len(read) == len(set(read))
-
-
-def test_files_of_many_branches(tmp_path: Path) -> None:
-    """Each file is looked up by its folders: of nested names, the longest is its branch."""
-    assert list(lance_files._starts("tree/a/b/data/x.lance")) == ["tree/a/b/data/", "tree/a/b/", "tree/a/", "tree/"]
-    assert list(lance_files._starts("x.lance")) == []
-
-
-def test_the_folder_of_manifests_is_listed_once_for_a_history(datasets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = open_dataset(str(datasets / "life"))
-    listed: list[str] = []
-    plain = Folder.names
-
-    def names(self: Folder, folder: str) -> list[str]:
-        listed.append(folder)
-        return plain(self, folder)
-
-    monkeypatch.setattr(Folder, "names", names)
-    changes = list(history(table))
-    assert len(changes) > 10
-    assert listed.count("_versions") == 2  # for the list of versions, and to open them
 
 
 def test_every_stored_file_is_referenced_and_another_is_not(datasets: Path, tmp_path: Path) -> None:
@@ -342,27 +297,6 @@ def test_positions_beyond_the_fragment(damaged: Callable[[str], LanceTable]) -> 
         snapshot.read(vector)
 
 
-def test_flipped_bits_of_a_manifest_are_a_value_or_an_error(damaged: Callable[[str], LanceTable]) -> None:
-    table = damaged("life")
-    path = Path(table.manifests()[3])
-    valid = path.read_bytes()
-
-    def snapshot(data: bytes) -> object:
-        path.write_bytes(data)
-        try:
-            return table.snapshot(3)
-        except UsageError:
-            return None
-
-    refused = 0
-    for bit in range(0, 8 * len(valid), 11):
-        data = flipped(valid, bit)
-        refused += isinstance(outcome(snapshot, data), DecodeError)
-    assert refused > len(valid) // 11
-    for size in range(0, len(valid), 7):
-        assert isinstance(outcome(snapshot, valid[:size]), DecodeError)
-
-
 # ---------------------------------------------------------------------- rows
 
 
@@ -387,18 +321,6 @@ def test_chosen_columns(datasets: Path) -> None:
     assert [(part.start, part.batch.num_rows, part.batch.num_columns) for part in none] == [(0, 16, 0), (16, 4, 0)]
     with pytest.raises(UsageError, match="no column 'nope': it has key, value, text, list"):
         next(snapshot.rows(file, columns=["nope"]))
-
-
-@pytest.mark.interop
-def test_a_damaged_data_file(damaged: Callable[[str], LanceTable]) -> None:
-    pytest.importorskip("lance.fragment")
-    table = damaged("life")
-    snapshot = table.snapshot(2)
-    file = snapshot.data_files[0]
-    Path(file.location).write_bytes(bytes(100))
-    with pytest.raises((DecodeError, OSError), match="lance"):
-        list(snapshot.rows(file))
-    assert sum(part.batch.num_rows for part in snapshot.rows(snapshot.data_files[1])) == 20
 
 
 @pytest.mark.interop

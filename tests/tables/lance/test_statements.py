@@ -88,13 +88,3 @@ def test_the_same_rows_as_by_pylance_on_a_copy(tmp_path: Path) -> None:
         pylance.write_dataset(rows.slice(0, 50), path, mode="append")
         pylance.dataset(path).delete("key % 4 = 1")
     assert pylance.dataset(mine).to_table().sort_by("key").equals(pylance.dataset(twin).to_table().sort_by("key"))
-
-
-def test_a_relative_path_with_dots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import lance as pylance
-
-    pylance.write_dataset(pa.table({"n": range(10)}), str(tmp_path / "t"))
-    (tmp_path / "q").mkdir()
-    monkeypatch.chdir(tmp_path / "q")
-    assert open_table("../t").delete("n < 3").committed
-    assert pylance.dataset(str(tmp_path / "t")).count_rows() == 7

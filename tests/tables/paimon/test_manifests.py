@@ -13,7 +13,7 @@ import pytest
 from dvcodec import DecodeError, NotCanonical, Unsupported
 from dvcodec.tables import Folder
 from dvcodec.tables.paimon.manifests import live_entries, read_manifest, read_manifest_list
-from samples.paimon_table import FILE_FIELDS, LIST_SCHEMA, MANIFEST_SCHEMA, PaimonFile, build_paimon, rewrite_avro
+from samples.paimon_table import FILE_FIELDS, MANIFEST_SCHEMA, PaimonFile, build_paimon, rewrite_avro
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int32())})
 A, B = PaimonFile("a.parquet", ROWS), PaimonFile("b.parquet", ROWS, level=1)
@@ -149,34 +149,3 @@ def test_schema_without_a_needed_field_is_refused(folder: Folder, name: str) -> 
     rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", _unchanged, schema)
     with pytest.raises(Unsupported, match=f"manifest-1-0 at byte 0: Avro schema: .*field _FILE: no field {name}"):
         read_manifest(folder, "manifest-1-0")
-
-
-def test_manifest_list_is_not_a_manifest(folder: Folder) -> None:
-    rewrite_avro(
-        Path(folder.location) / "manifest/manifest-1-0",
-        lambda record: record.update(_FILE_SIZE=1, **_LIST),
-        LIST_SCHEMA,
-    )
-    with pytest.raises(Unsupported, match="no field _KIND"):
-        read_manifest(folder, "manifest-1-0")
-
-
-_LIST = {
-    "_FILE_NAME": "x",
-    "_NUM_ADDED_FILES": 0,
-    "_NUM_DELETED_FILES": 0,
-    "_SCHEMA_ID": 0,
-    "_PARTITION_STATS": {"_MIN_VALUES": b"", "_MAX_VALUES": b"", "_NULL_COUNTS": None},
-}
-
-
-def test_truncated_manifests_end_in_a_decode_error(folder: Folder) -> None:
-    path = Path(folder.location) / "manifest/manifest-1-0"
-    data = path.read_bytes()
-    for end in range(0, len(data), 7):
-        path.write_bytes(data[:end])
-        try:
-            found = read_manifest(folder, "manifest-1-0")
-        except DecodeError:
-            continue
-        assert found == []  # cut between blocks

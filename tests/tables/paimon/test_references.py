@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from dvcodec import DecodeError
-from dvcodec.io import Storage
 from dvcodec.tables import Folder
-from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests
-from dvcodec.tables.paimon.partition import Layout
+from dvcodec.tables.paimon.manifests import Manifests
 from dvcodec.tables.paimon.references import referenced_files
 from samples.paimon_table import PaimonFile, build_paimon, rewrite_json
 
@@ -110,83 +104,6 @@ def test_branch_has_states_of_its_own_and_the_tables_files(table: Path) -> None:
     assert {"bucket-0/a.parquet", "index/index-1-0", "manifest/manifest-list-1-1"} <= found
 
 
-MANY = 20
-
-
-@pytest.fixture
-def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each file is opened, by bare name, and how many entries are located."""
-    found: Counter[str] = Counter()
-    original, locate = Storage.open, Layout.files
-
-    def counted(storage: Storage, location: str, *rest: Any, **options: Any) -> Any:
-        found[location.rpartition("/")[2]] += 1
-        return original(storage, location, *rest, **options)
-
-    def located(layout: Layout, entry: ManifestEntry) -> Iterator[str]:
-        found["located"] += 1
-        return locate(layout, entry)
-
-    monkeypatch.setattr(Storage, "open", counted)
-    monkeypatch.setattr(Layout, "files", located)
-    return found
-
-
-def add_states(table: Path, change: Callable[[int, dict[str, Any]], dict[str, Any]]) -> None:
-    """Add snapshots, tags, changelogs and states of a branch, all made of the last snapshot."""
-    last = json.loads((table / "snapshot/snapshot-3").read_text())
-    branch = table / "branch/branch-b"
-    shutil.copytree(table / "schema", branch / "schema")
-    for number in range(4, 4 + MANY):
-        for name in ("snapshot/snapshot", "tag/tag", "changelog/changelog", "branch/branch-b/snapshot/snapshot"):
-            path = table / f"{name}-{number}"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(
-                json.dumps(change(number, last | {"id": number, "changelogManifestList": "manifest-list-2-1"}))
-            )
-
-
-def test_states_that_share_lists_cost_no_more_than_one(table: Path, work: Counter[str]) -> None:
-    before = needed(table)
-    once = work.copy()
-    work.clear()
-    add_states(table, lambda _, state: state)
-    after = needed(table)
-    assert after >= before
-    assert after == stored(table)
-    assert {name: count for name, count in work.items() if "manifest" in name} == dict.fromkeys(
-        (name for name in once if "manifest" in name), 1
-    )
-    assert work["located"] == once["located"] == 3
-
-
-def test_lists_that_share_manifests_locate_each_file_once(table: Path, work: Counter[str]) -> None:
-    def own_lists(number: int, state: dict[str, Any]) -> dict[str, Any]:
-        for field, name in (("baseManifestList", "manifest-list-3-0"), ("deltaManifestList", "manifest-list-3-1")):
-            state[field] = f"{name}-{number}"
-            shutil.copy(table / "manifest" / name, table / "manifest" / state[field])
-        return state
-
-    add_states(table, own_lists)
-    assert needed(table) == stored(table)
-    assert {count for name, count in work.items() if "manifest" in name} == {1}
-    assert work["located"] == 3
-
-
-def test_schemas_of_one_layout_locate_each_file_once(table: Path, work: Counter[str]) -> None:
-    schema = json.loads((table / "schema/schema-0").read_text())
-
-    def own_schema(number: int, state: dict[str, Any]) -> dict[str, Any]:
-        own = schema | {"id": number, "options": schema["options"] | {"owner": str(number)}}
-        for folder in (table, table / "branch/branch-b"):
-            (folder / f"schema/schema-{number}").write_text(json.dumps(own))
-        return state | {"schemaId": number}
-
-    add_states(table, own_schema)
-    assert needed(table) == stored(table)
-    assert work["located"] == 3
-
-
 def test_each_layout_has_its_own_paths(table: Path) -> None:
     schema = json.loads((table / "schema/schema-0").read_text())
     options = schema["options"] | {"data-file.path-directory": "data"}
@@ -214,12 +131,6 @@ def test_hints_and_progress_of_readers_are_needed(table: Path) -> None:
     (table / "consumer").mkdir()
     (table / "consumer/consumer-x").write_text("{}")
     assert {"consumer/consumer-x", "snapshot/LATEST", "schema/schema-0"} <= needed(table)
-
-
-def test_damaged_state_is_an_error(table: Path) -> None:
-    (table / "snapshot/snapshot-2").write_text("{")
-    with pytest.raises(DecodeError, match="snapshot-2: metadata: expected JSON"):
-        referenced(table)
 
 
 def test_real_tables_hold_no_file_that_is_not_needed(vectors: Path) -> None:

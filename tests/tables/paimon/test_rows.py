@@ -6,7 +6,6 @@ from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -17,10 +16,9 @@ from dvcodec.tables import PhysicalRows, Snapshot
 from dvcodec.tables.paimon import PaimonTable
 from dvcodec.tables.paimon.metadata import SchemaField
 from dvcodec.tables.paimon.rows import _keep, partition_scalar
-from dvcodec.tables.paimon.schema import SchemaColumns, read_column
+from dvcodec.tables.paimon.schema import read_column
 from dvcodec.tables.paimon.visible import Visible
 from samples.paimon_table import PaimonFile, build_paimon
-from tables.unwalked import Unwalked
 
 COLUMNS = [(0, "id", "BIGINT NOT NULL"), (1, "name", "STRING")]
 ROWS = pa.table({"id": range(250), "name": [f"row {i}" for i in range(250)]})
@@ -49,30 +47,6 @@ def keyed(rows: int = 4, kinds: list[int] | None = None) -> pa.Table:
             "name": ["x"] * rows,
         }
     )
-
-
-def test_a_type_is_parsed_once_for_all_data_files(tmp_path: Path) -> None:
-    files = [PaimonFile(f"{i}.parquet", ROWS) for i in range(5)]
-    versions = [COLUMNS, [*COLUMNS, (2, "new", "INT")]]
-    snapshot = PaimonTable(str(build_paimon(tmp_path / "t", versions, [files]))).snapshot()
-    with patch("dvcodec.tables.paimon.schema.read_column", autospec=True, side_effect=read_column) as parsed:
-        for file in snapshot.data_files:
-            assert snapshot.bounds(file, ["name"]) == {}
-            assert sum(part.batch.num_rows for part in snapshot.rows(file)) == 250
-    # Of the snapshot's schema, and of the one that the files were written with.
-    assert [one.args[0].name for one in parsed.call_args_list] == ["id", "name", "new", "id", "name"]
-
-
-def test_the_columns_are_not_walked_for_each_data_file(tmp_path: Path) -> None:
-    """There may be thousands, and data files that are not there."""
-    files = [PaimonFile(f"{i}.parquet", ROWS) for i in range(5)]
-    snapshot = PaimonTable(str(build_paimon(tmp_path / "t", COLUMNS, [files]))).snapshot()
-    assert snapshot.schema_id is not None
-    columns = snapshot._known[snapshot.schema_id] = SchemaColumns(snapshot.schemas(snapshot.schema_id), "s")
-    with patch.object(columns, "_named", Unwalked(**columns._named)):
-        for file in snapshot.data_files:
-            assert snapshot.bounds(file, ["id"]) == {}
-            snapshot.row_reader(file, ["id"])
 
 
 @pytest.mark.parametrize("name", ["f.parquet", "f.orc"])

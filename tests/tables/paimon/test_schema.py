@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import Mock, call, patch
 
 import pyarrow as pa
 import pytest
 
 from cases import each
 from dvcodec import NotCanonical, Unsupported
-from dvcodec.tables.paimon import schema
-from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.paimon.schema import (
     DataType,
-    Field,
-    SchemaColumns,
     arrow_type,
     parse_type,
-    read_column,
-    to_column,
 )
 
 
@@ -132,27 +125,3 @@ def test_types_in_one_another_without_end_are_refused() -> None:
         raw = {"type": "ARRAY", "element": raw}
     with pytest.raises(Unsupported, match="at most 64 nested types"):
         parsed(raw)
-
-
-def test_the_type_of_each_part_is_made_once() -> None:
-    """Not again for each type around it."""
-    raw: Any = "INT"
-    for _ in range(30):
-        raw = {"type": "ROW", "fields": [{"id": 1, "name": "x", "type": raw}]}
-    with patch.object(schema, "pa", Mock(wraps=pa)) as arrow:
-        column = to_column(Field(0, "c", parsed(raw)))
-    assert arrow.struct.call_count == 30
-    assert arrow.type_for_alias.call_count == 1
-    for _ in range(30):
-        assert column.type == pa.struct([column.children[0].field])
-        (column,) = column.children
-    assert column.type == pa.int32()
-
-
-def test_a_type_is_parsed_once() -> None:
-    fields = tuple(SchemaField(number, name, "INT") for number, name in enumerate("ab"))
-    columns = SchemaColumns(TableSchema("schema/schema-0", 0, fields, (), (), {}), "/t/schema/schema-0")
-    with patch.object(schema, "read_column", autospec=True, side_effect=read_column) as read:
-        assert [columns.column("b").id for _ in range(5)] == [1] * 5
-        assert read.call_args_list == [call(fields[1], "/t/schema/schema-0")]
-    assert list(columns.names) == ["a", "b"]

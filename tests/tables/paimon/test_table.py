@@ -153,12 +153,6 @@ def test_table_without_snapshots(tmp_path: Path) -> None:
         table.snapshot(1)
 
 
-def test_snapshot_without_files(tmp_path: Path) -> None:
-    table = PaimonTable(str(build_paimon(tmp_path / "t", COLUMNS, [[A], []])))
-    assert (table.snapshot().data_files, table.snapshot().vectors) == ((), ())
-    assert live(table).num_rows == 0
-
-
 def test_files_of_one_name_in_other_partitions_are_others(tmp_path: Path) -> None:
     files = [
         PaimonFile("f.parquet", rows(0, 10, "a/b"), [1], ("a/b",), "p=a%2Fb"),
@@ -224,13 +218,6 @@ def test_vector_with_another_cardinality_than_recorded(table: PaimonTable) -> No
         snapshot.read(snapshot.vectors[0])
 
 
-def test_missing_index_file_is_an_error_of_the_vector_alone(table: PaimonTable) -> None:
-    (Path(table.location) / "index/index-3-0").unlink()
-    snapshot = table.snapshot()
-    with pytest.raises(FileNotFoundError):
-        snapshot.read(snapshot.vectors[0])
-
-
 def test_metadata_that_leads_elsewhere_is_refused(table: PaimonTable) -> None:
     folder = Path(table.location)
     rewrite_avro(folder / "manifest/index-manifest-3-0", lambda record: record.update(_FILE_NAME="../../x"))
@@ -252,12 +239,6 @@ def test_file_at_two_levels_is_refused(tmp_path: Path) -> None:
     table = PaimonTable(str(build_paimon(tmp_path / "t", COLUMNS, [files])))
     with pytest.raises(NotCanonical, match=r"_FILE: expected 'bucket-0/a\.parquet' at one level"):
         table.snapshot()
-
-
-def test_data_file_of_another_snapshot_is_refused(table: PaimonTable) -> None:
-    first, last = table.snapshot(1), table.snapshot()
-    with pytest.raises(UsageError, match=r"a\.parquet: no data file of snapshot 3"):
-        last.rows(first.data_files[0])
 
 
 def test_deletes_that_no_vector_expresses_are_reported(tmp_path: Path) -> None:

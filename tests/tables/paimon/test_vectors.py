@@ -7,10 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from cases import each
-from dvcodec import BadMagic, RowSet, Truncated, paimon
+from dvcodec import RowSet, paimon
 from dvcodec.core.frame import StoredFrame
 from dvcodec.io import Storage
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
@@ -93,19 +91,3 @@ def test_what_the_metadata_says_wrong_is_found(tmp_path: Path) -> None:
     }
     longer = change_meta(entry, 1, length=metas[1].length + 4)
     assert failed(tmp_path, longer) == {"record": "size of the vector"}
-
-
-def test_file_that_is_not_valid_is_an_error(tmp_path: Path) -> None:
-    entry = write(tmp_path, (32, 64, 32))
-    found = vectors(tmp_path, entry)
-    path = tmp_path / "index-1"
-    data = path.read_bytes()
-    path.write_bytes(b"\2" + data[1:])
-    with pytest.raises(BadMagic, match="version byte"):
-        list(check_index_file(str(path), found, Storage()))
-    path.write_bytes(data[:-1])
-    with pytest.raises(Truncated, match="length field"):
-        list(check_index_file(str(path), found, Storage()))
-    path.unlink()
-    with pytest.raises(FileNotFoundError):
-        list(check_index_file(str(path), found, Storage()))

@@ -89,13 +89,3 @@ def test_metadata_that_is_not_known_here() -> None:
     assert found["a"] == "its metadata has _NEW, which is not known here"
     assert found["b"] is ALL
     assert found["c"] == "its metadata has _NEW, _MORE, which is not known here"
-
-
-def test_names_that_every_file_would_repeat_are_cut() -> None:
-    (found,) = visible_records(TableSchema("s", 0, (), (), (), {}), [file("a", unknown=("_N" * 10**4,))]).values()
-    assert isinstance(found, str)
-    assert len(found) < 300
-    schema = TableSchema("s", 0, (), (), ("k",), {"merge-engine": "e" * 10**4})
-    for why in visible_records(schema, [file("a", level=0), file("b", level=0)]).values():
-        assert isinstance(why, str)
-        assert len(why) < 200

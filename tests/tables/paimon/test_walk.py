@@ -13,13 +13,9 @@ from cases import each
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables import DataFile, Folder, Table, history
+from dvcodec.tables import Table, history
 from dvcodec.tables.paimon import PaimonTable
-from dvcodec.tables.paimon import manifests as reader
 from dvcodec.tables.paimon import table as reading
-from dvcodec.tables.paimon.manifests import ManifestEntry, read_manifest, read_manifest_list
-from dvcodec.tables.paimon.metadata import read_snapshot
-from dvcodec.tables.paimon.partition import Layout
 from samples.changes import sorted_values
 from samples.paimon_table import PaimonFile, build_paimon, rewrite_json
 
@@ -83,69 +79,6 @@ def test_random_states(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert sum(change["deleted"] for change in found) > 10
     assert any(change["restored"] for change in found)
     assert any(change["removed"] for change in found)
-
-
-def test_a_step_reads_what_it_adds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each manifest once, and of the data files those that change."""
-    files = [PaimonFile(f"{i}.parquet", b"", None) for i in range(30)]
-    states = [files, *([*files, *(PaimonFile(f"new{i}.parquet", b"") for i in range(count))] for count in range(1, 9))]
-    table = PaimonTable(str(build_paimon(tmp_path / "t", COLUMNS, states)))
-    manifests: list[str] = []
-    made: list[ManifestEntry] = []
-    plain, locate = read_manifest, Layout.data_file
-
-    def reading_one(folder: Folder, name: str) -> list[ManifestEntry]:
-        manifests.append(name)
-        return plain(folder, name)
-
-    def making_one(self: Layout, entry: ManifestEntry) -> DataFile:
-        made.append(entry)
-        return locate(self, entry)
-
-    monkeypatch.setattr(reader, "read_manifest", reading_one)
-    monkeypatch.setattr(Layout, "data_file", making_one)
-    assert [len(change.added) for change in history(table)] == [30, *[1] * 8]
-    assert manifests == [f"manifest-{number}-0" for number in range(1, 10)]
-    assert len(made) == 30 + 8
-
-
-def test_lists_that_snapshots_share_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("a.parquet", ROWS)]] * 9)
-    shared = {"baseManifestList": "manifest-list-1-0", "deltaManifestList": "manifest-list-1-1"}
-    for number in range(2, 10):
-        rewrite_json(made / f"snapshot/snapshot-{number}", **shared)
-    lists: list[str] = []
-    plain = read_manifest_list
-
-    def reading_one(folder: Folder, name: str) -> list[str]:
-        lists.append(name)
-        return plain(folder, name)
-
-    monkeypatch.setattr(reader, "read_manifest_list", reading_one)
-    table = PaimonTable(str(made))
-    assert [len(change.added) for change in history(table)] == [1, *[0] * 8]
-    assert sorted(lists) == sorted(shared.values())
-    table.referenced()
-    assert len(lists) == 2
-
-
-def test_tags_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a history with gaps, where no snapshot follows another one."""
-    made = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("a.parquet", ROWS)]] * 9)
-    (made / "tag").mkdir()
-    for number in range(1, 9):
-        path = made / f"snapshot/snapshot-{number}"
-        path.rename(made / f"tag/tag-{number}") if number % 2 else path.unlink()
-    read: list[str] = []
-    plain = read_snapshot
-
-    def reading_one(folder: Folder, name: str) -> Any:
-        read.append(name)
-        return plain(folder, name)
-
-    monkeypatch.setattr(reading, "read_snapshot", reading_one)
-    assert [change.info.id for change in history(PaimonTable(str(made)))] == [1, 3, 5, 7, 9]
-    assert len(read) < 40  # 117 if each that is opened asked for all
 
 
 def test_a_data_file_that_is_added_again(tmp_path: Path) -> None:

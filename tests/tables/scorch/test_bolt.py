@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import flipped
 from cases import each
 from dvcodec import (
     BadMagic,
@@ -76,11 +74,6 @@ def test_any_tree(tree: dict[bytes, Any], per_page: int) -> None:
         assert data[value.offset : value.offset + len(value.data)] == value.data
 
 
-def test_many_keys_in_branches_of_branches() -> None:
-    tree: dict[bytes, Any] = {f"key {number:05}".encode(): bytes([number % 251]) for number in range(3000)}
-    assert plain(read(Bolt(tree, per_page=12).data())[1]) == tree
-
-
 # ---------------------------------------------------------------------- meta pages
 
 
@@ -141,12 +134,6 @@ def test_meta_pages_that_are_refused(other: dict[str, int], error: type[DecodeEr
         read(both(**other))
 
 
-@pytest.mark.parametrize("size", [0, 15, 16, 79, 87])
-def test_files_shorter_than_a_meta_page(size: int) -> None:
-    with pytest.raises(Truncated):
-        read(Bolt({}).data()[:size])
-
-
 def test_the_limit() -> None:
     data = Bolt({}).data()
     assert read(data, max_metadata_bytes=len(data))
@@ -165,12 +152,6 @@ def put(file: Bolt, page: int, offset: int, form: str, *numbers: int) -> bytes:
 def two() -> Bolt:
     """A branch (page 5) over two leaves (3 and 4)."""
     return Bolt(dict.fromkeys((b"a", b"b", b"c"), b"v"), per_page=2)
-
-
-def test_where_the_pages_of_two_are() -> None:
-    file = two()
-    assert (file.root, sorted(file.pages)) == (5, [2, 3, 4, 5])
-    assert plain(read(file.data())[1]) == dict.fromkeys((b"a", b"b", b"c"), b"v")
 
 
 @each(
@@ -267,51 +248,6 @@ def test_trees_of_any_depth_end() -> None:
 
 
 # ---------------------------------------------------------------------- damage
-
-
-def test_every_flipped_bit_is_a_value_or_an_error() -> None:
-    data = Bolt({b"s": {b"\x89": {b"d": b"12", b"p": b"name"}, b"i": Inline({b"k": b"v" * 20})}}, per_page=2).data()
-    valid = plain(read(data)[1])
-    refused = 0
-    for bit in range(8 * len(data)):
-        damaged = flipped(data, bit)
-        try:
-            _, root = read(bytes(damaged))
-        except DecodeError as error:
-            assert str(error)
-            refused += 1
-        else:
-            assert list(root.entries) == sorted(root.entries)
-    assert refused > 8 * 80
-    assert plain(read(data)[1]) == valid
-
-
-def test_every_byte_of_the_pages_that_bleve_wrote(own_vectors: Path) -> None:
-    (folder,) = (own_vectors / "tables" / "scorch").iterdir()
-    data = (folder / "small-v16" / "store" / "root.bolt").read_bytes()
-    found, _ = read(data)
-    for at in range(0, len(data), 13):
-        damaged = bytearray(data)
-        damaged[at] ^= 0xFF
-        try:
-            read(bytes(damaged))
-        except DecodeError as error:
-            assert str(error)
-    for size in range(0, 4096 * 4, 512):
-        with pytest.raises(DecodeError):
-            read(data[:size])
-    assert read(data)[0] == found
-
-
-@given(st.data())
-def test_several_damaged_bytes(data: st.DataObject) -> None:
-    file = bytearray(Bolt(DEEP, per_page=2).data())
-    for at in data.draw(st.lists(st.integers(176, len(file) - 1), max_size=6)):
-        file[at] = data.draw(st.integers(0, 255))
-    try:
-        read(bytes(file))
-    except DecodeError as error:
-        assert str(error)
 
 
 def test_the_meta_page_alone() -> None:

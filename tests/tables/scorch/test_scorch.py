@@ -13,14 +13,13 @@ import pytest
 from pyroaring import BitMap
 
 from cli_runner import run
-from dvcodec import BadMagic, DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError, tables
+from dvcodec import BadMagic, DecodeError, NotCanonical, Unsupported, UsageError, tables
 from dvcodec.tables import TableKind, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.model import Part
 from dvcodec.tables.scorch import ScorchTable, SegmentRecord
 from dvcodec.tables.scorch import open as open_index
 from samples.bolt import Bolt, Inline
-from samples.zap.segments import SegmentBuilder, uv
 
 from .truth import check
 
@@ -60,12 +59,6 @@ def test_every_epoch_is_as_bleve_says(indexes: Path, name: str) -> None:
     assert any(segment["deleted"] for epoch in expected for segment in epoch["segments"])
     check(table, expected)
     check(table, expected, batch_rows=1000)
-
-
-def test_the_store_is_an_index_too(indexes: Path) -> None:
-    table = open_table(indexes / "small-v16" / "store")
-    assert isinstance(table, ScorchTable)
-    check(table, truth(indexes, "small-v16"))
 
 
 def test_no_index(tmp_path: Path) -> None:
@@ -139,17 +132,6 @@ def test_a_segment_of_another_version(indexes: Path, copied: Callable[[str], Sco
     path = Path(table.snapshot().data_files[0].location)
     shutil.copy(indexes / "small-v17" / "store" / path.name, path)
     assert_problem(table, "zap version: expected 16, found 17")
-
-
-def test_a_flipped_bit_in_a_segment(copied: Callable[[str], ScorchTable]) -> None:
-    table = copied("small-v16")
-    snapshot = table.snapshot()
-    file = snapshot.data_files[0]
-    data = bytearray(Path(file.location).read_bytes())
-    data[100] ^= 4
-    Path(file.location).write_bytes(data)
-    with pytest.raises(DecodeError, match="CRC-32"):
-        list(snapshot.rows(file))
 
 
 def test_a_deep_audit_verifies_segments(copied: Callable[[str], ScorchTable]) -> None:
@@ -331,24 +313,3 @@ def test_fields_that_were_dropped(indexes: Path, tmp_path: Path) -> None:
     (rows,) = snapshot.rows(file)
     seen = {value["field"] for row in rows.batch["_stored"].to_pylist() for value in row}
     assert seen == {"flag", "list"}
-
-
-def with_long_name(length: int, values: int) -> bytes:
-    """One document with so many empty values of one field."""
-    craft = SegmentBuilder(16)
-    meta = uv(0) + bytes([1, ord("t"), 0, 0, 0]) * values
-    craft.put(uv(len(meta), 1) + meta + b"\0")
-    craft.docs, craft.stored = 1, craft.put(bytes(8))
-    craft.field("_id", craft.dictionary({b"": craft.postings([0])}))
-    craft.field("n" * length)
-    return bytes(craft.finish())
-
-
-def test_names_that_no_column_can_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.tables.scorch.rows._MOST_NAMES", 999_999)
-    (tmp_path / "a.zap").write_bytes(with_long_name(1_000, 1_000))
-    table = index(tmp_path, {b"\x88": epoch(s5={b"p": b"a.zap"})})
-    snapshot = table.snapshot()
-    (file,) = snapshot.data_files
-    with pytest.raises(LimitExceeded, match=r"names of fields: expected at most 999999 bytes .*found 1000003"):
-        list(snapshot.rows(file))
