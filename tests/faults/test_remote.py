@@ -10,7 +10,6 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from cli_runner import run
 from dvcodec import RowSet, iceberg, lance, paimon, zap
 from dvcodec.tables import open_table
 from dvcodec.tables.convert import convert_table
@@ -108,18 +107,3 @@ def test_several_objects(
     (tmp_path / "whole").mkdir()
     write_several(tmp_path / "whole")
     assert len(store.store) == objects
-
-
-def test_store_that_can_no_longer_be_cleaned_up(store: type[Vanishing], tmp_path: Path) -> None:
-    """The first error is raised."""
-    store.takes, store.removes = 1, False
-    with pytest.raises(OSError, match=r"entries\.jsonl: cannot write: failed: the connection fell"):
-        converted(tmp_path)
-    assert len(store.store) == 1
-
-
-def test_command(tmp_path: Path) -> None:
-    iceberg.write_deletion_vectors(tmp_path / "x.puffin", VECTORS)
-    result = run("convert", tmp_path / "x.puffin", "--to", "delta", "-o", f"{URL}/x.bin")
-    assert (result.code, result.out) == (2, "")
-    assert result.complaint == f"{URL}/x.bin: cannot write: failed: the connection fell"

@@ -6,31 +6,26 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from cli_runner import flipped, run
-from dvcodec import RowSet, convert, delta, iceberg, lance, paimon, puffin, report, verify, zap
-from dvcodec.ops.convert import ConvertTarget as Target
+from cli_runner import run
+from dvcodec import RowSet, iceberg, lance, paimon, puffin, verify, zap
 from dvcodec.tables import open_table
-from dvcodec.tables.auditing import audit
 from dvcodec.tables.convert import ENTRIES, convert_table
-from dvcodec.tables.convert import Target as TableTarget
 from dvcodec.tables.live import export_live
 from samples import delta_log
 
-__all__ = ["PARTIAL", "VECTORS", "WRITERS", "CommandFailed", "Writer", "check_folder", "length_of", "params"]
+__all__ = ["PARTIAL", "VECTORS", "WRITERS", "CommandFailed", "Writer", "check_folder", "params"]
 
 PARTIAL = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
 """Names of what a killed writer may leave: hidden, and with no format's suffix."""
 A, B = "s3://lake/t/a.parquet", "s3://lake/t/b.parquet"
 VECTORS = {A: RowSet(range(0, 200_000, 7)), B: RowSet(range(5, 90_000, 3))}
 """Of some ten kilobytes each: more than one write of a buffered file."""
-WHEN = datetime(2026, 1, 2, tzinfo=timezone.utc)
 OLD = b"what was there before"
 
 
@@ -45,7 +40,6 @@ class Writer:
         file: the file it writes; None for writers of several, whose names are fresh each time.
         check: raises if a file is not whole.
         own: the input that is at the file's place before, for a writer that reads what it replaces.
-        exact: whether the same inputs give the same bytes; Avro has a random marker, a report the time of day.
     """
 
     name: str
@@ -54,7 +48,6 @@ class Writer:
     file: str | None
     check: Callable[[Path], object]
     own: str | None = None
-    exact: bool = True
 
     def old(self, folder: Path) -> bytes:
         """Return what the file has before, given the folder of inputs."""
@@ -71,10 +64,6 @@ def check_vectors(path: Path) -> None:
 
 def check_segment(path: Path) -> None:
     assert zap.verify_segment(path).ok
-
-
-def check_page(path: Path) -> None:
-    assert path.read_text().rstrip().endswith("</html>")
 
 
 def check_entries(path: Path) -> None:
@@ -124,11 +113,6 @@ def table_in(folder: Path) -> None:
     delta_log.restored_table(folder / "t")
 
 
-def damaged_in(folder: Path) -> None:
-    table = delta_log.restored_table(folder / "t")
-    flipped(table / delta_log.NEW, 20, to=table / delta_log.NEW)
-
-
 def documents(first: int, count: int) -> list[zap.Document]:
     """Documents of many different words: a segment of more than one write."""
     return [
@@ -145,36 +129,8 @@ def segments_in(folder: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- writers
 
 
-def write_zstd(_: Path, out: Path) -> None:
-    with puffin.PuffinWriter(out / "x.puffin", {"created-by": "tests"}) as writer:
-        for number, data in enumerate((b"one", bytes(range(256)) * 200, b"three")):
-            writer.add("note-v1", data, fields=[number], snapshot_id=1, sequence_number=2, compression="zstd")
-
-
-def check_puffin(path: Path) -> None:
-    with puffin.open_puffin(path) as reader:
-        assert [len(reader.read(blob)) for blob in reader.blobs] == [3, 51200, 5]
-
-
 def rewrite_in_place(_: Path, out: Path) -> None:
     puffin.rewrite_paths(out / "x.puffin", out / "x.puffin", {A: "s3://new/a.parquet"})
-
-
-def write_lance(kind: lance.deletions.Kind) -> Callable[[Path, Path], object]:
-    def write(_: Path, out: Path) -> None:
-        (out / "_deletions").mkdir(exist_ok=True)
-        lance.write_deletion_file(str(out), VECTORS[A], fragment=1, read_version=2, kind=kind)
-
-    return write
-
-
-def write_manifest(_: Path, out: Path) -> None:
-    entries = [paimon.IndexManifestEntry("HASH", f"index-{number}", 100, 25, b"\0" * 20, 0) for number in range(2000)]
-    paimon.write_index_manifest(out / "index-manifest-1", entries, codec="null")
-
-
-def check_manifest(path: Path) -> None:
-    assert len(paimon.read_index_manifest(path)) == 2000
 
 
 def merge_in_place(folder: Path, out: Path) -> None:
@@ -182,19 +138,8 @@ def merge_in_place(folder: Path, out: Path) -> None:
         zap.merge_segments(out / "a.zap", [a, b], [RowSet([1, 2]), None])
 
 
-def convert_to(to: Target, name: str) -> Callable[[Path, Path], object]:
-    return lambda folder, out: convert(folder / "in.puffin", to, out / name)
-
-
-def convert_all(to: TableTarget) -> Callable[[Path, Path], object]:
-    def write(folder: Path, out: Path) -> None:
-        convert_table(open_table(str(folder / "t")), to, str(out / "new"), reference_in_place=False)
-
-    return write
-
-
-def write_report(folder: Path, out: Path) -> None:
-    report.write(out / "x.html", audit(open_table(str(folder / "t"))), made=WHEN)
+def convert_all(folder: Path, out: Path) -> None:
+    convert_table(open_table(str(folder / "t")), "iceberg", str(out / "new"), reference_in_place=False)
 
 
 def export(folder: Path, out: Path) -> None:
@@ -219,27 +164,12 @@ class CommandFailed(Exception):
 WRITERS = (
     Writer(
         "iceberg",
-        vectors_in,
+        nothing_in,
         lambda _, out: iceberg.write_deletion_vectors(out / "x.puffin", VECTORS),
         "x.puffin",
         check_vectors,
     ),
-    Writer("puffin-zstd", nothing_in, write_zstd, "x.puffin", check_puffin),
     Writer("rewrite-in-place", vectors_in, rewrite_in_place, "x.puffin", check_vectors, "in.puffin"),
-    Writer(
-        "delta",
-        nothing_in,
-        lambda _, out: delta.write_deletion_vectors(out / "x.bin", VECTORS),
-        "x.bin",
-        check_vectors,
-    ),
-    Writer(
-        "paimon",
-        nothing_in,
-        lambda _, out: paimon.write_deletion_vectors(out / "index-1", VECTORS),
-        "index-1",
-        check_vectors,
-    ),
     Writer(
         "paimon-files",
         nothing_in,
@@ -247,38 +177,9 @@ WRITERS = (
         None,
         check_any,
     ),
-    Writer("paimon-manifest", nothing_in, write_manifest, "index-manifest-1", check_manifest, exact=False),
-    Writer("lance-arrow", nothing_in, write_lance("arrow"), None, check_any),
-    Writer("lance-bitmap", nothing_in, write_lance("bin"), None, check_any),
-    Writer(
-        "zap-write",
-        nothing_in,
-        lambda _, out: zap.write_segment(out / "x.zap", documents(0, 400)),
-        "x.zap",
-        check_segment,
-    ),
     Writer("zap-merge-in-place", segments_in, merge_in_place, "a.zap", check_segment, "a.zap"),
-    Writer("convert-delta", vectors_in, convert_to("delta", "x.bin"), "x.bin", check_vectors),
-    Writer("convert-paimon32", vectors_in, convert_to("paimon32", "index-1"), "index-1", check_vectors),
-    Writer("convert-table-iceberg", table_in, convert_all("iceberg"), None, check_any),
-    Writer("convert-table-paimon", table_in, convert_all("paimon32"), None, check_any),
-    Writer("report", table_in, write_report, "x.html", check_page),
+    Writer("convert-table", table_in, convert_all, None, check_any),
     Writer("export-live", table_in, export, "x.parquet", pq.read_table),
-    # The same by the command line: every command that writes.
-    Writer("cli-convert", vectors_in, command("convert IN/in.puffin --to delta -o OUT/x.bin"), "x.bin", check_vectors),
-    Writer(
-        "cli-merge", vectors_in, command("merge IN/in.puffin IN/in.puffin -o OUT/x.puffin"), "x.puffin", check_vectors
-    ),
-    Writer(
-        "cli-rewrite-paths",
-        vectors_in,
-        command("rewrite-paths IN/in.puffin --from s3://lake/ --to s3://new/ -o OUT/x.puffin"),
-        "x.puffin",
-        check_vectors,
-    ),
-    Writer("cli-report", table_in, command("report IN/t -o OUT/x.html"), "x.html", check_page, exact=False),
-    Writer("cli-export-live", table_in, command("export-live IN/t -o OUT/x.parquet"), "x.parquet", pq.read_table),
-    Writer("cli-convert-table", table_in, command("convert-table IN/t --to paimon64 -o OUT/new"), None, check_any),
     Writer(
         "cli-zap-merge",
         segments_in,
@@ -287,16 +188,9 @@ WRITERS = (
         check_any,
     ),
 )
-
-BRIEF = {"iceberg", "rewrite-in-place", "paimon-files", "zap-merge-in-place", "export-live", "cli-zap-merge"}
-"""Those of the gate: one file, in place, several, by Arrow, by the command line. All write by `io.open_sink`."""
-
-
-def length_of(writer: Writer) -> list[pytest.MarkDecorator]:
-    """Marks of a test of a writer."""
-    return [] if writer.name in BRIEF else [pytest.mark.long]
+"""One file, in place, several, by Arrow, by the command line. All write by `io.open_sink`."""
 
 
 def params(writers: Iterable[Writer]) -> list[Any]:
     """Parameters of a test of writers."""
-    return [pytest.param(writer, id=writer.name, marks=length_of(writer)) for writer in writers]
+    return [pytest.param(writer, id=writer.name) for writer in writers]

@@ -21,9 +21,7 @@ from calls import calls_of
 from dvcodec import (
     CardinalityMismatch,
     Limits,
-    NotCanonical,
     RowSet,
-    Unsupported,
     delta,
     iceberg,
     paimon,
@@ -372,31 +370,3 @@ def test_twice_the_input_is_at_most_twice_the_work(name: str, tmp_path: Path) ->
 
 
 """Files of kilobytes that are made into much more."""
-
-
-def test_a_decimal_in_a_manifest_is_not_computed(tmp_path: Path) -> None:
-    """A number of a million bytes is quadratic work; nothing in a manifest needs it as a number."""
-    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 0}
-    path = tmp_path / "m"
-    digits = avro.sized(b"\1" + b"7" * 2**20)
-    index = INDEX_SCHEMA | {"fields": [*INDEX_SCHEMA["fields"], {"name": "x", "type": decimal}]}
-    path.write_bytes(avro_file(index, index_records(1) + digits, 1, "deflate"))
-    assert path.stat().st_size < 5_000
-    with pytest.raises(Unsupported, match="x of entry 0"):
-        paimon.read_index_manifest(path)
-    file = FILE | {"fields": [*FILE["fields"], {"name": "x", "type": decimal, "field-id": 999}]}
-    entry = fields_of(("status", "int", 0), ("snapshot_id", "long", 1), ("data_file", file, 2))
-    path.write_bytes(avro_file(entry, DATA_FILE + digits, 1, "deflate"))
-    assert len(iceberg_manifest(path)) == 1  # type: ignore[arg-type]
-
-
-def test_a_list_names_a_manifest_once(tmp_path: Path) -> None:
-    folder = tmp_path / "manifest"
-    folder.mkdir()
-    for names in (b"ab", b"aa"):
-        records = b"".join(avro.zigzag(2) + avro.sized(bytes([name])) for name in names)
-        (folder / "list").write_bytes(avro_file(NAMES, records, 2, "null"))
-        if names == b"ab":
-            assert read_manifest_list(Folder(str(tmp_path)), "list") == ["a", "b"]
-    with pytest.raises(NotCanonical, match="expected each manifest once, found 'a' twice"):
-        read_manifest_list(Folder(str(tmp_path)), "list")

@@ -135,14 +135,6 @@ def test_sorting(show: Any, key: str, value: Any) -> None:
     assert seen == {"ascending", "descending"}
 
 
-def test_sorting_by_the_list_that_phones_have(show: Any) -> None:
-    page = show(MANY, width=390, phone=True)
-    assert page.js("sort.offsetParent !== null")
-    page.js("sort.value = 'rows false'; sort.dispatchEvent(new Event('change'))")
-    rows = [file.data_file.physical_rows for file in MANY.scan.files]
-    assert [rows[i] for i in page.js(NAMES)] == sorted(rows)[:50]  # type: ignore[type-var]
-
-
 def test_finding_and_showing(show: Any) -> None:
     page = show(MANY)
     page.js("query.value = 'DAY=2026-09-07 0000'; query.dispatchEvent(new Event('input'))")
@@ -182,12 +174,6 @@ def test_a_file_opens_and_keeps_the_focus(show: Any) -> None:
     assert page.js("document.querySelector('.detail')") is None
 
 
-def test_unreadable_vectors_say_why(show: Any) -> None:
-    page = show(hostile())
-    page.js("document.querySelector('.badge').parentElement.querySelector('button').click()")
-    assert "could not be read" in page.js("document.querySelector('.detail').innerText")
-
-
 def test_the_theme_can_be_changed(show: Any) -> None:
     page = show(small())
     grounds = []
@@ -219,7 +205,3 @@ def test_every_control_has_a_name(show: Any) -> None:
     ]
     assert len(controls) > 50
     assert [node["role"]["value"] for node in controls if not node["name"]["value"].strip()] == []
-
-
-def test_it_prints(show: Any) -> None:
-    assert show(SAMPLES["findings"], dark=True).pdf().startswith(b"%PDF")

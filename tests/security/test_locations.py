@@ -151,21 +151,6 @@ def test_no_file_name_climbs_out_of_its_folder(tmp_path: Path, place: str, name:
         use(open_table(tmp_path / "t"))
 
 
-@pytest.mark.parametrize("name", ["../../secret", ".."])
-def test_a_file_name_of_an_index_manifest_by_itself_climbs_nowhere(tmp_path: Path, name: str) -> None:
-    NAMES["paimon_index_name"](tmp_path / "t", name)
-    (index,) = (tmp_path / "t/manifest").glob("index-manifest*")
-    (entry,) = paimon.read_index_manifest(index)
-    with pytest.raises(NotCanonical, match=BARE):
-        entry.path(str(tmp_path / "t"))
-
-
-@pytest.mark.parametrize("place", ["paimon_data_file", "paimon_index_file"])
-def test_a_whole_path_takes_no_steps_back(tmp_path: Path, place: str) -> None:
-    with pytest.raises(NotCanonical, match="_EXTERNAL_PATH"):
-        use(open_table(made(place, tmp_path / "t", "/elsewhere/../secret")))
-
-
 @each("place", NAMES)
 def test_other_file_names_are_looked_for_in_that_folder(tmp_path: Path, place: str) -> None:
     """What refuses the names above is not the table around them."""

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -92,35 +91,6 @@ def test_no_name_in_the_log_reaches_the_terminal_as_control_characters(tmp_path:
     assert re.search(r"dvcodec: .*: ignored \\x07.* and 15 more: names without a version", warning)
     assert not CONTROL.search(result.out + result.err)
     assert not re.search(r"^ok  b", result.err, re.MULTILINE)
-
-
-class Elements(HTMLParser):
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, ...]] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, *(name for name, _ in attrs)))
-
-
-def test_no_name_becomes_an_element_of_the_report(table: str, tmp_path: Path) -> None:
-    """The page has the elements that it has for a table of plain names, with the same attributes."""
-    found = []
-    for target in (table, table_of(tmp_path / "plain", "plain")):
-        run("report", target, "-o", tmp_path / "r.html")
-        found.append(Elements((tmp_path / "r.html").read_text()).found)
-    assert found[0] == found[1]
-
-
-def test_the_report_asks_for_nothing_and_runs_its_own_script_alone(table: str, tmp_path: Path) -> None:
-    run("report", table, "-o", tmp_path / "r.html")
-    page = (tmp_path / "r.html").read_text()
-    policy = re.search(r'http-equiv="?Content-Security-Policy"? content="([^"]*)"', page)
-    assert policy is not None
-    assert "default-src 'none'" in policy[1]
-    assert "script-src 'sha256-" in policy[1]
-    assert "unsafe" not in policy[1]
 
 
 def test_an_error_names_its_place_on_one_line_of_the_terminal(tmp_path: Path) -> None:
