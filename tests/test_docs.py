@@ -24,7 +24,8 @@ from samples.paimon_table import PaimonFile, build_paimon
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 GUIDE = DOCS / "guides" / "iceberg.md"
-SPARK_PAGES = (DOCS / "spark.md", DOCS / "guides" / "spark-delete.md")  # they run in tests/spark, with a session
+SPARK_PAGES = (DOCS / "spark.md", DOCS / "guides" / "udf.md", DOCS / "guides" / "spark-delete.md")
+"""They run in tests/spark, with a session."""
 PAGES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page not in SPARK_PAGES)]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.functions import pandas_udf
 
@@ -19,7 +22,7 @@ from dvcodec import DecodeError, LimitExceeded, RowSet, UsageError
 from dvcodec.core import batch, frame, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
-from dvcodec.spark import functions
+from dvcodec.spark import functions, register
 from dvcodec.spark import vectors as spark_vectors
 from dvcodec.spark.functions import (
     dv_cardinality,
@@ -307,6 +310,46 @@ def test_functions_of_the_users_own(spark: SparkSession, vectors: DataFrame) -> 
 def test_a_format_that_is_none() -> None:
     with pytest.raises(UsageError, match="iceberg, delta, paimon64, paimon32, not 'lance'"):
         dv_encode("pos", "lance")  # type: ignore[arg-type]
+
+
+@pytest.mark.everywhere
+def test_sql_has_the_functions(spark: SparkSession, vectors: DataFrame) -> None:
+    register(spark)
+    some = vectors.where("dv IS NOT NULL")
+    some.createOrReplaceTempView("vectors_of_sql")
+    asked = (
+        "i",
+        "dv_cardinality(dv) n",
+        "dv_positions(dv) positions",
+        "dv_decode(dv).max AS max",
+        "dv_verify(dv).ok AS ok",
+    )
+    for row in rows_of(spark.sql(f"SELECT {', '.join(asked)}, dv_contains(dv, 3) third FROM vectors_of_sql")):
+        positions, _ = cases()[row.pop("i")]
+        assert positions is not None
+        shown = {"n": len(positions), "positions": positions, "max": max(positions, default=None), "ok": True}
+        assert row == shown | {"third": 3 in positions}
+    union = "dv_union(dv) FROM vectors_of_sql WHERE i > 2 UNION ALL SELECT dv_encode(array(7, 5, 7))"
+    everything = {pos for positions, _ in cases()[3:] for pos in positions or ()}
+    assert [row[0] for row in spark.sql(f"SELECT {union}").collect()] == [framed(sorted(everything)), framed([5, 7])]
+
+
+@pytest.mark.everywhere
+def test_a_column_that_is_not_binary_is_refused_by_the_analyzer(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("a", 1)], "data_file string, n long")
+    for column in (dv_cardinality("data_file"), dv_positions("n"), dv_contains(F.col("data_file"), "n")):
+        with pytest.raises(AnalysisException, match='requires the "BINARY" type'):
+            frame.select(column).schema  # noqa: B018  (over Connect, this asks the server)
+    assert frame.select(dv_cardinality(F.lit(None).cast("binary"))).columns == ["dv_cardinality(CAST(NULL AS BINARY))"]
+    plan = spark.createDataFrame([], "dv binary").select(dv_cardinality("dv"))
+    assert "bitmap_count" not in explained(plan), "the optimizer has removed it"
+
+
+def explained(frame: DataFrame) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        frame.explain()
+    return out.getvalue()
 
 
 # ---------------------------------------------------------------------- without Spark

@@ -23,9 +23,9 @@ from dvcodec.spark.functions import kernels
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import Column
+    from pyspark.sql import Column, SparkSession
 
-__all__ = ["MAGICS", "call"]
+__all__ = ["MAGICS", "call", "register_functions"]
 
 MAGICS = {
     "iceberg": Magic.PORTABLE64,
@@ -81,19 +81,40 @@ _FUNCTIONS = {
 
 
 def call(name: str, *columns: Column | str) -> Column:
-    """Apply a function to columns; return the resulting column."""
+    """Apply a function to columns; return the resulting column, which is named as Spark names calls."""
     function = _FUNCTIONS[name]
+    given = [F.col(column) if isinstance(column, str) else column for column in columns]
+    shown = f"{name.partition(' ')[0]}({', '.join(str(column)[len('Column<') + 1 : -2] for column in given)})"
+    typed = [_binary(c) if kind == pa.binary() else c for c, kind in zip(given, function.takes, strict=True)]
+    udf = _udf(function)
     if hasattr(F, "arrow_udf"):
-        return cast("Column", F.arrow_udf(function.kernel, function.returns)(*columns))
-    udf: Any = cast("Any", pandas_udf)(_over_pandas(function), function.returns)
+        return cast("Column", udf(*typed).alias(shown))
     # Through pandas, a column of longs with a null becomes floats, and a null struct becomes a struct of nulls.
     numbers = [pa.types.is_integer(kind) for kind in function.takes]
     if not any(numbers) and not isinstance(function.returns, StructType):
-        return cast("Column", udf(*columns))
-    given = [F.col(column) if isinstance(column, str) else column for column in columns]
-    whole = [F.coalesce(c, F.lit(-1)) if number else c for c, number in zip(given, numbers, strict=True)]
+        return cast("Column", udf(*typed).alias(shown))
+    whole = [F.coalesce(c, F.lit(-1)) if number else c for c, number in zip(typed, numbers, strict=True)]
     known = reduce(and_, [column.isNotNull() for column in given])
-    return F.when(known, udf(*whole)).alias(name)
+    return F.when(known, udf(*whole)).alias(shown)
+
+
+def _binary(column: Column) -> Column:
+    """Have Spark's analyzer refuse a column that is not binary, as `bitmap_count` does; the optimizer removes that."""
+    return F.when(F.lit(False) & F.bitmap_count(column).isNull(), F.lit(None)).otherwise(column)
+
+
+def register_functions(spark: SparkSession) -> None:
+    """Make the functions callable from SQL, under their names; `dv_encode` is that of the shared layout."""
+    for name, function in _FUNCTIONS.items():
+        words = name.split(" ")
+        if words[1:] in ([], ["iceberg"]):
+            spark.udf.register(words[0], _udf(function))
+
+
+def _udf(function: _Function) -> Any:
+    if hasattr(F, "arrow_udf"):
+        return F.arrow_udf(function.kernel, function.returns)
+    return cast("Any", pandas_udf)(_over_pandas(function), function.returns)
 
 
 def _over_pandas(function: _Function) -> Callable[..., Any]:

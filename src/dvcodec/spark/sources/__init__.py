@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from dvcodec.spark.functions.udfs import register_functions
 from dvcodec.spark.sources.manifest import read_manifest
 from dvcodec.spark.sources.pythons import check_python
 from dvcodec.spark.sources.shipped import register_class
@@ -20,7 +21,10 @@ _registered: WeakSet[SparkSession] = WeakSet()
 
 
 def register(spark: SparkSession) -> None:
-    """Register the formats ``dvcodec``, ``dvcodec_position_deletes`` and ``zap`` with a session, classic or Connect.
+    """Register dvcodec's formats and SQL functions with a session, classic or Connect.
+
+    The formats are ``dvcodec``, ``dvcodec_position_deletes`` and ``zap``. The functions are those of
+    `dvcodec.spark.functions` whose names begin with ``dv_``, for SQL text and ``expr``.
 
     If dvcodec is shipped with the session (``spark.addArtifacts``, ``--py-files``), that may happen before or after.
     Registering twice does nothing (Spark would warn that a source was replaced).
@@ -34,4 +38,5 @@ def register(spark: SparkSession) -> None:
     check_python(spark)
     for module, name in _SOURCES.items():
         register_class(spark, getattr(import_module(f"dvcodec.spark.sources.{module}"), name))
+    register_functions(spark)
     _registered.add(spark)
