@@ -49,12 +49,12 @@ API_MODULES = (
     "dvcodec.tables",
     "dvcodec.tables.auditing",
     "dvcodec.tables.convert",
-    "dvcodec.tables.findings",
-    "dvcodec.tables.changes",
-    "dvcodec.tables.live",
+    "dvcodec.tables.snapshots.findings",
+    "dvcodec.tables.snapshots.changes",
+    "dvcodec.tables.snapshots.live",
     "dvcodec.tables.repair",
-    "dvcodec.tables.scanning",
-    "dvcodec.tables.stats",
+    "dvcodec.tables.snapshots.scanning",
+    "dvcodec.tables.snapshots.stats",
     "dvcodec.zap",
 )
 

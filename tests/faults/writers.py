@@ -16,7 +16,7 @@ from cli_runner import run
 from dvcodec import RowSet, iceberg, lance, paimon, puffin, verify, zap
 from dvcodec.tables import open_table
 from dvcodec.tables.convert import ENTRIES, convert_table
-from dvcodec.tables.live import export_live
+from dvcodec.tables.snapshots.live import export_live
 from samples import delta_log
 
 __all__ = ["PARTIAL", "VECTORS", "WRITERS", "CommandFailed", "Writer", "check_folder", "params"]

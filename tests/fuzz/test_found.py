@@ -8,7 +8,7 @@ import pytest
 
 from dvcodec import DecodeError
 from dvcodec.io import Storage
-from dvcodec.tables.data_file import open_data_file
+from dvcodec.tables.rows.data_file import open_data_file
 
 pa = pytest.importorskip("pyarrow")
 

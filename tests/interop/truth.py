@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from dvcodec import RowSet
 from dvcodec.tables import DeletionVector, Snapshot, Table, open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.live import live_batches
+from dvcodec.tables.snapshots.live import live_batches
 
 STORED_RECORDS = "_VALUE_KIND IN (0, 2)"
 BITMAP_ALONE = 8

@@ -12,7 +12,7 @@ from cli_runner import run
 from dvcodec import puffin
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.changes import history
+from dvcodec.tables.snapshots.changes import history
 from lake import tables
 from lake.buckets import Bucket
 from lake.proxy import Traffic

@@ -33,7 +33,6 @@ from dvcodec.lance import decode_row_addr_map, decode_row_ids, decode_versions, 
 from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.lance.manifest import read_manifest as read_lance
 from dvcodec.paimon.manifest import SCHEMA as INDEX_SCHEMA
-from dvcodec.tables.avro_rows import open_avro_rows
 from dvcodec.tables.delta.actions import AddFile, parse_lines
 from dvcodec.tables.delta.checkpoint import read_checkpoint
 from dvcodec.tables.folder import Folder
@@ -43,6 +42,7 @@ from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.paimon.manifests import read_manifest as paimon_manifest
 from dvcodec.tables.paimon.manifests import read_manifest_list
 from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
+from dvcodec.tables.rows.avro_rows import open_avro_rows
 from dvcodec.tables.scorch.bolt import read_bolt
 from dvcodec.zap import Segment
 from dvcodec.zap.vellum import Fst, build

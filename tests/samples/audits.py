@@ -10,9 +10,9 @@ from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import sniff_source
 from dvcodec.ops.stats import measure
 from dvcodec.tables.auditing import Audit, AuditCounts
-from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.scanning import FileDeletes, Scan, density
+from dvcodec.tables.snapshots.findings import Finding, Severity
+from dvcodec.tables.snapshots.scanning import FileDeletes, Scan, density
 
 INFO = SnapshotInfo(4_815_162_342, 1_790_000_000_000, "delete", 23)
 ROOT = "s3://lake/warehouse/orders"

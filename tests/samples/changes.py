@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dvcodec.tables.changes import SnapshotChange
+from dvcodec.tables.snapshots.changes import SnapshotChange
 
 
 def sorted_values(change: SnapshotChange) -> dict[str, Any]:

@@ -27,12 +27,12 @@ from dvcodec.tables import (
     Table,
     TableKind,
 )
-from dvcodec.tables.columns import chosen
-from dvcodec.tables.findings import Finding
-from dvcodec.tables.iceberg.container import check_vectors
+from dvcodec.tables.iceberg.vectors import check_vectors
+from dvcodec.tables.metadata.path_matching import PathMatcher
 from dvcodec.tables.model import RowReader
-from dvcodec.tables.parquet import open_parquet, physical_batches
-from dvcodec.tables.path_matching import PathMatcher
+from dvcodec.tables.rows.columns import chosen
+from dvcodec.tables.rows.parquet import open_parquet, physical_batches
+from dvcodec.tables.snapshots.findings import Finding
 
 ROWS = 1000
 NAMES = ("a", "b", "c", "d")

@@ -24,12 +24,11 @@ from dvcodec.spark.search.pieces import FOUND, Collected, pack
 from dvcodec.spark.vectors import encode
 from dvcodec.tables import DataFile, enable, live_batches, open_table
 from dvcodec.tables.adapters import committer_of
-from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder
-from dvcodec.tables.deleting.plan import plan_deletes
+from dvcodec.tables.deleting.plan import Finder, plan_deletes
 from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.deleting.run import run
-from dvcodec.tables.physical import RowsSeen
+from dvcodec.tables.rows.physical import RowsSeen
 from dvcodec.tables.table import Snapshot
 from tables.deleting.random_tables import FORMATS
 from tables.deleting.random_where import random_rows

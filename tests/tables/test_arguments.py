@@ -8,7 +8,7 @@ import pytest
 
 from dvcodec import RowSet, UsageError
 from dvcodec.tables import delete, open_table
-from dvcodec.tables.arguments import check_progress, check_table
+from dvcodec.tables.table import check_progress, check_table
 from samples.iceberg_table import VECTOR, build_iceberg
 
 

@@ -22,10 +22,11 @@ from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, MissingExtra, NotCanonical, Unsupported
 from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
-from dvcodec.tables import DeletionVector, Folder, StoredFile, auditing, open_table, rules
+from dvcodec.tables import DeletionVector, Folder, StoredFile, auditing, open_table
 from dvcodec.tables.auditing import Audit, audit
-from dvcodec.tables.findings import Severity
 from dvcodec.tables.repair import repair_plan
+from dvcodec.tables.snapshots import rules
+from dvcodec.tables.snapshots.findings import Severity
 from samples.delta_log import restored_table
 from samples.iceberg_table import Commit, build_iceberg
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors

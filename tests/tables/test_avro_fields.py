@@ -14,7 +14,7 @@ import pytest
 from cases import each
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.avro_fields import AvroColumn, Logical, open_avro, partition_names, select
+from dvcodec.tables.metadata.avro_fields import AvroColumn, Logical, open_avro, partition_names, select
 
 
 def written(folder: Path, schema: Any, records: Iterable[Any] = ()) -> str:

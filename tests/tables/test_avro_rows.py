@@ -13,8 +13,8 @@ import pytest
 
 from dvcodec import NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.avro_rows import open_avro_rows
-from dvcodec.tables.data_file import OpenFile
+from dvcodec.tables.rows.avro_rows import open_avro_rows
+from dvcodec.tables.rows.data_file import OpenFile
 
 fastavro = pytest.importorskip("fastavro")
 

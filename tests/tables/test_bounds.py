@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from amounts import examples
 from cases import each
-from dvcodec.tables import bounds
-from dvcodec.tables.bounds import ColumnBounds, FilterBounds, ending_text, may_be_true, safe_text
+from dvcodec.tables.rows import bounds
+from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds, ending_text, may_be_true, safe_text
 from tables.deleting.plain import exact_bounds
 from tables.deleting.statements import SCHEMA, random_rows, random_statement
 

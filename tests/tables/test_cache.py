@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec.tables.cache import Cache
+from dvcodec.tables.metadata.cache import Cache
 
 
 def test_a_value_is_made_once() -> None:

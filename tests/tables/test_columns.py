@@ -14,8 +14,8 @@ from cases import each
 from dvcodec import NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.tables import Table, open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.columns import chosen
-from dvcodec.tables.live import export_live, live_batches
+from dvcodec.tables.rows.columns import chosen
+from dvcodec.tables.snapshots.live import export_live, live_batches
 from samples.delta_table import DeltaBuilder
 from samples.iceberg_table import Commit, build_iceberg
 from samples.paimon_table import PaimonFile, build_paimon

@@ -17,11 +17,11 @@ from cases import each
 from dvcodec import DecodeError, RowSet, UsageError
 from dvcodec.tables import SnapshotInfo, Table, open_table
 from dvcodec.tables.auditing import Audit, audit
-from dvcodec.tables.changes import history
-from dvcodec.tables.findings import Severity
-from dvcodec.tables.live import live_batches
 from dvcodec.tables.repair import repair_plan
-from dvcodec.tables.stats import totals
+from dvcodec.tables.snapshots.changes import history
+from dvcodec.tables.snapshots.findings import Severity
+from dvcodec.tables.snapshots.live import live_batches
+from dvcodec.tables.snapshots.stats import totals
 from samples import contradictions, delta_log, paimon_table
 from samples.delta_table import DeltaBuilder, rows_from
 from samples.iceberg_table import Commit, build_iceberg

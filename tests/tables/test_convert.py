@@ -36,7 +36,7 @@ from dvcodec.puffin import open_puffin
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, SnapshotInfo, TableKind, open_table
 from dvcodec.tables.convert import ENTRIES, TARGETS, Conversion, How, Target, convert_table
 from dvcodec.tables.convert import write as writing
-from dvcodec.tables.partition_value import PartitionValue
+from dvcodec.tables.metadata.partition_value import PartitionValue
 from samples import iceberg_table, paimon_table
 from samples.memory_table import FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
 

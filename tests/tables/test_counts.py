@@ -14,9 +14,9 @@ import pytest
 
 from cli_runner import run
 from dvcodec.tables import export_live, live_batches, open_table
-from dvcodec.tables.changes import history
-from dvcodec.tables.scanning import scan
-from dvcodec.tables.stats import totals
+from dvcodec.tables.snapshots.changes import history
+from dvcodec.tables.snapshots.scanning import scan
+from dvcodec.tables.snapshots.stats import totals
 from samples import delta_log
 from samples.iceberg_equality import by_id, craft_equality
 from samples.iceberg_table import STEP

@@ -20,8 +20,8 @@ from dvcodec.core.errors import DecodeError
 from dvcodec.paimon import read_index_manifest, write_index_manifest
 from dvcodec.tables import DeletionVector, Table, open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.live import live_batches
-from dvcodec.tables.scanning import scan
+from dvcodec.tables.snapshots.live import live_batches
+from dvcodec.tables.snapshots.scanning import scan
 from samples import paimon_table
 from samples.delta_table import DeltaBuilder, rows_from
 from samples.iceberg_table import Commit, build_iceberg

@@ -13,7 +13,7 @@ from pyarrow import orc
 from cases import each
 from dvcodec import NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.data_file import open_data_file
+from dvcodec.tables.rows.data_file import open_data_file
 
 ROWS = pa.table({"a": range(1000), "b": [f"row {i}" for i in range(1000)]})
 

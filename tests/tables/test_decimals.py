@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec.tables.partition_value import MAX_DIGITS, parse_decimal
+from dvcodec.tables.metadata.partition_value import MAX_DIGITS, parse_decimal
 
 NINES = "9" * MAX_DIGITS
 

@@ -20,11 +20,10 @@ from dvcodec.tables import enable, live_batches, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.deleting.run import run as delete
 from dvcodec.tables.delta.actions import Protocol
-from dvcodec.tables.delta.commit import committer
-from dvcodec.tables.delta.enable import with_vectors
+from dvcodec.tables.delta.commit import committer, with_vectors
 from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.iceberg.commit import committer as iceberg_committer
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 from samples import iceberg_table as iceberg
 from samples.paimon_table import PaimonFile, build_paimon, rewrite_json
 from tables.deleting.finders import Where

@@ -20,9 +20,9 @@ from pyiceberg.types import TimestamptzType
 from cases import each
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.findings import Severity
+from dvcodec.tables.auditing.storage import _before
 from dvcodec.tables.paimon.schema import DataType
-from dvcodec.tables.storage import _before
+from dvcodec.tables.snapshots.findings import Severity
 from samples.paimon_table import PaimonFile, build_paimon, encode_row
 
 NOTHING = pa.array([None] * 4, pa.int64())

@@ -10,7 +10,7 @@ import pytest
 from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.tables import DeletedRows, DeletionVector, SnapshotInfo, Table, TableKind, open_table
-from dvcodec.tables.changes import history
+from dvcodec.tables.snapshots.changes import history
 from samples.changes import sorted_values
 from samples.memory_table import FakeSnapshot, FakeTable, flip, make_table, write_data, write_vectors
 

@@ -9,8 +9,9 @@ import pytest
 
 from cases import each
 from dvcodec import RowSet
-from dvcodec.tables import DataFile, DeletedRows, DeletionVector, changes
-from dvcodec.tables.changes import SnapshotRows, history
+from dvcodec.tables import DataFile, DeletedRows, DeletionVector
+from dvcodec.tables.snapshots import changes
+from dvcodec.tables.snapshots.changes import SnapshotRows, history
 from samples.memory_table import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 

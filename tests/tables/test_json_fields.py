@@ -8,7 +8,7 @@ import pytest
 
 from cases import each
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables.json_fields import JsonFields, bare_name, is_path
+from dvcodec.tables.metadata.json_fields import JsonFields, bare_name, is_path
 
 FIELDS = JsonFields.of(
     {"n": 5, "t": "x", "o": {"a": [{}, {"b": 1}]}, "null": None, "yes": True, "big": 2**63, "s": "\ud800", "l": ["a"]},

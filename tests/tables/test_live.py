@@ -25,8 +25,8 @@ from dvcodec.core.errors import (
     Unsupported,
 )
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows
-from dvcodec.tables.live import deleted_rows, export_live, live_batches
 from dvcodec.tables.model import RowReader
+from dvcodec.tables.snapshots.live import deleted_rows, export_live, live_batches
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
 
 
@@ -57,7 +57,7 @@ def test_deleted_rows_and_one_file(tmp_path: Path) -> None:
 
 
 def test_small_batches_are_written_as_few_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.tables.live._GROUP_ROWS", 1000)
+    monkeypatch.setattr("dvcodec.tables.snapshots.live._GROUP_ROWS", 1000)
     table, sink = make_table(tmp_path), beside(tmp_path) / "live.parquet"
     assert export_live(table, str(sink), batch_rows=90) == len(LIVE)
     groups = pq.ParquetFile(sink).metadata
@@ -68,7 +68,7 @@ def test_small_batches_are_written_as_few_row_groups(tmp_path: Path, monkeypatch
 
 
 def test_many_columns_are_read_in_few_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.tables.live._BATCH_VALUES", 100)
+    monkeypatch.setattr("dvcodec.tables.snapshots.live._BATCH_VALUES", 100)
     table = make_table(tmp_path)
     batches = list(live_batches(table))
     assert ids(iter(batches)) == LIVE

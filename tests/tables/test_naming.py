@@ -11,9 +11,10 @@ import pytest
 from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.io.file_key import file_key
-from dvcodec.tables import naming, open_table
-from dvcodec.tables.live import deleted_rows, live_batches
-from dvcodec.tables.naming import FileNames
+from dvcodec.tables import open_table
+from dvcodec.tables.snapshots import naming
+from dvcodec.tables.snapshots.live import deleted_rows, live_batches
+from dvcodec.tables.snapshots.naming import FileNames
 from samples import delta_log
 from samples.iceberg_table import Commit, build_iceberg
 from samples.memory_table import make_table

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dvcodec.tables.new_files import new_files
+from dvcodec.tables.writing import new_files
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

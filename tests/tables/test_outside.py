@@ -14,8 +14,8 @@ from dvcodec import UsageError, report
 from dvcodec.tables import Table, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.convert import convert_table
-from dvcodec.tables.live import export_live
-from dvcodec.tables.new_files import check_outside
+from dvcodec.tables.snapshots.live import export_live
+from dvcodec.tables.writing import check_outside
 from samples.delta_log import restored_table
 
 WRITERS: dict[str, Callable[[Table, str], object]] = {

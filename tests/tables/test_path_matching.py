@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cases import each
 from dvcodec.tables import Folder
-from dvcodec.tables.path_matching import PathMatcher
+from dvcodec.tables.metadata.path_matching import PathMatcher
 
 PATHS = ["/new/t/data/p=1/a.parquet", "/new/t/data/p=2/a.parquet", "/new/t/data/b.parquet", "s3://other/c.parquet"]
 

@@ -10,7 +10,7 @@ from dvcodec import CommitConflict, CommitUnknown
 from dvcodec.io import Storage, storage
 from dvcodec.io.store import Reason
 from dvcodec.io.store.errors import store_error
-from dvcodec.tables.put import put_once
+from dvcodec.tables.writing import put_once
 from samples.memory_store import MemoryStore
 
 KEY = "t/_delta_log/00000000000000000001.json"

@@ -12,8 +12,9 @@ import pytest
 from dvcodec import UsageError
 from dvcodec.core.errors import MissingExtra
 from dvcodec.io.parallel import run_bounded
-from dvcodec.tables import DeletedRows, DeletionVector, Snapshot, reading
-from dvcodec.tables.reading import by_container, read_vectors
+from dvcodec.tables import DeletedRows, DeletionVector, Snapshot
+from dvcodec.tables.snapshots import reading
+from dvcodec.tables.snapshots.reading import by_container, read_vectors
 from samples.memory_table import FakeTable, make_table
 
 

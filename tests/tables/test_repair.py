@@ -14,9 +14,9 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.puffin import rewrite_paths
 from dvcodec.tables import DeletionVector, SnapshotInfo, open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.findings import Finding
-from dvcodec.tables.path_matching import PathMatcher
+from dvcodec.tables.metadata.path_matching import PathMatcher
 from dvcodec.tables.repair import repair_plan
+from dvcodec.tables.snapshots.findings import Finding
 from samples import delta_log
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 

@@ -14,14 +14,14 @@ import pytest
 
 from dvcodec.io import open_source
 from dvcodec.io.parquet import ColumnChunk, parquet_file
-from dvcodec.tables import row_groups
-from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.columns import Column
 from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.delta.rows import DeltaEvolution
 from dvcodec.tables.model import WHOLE, Part
-from dvcodec.tables.row_groups import skipped_groups
-from dvcodec.tables.schema_evolution import file_columns
+from dvcodec.tables.rows import data_file as row_groups
+from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.columns import Column
+from dvcodec.tables.rows.data_file import skipped_groups
+from dvcodec.tables.rows.schema_evolution import file_columns
 from tables.deleting.plain import PlainTable
 from tables.deleting.test_skipping import POOLS, SCHEMA, random_condition
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey
 from dvcodec.tables.delta.rows import DeltaEvolution
-from dvcodec.tables.schema_evolution import check_related, file_columns
+from dvcodec.tables.rows.columns import Column, ColumnIndex, ColumnKey
+from dvcodec.tables.rows.schema_evolution import check_related, file_columns
 
 
 class CountedId(int):

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables import Snapshot
-from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.storage import BoundsCheck
+from dvcodec.tables.auditing.storage import BoundsCheck
+from dvcodec.tables.rows.bounds import ColumnBounds
 
 
 def check_bounds(snapshot: Snapshot) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from dvcodec.io import open_sink
 from dvcodec.report import write
 from dvcodec.tables import enable, open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.scanning import scan
+from dvcodec.tables.snapshots.scanning import scan
 
 __all__ = ["expect", "new_folder", "run", "show_vectors", "step"]
 

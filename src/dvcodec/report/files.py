@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.text import plain
 from dvcodec.tables.model import DeletionVector
-from dvcodec.tables.scanning import Scan
+from dvcodec.tables.snapshots.scanning import Scan
 
 __all__ = ["SHADE_EDGES", "columns", "shades"]
 

@@ -10,10 +10,10 @@ from dvcodec.core.text import NOTHING, bytes_text, counted, number, share_text
 from dvcodec.report.charts import share_bar
 from dvcodec.report.markup import Html, join, section, tag
 from dvcodec.tables.auditing import Audit
-from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.model import NO_SNAPSHOT, TableKind
-from dvcodec.tables.scanning import Scan
-from dvcodec.tables.stats import RewriteCandidate, Totals
+from dvcodec.tables.snapshots.findings import Finding, Severity
+from dvcodec.tables.snapshots.scanning import Scan
+from dvcodec.tables.snapshots.stats import RewriteCandidate, Totals
 
 __all__ = ["KINDS", "findings", "head", "large", "name_of", "rewrite", "summary"]
 

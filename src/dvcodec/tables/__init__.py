@@ -27,15 +27,15 @@ from dvcodec.tables.table import Snapshot, Table
 if TYPE_CHECKING:
     from dvcodec.tables.adapters import Enabled, enable
     from dvcodec.tables.auditing import Audit, audit
-    from dvcodec.tables.changes import history
     from dvcodec.tables.convert import Conversion, convert_table, copy_deletes
     from dvcodec.tables.deleting import Deletion, delete
-    from dvcodec.tables.findings import Finding, Severity
     from dvcodec.tables.iceberg.upgrade_deletes import UpgradedDeletes, upgrade_deletes
-    from dvcodec.tables.live import deleted_rows, export_live, live_batches
     from dvcodec.tables.repair import Repaired, RepairPlan, commit_repair, repair_plan
-    from dvcodec.tables.scanning import Scan, scan
-    from dvcodec.tables.stats import rewrite_candidates, totals
+    from dvcodec.tables.snapshots.changes import history
+    from dvcodec.tables.snapshots.findings import Finding, Severity
+    from dvcodec.tables.snapshots.live import deleted_rows, export_live, live_batches
+    from dvcodec.tables.snapshots.scanning import Scan, scan
+    from dvcodec.tables.snapshots.stats import rewrite_candidates, totals
 
 __all__ = [
     "Audit",
@@ -79,16 +79,16 @@ __all__ = [
 
 _HOMES = {
     "auditing": ("Audit", "audit"),
-    "changes": ("history",),
+    "snapshots.changes": ("history",),
     "convert": ("Conversion", "convert_table", "copy_deletes"),
     "deleting": ("Deletion", "delete"),
     "adapters": ("Enabled", "enable"),
-    "findings": ("Finding", "Severity"),
+    "snapshots.findings": ("Finding", "Severity"),
     "iceberg.upgrade_deletes": ("UpgradedDeletes", "upgrade_deletes"),
-    "live": ("deleted_rows", "export_live", "live_batches"),
+    "snapshots.live": ("deleted_rows", "export_live", "live_batches"),
     "repair": ("RepairPlan", "Repaired", "commit_repair", "repair_plan"),
-    "scanning": ("Scan", "scan"),
-    "stats": ("rewrite_candidates", "totals"),
+    "snapshots.scanning": ("Scan", "scan"),
+    "snapshots.stats": ("rewrite_candidates", "totals"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import CommitConflict
-from dvcodec.tables.arguments import check_table
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import Enabled, TableKind
-from dvcodec.tables.put import refreshed
-from dvcodec.tables.table import Table
+from dvcodec.tables.table import Table, check_table
+from dvcodec.tables.writing import refreshed
 
 if TYPE_CHECKING:
     from dvcodec.tables.deleting.committer import Committer

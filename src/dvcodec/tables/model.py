@@ -16,12 +16,12 @@ from dvcodec.core.extras import pa
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.stats import VectorStats
-from dvcodec.tables.partition_value import PartitionValue
+from dvcodec.tables.metadata.partition_value import PartitionValue
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from dvcodec.tables.bounds import RowGroupFilter
+    from dvcodec.tables.rows.bounds import RowGroupFilter
 
 __all__ = [
     "METADATA_SUFFIXES",

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.usage import as_count, check_type
+from dvcodec.core.usage import as_count, check_callable, check_type
 from dvcodec.tables.folder import Folder, StoredFile
+from dvcodec.tables.metadata.path_matching import PathMatcher
 from dvcodec.tables.model import (
     DataFile,
     DeletedRows,
@@ -29,15 +30,15 @@ from dvcodec.tables.model import (
     StoredNames,
     TableKind,
 )
-from dvcodec.tables.path_matching import PathMatcher
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
-    from dvcodec.tables.findings import Finding
+    from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter
+    from dvcodec.tables.snapshots.findings import Finding
 
-__all__ = ["Snapshot", "Table", "Walk"]
+__all__ = ["Snapshot", "Table", "Walk", "check_progress", "check_table"]
+
 
 R = TypeVar("R", bound=Record)
 
@@ -512,3 +513,22 @@ class Table(ABC):
             OSError: a folder cannot be listed.
         """
         return self.folder.walk()
+
+
+def check_table(table: object, name: str = "table") -> None:
+    """Refuse an argument that is not an open table.
+
+    Raises:
+        UsageError: it is not a `Table`.
+    """
+    check_type(table, Table, name, "a Table (open_table(folder) opens one)")
+
+
+def check_progress(progress: object) -> None:
+    """Refuse an argument that is neither None nor callable.
+
+    Raises:
+        UsageError: it is not callable.
+    """
+    if progress is not None:
+        check_callable(progress, "progress")

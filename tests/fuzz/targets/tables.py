@@ -14,7 +14,6 @@ from pyarrow import orc
 from dvcodec import DecodeError
 from dvcodec.core import avro
 from dvcodec.io import Storage
-from dvcodec.tables.avro_rows import open_avro_rows
 from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.protocol import check_protocol, mapping_mode
 from dvcodec.tables.delta.replay import rebuild
@@ -30,6 +29,7 @@ from dvcodec.tables.paimon.binary_row import decode_row
 from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
 from dvcodec.tables.paimon.partition import PartitionSpec
 from dvcodec.tables.paimon.schema import parse_type, read_column
+from dvcodec.tables.rows.avro_rows import open_avro_rows
 from dvcodec.tables.scorch.metadata import read_root
 from fuzz import mend, structures
 from fuzz.seeds import files

@@ -10,10 +10,10 @@ from typing import Any
 
 from dvcodec import DvLocation, iceberg
 from dvcodec.io import Storage
-from dvcodec.tables.avro_fields import open_avro
 from dvcodec.tables.iceberg.deletes import read_deletes
 from dvcodec.tables.iceberg.manifests import DELETES, Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import read_metadata
+from dvcodec.tables.metadata.avro_fields import open_avro
 from limits.cases.avro import AVRO_SCHEMAS, AVRO_VALUES, EXTRAS, FLAT, avro_blocks, avro_bombs, avro_file
 from limits.cases.parquet import LARGE_FOOTER
 from limits.cases.puffin import OVERLAPPING, PUFFIN_FOOTERS, PUFFINS, large_puffin

@@ -13,7 +13,7 @@ from dvcodec.cli.manifest import check_entry
 from dvcodec.core.json_text import parse_json
 from dvcodec.core.report import Status
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.paimon.manifests import read_manifest, read_manifest_list
 from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
 from limits.cases.avro import EXTRAS, avro_blocks, avro_bombs, avro_file, schema_of

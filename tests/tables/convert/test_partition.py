@@ -12,10 +12,10 @@ import pytest
 from cases import each
 from dvcodec.core.errors import UsageError
 from dvcodec.tables import DataFile
-from dvcodec.tables.columns import Column
 from dvcodec.tables.convert.record import partition_values
 from dvcodec.tables.delta.partition import partition_scalar
-from dvcodec.tables.partition_value import PartitionValue
+from dvcodec.tables.metadata.partition_value import PartitionValue
+from dvcodec.tables.rows.columns import Column
 
 UTC = pa.timestamp("us", tz="UTC")
 

@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 
 from dvcodec.io import Storage
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows, Snapshot, SnapshotInfo
-from dvcodec.tables.bounds import ColumnBounds, RowGroupFilter
-from dvcodec.tables.columns import Column, chosen, select
 from dvcodec.tables.delta.rows import DeltaEvolution
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import Part, RowReader
-from dvcodec.tables.parquet import open_parquet, physical_batches
-from dvcodec.tables.row_groups import skipped_groups
-from dvcodec.tables.schema_evolution import file_columns
+from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter
+from dvcodec.tables.rows.columns import Column, chosen, select
+from dvcodec.tables.rows.data_file import skipped_groups
+from dvcodec.tables.rows.parquet import open_parquet, physical_batches
+from dvcodec.tables.rows.schema_evolution import file_columns
 from samples.memory_table import FakeTable
 
 Bounds = Callable[[pa.ChunkedArray], ColumnBounds]

@@ -22,7 +22,7 @@ from dvcodec.io.store import LocalStore
 from dvcodec.tables import DataFile, Snapshot, audit, open_table
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written
-from dvcodec.tables.deleting.finder import Found
+from dvcodec.tables.deleting.plan import Found
 from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.deleting.run import run

@@ -13,8 +13,8 @@ import pytest
 from dvcodec import RowSet
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables import DataFile, Snapshot, Table, open_table
-from dvcodec.tables.deleting.finder import Finder
 from dvcodec.tables.deleting.keys import joinable, keys_finder
+from dvcodec.tables.deleting.plan import Finder
 from dvcodec.tables.deleting.predicate import where_finder
 from interop.truth import read_truth
 from tables.test_engines import FOLDER, TABLES

@@ -17,9 +17,8 @@ import pytest
 
 from dvcodec import UsageError
 from dvcodec.core.errors import MissingExtra, NotCanonical
-from dvcodec.tables.deleting import key_store
-from dvcodec.tables.deleting.key_store import DiskKeys, MemoryKeys
-from dvcodec.tables.deleting.keys import keys_finder
+from dvcodec.tables.deleting import keys as key_store
+from dvcodec.tables.deleting.keys import DiskKeys, MemoryKeys, keys_finder
 from tables.deleting.plain import PlainTable
 from tables.deleting.statements import random_rows
 

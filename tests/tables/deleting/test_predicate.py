@@ -19,10 +19,9 @@ from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.tables import DataFile, PhysicalRows, Snapshot, delete, open_table
-from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.deleting.finder import Found
-from dvcodec.tables.deleting.plan import plan_deletes
+from dvcodec.tables.deleting.plan import Found, plan_deletes
 from dvcodec.tables.deleting.predicate import where_finder
+from dvcodec.tables.rows.bounds import ColumnBounds
 from samples import delta_log
 from tables.deleting.finders import Where
 from tables.deleting.plain import PlainSnapshot, PlainTable

@@ -73,7 +73,7 @@ class Columns:
         self.table = SimpleNamespace(location="orders")
 
     def schema(self, columns: Any = None) -> pa.Schema:
-        from dvcodec.tables.columns import select
+        from dvcodec.tables.rows.columns import select
 
         return select(self.rows.schema, columns, "the table")
 

@@ -14,8 +14,8 @@ import pytest
 from cases import each
 from dvcodec import UsageError
 from dvcodec.tables import open_table
-from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.deleting.predicate import where_finder
+from dvcodec.tables.rows.bounds import ColumnBounds
 from tables.deleting.plain import PlainTable
 from tables.deleting.random_tables import folder_table
 from tables.deleting.test_sql import bound, matched

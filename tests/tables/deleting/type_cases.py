@@ -14,7 +14,7 @@ import pyarrow as pa
 from dvcodec.tables.delta.actions import Metadata
 from dvcodec.tables.delta.schema import parse_schema
 from dvcodec.tables.iceberg.schema import read_column
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.paimon.schema import Field, parse_type, to_column
 
 __all__ = ["CASES", "FORMS", "Case", "condition", "iceberg"]

@@ -10,7 +10,7 @@ import pytest
 from cases import each
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.actions import AddFile, LogicalFile, Metadata, Protocol, parse_lines, plain_path
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 
 ADD: dict[str, Any] = {
     "path": "a.parquet",

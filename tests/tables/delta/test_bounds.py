@@ -15,10 +15,10 @@ import pytest
 
 from cases import each
 from dvcodec.tables import Severity, audit, delete, open_table
-from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.columns import Column
 from dvcodec.tables.delta import open as open_delta
 from dvcodec.tables.delta.bounds import bounds_of, parse_statistics
+from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.columns import Column
 from samples.delta_table import PART, DeltaBuilder, rows_from
 from tables.true_bounds import check_bounds
 

@@ -16,7 +16,7 @@ import pytest
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 from samples.delta_table import DeltaBuilder, build_delta
 
 FORMS = ("classic", "parts", "json", "parquet", "json alone", "parquet alone")

@@ -11,10 +11,10 @@ import pytest
 
 from cases import each
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.partition import in_folders, partition_scalar
+from dvcodec.tables.metadata.partition_value import PartitionValue
 from dvcodec.tables.model import DataFile
-from dvcodec.tables.partition_value import PartitionValue
+from dvcodec.tables.rows.columns import Column
 
 UTC = pa.timestamp("us", tz="UTC")
 

@@ -11,8 +11,8 @@ import pytest
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io import Storage
-from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.rows import read_rows
+from dvcodec.tables.rows.columns import Column
 
 A, B = (Column(name, type=pa.int64()) for name in "ab")
 

@@ -10,9 +10,9 @@ import pytest
 
 from cases import each
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.actions import Metadata
 from dvcodec.tables.delta.schema import MAX_DEPTH, TableSchema, parse_schema
+from dvcodec.tables.rows.columns import Column
 
 
 def parse(*fields: dict[str, Any], mode: str = "none", partitions: tuple[str, ...] = ()) -> TableSchema:

@@ -8,7 +8,7 @@ from typing import Any
 from dvcodec import RowSet
 from dvcodec.tables.deleting.committer import Committer
 from dvcodec.tables.model import FileDelete
-from dvcodec.tables.new_files import new_files
+from dvcodec.tables.writing import new_files
 
 
 def file_deletes(base: Any, rows: Mapping[str, RowSet]) -> list[FileDelete]:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from cases import each
-from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.bounds import ColumnStatistics, _pairs, bounds_of
 from dvcodec.tables.iceberg.schema import SchemaColumns
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
+from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.columns import Column
 from samples.iceberg_table import FIELDS, Commit, altered, build_iceberg
 
 pa = pytest.importorskip("pyarrow")

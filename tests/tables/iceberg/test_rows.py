@@ -20,7 +20,7 @@ from dvcodec.io import Storage
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.rows import names_in_file, read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import SchemaColumns
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 from samples.iceberg_table import Commit, build_iceberg
 
 

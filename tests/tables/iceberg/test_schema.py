@@ -10,9 +10,9 @@ import pytest
 
 from cases import each
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
-from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg.schema import SchemaColumns
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
+from dvcodec.tables.rows.columns import Column
 
 
 def column(number: int, name: str, kind: Any, **more: Any) -> dict[str, Any]:

@@ -27,13 +27,13 @@ from dvcodec.io import Storage
 from dvcodec.ops.stats import VectorStats
 from dvcodec.tables import Snapshot, SnapshotInfo, Table, TableKind, open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.changes import history
-from dvcodec.tables.findings import Severity
 from dvcodec.tables.iceberg import IcebergTable, ManifestEntry
 from dvcodec.tables.iceberg import open as open_iceberg
-from dvcodec.tables.live import export_live, live_batches
 from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.repair import repair_plan
+from dvcodec.tables.snapshots.changes import history
+from dvcodec.tables.snapshots.findings import Severity
+from dvcodec.tables.snapshots.live import export_live, live_batches
 from samples.iceberg_table import (
     STEP,
     TIME,

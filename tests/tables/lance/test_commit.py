@@ -24,7 +24,7 @@ from dvcodec.tables.lance import commit as module
 from dvcodec.tables.lance.commit import LanceCommitter, committer
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.model import FileDelete
-from dvcodec.tables.new_files import new_files
+from dvcodec.tables.writing import new_files
 from interop.driver import need
 from tables.lance.racer import delete_keys
 

@@ -10,10 +10,10 @@ from dvcodec.tables import audit
 from dvcodec.tables.deleting.committer import Written
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import FileDelete, vectors_of
-from dvcodec.tables.new_files import new_files
 from dvcodec.tables.paimon import DataFileMeta, PaimonTable
 from dvcodec.tables.paimon.commit import PaimonCommitter, committer
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
+from dvcodec.tables.writing import new_files
 
 Rows = Mapping[str, Iterable[int]]
 """Positions by the bare name of a data file."""

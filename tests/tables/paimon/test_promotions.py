@@ -11,8 +11,8 @@ import pytest
 
 from cases import each
 from dvcodec import Unsupported
-from dvcodec.tables.columns import Column
 from dvcodec.tables.paimon.schema import Field, PaimonEvolution, parse_type, to_column
+from dvcodec.tables.rows.columns import Column
 
 
 def column(raw: Any) -> Column:

@@ -24,10 +24,10 @@ from dvcodec import (
 )
 from dvcodec.tables import SnapshotInfo, TableKind, open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.live import live_batches
 from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.paimon import DataFileMeta, PaimonTable, open  # noqa: A004
+from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.snapshots.live import live_batches
 from samples.paimon_table import TIME_MS, PaimonFile, build_paimon, rewrite_avro, rewrite_json
 from tables.true_bounds import check_bounds
 

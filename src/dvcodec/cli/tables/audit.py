@@ -26,9 +26,9 @@ from dvcodec.cli.tables.shared import (
 from dvcodec.core.errors import UsageError
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
-from dvcodec.tables.findings import Finding, Severity
 from dvcodec.tables.repair import commit_repair, repair_plan
-from dvcodec.tables.stats import totals
+from dvcodec.tables.snapshots.findings import Finding, Severity
+from dvcodec.tables.snapshots.stats import totals
 
 _SIGNS = {
     Severity.ERROR: ("ERROR", "bold red", "error"),

@@ -14,8 +14,8 @@ from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Catalog, Kind, Orphans, SnapshotId, TableName, Threads, opened
 from dvcodec.ops.stats import WORTH_REWRITING
 from dvcodec.tables.auditing import audit as audit_table
-from dvcodec.tables.live import export_live as export
-from dvcodec.tables.new_files import check_outside
+from dvcodec.tables.snapshots.live import export_live as export
+from dvcodec.tables.writing import check_outside
 
 
 def report(

@@ -1,4 +1,4 @@
-"""Finders of rows to delete whose work Spark does: see `dvcodec.tables.deleting.finder`.
+"""Finders of rows to delete whose work Spark does: see `dvcodec.tables.deleting.plan`.
 
 `WorkerFinder` evaluates a condition where the data files are read, in the Python workers: no row reaches the JVM. If
 there is less to read than a task reads, no job is started.
@@ -41,12 +41,12 @@ from dvcodec.spark.keyed_rows import ScannedFiles, packed_places
 from dvcodec.spark.search.pieces import FOUND, TASK_BYTES, Collected, Search, Tasks, bytes_of, pack
 from dvcodec.spark.search.plain import PlainSnapshot
 from dvcodec.spark.search.scan import AT, Scan, column_named, reason, scan_files, scan_table
-from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.columns import EXTENSION, chosen, parts_of
-from dvcodec.tables.deleting.finder import Finder, Found
 from dvcodec.tables.deleting.matching import ConditionFinder
+from dvcodec.tables.deleting.plan import Finder, Found
 from dvcodec.tables.model import DataFile
-from dvcodec.tables.physical import RowsSeen
+from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.columns import EXTENSION, chosen, parts_of
+from dvcodec.tables.rows.physical import RowsSeen
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:

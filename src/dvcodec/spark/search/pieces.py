@@ -24,10 +24,10 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.spark.columns import BINARY, INT, LONG, STRING, arrow_schema, struct
 from dvcodec.spark.vectors import encode
 from dvcodec.spark.worker import settled
-from dvcodec.tables.deleting.finder import Found
 from dvcodec.tables.deleting.matching import Condition, matching_rows
+from dvcodec.tables.deleting.plan import Found
 from dvcodec.tables.model import DataFile, Part, PhysicalRows, RowReader
-from dvcodec.tables.physical import MayMatch, RowsSeen, rows_in_order
+from dvcodec.tables.rows.physical import MayMatch, RowsSeen, rows_in_order
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:

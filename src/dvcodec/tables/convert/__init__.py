@@ -4,9 +4,8 @@
 for a target's commit; `read` verifies the vectors, and `write` writes them. `copy_deletes` commits to a table instead.
 """
 
-from dvcodec.tables.convert.commit import copy_deletes
 from dvcodec.tables.convert.read import ConvertedVector, How
 from dvcodec.tables.convert.record import TARGETS, Target
-from dvcodec.tables.convert.write import ENTRIES, Conversion, convert_table
+from dvcodec.tables.convert.write import ENTRIES, Conversion, convert_table, copy_deletes
 
 __all__ = ["ENTRIES", "TARGETS", "Conversion", "ConvertedVector", "How", "Target", "convert_table", "copy_deletes"]

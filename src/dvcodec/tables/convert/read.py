@@ -17,9 +17,9 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.io import Source
 from dvcodec.io.frames import read_frame
 from dvcodec.ops.convert import GapKeys, encode_frame, frame_for
-from dvcodec.tables import rules
 from dvcodec.tables.convert.record import Speller, absolute, partition_values
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, TableKind
+from dvcodec.tables.snapshots import rules
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["FRAMED", "ConvertedVector", "How", "Planned", "Reader", "check_deletes", "plan", "rows_of"]

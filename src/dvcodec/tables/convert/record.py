@@ -23,8 +23,8 @@ from dvcodec.core.location import DvLocation
 from dvcodec.io.file_key import path_below
 from dvcodec.io.target import local_path, split
 from dvcodec.ops import convert as frames
+from dvcodec.tables.metadata.partition_value import PartitionValue
 from dvcodec.tables.model import DataFile, SnapshotInfo, TableKind
-from dvcodec.tables.partition_value import PartitionValue
 
 __all__ = ["TARGETS", "Speller", "Target", "absolute", "hint", "partition_values"]
 

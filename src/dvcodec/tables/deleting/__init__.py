@@ -14,16 +14,16 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, pc
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_choice
+from dvcodec.tables import deleting
 from dvcodec.tables.adapters import committer_of
-from dvcodec.tables.arguments import check_progress, check_table
-from dvcodec.tables.deleting.finder import Finder
+from dvcodec.tables.deleting.plan import Finder
 from dvcodec.tables.deleting.run import Isolation, run
 from dvcodec.tables.model import Deletion
-from dvcodec.tables.put import refreshed
-from dvcodec.tables.reading import Progress
-from dvcodec.tables.table import Table
+from dvcodec.tables.snapshots.reading import Progress
+from dvcodec.tables.table import Table, check_progress, check_table
+from dvcodec.tables.writing import refreshed
 
-__all__ = ["Deletion", "Isolation", "KeySource", "delete"]
+__all__ = ["Deletion", "Isolation", "KeySource", "WritableTable", "delete"]
 
 KeySource: TypeAlias = "pa.Table | pa.RecordBatch | pa.RecordBatchReader | str | os.PathLike[str]"
 """Keys: an Arrow table, batch or reader, or the path of a Parquet file or folder."""
@@ -115,3 +115,9 @@ def _finder(
 
     assert positions is not None  # noqa: S101
     return positions_finder(positions)
+
+
+class WritableTable(Table):
+    """A table of a format that ``dvcodec.tables.<format>.commit`` commits to."""
+
+    delete = deleting.delete

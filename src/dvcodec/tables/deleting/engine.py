@@ -13,7 +13,7 @@ from typing import Any
 
 from dvcodec.core.errors import MissingExtra
 from dvcodec.core.extras import pa, pc, require_extra, types
-from dvcodec.tables.columns import extensions, storage_field
+from dvcodec.tables.rows.columns import extensions, storage_field
 
 __all__ = ["Engine", "GivenColumns", "interrupting"]
 

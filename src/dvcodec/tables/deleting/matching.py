@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.deleting.finder import Finder, Found
+from dvcodec.tables.deleting.plan import Finder, Found
 from dvcodec.tables.model import DataFile, PhysicalRows
-from dvcodec.tables.physical import RowsSeen, checked_rows
+from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.physical import RowsSeen, checked_rows
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["BATCH_ROWS", "Condition", "ConditionFinder", "free_name", "matching_rows", "one_line"]

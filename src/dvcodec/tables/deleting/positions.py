@@ -10,9 +10,9 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, vectors_from_arrow
 from dvcodec.tables.deleting.arrow_input import ArrowInput, open_batches
-from dvcodec.tables.deleting.finder import Finder, Found
+from dvcodec.tables.deleting.plan import Finder, Found
 from dvcodec.tables.model import DataFile
-from dvcodec.tables.naming import FileNames
+from dvcodec.tables.snapshots.naming import FileNames
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, pc, types
-from dvcodec.tables.bounds import ColumnBounds, FilterBounds
-from dvcodec.tables.columns import EXTENSION, extensions, storage_field
 from dvcodec.tables.deleting.expression import COMPARISONS, Call, Column, Literal, Node, nodes, parse, weaker
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder, free_name, one_line
 from dvcodec.tables.deleting.sql import SqlCondition
+from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds
+from dvcodec.tables.rows.columns import EXTENSION, extensions, storage_field
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["where_finder"]

@@ -11,12 +11,11 @@ from dvcodec.core.errors import CommitConflict, DecodeError
 from dvcodec.io import remove
 from dvcodec.tables.deleting.committer import Backoff, Committer, StreamBatch, Written
 from dvcodec.tables.deleting.engine import interrupting
-from dvcodec.tables.deleting.finder import Finder
-from dvcodec.tables.deleting.plan import Plan, plan_again, plan_deletes
+from dvcodec.tables.deleting.plan import Finder, Plan, plan_again, plan_deletes
 from dvcodec.tables.model import Deletion
-from dvcodec.tables.put import committing
-from dvcodec.tables.reading import Progress
+from dvcodec.tables.snapshots.reading import Progress
 from dvcodec.tables.table import Snapshot
+from dvcodec.tables.writing import committing
 
 __all__ = ["Isolation", "attempt", "run"]
 

@@ -25,7 +25,7 @@ def _committer(table: DeltaTable) -> Committer[Any]:
 
 
 def _enable(table: DeltaTable, dry_run: bool) -> Enabled:
-    from dvcodec.tables.delta.enable import enable  # noqa: PLC0415
+    from dvcodec.tables.delta.commit import enable  # noqa: PLC0415
 
     return enable(table, dry_run=dry_run)
 

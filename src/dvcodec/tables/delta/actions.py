@@ -18,7 +18,7 @@ from dvcodec.core.json_text import parse_json
 from dvcodec.delta import Descriptor
 from dvcodec.io.file_key import file_key
 from dvcodec.io.target import is_url, local_name
-from dvcodec.tables.json_fields import JsonFields, is_path
+from dvcodec.tables.metadata.json_fields import JsonFields, is_path
 from dvcodec.tables.model import Record
 
 __all__ = ["AddFile", "FileKey", "LoggedVector", "LogicalFile", "Metadata", "Protocol", "parse_lines", "plain_path"]

@@ -26,8 +26,8 @@ from typing import Any
 from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.extras import pa
 from dvcodec.core.json_text import parse_json
-from dvcodec.tables.bounds import ColumnBounds, ending_text, safe_text
-from dvcodec.tables.columns import Column
+from dvcodec.tables.rows.bounds import ColumnBounds, ending_text, safe_text
+from dvcodec.tables.rows.columns import Column
 
 __all__ = ["SHORT_OFFSET", "bounds_of", "loosened", "parse_statistics"]
 

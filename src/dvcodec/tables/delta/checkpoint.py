@@ -23,8 +23,8 @@ from dvcodec.io.parquet import column_chunks
 from dvcodec.tables.delta.actions import parse_lines, plain_path
 from dvcodec.tables.delta.log import LOG, SIDECARS
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.json_fields import JsonFields
-from dvcodec.tables.parquet import open_metadata, physical_batches
+from dvcodec.tables.metadata.json_fields import JsonFields
+from dvcodec.tables.rows.parquet import open_metadata, physical_batches
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

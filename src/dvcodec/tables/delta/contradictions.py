@@ -27,8 +27,8 @@ from dvcodec.tables.delta.protocol import (
 )
 from dvcodec.tables.delta.replay import is_empty
 from dvcodec.tables.delta.schema import read_schema
-from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder
+from dvcodec.tables.snapshots.findings import Finding
 
 __all__ = ["check_hint", "contradictions"]
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import pa, types
-from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.actions import AddFile
+from dvcodec.tables.metadata.partition_value import PartitionValue, parse_decimal
 from dvcodec.tables.model import DataFile
-from dvcodec.tables.partition_value import PartitionValue, parse_decimal
+from dvcodec.tables.rows.columns import Column
 
 __all__ = ["PartitionReader", "in_folders", "partition_scalar"]
 

@@ -20,10 +20,10 @@ from dvcodec.core.json_text import parse_json
 from dvcodec.tables.delta.actions import AddFile, FileKey, LogicalFile, Metadata, Protocol, parse_lines
 from dvcodec.tables.delta.checkpoint import read_checkpoint
 from dvcodec.tables.delta.log import LOG, Log
-from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import SnapshotInfo
+from dvcodec.tables.snapshots.findings import Finding
 
 __all__ = [
     "ActionChecks",

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import types
 from dvcodec.io import Storage
-from dvcodec.tables.bounds import RowGroupFilter
-from dvcodec.tables.columns import Column
 from dvcodec.tables.delta.partition import partition_scalar
 from dvcodec.tables.delta.schema import TableSchema
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows
-from dvcodec.tables.parquet import open_parquet, physical_batches
-from dvcodec.tables.row_groups import skipped_groups
-from dvcodec.tables.schema_evolution import Evolution, check_related, file_columns
+from dvcodec.tables.rows.bounds import RowGroupFilter
+from dvcodec.tables.rows.columns import Column
+from dvcodec.tables.rows.data_file import skipped_groups
+from dvcodec.tables.rows.parquet import open_parquet, physical_batches
+from dvcodec.tables.rows.schema_evolution import Evolution, check_related, file_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa

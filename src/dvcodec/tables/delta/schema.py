@@ -13,10 +13,10 @@ from typing import Any
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
 from dvcodec.core.json_text import parse_json
-from dvcodec.tables.columns import Column, ColumnKey, column_errors
 from dvcodec.tables.delta.actions import Metadata, Protocol
 from dvcodec.tables.delta.protocol import FIELD_ID, PHYSICAL_NAME, declares_mapping, mapping_mode
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
+from dvcodec.tables.rows.columns import Column, ColumnKey, column_errors
 
 __all__ = ["TableSchema", "has_own_names", "parse_schema", "read_schema"]
 

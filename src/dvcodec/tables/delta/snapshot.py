@@ -12,9 +12,6 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.delta import EMPTY, read_frames
 from dvcodec.delta.vectors import read_inline, read_vector
 from dvcodec.ops.stats import VectorStats, measure
-from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.cache import Cache
-from dvcodec.tables.columns import chosen
 from dvcodec.tables.delta.actions import AddFile, Metadata, Protocol
 from dvcodec.tables.delta.bounds import SHORT_OFFSET, bounds_of, parse_statistics
 from dvcodec.tables.delta.contradictions import check_hint, contradictions
@@ -23,9 +20,12 @@ from dvcodec.tables.delta.partition import in_folders, partition_scalar
 from dvcodec.tables.delta.protocol import check_provider
 from dvcodec.tables.delta.rows import read_rows
 from dvcodec.tables.delta.schema import TableSchema, has_own_names, read_schema
-from dvcodec.tables.findings import Finding
+from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, RowReader, StoredNames
-from dvcodec.tables.parquet import count_rows
+from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.columns import chosen
+from dvcodec.tables.rows.parquet import count_rows
+from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError
 from dvcodec.core.usage import check_integer
-from dvcodec.tables.deleting.table import WritableTable
+from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.delta.actions import AddFile, LoggedVector, LogicalFile, Protocol, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
 from dvcodec.tables.delta.log import LOG, Log
@@ -18,11 +18,11 @@ from dvcodec.tables.delta.replay import ActionChecks, Replay, State, commit_info
 from dvcodec.tables.delta.schema import read_schema
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.contents import Contents
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.older import names_older
+from dvcodec.tables.snapshots.older import names_older
 from dvcodec.tables.table import Snapshot, Walk
-from dvcodec.tables.walk import Contents
 
 __all__ = ["DeltaTable", "open"]
 

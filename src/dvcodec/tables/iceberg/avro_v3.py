@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dvcodec.tables.avro_fields import INTEGERS, AvroColumn
+from dvcodec.tables.metadata.avro_fields import INTEGERS, AvroColumn
 
 __all__ = [
     "ENTRY_COLUMNS",

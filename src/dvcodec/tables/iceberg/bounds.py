@@ -15,13 +15,13 @@ from typing import Any
 
 from dvcodec.core.extras import pa
 from dvcodec.io import Storage
-from dvcodec.tables.avro_fields import open_avro, select
-from dvcodec.tables.bounds import ColumnBounds, safe_text
-from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, chosen
 from dvcodec.tables.iceberg.manifests import DELETED
 from dvcodec.tables.iceberg.partitions import scaled
-from dvcodec.tables.partition_value import is_nan
+from dvcodec.tables.metadata.avro_fields import open_avro, select
+from dvcodec.tables.metadata.partition_value import is_nan
+from dvcodec.tables.rows.bounds import ColumnBounds, safe_text
+from dvcodec.tables.rows.columns import Column
 
 __all__ = ["ColumnStatistics", "bounds_of", "read_statistics"]
 

@@ -25,7 +25,7 @@ from dvcodec.tables.iceberg.latest import old_metadata
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.table import IcebergTable, Place
 from dvcodec.tables.iceberg.table import open as open_iceberg
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

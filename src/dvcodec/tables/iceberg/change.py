@@ -14,7 +14,7 @@ from typing import Any
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.json_text import encode_json
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT
 
 __all__ = ["MAIN", "Change", "changed", "forgotten", "metadata_bytes", "number_of", "properties_of"]

@@ -26,8 +26,6 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
 from dvcodec.io import Storage
 from dvcodec.io.orc import open_orc
-from dvcodec.tables.avro_fields import AvroColumn, open_avro, select
-from dvcodec.tables.columns import Column
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID, EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.partitions import identity_values
@@ -35,9 +33,11 @@ from dvcodec.tables.iceberg.plan import Plan
 from dvcodec.tables.iceberg.rows import NameMapping, read_rows
 from dvcodec.tables.iceberg.schema import read_column
 from dvcodec.tables.iceberg.vectors import refuse_encrypted
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.avro_fields import AvroColumn, open_avro, select
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, PhysicalRows
-from dvcodec.tables.parquet import open_metadata, physical_batches
+from dvcodec.tables.rows.columns import Column
+from dvcodec.tables.rows.parquet import open_metadata, physical_batches
 
 __all__ = ["EqualityMatcher", "PositionDeletes", "read_deletes"]
 

@@ -28,9 +28,9 @@ from dvcodec.tables.iceberg.change import Change, changed, forgotten, metadata_b
 from dvcodec.tables.iceberg.latest import HADOOP_NAME, METADATA, VERSION_HINT, old_metadata, version_of
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.table import IcebergTable, Place, open_newest
-from dvcodec.tables.json_fields import JsonFields
-from dvcodec.tables.put import put_once
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.table import Table
+from dvcodec.tables.writing import put_once
 
 __all__ = ["FolderPlace", "place_of"]
 

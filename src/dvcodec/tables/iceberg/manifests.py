@@ -22,11 +22,11 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import Unsupported
 from dvcodec.io import Storage
 from dvcodec.io.file_key import place_keys
-from dvcodec.tables.avro_fields import AvroColumn, Found, fail, fields_of, open_avro, partition_names, select
 from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, LIST_COLUMNS, PARTITION, chosen
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
-from dvcodec.tables.json_fields import is_path
+from dvcodec.tables.metadata.avro_fields import AvroColumn, Found, fail, fields_of, open_avro, partition_names, select
+from dvcodec.tables.metadata.json_fields import is_path
 from dvcodec.tables.model import DataFile, DeletionVector, Record
 
 __all__ = [

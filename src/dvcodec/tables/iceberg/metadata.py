@@ -14,7 +14,7 @@ from dvcodec.core.errors import NotCanonical, Truncated, Unsupported
 from dvcodec.core.json_text import parse_json
 from dvcodec.core.limits import Limits, enough_memory
 from dvcodec.io import Storage
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT, SnapshotInfo
 
 __all__ = ["PartitionField", "SnapshotRecord", "TableMetadata", "read_members", "read_metadata"]

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from dvcodec.tables.avro_fields import Logical
 from dvcodec.tables.iceberg.metadata import PartitionField
-from dvcodec.tables.partition_value import MAX_DIGITS, PartitionValue, is_nan
+from dvcodec.tables.metadata.avro_fields import Logical
+from dvcodec.tables.metadata.partition_value import MAX_DIGITS, PartitionValue, is_nan
 
 __all__ = ["Partition", "PartitionReader", "identity_values", "scaled"]
 

@@ -29,11 +29,11 @@ from operator import attrgetter
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io.file_key import file_key
-from dvcodec.tables.findings import Finding, shortened
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, ManifestEntry
 from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata
 from dvcodec.tables.iceberg.partitions import Partition
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
+from dvcodec.tables.snapshots.findings import Finding, shortened
 
 __all__ = ["Plan", "Spellings", "contradictions", "repeated"]
 

@@ -16,14 +16,14 @@ from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, types
 from dvcodec.core.json_text import parse_json
 from dvcodec.io import Storage
-from dvcodec.tables.avro_rows import open_avro_rows
-from dvcodec.tables.bounds import RowGroupFilter
-from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey
-from dvcodec.tables.data_file import FILE_FORMATS, open_data_file
 from dvcodec.tables.iceberg.schema import constant_of_default, constant_of_partition
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows
-from dvcodec.tables.schema_evolution import Evolution, check_related, file_columns
+from dvcodec.tables.rows.avro_rows import open_avro_rows
+from dvcodec.tables.rows.bounds import RowGroupFilter
+from dvcodec.tables.rows.columns import Column, ColumnIndex, ColumnKey
+from dvcodec.tables.rows.data_file import FILE_FORMATS, open_data_file
+from dvcodec.tables.rows.schema_evolution import Evolution, check_related, file_columns
 
 __all__ = ["ROW_FORMATS", "NameMapping", "names_in_file", "read_name_mapping", "read_rows"]
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
-from dvcodec.tables.columns import Column, chosen, column_errors
 from dvcodec.tables.iceberg.partitions import scaled
-from dvcodec.tables.json_fields import JsonFields
-from dvcodec.tables.partition_value import MAX_DIGITS, parse_decimal
+from dvcodec.tables.metadata.json_fields import JsonFields
+from dvcodec.tables.metadata.partition_value import MAX_DIGITS, parse_decimal
+from dvcodec.tables.rows.columns import Column, chosen, column_errors
 
 __all__ = ["SchemaColumns", "constant_of_default", "constant_of_partition", "read_column", "stored_ids"]
 

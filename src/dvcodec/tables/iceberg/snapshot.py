@@ -9,12 +9,7 @@ from functools import cached_property, partial
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.cache import Cache
-from dvcodec.tables.columns import Column
-from dvcodec.tables.findings import Finding
 from dvcodec.tables.iceberg.bounds import ColumnStatistics, bounds_of, read_statistics
-from dvcodec.tables.iceberg.container import check_vectors
 from dvcodec.tables.iceberg.deletes import EqualityMatcher, PositionDeletes, read_deletes
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
@@ -22,8 +17,9 @@ from dvcodec.tables.iceberg.partitions import identity_values
 from dvcodec.tables.iceberg.plan import Plan, contradictions
 from dvcodec.tables.iceberg.rows import ROW_FORMATS, NameMapping, names_in_file, read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import SchemaColumns, constant_of_partition, stored_ids
-from dvcodec.tables.iceberg.vectors import read_vector, refuse_encrypted
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.iceberg.vectors import check_vectors, read_vector, refuse_encrypted
+from dvcodec.tables.metadata.cache import Cache
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import (
     NO_SNAPSHOT,
     POSITION_DELETES,
@@ -33,7 +29,10 @@ from dvcodec.tables.model import (
     RowReader,
     StoredNames,
 )
-from dvcodec.tables.parquet import count_rows
+from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.columns import Column
+from dvcodec.tables.rows.parquet import count_rows
+from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["IcebergSnapshot"]

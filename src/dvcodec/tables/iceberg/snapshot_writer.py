@@ -47,7 +47,7 @@ from dvcodec.tables.iceberg.new_manifests import (
     read_carried,
 )
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import DeletionVector
 
 __all__ = ["Replacement", "SnapshotWriter", "places", "summarize"]

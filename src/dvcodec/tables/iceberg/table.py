@@ -16,8 +16,7 @@ from dvcodec.core.usage import check_integer
 from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import split
-from dvcodec.tables.cache import Cache
-from dvcodec.tables.deleting.table import WritableTable
+from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import Change
 from dvcodec.tables.iceberg.deletes import PositionDeletes
@@ -34,7 +33,9 @@ from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, Manife
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import Plan, repeated
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.cache import Cache
+from dvcodec.tables.metadata.contents import Contents, Key
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import (
     METADATA_SUFFIXES,
     NO_SNAPSHOT,
@@ -44,9 +45,8 @@ from dvcodec.tables.model import (
     SnapshotInfo,
     TableKind,
 )
-from dvcodec.tables.older import add_note, is_damage, names_older
+from dvcodec.tables.snapshots.older import add_note, is_damage, names_older
 from dvcodec.tables.table import Snapshot, Walk
-from dvcodec.tables.walk import Contents, Key
 
 __all__ = ["IcebergTable", "Place", "open", "open_newest", "table_of"]
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from dvcodec.core.errors import CommitConflict, UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.arguments import check_progress, check_table
 from dvcodec.tables.deleting.committer import Backoff
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
 from dvcodec.tables.iceberg.manifests import ManifestEntry
@@ -20,11 +19,10 @@ from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement, places
 from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.model import POSITION_DELETES, FileDelete
-from dvcodec.tables.new_files import new_files
-from dvcodec.tables.physical import are_all_rows
-from dvcodec.tables.put import committing, refreshed
-from dvcodec.tables.reading import Deletes, Progress
-from dvcodec.tables.table import Table
+from dvcodec.tables.rows.physical import are_all_rows
+from dvcodec.tables.snapshots.reading import Deletes, Progress
+from dvcodec.tables.table import Table, check_progress, check_table
+from dvcodec.tables.writing import committing, new_files, refreshed
 
 __all__ = ["UpgradedDeletes", "upgrade", "upgrade_deletes"]
 

@@ -46,7 +46,7 @@ from dvcodec.tables.lance.rows import of_library, open_version
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.lance.table import KNOWN_FLAGS, LanceTable
 from dvcodec.tables.model import FileDelete
-from dvcodec.tables.put import put_once
+from dvcodec.tables.writing import put_once
 
 __all__ = ["LanceCommitter", "NextVersion", "committer"]
 

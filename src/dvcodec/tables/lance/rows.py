@@ -18,9 +18,9 @@ from dvcodec.core.extras import pa, pc, require_extra
 from dvcodec.io.target import local_path
 from dvcodec.io.worker_program import BATCH, MISSING
 from dvcodec.io.workers import Kind, borrowed
-from dvcodec.tables.bounds import RowGroupFilter
-from dvcodec.tables.columns import select
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
+from dvcodec.tables.rows.bounds import RowGroupFilter
+from dvcodec.tables.rows.columns import select
 
 if TYPE_CHECKING:
     from dvcodec.io.store import StoreOptions

@@ -14,10 +14,10 @@ from dvcodec.lance.manifest import read_row_count
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
-from dvcodec.tables.columns import select
-from dvcodec.tables.findings import Finding
 from dvcodec.tables.lance.rows import fragment_rows, open_version, schema_of
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Record, RowReader
+from dvcodec.tables.rows.columns import select
+from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["DeletionRecord", "FragmentRecord", "LanceSnapshot"]

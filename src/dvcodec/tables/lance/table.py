@@ -11,12 +11,12 @@ from dvcodec.core.usage import check_integer
 from dvcodec.io.parallel import run_bounded
 from dvcodec.lance import Fragment, Manifest, read_manifest, read_operation
 from dvcodec.lance.manifest import manifest_names
-from dvcodec.tables.deleting.table import WritableTable
+from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, data_file_place, deletion_file_place, needed
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
-from dvcodec.tables.older import names_older
+from dvcodec.tables.snapshots.older import names_older
 
 __all__ = ["KNOWN_FLAGS", "LanceTable", "open"]
 

@@ -32,7 +32,7 @@ from dvcodec.core.json_text import encode_json, parse_json
 from dvcodec.io import open_sink
 from dvcodec.paimon import read_index_manifest, write_index_manifest
 from dvcodec.tables.deleting.committer import Committer, Written
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import Enabled, FileDelete
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema, numbered, read_snapshot
 from dvcodec.tables.paimon.new_manifests import Lists, NewIndex, write_lists
@@ -40,7 +40,7 @@ from dvcodec.tables.paimon.partition import Layout
 from dvcodec.tables.paimon.snapshot import ENABLED, PaimonSnapshot
 from dvcodec.tables.paimon.table import PaimonTable
 from dvcodec.tables.paimon.writable import check_next, check_writable
-from dvcodec.tables.put import put_once, removed_on_error
+from dvcodec.tables.writing import put_once, removed_on_error
 
 __all__ = ["PaimonCommitter", "committer", "enable"]
 

@@ -18,9 +18,9 @@ from dvcodec.io.allowed_locations import hide_values
 from dvcodec.io.parallel import run_bounded
 from dvcodec.paimon import IndexManifestEntry, read_index_manifest
 from dvcodec.paimon.records import Records, read_records
-from dvcodec.tables.cache import Cache
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.json_fields import bare_name
+from dvcodec.tables.metadata.cache import Cache
+from dvcodec.tables.metadata.json_fields import bare_name
 from dvcodec.tables.model import Record
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from dvcodec.core.errors import Unsupported
 from dvcodec.core.json_text import parse_json
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.json_fields import JsonFields, bare_name
+from dvcodec.tables.metadata.json_fields import JsonFields, bare_name
 from dvcodec.tables.model import SnapshotInfo
 
 __all__ = ["SchemaField", "SnapshotRecord", "TableSchema", "numbered", "read_schema", "read_snapshot"]

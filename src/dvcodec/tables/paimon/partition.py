@@ -23,13 +23,13 @@ from dvcodec.io import is_url
 from dvcodec.io.target import split
 from dvcodec.paimon import IndexManifestEntry
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.json_fields import bare_name
+from dvcodec.tables.metadata.json_fields import bare_name
+from dvcodec.tables.metadata.partition_value import PartitionValue
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.paimon.binary_row import Value, decode_row
 from dvcodec.tables.paimon.manifests import ManifestEntry
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.schema import DataType, parse_type
-from dvcodec.tables.partition_value import PartitionValue
 
 __all__ = ["Layout", "Partition", "PartitionSpec"]
 

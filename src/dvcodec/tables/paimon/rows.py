@@ -12,16 +12,16 @@ from typing import Any
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import pa, pc
 from dvcodec.io import Storage
-from dvcodec.tables.avro_rows import open_avro_rows
-from dvcodec.tables.bounds import RowGroupFilter
-from dvcodec.tables.columns import Column, unrelated
-from dvcodec.tables.data_file import open_data_file
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
 from dvcodec.tables.paimon.binary_row import Value
 from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import SchemaField
 from dvcodec.tables.paimon.schema import PaimonEvolution, SchemaColumns
 from dvcodec.tables.paimon.visible import Visible
+from dvcodec.tables.rows.avro_rows import open_avro_rows
+from dvcodec.tables.rows.bounds import RowGroupFilter
+from dvcodec.tables.rows.columns import Column, unrelated
+from dvcodec.tables.rows.data_file import open_data_file
 
 __all__ = ["partition_scalar", "read_rows"]
 

@@ -20,10 +20,10 @@ from typing import Any
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
 from dvcodec.core.extras import types as kinds
-from dvcodec.tables.columns import Column, column_errors
-from dvcodec.tables.json_fields import JsonFields
+from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
-from dvcodec.tables.schema_evolution import Evolution, is_list, plain_array
+from dvcodec.tables.rows.columns import Column, column_errors
+from dvcodec.tables.rows.schema_evolution import Evolution, is_list, plain_array
 
 __all__ = [
     "DataType",
@@ -228,7 +228,7 @@ def read_column(field: SchemaField, source: str) -> Column:
 
 
 def to_column(field: Field) -> Column:
-    """Return a field as a column, for `dvcodec.tables.schema_evolution`.
+    """Return a field as a column, for `dvcodec.tables.rows.schema_evolution`.
 
     Raises:
         MissingExtra: pyarrow is not installed.

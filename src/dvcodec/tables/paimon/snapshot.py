@@ -10,9 +10,6 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
 from dvcodec.ops.stats import measure
 from dvcodec.paimon.vectors import read_vector
-from dvcodec.tables.bounds import ColumnBounds
-from dvcodec.tables.columns import Column, chosen
-from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, RowReader
 from dvcodec.tables.paimon.binary_row import Value
 from dvcodec.tables.paimon.manifests import DataFileMeta
@@ -23,7 +20,10 @@ from dvcodec.tables.paimon.schema import SchemaColumns
 from dvcodec.tables.paimon.statistics import FileStatistics, bounds_of, read_statistics
 from dvcodec.tables.paimon.vectors import IndexedVector, check_index_file
 from dvcodec.tables.paimon.visible import Visible
-from dvcodec.tables.parquet import count_rows
+from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.columns import Column, chosen
+from dvcodec.tables.rows.parquet import count_rows
+from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["PaimonSnapshot"]

@@ -12,10 +12,10 @@ from typing import TypeAlias
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.usage import check_integer
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
-from dvcodec.tables.deleting.table import WritableTable
+from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
+from dvcodec.tables.metadata.contents import Contents, Key
 from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.older import names_older
 from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, live_entries
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema, numbered, read_schema, read_snapshot
 from dvcodec.tables.paimon.partition import Layout
@@ -23,8 +23,8 @@ from dvcodec.tables.paimon.references import referenced_files
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 from dvcodec.tables.paimon.vectors import IndexedVector, vectors_of_entry
 from dvcodec.tables.paimon.visible import visible_records
+from dvcodec.tables.snapshots.older import names_older
 from dvcodec.tables.table import Snapshot, Walk
-from dvcodec.tables.walk import Contents, Key
 
 __all__ = ["PaimonTable", "open"]
 

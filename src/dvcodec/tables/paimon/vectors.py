@@ -19,9 +19,9 @@ from dvcodec.io.frames import check_version, read_frames
 from dvcodec.io.source import read_up_to
 from dvcodec.paimon import DELETION_VECTORS, DeletionVectorMeta, IndexManifestEntry
 from dvcodec.paimon.vectors import FORMATS
-from dvcodec.tables.findings import Finding
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DeletionVector, Record
+from dvcodec.tables.snapshots.findings import Finding
 
 __all__ = ["IndexedVector", "check_index_file", "vectors_of_entry"]
 

@@ -14,16 +14,15 @@ from typing import Any
 from dvcodec.core.errors import CommitConflict, DvcodecError, MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
-from dvcodec.tables import rules
 from dvcodec.tables.adapters import committer_of
-from dvcodec.tables.arguments import check_table
 from dvcodec.tables.deleting.plan import Plan
 from dvcodec.tables.deleting.run import attempt
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, FileDelete, vectors_of
-from dvcodec.tables.physical import are_all_rows
-from dvcodec.tables.put import refreshed
 from dvcodec.tables.repair.plan import RepairAction, RepairPlan
-from dvcodec.tables.table import Snapshot, Table
+from dvcodec.tables.rows.physical import are_all_rows
+from dvcodec.tables.snapshots import rules
+from dvcodec.tables.table import Snapshot, Table, check_table
+from dvcodec.tables.writing import refreshed
 
 __all__ = ["Repaired", "commit_repair"]
 

@@ -24,12 +24,11 @@ from typing import Any
 from dvcodec.core.errors import DvcodecError, MissingExtra, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
-from dvcodec.tables import rules
-from dvcodec.tables.arguments import check_table
 from dvcodec.tables.auditing import Audit
-from dvcodec.tables.findings import Finding, place
 from dvcodec.tables.model import POSITION_DELETES, DeletionVector, SnapshotInfo, TableKind, vectors_of
-from dvcodec.tables.table import Snapshot, Table
+from dvcodec.tables.snapshots import rules
+from dvcodec.tables.snapshots.findings import Finding, place
+from dvcodec.tables.table import Snapshot, Table, check_table
 
 __all__ = ["RepairAction", "RepairPlan", "repair_plan"]
 

@@ -12,9 +12,9 @@ from dvcodec.core.extras import pa
 from dvcodec.core.ragged import offsets_of
 from dvcodec.io import Storage
 from dvcodec.io.allowed_locations import hide_values
-from dvcodec.tables.bounds import RowGroupFilter
-from dvcodec.tables.columns import chosen
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
+from dvcodec.tables.rows.bounds import RowGroupFilter
+from dvcodec.tables.rows.columns import chosen
 from dvcodec.zap import Edges, Segment
 
 __all__ = ["ID", "PARENT", "STORED", "read_rows", "schema"]

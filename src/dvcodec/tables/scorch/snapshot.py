@@ -12,11 +12,11 @@ from dvcodec.io.allowed_locations import hide_values
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import measure
-from dvcodec.tables.columns import select
-from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Record, RowReader
+from dvcodec.tables.rows.columns import select
 from dvcodec.tables.scorch.metadata import read_root, read_transaction
 from dvcodec.tables.scorch.rows import read_rows, schema
+from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 from dvcodec.zap import verify_segment
 

@@ -10,9 +10,9 @@ from dvcodec.core.usage import check_integer
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
-from dvcodec.tables.older import names_older
 from dvcodec.tables.scorch.metadata import Epoch, Root, SegmentEntry, read_root, read_transaction
 from dvcodec.tables.scorch.snapshot import ScorchSnapshot, SegmentRecord
+from dvcodec.tables.snapshots.older import names_older
 from dvcodec.tables.table import Table
 from dvcodec.zap.footer import decode_footer
 

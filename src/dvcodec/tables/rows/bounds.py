@@ -16,7 +16,7 @@ from operator import and_
 from typing import Any, TypeAlias
 
 from dvcodec.core.extras import ds, fs, pa, pc
-from dvcodec.tables.partition_value import is_nan
+from dvcodec.tables.metadata.partition_value import is_nan
 
 __all__ = ["ColumnBounds", "FilterBounds", "RowGroupFilter", "ending_text", "may_be_true", "safe_text"]
 

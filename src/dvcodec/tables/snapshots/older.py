@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TypeVar, cast
 
 from dvcodec.core.errors import DecodeError, DvcodecError, LimitExceeded, Unsupported
-from dvcodec.tables.findings import Finding, Severity
+from dvcodec.tables.snapshots.findings import Finding, Severity
 from dvcodec.tables.table import Snapshot, Table
 
 __all__ = ["add_note", "is_damage", "names_older", "older_without"]

@@ -18,7 +18,7 @@ from dvcodec.core.avro import AvroFile
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage, read_within
-from dvcodec.tables.partition_value import MAX_DIGITS
+from dvcodec.tables.metadata.partition_value import MAX_DIGITS
 
 __all__ = ["INTEGERS", "AvroColumn", "Found", "Logical", "fail", "fields_of", "open_avro", "partition_names", "select"]
 

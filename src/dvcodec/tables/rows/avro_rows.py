@@ -18,10 +18,10 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa, types
 from dvcodec.io import Storage
-from dvcodec.tables.avro_fields import Logical, fields_of, not_null, open_avro
-from dvcodec.tables.columns import parts_of
-from dvcodec.tables.data_file import OpenFile
-from dvcodec.tables.schema_evolution import FIELD_ID
+from dvcodec.tables.metadata.avro_fields import Logical, fields_of, not_null, open_avro
+from dvcodec.tables.rows.columns import parts_of
+from dvcodec.tables.rows.data_file import OpenFile
+from dvcodec.tables.rows.schema_evolution import FIELD_ID
 
 __all__ = ["open_avro_rows"]
 

@@ -16,11 +16,10 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_integer
 from dvcodec.io.target import is_local
 from dvcodec.ops.algebra import diff
-from dvcodec.tables.arguments import check_table
-from dvcodec.tables.cache import Cache
+from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.reading import VectorRead, read_vectors
-from dvcodec.tables.table import Snapshot, Table
+from dvcodec.tables.snapshots.reading import VectorRead, read_vectors
+from dvcodec.tables.table import Snapshot, Table, check_table
 
 __all__ = ["FileChange", "RowsReader", "SnapshotChange", "SnapshotRows", "history", "identified"]
 

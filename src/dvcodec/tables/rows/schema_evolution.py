@@ -20,7 +20,7 @@ import numpy as np
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, pc, types
-from dvcodec.tables.columns import Column, ColumnIndex, ColumnKey, parts_of, unrelated
+from dvcodec.tables.rows.columns import Column, ColumnIndex, ColumnKey, parts_of, unrelated
 
 __all__ = ["Evolution", "Required", "check_related", "file_columns", "plain_array"]
 

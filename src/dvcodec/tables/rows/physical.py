@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.bounds import ColumnBounds
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows, RowReader
+from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["MayMatch", "RowsSeen", "are_all_rows", "checked_rows", "rows_in_order"]

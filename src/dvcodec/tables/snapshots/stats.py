@@ -10,8 +10,8 @@ from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import UsageError
 from dvcodec.core.usage import check_type
 from dvcodec.ops.stats import WORTH_REWRITING, check_thresholds
-from dvcodec.tables.rules import BEYOND
-from dvcodec.tables.scanning import FileDeletes, Scan
+from dvcodec.tables.snapshots.rules import BEYOND
+from dvcodec.tables.snapshots.scanning import FileDeletes, Scan
 
 __all__ = ["RewriteCandidate", "Totals", "rewrite_candidates", "totals"]
 

@@ -13,14 +13,13 @@ from dvcodec.core.extras import pa, pc, pq, require_extra, types
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
-from dvcodec.tables.arguments import check_progress, check_table
-from dvcodec.tables.columns import parts_of
 from dvcodec.tables.model import DataFile
-from dvcodec.tables.naming import named_files
-from dvcodec.tables.new_files import check_outside
-from dvcodec.tables.physical import checked_rows
-from dvcodec.tables.reading import Deletes, Progress
-from dvcodec.tables.table import Snapshot, Table
+from dvcodec.tables.rows.columns import parts_of
+from dvcodec.tables.rows.physical import checked_rows
+from dvcodec.tables.snapshots.naming import named_files
+from dvcodec.tables.snapshots.reading import Deletes, Progress
+from dvcodec.tables.table import Snapshot, Table, check_progress, check_table
+from dvcodec.tables.writing import check_outside
 
 __all__ = ["deleted_rows", "export_live", "live_batches"]
 

@@ -52,16 +52,15 @@ from typing import Any
 
 from dvcodec.core.errors import DvcodecError, MissingExtra
 from dvcodec.io.parallel import run_bounded
-from dvcodec.tables import rules
-from dvcodec.tables.arguments import check_progress, check_table
-from dvcodec.tables.findings import Finding, Severity
+from dvcodec.tables.auditing.storage import check_data_files, find_orphans, list_files
 from dvcodec.tables.folder import StoredFile
 from dvcodec.tables.model import DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.older import older_without
-from dvcodec.tables.reading import Progress, by_container
-from dvcodec.tables.scanning import Scan, scan_snapshot
-from dvcodec.tables.storage import check_data_files, find_orphans, list_files
-from dvcodec.tables.table import Table
+from dvcodec.tables.snapshots import rules
+from dvcodec.tables.snapshots.findings import Finding, Severity
+from dvcodec.tables.snapshots.older import older_without
+from dvcodec.tables.snapshots.reading import Progress, by_container
+from dvcodec.tables.snapshots.scanning import Scan, scan_snapshot
+from dvcodec.tables.table import Table, check_progress, check_table
 
 __all__ = ["Audit", "AuditCounts", "audit"]
 

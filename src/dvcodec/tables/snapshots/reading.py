@@ -14,9 +14,9 @@ from dvcodec.core.errors import DvcodecError, MissingExtra
 from dvcodec.core.rowset import RowSet
 from dvcodec.io import Storage
 from dvcodec.io.parallel import run_bounded
-from dvcodec.tables import rules
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, vectors_of
-from dvcodec.tables.rules import Found
+from dvcodec.tables.snapshots import rules
+from dvcodec.tables.snapshots.rules import Found
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["Deletes", "Progress", "VectorRead", "by_container", "read_vectors"]

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables import rules
-from dvcodec.tables.arguments import check_progress, check_table
-from dvcodec.tables.findings import Finding
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, SnapshotInfo, TableKind, vectors_of
-from dvcodec.tables.reading import Progress, VectorRead, read_vectors
-from dvcodec.tables.rules import Found
-from dvcodec.tables.table import Snapshot, Table
+from dvcodec.tables.snapshots import rules
+from dvcodec.tables.snapshots.findings import Finding
+from dvcodec.tables.snapshots.reading import Progress, VectorRead, read_vectors
+from dvcodec.tables.snapshots.rules import Found
+from dvcodec.tables.table import Snapshot, Table, check_progress, check_table
 
 __all__ = ["DENSITY_PARTS", "FileDeletes", "Scan", "density", "scan", "scan_snapshot"]
 

@@ -1,0 +1,1 @@
+"""Rows of data files: their columns, bounds and physical positions."""
