@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from battery import name_of
 from cases import each
 from dvcodec import RowSet, UsageError, iceberg
-from dvcodec.arrow import _filtered, live_rows, row_mask
+from dvcodec.arrow import live_rows, row_mask
 
 Make: TypeAlias = Callable[[dict[str, list[int]]], Any]
 ROWS = RowSet([0, 3, 4, 7, 8, 9, 64, 65_535, 65_536, 2**33])
@@ -78,27 +78,6 @@ def values(frame: Any, column: str) -> list[int]:
 # ---------------------------------------------------------------------------------------------------- masks
 
 
-def truth(rows: RowSet, start: int, length: int) -> list[bool]:
-    return [position in rows for position in range(start, start + length)]
-
-
-@each("start", [0, 1, 3, 7, 8, 63, 64, 65, 65_530, 65_536, 2**33 - 3, 2**33, 2**62])
-def test_mask_by_start(start: int) -> None:
-    for length in [0, 1, 2, 7, 8, 9, 70]:
-        deleted = truth(ROWS, start, length)
-        for keep, expected in ((True, [not row for row in deleted]), (False, deleted)):
-            mask = row_mask(ROWS, start=start, length=length, keep=keep)
-            mask.validate(full=True)
-            assert mask.type == pa.bool_()
-            assert mask.null_count == 0
-            assert mask.to_pylist() == expected
-
-
-def test_mask_keeps_live_rows_by_default() -> None:
-    assert row_mask(RowSet([1]), start=0, length=3).to_pylist() == [True, False, True]
-    assert row_mask(RowSet([1]), positions=[0, 1, 2]).to_pylist() == [True, False, True]
-
-
 @given(
     st.sets(st.integers(0, 300) | st.integers(2**32 - 20, 2**32 + 20), max_size=100),
     st.integers(0, 320) | st.integers(2**32 - 30, 2**32 + 30),
@@ -133,11 +112,6 @@ def test_mask_by_positions(kind: str) -> None:
         deleted = [position in ROWS for position in wanted]
         assert row_mask(ROWS, positions=POSITIONS[kind](wanted), keep=False).to_pylist() == deleted
         assert row_mask(ROWS, positions=POSITIONS[kind](wanted)).to_pylist() == [not row for row in deleted]
-
-
-def test_mask_of_high_unsigned_positions() -> None:
-    rows = RowSet([2**63 + 5])
-    assert row_mask(rows, positions=pa.array([2**63 + 5, 5], pa.uint64()), keep=False).to_pylist() == [True, False]
 
 
 @given(
@@ -196,18 +170,6 @@ def test_mask_refuses(options: dict[str, Any], said: str) -> None:
 # ---------------------------------------------------------------------------------------------------- live rows
 
 
-@each("kind", MAKERS)
-def test_by_start(kind: str) -> None:
-    for keep in [True, False]:
-        for start in [0, 1, 5, 8, 63, 65_530]:
-            frame = MAKERS[kind]({"value": list(range(start, start + 20)), "more": list(range(20))})
-            found = live_rows(frame, ROWS, start=start, keep=keep)
-            assert type(found) is type(frame)
-            expected = [position for position in range(start, start + 20) if (position in ROWS) != keep]
-            assert values(found, "value") == expected
-            assert values(found, "more") == [position - start for position in expected]
-
-
 ORDERS: dict[str, list[int]] = {
     "in order": list(range(20)),
     "shuffled": np.random.default_rng(3).permutation(20).tolist(),
@@ -228,18 +190,6 @@ def test_by_row_index(kind: str) -> None:
             expected = [position for position in index if (position in ROWS) != keep]
             assert values(found, "_pos") == expected
             assert values(found, "value") == [3 * position for position in expected]
-
-
-@each("kind", MAKERS)
-def test_no_rows_and_no_deletes(kind: str) -> None:
-    frame = MAKERS[kind]({"a": list(range(5)), "_pos": list(range(5))})
-    empty = MAKERS[kind]({"a": [], "_pos": []})
-    for where in ({"start": 0}, {"row_index": "_pos"}):
-        assert values(live_rows(frame, RowSet(), **where), "a") == [0, 1, 2, 3, 4]
-        assert values(live_rows(frame, RowSet(), **where, keep=False), "a") == []
-        assert values(live_rows(frame, RowSet(range(5)), **where), "a") == []
-        assert values(live_rows(empty, ROWS, **where), "a") == []
-        assert list(live_rows(empty, ROWS, **where).columns) is not None
 
 
 def columns_of_many_kinds(rows: int) -> pa.Table:
@@ -282,22 +232,6 @@ def test_short_and_long_stretches_of_columns_of_many_kinds(every: int) -> None:
             assert len(live_rows(table.select([]), rows, start=start, keep=keep)) == len(wanted)
 
 
-class Whole:
-    """Stands for a frame whose rows are copied in runs: it knows Arrow's filter alone."""
-
-    num_columns = 1
-
-    def filter(self, mask: pa.BooleanArray) -> int:
-        return int(mask.true_count)
-
-
-@pytest.mark.parametrize("rows", [RowSet([5]), RowSet(range(0, 800, 16)), RowSet(range(800))], ids=["1", "50", "all"])
-def test_long_stretches_are_copied_by_arrow(rows: RowSet) -> None:
-    for keep in (True, False):
-        mask = row_mask(rows, start=0, length=800, keep=keep)
-        assert _filtered(Whole(), mask) == mask.true_count
-
-
 def test_schema_stays() -> None:
     schema = pa.schema([pa.field("a", pa.dictionary(pa.int8(), pa.string()), metadata={"k": "v"})], metadata={"x": "y"})
     table = pa.table({"a": pa.array(["u", "v", None]).dictionary_encode().cast(schema.field("a").type)}, schema=schema)
@@ -307,13 +241,6 @@ def test_schema_stays() -> None:
 def test_pandas_keeps_its_index() -> None:
     frame = pd.DataFrame({"a": [1, 2, 3]}, index=["x", "y", "z"])
     assert list(live_rows(frame, RowSet([1]), start=0).index) == ["x", "z"]
-
-
-def test_input_stays_as_it_was() -> None:
-    for make in MAKERS.values():
-        frame = make({"a": list(range(10))})
-        live_rows(frame, ROWS, start=0)
-        assert values(frame, "a") == list(range(10))
 
 
 @given(
@@ -378,12 +305,6 @@ def test_row_index_column_is_refused(frame: Any, said: str) -> None:
         live_rows(frame, ROWS, row_index="i")
 
 
-@each("data", [{"a": [1]}, [1], np.array([1]), pa.array([1]), pl.LazyFrame({"a": [1]}), None], ids=type)
-def test_other_data_is_refused(data: Any) -> None:
-    with pytest.raises(UsageError, match=f"got {type(data).__name__}"):
-        live_rows(data, ROWS, start=0)
-
-
 def test_pandas_and_polars_need_not_be_there() -> None:
     program = """
 import sys
@@ -427,37 +348,6 @@ def expected(deleted: RowSet) -> list[int]:
     return [row for row in range(10_007) if row not in gone]
 
 
-def test_row_groups(parquet: Path, deleted: RowSet) -> None:
-    found, start = [], 0
-    with pq.ParquetFile(parquet) as file:
-        assert file.num_row_groups == 101
-        for group in range(file.num_row_groups):
-            data = file.read_row_group(group)
-            found += live_rows(data, deleted, start=start)["id"].to_pylist()
-            start += data.num_rows
-    assert found == expected(deleted)
-
-
-def test_row_groups_from_the_last_to_the_first(parquet: Path, deleted: RowSet) -> None:
-    found: list[int] = []
-    with pq.ParquetFile(parquet) as file:
-        counts = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-        starts = np.concatenate([[0], np.cumsum(counts)]).tolist()
-        for group in reversed(range(file.num_row_groups)):
-            found = live_rows(file.read_row_group(group), deleted, start=starts[group])["id"].to_pylist() + found
-    assert found == expected(deleted)
-
-
-@pytest.mark.parametrize("size", [1000, 64, 99, 333, 20_000])
-def test_batches(size: int, parquet: Path, deleted: RowSet) -> None:
-    found, start = [], 0
-    with pq.ParquetFile(parquet) as file:
-        for batch in file.iter_batches(batch_size=size):
-            found += live_rows(batch, deleted, start=start)["id"].to_pylist()
-            start += batch.num_rows
-    assert found == expected(deleted)
-
-
 def test_filtered_read_by_row_index(parquet: Path, deleted: RowSet) -> None:
     table = pq.read_table(parquet)
     indexed = table.append_column("_pos", pa.array(range(table.num_rows), pa.int64()))
@@ -472,8 +362,3 @@ def test_polars_scan_with_a_row_index(parquet: Path, deleted: RowSet) -> None:
     found = live_rows(frame, deleted, row_index="_pos")["id"].to_list()
     assert found == [row for row in expected(deleted) if row in set(frame["id"])]
     assert len(found) < len(frame)
-
-
-def test_pandas_frame_of_the_whole_file(parquet: Path, deleted: RowSet) -> None:
-    frame = pd.read_parquet(parquet)
-    assert live_rows(frame, deleted, start=0)["id"].tolist() == expected(deleted)

@@ -18,9 +18,8 @@ from pyarrow import orc
 
 import amounts
 from battery import CHECKS, Format, Without, flip_bits, lowered
-from cases import each
 from conftest import FLIPS
-from dvcodec import LimitExceeded, RowSet, delta, describe, iceberg, lance, paimon, puffin, read_rows, sniff
+from dvcodec import RowSet, delta, describe, iceberg, lance, paimon, puffin, read_rows, sniff
 from dvcodec.core import avro, roaring, roaring64
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
@@ -502,69 +501,3 @@ def test_without_a_checksum_a_flip_is_an_error_or_a_value(item: Format) -> None:
     every = item.every * amounts.of(3, 1)
     found = flip_bits(item.value, item.data, every=every)
     assert sum(found) == len(range(0, 8 * len(item.data), every))
-
-
-# ------------------------------------------------------------------------------------------- the battery itself
-
-
-class Sloppy:
-    """A value that does everything wrong; `fault` says what its decoder does."""
-
-    def __init__(self, data: Any, fault: str) -> None:
-        self.data = data if fault == "independence" else bytes(data)
-        self.fault = fault
-        self.first = True
-
-    def read(self) -> Any:
-        if self.fault == "threads" and self.first:
-            self.first = False
-            return object()
-        return bytes(self.data)
-
-    def __reduce__(self) -> Any:
-        if self.fault == "pickling":
-            return Sloppy, (b"", "none")
-        return Sloppy, (self.data, self.fault)
-
-    def __repr__(self) -> str:
-        return object.__repr__(self) if self.fault == "repr and hash" else "Sloppy()"
-
-
-def sloppy(fault: str) -> Format:
-    def decode(buf: Any, *, limits: Limits = DEFAULT_LIMITS) -> Sloppy:
-        if fault == "buffers":
-            assert isinstance(buf, bytes | bytearray)
-        if fault in ("cut anywhere", "bytes more", "buffers", "independence", "pickling", "threads", "repr and hash"):
-            return Sloppy(buf, fault)
-        return Sloppy(b"", fault)
-
-    return Format("sloppy", decode, b"valid", lambda _: b"other", Sloppy.read, limits={"max_records": 0})
-
-
-@each("check", CHECKS)
-def test_the_battery_finds_what_it_looks_for(check: str) -> None:
-    with pytest.raises((AssertionError, pytest.fail.Exception, BufferError)):
-        CHECKS[check](sloppy(check))
-
-
-@pytest.mark.parametrize("none", [{}, None])
-def test_what_a_format_lacks_is_said(none: Any) -> None:
-    with pytest.raises(AssertionError, match="limits, or why there are none"):
-        Format("x", bytes, b"", limits=none)
-    with pytest.raises(AssertionError, match="a reason"):
-        Without("")
-    with pytest.raises(AssertionError, match="every flip"):
-        Format("x", bytes, b"", limits=COUNTED, checksum=True, every=2)
-
-
-def test_lowered_limits_are_the_default_ones_again() -> None:
-    before = repr(DEFAULT_LIMITS)
-    with pytest.raises(LimitExceeded, match="max_keys: expected at most 3"), lowered(Limits(max_keys=3)):
-        Fst.open(Cursor(FST))
-    assert repr(DEFAULT_LIMITS) == before
-
-
-def test_undetected_flips_are_counted() -> None:
-    assert flip_bits(bytes, b"\0\0") == (0, 0, 16)
-    assert flip_bits(lambda data: data[:1], b"\0\0") == (0, 8, 8)
-    assert flip_bits(iceberg.decode, iceberg.encode(RowSet([1])))[1:] == (0, 0)

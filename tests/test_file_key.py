@@ -5,23 +5,19 @@ from __future__ import annotations
 import io
 import logging
 import re
-from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cases import each
-from dvcodec import RowSet, UsageError, iceberg, merge, puffin, verify
+from dvcodec import RowSet, UsageError, iceberg, puffin, verify
 from dvcodec.core.errors import NotCanonical
 from dvcodec.io.file_key import (
     ON_DRIVE,
     SAME_SCHEMES,
-    decoded_key,
     file_key,
     file_keys,
     merge_spellings,
-    named_as,
     path_below,
 )
 from dvcodec.ops.algebra import read_rows
@@ -82,11 +78,6 @@ def test_keys_are_equal_where_the_file_is_one() -> None:
 
 
 @given(SPELLED)
-def test_a_key_is_its_own_key(name: str) -> None:
-    assert file_key(file_key(name)) == file_key(name)
-
-
-@given(SPELLED)
 def test_a_key_keeps_the_letters_of_the_path(name: str) -> None:
     """Nothing but schemes and slashes differs from the name: two files of other letters have two keys.
 
@@ -111,25 +102,6 @@ def test_many_keys_at_once(names: list[str]) -> None:
     assert file_keys(names) == [file_key(name) for name in names]
 
 
-@each("head", ["/", "s3://b/", "s3a://b/", "file:/", "file:///", "FILE:/", "", "hdfs:///", "file://localhost/"])
-def test_many_keys_that_begin_alike(head: str) -> None:
-    for tails in (["a", "b/c"], ["a", "b//c"], ["a/", "b"], ["", "b"], ["/a", "b"], ["a", "z", "\n/b", "b/\n"], ["a"]):
-        names = [head + tail for tail in tails]
-        assert file_keys(names) == [file_key(name) for name in names]
-
-
-@given(st.text("ab +é%/#?", min_size=1))
-def test_what_is_encoded_is_decoded(path: str) -> None:
-    plain = f"/t/{path}"
-    encoded = quote(plain)
-    assert decoded_key(encoded) == (None if encoded == plain else file_key(plain))
-
-
-def test_only_uris_are_decoded() -> None:
-    assert [decoded_key(name) for name in ("/a b", "/50%", "/a%2", "/%zz%20", "/%FF")] == [None] * 5
-    assert decoded_key("s3a://b/a%2520b") == "s3://b/a%20b"
-
-
 def test_paths_from_a_folder_on() -> None:
     assert path_below("/t/a//b", "file:/t/") == "a/b"
     assert path_below("/t", "/t") is None
@@ -140,14 +112,6 @@ def test_paths_from_a_folder_on() -> None:
     assert path_below("hdfs:///x", "hdfs:///") == "x"
     assert path_below("hdfs:/a//x", "hdfs:///a") == path_below("hdfs:///a//x", "hdfs:/a") == "/x"
     assert path_below("t/x", "t") == "x"
-
-
-def test_a_name_that_is_wanted() -> None:
-    assert named_as(None, None)
-    assert named_as("/x", None)
-    assert named_as("s3a://b/x", "s3://b/x")
-    assert not named_as(None, "/x")
-    assert not named_as("/a b", "/a%20b")
 
 
 # ---------------------------------------------------------------------- sets of names
@@ -193,21 +157,6 @@ def test_names_that_may_be_one_file_are_refused(pair: tuple[str, str]) -> None:
     assert merge_spellings(list(pair), [pair[1]])[pair[1]] == pair[1]
 
 
-def test_one_input_spells_in_one_way() -> None:
-    both = ["/t/a b", "/t/a%20b"]
-    assert merge_spellings(both) == {name: name for name in both}
-    assert merge_spellings(both, ["/t/a b"], ["file:/t/a%20b"])["file:/t/a%20b"] == "/t/a%20b"
-    hive = ["/t/ts=2020-01-01 10%3A00/x"]
-    assert merge_spellings(hive, [f"file:{hive[0]}"])[f"file:{hive[0]}"] == hive[0]
-
-
-def test_merge_unites_spellings() -> None:
-    merged = merge([{"/x": RowSet([1]), None: RowSet([7])}, {"file:/x": RowSet([2]), None: RowSet([8])}])
-    assert merged == {"/x": RowSet([1, 2]), None: RowSet([7, 8])}
-    with pytest.raises(UsageError, match="may be one data file"):
-        merge([{"/a b": RowSet([1])}, {"/a%20b": RowSet([1])}])
-
-
 # ---------------------------------------------------------------------- Puffin files
 
 
@@ -242,11 +191,6 @@ def test_a_puffin_that_names_a_file_twice_is_a_finding() -> None:
     many = two_spellings(*(f"/d/{i}" for i in range(300)), "file:/d/7")
     with pytest.raises(NotCanonical, match="/d/7 and file:/d/7, which are one file"):
         iceberg.read_deletion_vectors(many)
-
-
-def test_no_puffin_of_two_spellings_is_written() -> None:
-    with pytest.raises(UsageError, match=r"'file:/x', also spelled '/x': merge them first"):
-        iceberg.write_deletion_vectors(io.BytesIO(), {"/x": RowSet([1]), "file:/x": RowSet([2])}, order="given")
 
 
 def test_paths_are_rewritten_however_they_are_spelled() -> None:

@@ -10,24 +10,19 @@ import stat
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, BinaryIO, cast
 
 import fsspec
 import numpy as np
 import pytest
 from fsspec import AbstractFileSystem
-from hypothesis import given
-from hypothesis import strategies as st
 
-from battery import name_of
 from cases import each
-from dvcodec import LimitExceeded, Limits, MissingExtra, Truncated, UsageError
+from dvcodec import Truncated, UsageError
 from dvcodec.io import (
     RandomAccess,
     SinkFile,
@@ -38,9 +33,7 @@ from dvcodec.io import (
     open_source,
     read_window,
     remove,
-    target_name,
 )
-from dvcodec.io.source import read_within
 
 DATA = bytes(range(256)) * 4
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions, links and devices")
@@ -215,57 +208,6 @@ def test_range_outside_of_the_source(kind: str, file: Path) -> None:
         close(target)
 
 
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (Path.read_bytes, "<bytes>"),
-        (str, "{path}"),
-        (Path, "{path}"),
-        (Path.as_uri, "{path}"),
-        (lambda path: io.BytesIO(path.read_bytes()), "<file>"),
-        (remote_file, "memory://dvcodec-io-source/data.bin"),
-    ],
-    ids=["bytes", "str", "Path", "file URL", "BytesIO", "URL"],
-)
-def test_name_in_errors(make: Callable[[Path], Any], name: str, file: Path) -> None:
-    with open_source(make(file)) as source:
-        assert source.name == name.format(path=file)
-        with pytest.raises(Truncated, match="byte range"):
-            source.read(0, 1025)
-
-
-def test_open_file_has_its_own_name_and_stays_open(file: Path) -> None:
-    with file.open("rb") as opened:
-        with open_source(opened) as source:
-            assert source.name == str(file)
-        assert not opened.closed
-
-
-def test_open_file_is_read_from_its_beginning(file: Path) -> None:
-    with file.open("rb") as opened:
-        opened.seek(100)
-        with open_source(opened) as source:
-            assert bytes(source.read(0, 3)) == DATA[:3]
-
-
-def test_source_is_a_source(file: Path) -> None:
-    with open_source(file) as source, open_source(source) as same:
-        assert same is source
-
-
-def test_path_is_closed(file: Path) -> None:
-    with open_source(file) as source:
-        pass
-    with pytest.raises(ValueError, match="closed"):
-        source.read(0, 1)
-
-
-@each("target", [3, None, object(), 1.5, [1, 2], {"a": 1}], ids=lambda value: type(value).__name__)
-def test_not_a_source(target: Any) -> None:
-    with pytest.raises(UsageError, match="bytes-like"), open_source(target):
-        pass
-
-
 def test_strided_view_is_refused() -> None:
     with pytest.raises(UsageError, match="contiguous"), open_source(memoryview(DATA)[::2]):
         pass
@@ -280,29 +222,12 @@ def test_text_file_is_refused(file: Path) -> None:
         pass
 
 
-def test_buffer_is_not_copied() -> None:
-    data = bytearray(DATA)
-    with open_source(data) as source:
-        view = source.read(10, 5)
-        data[10] = 99
-        assert view[0] == 99
-        view.release()
-
-
 def test_file_that_shrinks_gives_a_short_read(file: Path) -> None:
     with open_source(file) as source:
         file.write_bytes(DATA[:100])
         with pytest.raises(Truncated, match="short read") as caught:
             source.read(50, 100)
     assert (caught.value.offset, caught.value.expected, caught.value.actual) == (50, "100 bytes", "50 bytes")
-
-
-def test_range_above_a_limit_is_refused_where_it_begins() -> None:
-    with open_source(bytes(100), name="f") as source:
-        assert read_within(source, "max_metadata_bytes", Limits(max_metadata_bytes=95), offset=5).remaining == 95
-        with pytest.raises(LimitExceeded) as caught:
-            read_within(source, "max_metadata_bytes", Limits(max_metadata_bytes=94), offset=5)
-    assert (caught.value.source, caught.value.offset) == ("f", 5)
 
 
 def test_range_reads_of_one_open_file_from_many_threads(file: Path) -> None:
@@ -322,16 +247,6 @@ def test_range_reads_of_one_open_file_from_many_threads(file: Path) -> None:
     assert read == [data[offset : offset + size] for offset, size in ranges]
 
 
-@given(st.binary(max_size=50), st.integers(-5, 60), st.integers(-5, 60))
-def test_range_is_a_slice_or_truncated(data: bytes, offset: int, size: int) -> None:
-    with open_source(data) as source:
-        if offset >= 0 and size >= 0 and offset + size <= len(data):
-            assert bytes(source.read(offset, size)) == data[offset : offset + size]
-        else:
-            with pytest.raises(Truncated):
-                source.read(offset, size)
-
-
 @each("name", ["a b", "a%20b", "größe", "a#b", "a?b=c", "100%", "a+b", "a@b", "a:b"])
 def test_file_url_is_percent_encoded(name: str, tmp_path: Path) -> None:
     if sys.platform == "win32" and set(name) & {"?", ":"}:
@@ -340,55 +255,6 @@ def test_file_url_is_percent_encoded(name: str, tmp_path: Path) -> None:
     with open_source((tmp_path / name).as_uri()) as source:
         assert source.name == str(tmp_path / name)
         assert source.size == len(DATA)
-
-
-@needs_posix
-@pytest.mark.parametrize("name", ["a#b", "a?b=c"])
-def test_file_url_has_no_query_and_no_fragment(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(DATA)
-    with open_source(f"file://{tmp_path}/{name}") as source:
-        assert source.size == len(DATA)
-
-
-@pytest.mark.parametrize("host", ["", "localhost"])
-def test_file_url_of_this_host(host: str, file: Path) -> None:
-    with open_source(file.as_uri().replace("file://", f"file://{host}")) as source:
-        assert source.size == len(DATA)
-
-
-def test_file_url_of_another_host() -> None:
-    with pytest.raises(UsageError, match="must not name a host"), open_source("file://far/x"):
-        pass
-
-
-@needs_posix
-def test_name_with_a_colon_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("part:0.bin").write_bytes(DATA)
-    with open_source("part:0.bin") as source:
-        assert source.size == len(DATA)
-
-
-def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as caught, open_source(tmp_path / "none"):
-        pass
-    assert caught.value.filename == str(tmp_path / "none")
-
-
-@pytest.mark.parametrize("what", ["seek", "read"])
-def test_error_of_the_system_names_the_file(what: str) -> None:
-    class Broken(io.BytesIO):
-        def seek(self, *where: int) -> int:
-            if what == "seek":
-                raise OSError(errno.EINVAL, "Invalid argument")
-            return super().seek(*where)
-
-        def read(self, *_: int | None) -> bytes:
-            raise OSError(errno.EIO, "Input/output error")
-
-    with pytest.raises(OSError, match="In") as caught, open_source(Broken(DATA), name="disk") as source:
-        source.read(0, 1)
-    assert caught.value.filename == "disk"
 
 
 # ---------------------------------------------------------------------------------------------------- remote
@@ -459,35 +325,6 @@ def test_error_of_a_store_names_the_url(
     assert str(caught.value).endswith(text)
 
 
-def test_store_that_does_not_know_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Store, "known_size", None)
-    with open_source("dvtest://b/k") as source:
-        assert source.size == len(DATA)
-        assert bytes(source.read(10, 3)) == DATA[10:13]
-
-
-def test_store_reads_no_more_than_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int | None, int | None]] = []
-
-    def cat_file(self: Store, path: str, start: int | None = None, end: int | None = None) -> bytes:
-        asked.append((start, end))
-        return DATA[start:end]
-
-    monkeypatch.setattr(Store, "cat_file", cat_file)
-    with open_source("dvtest://b/k") as source:
-        source.read(100, 20)
-        source.read(7, 0)
-    assert asked == [(100, 120)]
-
-
-@pytest.mark.parametrize(("url", "text"), [("nope://x", "nope://x: Protocol not known: nope")])
-def test_unknown_protocol(url: str, text: str) -> None:
-    with pytest.raises(UsageError, match=text), open_source(url):
-        pass
-    with pytest.raises(UsageError, match=text), open_sink(url):
-        pass
-
-
 # ---------------------------------------------------------------------------------------------------- sinks
 
 
@@ -504,14 +341,6 @@ def test_sink_counts_offsets(tmp_path: Path) -> None:
         assert names(tmp_path) != ["out"], "not there before it is whole"
     assert (tmp_path / "out").read_bytes() == b"abcde\x00\x01\x02f"
     assert names(tmp_path) == ["out"]
-
-
-@pytest.mark.parametrize("kind", [str, Path, Path.as_uri, PathLike], ids=lambda kind: kind.__name__)
-def test_sink_on_a_path(kind: Callable[[Path], Any], tmp_path: Path) -> None:
-    path = tmp_path / "with space"
-    with open_sink(kind(path)) as sink:
-        sink.write(DATA)
-    assert path.read_bytes() == DATA
 
 
 @each("error", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit], ids=lambda e: e.__name__)
@@ -568,12 +397,6 @@ def test_exclusive_sink_replaces_nothing(links: bool, tmp_path: Path, monkeypatc
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("out", b"first")]
 
 
-def test_sink_writes_over_its_own_source(file: Path) -> None:
-    with open_source(file) as source, open_sink(file) as sink:
-        sink.write(source.read(1000, 24))
-    assert file.read_bytes() == DATA[1000:]
-
-
 @needs_posix
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
 def test_new_file_has_the_permissions_of_the_umask(umask: int, tmp_path: Path) -> None:
@@ -622,15 +445,6 @@ def test_sink_in_a_missing_folder(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_sink_with_the_name_of_a_folder(tmp_path: Path) -> None:
-    for name in (f"{tmp_path}/zz/", (tmp_path / "zz").as_uri() + "/", f"{tmp_path}/no/zz/"):
-        with pytest.raises(UsageError, match=r"zz/: a name that ends with a slash is a folder's"), open_sink(name):
-            pass
-    with pytest.raises(IsADirectoryError), open_sink(f"{tmp_path}/"):
-        pass
-    assert names(tmp_path) == []
-
-
 def test_sink_onto_a_folder(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(IsADirectoryError) as caught, open_sink(tmp_path / "out"):
@@ -638,35 +452,6 @@ def test_sink_onto_a_folder(tmp_path: Path) -> None:
     assert caught.value.filename == str(tmp_path / "out")
     assert names(tmp_path) == ["out"]
     assert names(tmp_path / "out") == []
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
-def test_sink_in_a_closed_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "closed"
-    folder.mkdir()
-    folder.chmod(0o500)
-    with pytest.raises(PermissionError) as caught, open_sink(folder / "out"):
-        pass
-    assert caught.value.filename == str(folder / "out")
-    assert names(folder) == []
-
-
-def test_sink_in_a_folder_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path, *_: object) -> int:
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr("os.open", refuse)
-    with pytest.raises(PermissionError) as caught, open_sink(tmp_path / "out"):
-        pass
-    assert caught.value.filename == str(tmp_path / "out")
-    assert names(tmp_path) == []
-
-
-def test_sink_with_the_longest_name(tmp_path: Path) -> None:
-    path = tmp_path / ("ß" * 127)  # 254 bytes; a longer temporary name would not fit
-    with open_sink(path) as sink:
-        sink.write(DATA)
-    assert path.read_bytes() == DATA
 
 
 @needs_posix
@@ -682,25 +467,6 @@ def test_named_pipe_is_written_to(tmp_path: Path) -> None:
         os.close(reading)
     assert stat.S_ISFIFO(path.stat().st_mode)
     assert names(tmp_path) == ["pipe"]
-
-
-may_not_replace_devices = pytest.mark.skipif(
-    not Path("/dev/full").exists() or os.geteuid() == 0, reason="root could replace a device if the code is wrong"
-)
-
-
-@may_not_replace_devices
-def test_device_stays_a_device() -> None:
-    with open_sink(os.devnull) as sink:
-        sink.write(DATA)
-    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
-
-
-@may_not_replace_devices
-def test_full_disk_names_the_file() -> None:
-    with pytest.raises(OSError, match="No space left") as caught, open_sink("/dev/full") as sink:
-        sink.write(DATA)
-    assert caught.value.filename == "/dev/full"
 
 
 def test_sink_on_an_open_file(tmp_path: Path) -> None:
@@ -728,33 +494,6 @@ def test_sink_on_a_raw_file_that_takes_a_part_at_a_time() -> None:
     assert out.taken == DATA
 
 
-def test_sink_on_a_raw_file_that_takes_nothing() -> None:
-    class Raw(io.RawIOBase):
-        def write(self, _: Any) -> int:
-            return 0
-
-    with pytest.raises(OSError, match="no byte was written"), open_sink(cast("BinaryIO", Raw())) as sink:
-        sink.write(DATA)
-
-
-def test_sink_on_an_open_file_gets_nothing_if_it_fails() -> None:
-    out = io.BytesIO()
-    with suppress(ValueError), open_sink(out) as sink:
-        sink.write(b"abc")
-        raise ValueError
-    assert out.getvalue() == b""
-
-
-def test_sink_on_a_url(remote: str) -> None:
-    files = fsspec.filesystem("memory")
-    with open_sink(f"{remote}/out") as sink:
-        sink.write(b"abc")
-        assert sink.name == f"{remote}/out"
-        assert not files.exists("/dvcodec-io/out")
-        sink.write(b"def")
-    assert files.cat_file("/dvcodec-io/out") == b"abcdef"
-
-
 def test_sink_on_a_url_keeps_the_old_object_if_it_fails(remote: str) -> None:
     files = fsspec.filesystem("memory")
     files.pipe_file("/dvcodec-io/out", b"old")
@@ -762,21 +501,6 @@ def test_sink_on_a_url_keeps_the_old_object_if_it_fails(remote: str) -> None:
         sink.write(b"abc")
         raise ValueError
     assert files.cat_file("/dvcodec-io/out") == b"old"
-
-
-@pytest.mark.parametrize(
-    ("target", "name"),
-    [
-        ("a/b", "a/b"),
-        (Path("b"), "b"),
-        ("s3://b/k", "s3://b/k"),
-        (io.BytesIO(), "<file>"),
-        (SimpleNamespace(name="x", write=print), "x"),
-    ],
-    ids=name_of,
-)
-def test_target_name(target: Any, name: str) -> None:
-    assert target_name(target) == name
 
 
 # ---------------------------------------------------------------------------------------------------- removing
@@ -798,13 +522,6 @@ def test_object_is_removed(remote: str) -> None:
     remove(f"{remote}/out")
 
 
-def test_folder_is_not_removed(tmp_path: Path) -> None:
-    remove(tmp_path)
-    remove(tmp_path / "missing" / "out")
-    remove("file://elsewhere/out")
-    assert tmp_path.is_dir()
-
-
 @needs_posix
 def test_link_is_removed_and_not_what_it_leads_to(file: Path) -> None:
     link = file.with_name("link")
@@ -813,23 +530,7 @@ def test_link_is_removed_and_not_what_it_leads_to(file: Path) -> None:
     assert names(file.parent) == [file.name]
 
 
-def test_store_that_refuses_to_remove_is_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    remove("dvtest://b/k")  # a store that cannot remove at all
-    for error in (PermissionError("Forbidden"), NoCredentialsError("no credentials"), TimeoutError()):
-
-        def rm_file(*_: object, error: Exception = error) -> None:
-            raise error
-
-        monkeypatch.setattr(Store, "rm_file", rm_file)
-        remove("dvtest://b/k")
-
-
 # ---------------------------------------------------------------------------------------------------- extras
-
-
-def test_missing_extra_is_an_import_error_and_a_usage_error() -> None:
-    assert issubclass(MissingExtra, ImportError)
-    assert issubclass(MissingExtra, UsageError)
 
 
 def test_local_files_need_no_extra(file: Path) -> None:
@@ -866,13 +567,6 @@ def test_a_source_as_a_file(file: Path) -> None:
         opened.flush()
 
 
-def test_a_source_as_an_archive() -> None:
-    with zipfile.ZipFile(written := io.BytesIO(), "w") as archive:
-        archive.writestr("a", DATA)
-    with open_source(written) as source, zipfile.ZipFile(cast("BinaryIO", RandomAccess(source))) as archive:
-        assert archive.read("a") == DATA
-
-
 def test_a_sink_as_a_file(tmp_path: Path) -> None:
     """Buffered, as libraries do; closing it does not end the file."""
     with open_sink(tmp_path / "out") as sink:
@@ -898,25 +592,6 @@ def test_a_held_file_is_the_one_that_is_opened(file: Path) -> None:
         assert later is not held
 
 
-def test_a_file_is_held_for_one_thread(file: Path) -> None:
-    def opened() -> Source:
-        with open_source(str(file)) as source:
-            return source
-
-    with Storage().hold(str(file)) as held, ThreadPoolExecutor(1) as pool:
-        assert pool.submit(opened).result() is not held
-        assert opened() is held
-
-
-def test_files_are_held_one_in_the_other(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "b").write_bytes(b"b")
-    with Storage().hold(str(file)) as a:
-        with Storage().hold(str(tmp_path / "b")) as b, open_source(str(file)) as one, open_source(str(b.name)) as other:
-            assert (one, other) == (a, b)
-        with open_source(str(tmp_path / "b")) as other:
-            assert other is not b
-
-
 @pytest.mark.parametrize("ahead", [(0, len(DATA)), (100, 50), (7, 0), (1000, 25), (2000, 1)])
 def test_reading_ahead_changes_nothing(ahead: tuple[int, int], file: Path) -> None:
     with Storage().hold(str(file), ahead), open_source(str(file)) as source:
@@ -925,8 +600,3 @@ def test_reading_ahead_changes_nothing(ahead: tuple[int, int], file: Path) -> No
             assert bytes(source.read(offset, size)) == DATA[offset : offset + size]
         with pytest.raises(Truncated):
             source.read(1000, 25)
-
-
-def test_a_file_that_is_not_there_is_not_held(file: Path) -> None:
-    with pytest.raises(FileNotFoundError), Storage().hold(f"{file}.none"):
-        pass

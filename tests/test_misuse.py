@@ -21,8 +21,6 @@ ROWS = RowSet([1, 2, 3])
 IDS = lance.RowIdSequence.from_values([1, 2, 5])
 VERSIONS = lance.RowDatasetVersionSequence.from_versions([1, 1, 2])
 HAS_TABLES = find_spec("pyarrow") is not None and find_spec("fastavro") is not None
-UNTYPED: Any = dvcodec
-"""The package, for calls that type checkers refuse."""
 Doors = dict[str, tuple[Callable[..., Any], Mapping[str, Any]]]
 
 
@@ -400,47 +398,3 @@ def test_no_function_of_a_format_is_left_out(here: Path) -> None:
         name = module.__name__.rpartition(".")[2]
         public = {f"{name}.{one}" for one in module.__all__ if inspect.isfunction(getattr(module, one))}
         assert public - tried - left_out == set()
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (
-            lambda: UNTYPED.iceberg.encode([1, 2]),
-            r"rows must be a RowSet \(dvcodec\.RowSet\(positions\) makes one\), not list",
-        ),
-        (
-            lambda: UNTYPED.delta.write_deletion_vectors("x", {"a": [1]}),
-            r"vectors\['a'\] must be a RowSet \(.*\), not list",
-        ),
-        (lambda: UNTYPED.paimon.write_deletion_vectors("x", {1: ROWS}), "data file of a vector must be a str, not int"),
-        (lambda: UNTYPED.iceberg.write_stored_vectors("x", [1]), "item of vectors must be a StoredFrame, not int"),
-        (
-            lambda: UNTYPED.lance.encode_row_ids([1, 2]),
-            r"a RowIdSequence \(RowIdSequence.from_values\(ids\) makes one\)",
-        ),
-        (lambda: UNTYPED.iceberg.decode(iceberg.encode(ROWS), limits=5), "limits must be a dvcodec.Limits, not int"),
-        (
-            lambda: UNTYPED.iceberg.decode(iceberg.encode(ROWS), cardinality="3"),
-            "cardinality must be an integer, not str",
-        ),
-        (lambda: UNTYPED.iceberg.decode(iceberg.encode(ROWS), cardinality=-1), "cardinality must be 0 or more, not -1"),
-        (lambda: UNTYPED.decode_at(iceberg.encode(ROWS), "4", 46), "offset must be an integer, not str"),
-        (lambda: UNTYPED.iceberg.write_deletion_vectors("x", {}, order="zz"), "order must be java or given, not 'zz'"),
-        (
-            lambda: UNTYPED.iceberg.read_deletion_vectors(b"", duplicates="zz"),
-            "duplicates must be error, union or last",
-        ),
-        (
-            lambda: UNTYPED.lance.write_deletion_file("x", ROWS, fragment=-1, read_version=1),
-            "fragment must be 0 or more",
-        ),
-        (lambda: UNTYPED.zap.write_segment("x", "abc"), "an item of documents must be a Document, not str"),
-        (lambda: UNTYPED.zap.write_segment(None, []), "target must be a path, a URL or an open binary file, not None"),
-        (lambda: UNTYPED.sniff(None), "must be a bytes-like object, a path, a URL or an open binary file, not None"),
-    ],
-)
-def test_the_message_names_the_argument(function: Callable[[], Any], message: str, here: Path) -> None:
-    with pytest.raises(UsageError, match=message):
-        function()
-    assert not [*here.iterdir()]

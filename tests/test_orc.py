@@ -12,15 +12,13 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-import amounts
-from dvcodec import DecodeError, LimitExceeded, NotCanonical, Truncated, UsageError
+from dvcodec import DecodeError, LimitExceeded, NotCanonical
 from dvcodec.io import open_source, worker_program, workers
 from dvcodec.io import orc as reading
 from dvcodec.io.orc import ORC, open_orc
@@ -45,39 +43,12 @@ def test_columns_in_their_order(path: Path) -> None:
     assert read(path, "pos", "file_path") == TABLE.select(["pos", "file_path"])
 
 
-def test_stripes_and_batches(tmp_path: Path) -> None:
-    table = pa.table({"pos": range(200_000)})
-    orc.write_table(table, tmp_path / "d.orc", stripe_size=1 << 16, batch_size=1000)
-    assert orc.ORCFile(tmp_path / "d.orc").nstripes > 1
-    assert read(tmp_path / "d.orc", "pos") == table
-
-
 @pytest.mark.parametrize("stated", [3, 5])
 def test_a_footer_that_states_another_number_of_rows(path: Path, stated: int) -> None:
     with open_source(path) as source, open_orc(source) as file:
         file.rows = stated
         with pytest.raises(NotCanonical, match=rf"ORC file: expected {stated} rows, found 4 rows in stripes"):
             list(file.batches(["pos"]))
-    assert read(path, "pos") == TABLE.select(["pos"])
-
-
-def test_a_file_that_is_left_early(path: Path) -> None:
-    with open_source(path) as source, open_orc(source) as file:
-        next(file.batches(["pos"]))
-    assert read(path, "pos") == TABLE.select(["pos"])
-
-
-def test_a_file_that_cannot_be_read_to_its_end(path: Path) -> None:
-    """The worker waits for the rest: it is not used again."""
-
-    class Broken:
-        name, size = "broken", 100
-
-        def read(self, *_: int) -> memoryview:
-            raise OSError("gone")
-
-    with pytest.raises(OSError, match="gone"), open_orc(Broken()):
-        pass
     assert read(path, "pos") == TABLE.select(["pos"])
 
 
@@ -90,14 +61,6 @@ def test_a_file_that_a_worker_cannot_hold() -> None:
 
     with pytest.raises(LimitExceeded, match=r"a file of at most 3221225472 bytes, found 3221225473"), open_orc(Large()):
         pass
-
-
-def test_one_worker_serves_many_files(path: Path) -> None:
-    read(path, "pos")
-    before = list(workers._IDLE)
-    for _ in range(20):
-        read(path, "pos")
-    assert before == workers._IDLE
 
 
 def test_threads(path: Path) -> None:
@@ -153,16 +116,6 @@ def test_a_worker_without_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(LimitExceeded, match=r"memory to decode ORC: expected at most 629145600 bytes"):
         read(tmp_path / "d.orc", "x")
     workers._close_all()
-
-
-def test_values_that_are_stored_once(tmp_path: Path) -> None:
-    """Many equal strings of a kilobyte are a file of a few kilobytes: batches have as many as fit."""
-    count = amounts.of(200_000, 1_000_000)
-    orc.write_table(pa.table({"x": pa.array(["x" * 1000] * count)}), tmp_path / "d.orc", compression="zstd")
-    with open_source(tmp_path / "d.orc") as source, open_orc(source) as file:
-        batches = [(batch.num_rows, batch.nbytes) for batch in file.batches(["x"])]
-    assert sum(rows for rows, _ in batches) == count
-    assert max(size for _, size in batches) <= worker_program.BATCH_BYTES
 
 
 FORKED = """
@@ -253,20 +206,6 @@ def test_a_file_that_does_not_fit_is_no_commands(path: Path, monkeypatch: pytest
     workers._close_all()
 
 
-def test_batches_of_a_file_are_read_once_at_a_time(path: Path) -> None:
-    with open_source(path) as source, open_orc(source) as file:
-        first, second = file.batches(["pos"], 1), file.batches(["pos"], 1)
-        assert next(first)["pos"].to_pylist() == next(second)["pos"].to_pylist() == [7]
-        with pytest.raises(UsageError, match="its batches are read again"):
-            next(first)
-        assert next(second)["pos"].to_pylist() == [2**40]
-
-
-def test_a_worker_keeps_no_file(path: Path) -> None:
-    answers = served(message(OPEN, path.read_bytes()), read_command(1), message(NEXT), message(CLOSE), message(NEXT))
-    assert [answer[:1] for answer in answers] == [b"S", b"D", b"B", b"D"]
-
-
 OPEN, NEXT, CLOSE = {"do": "open", "memory": None}, {"do": "next"}, {"do": "close"}
 
 
@@ -297,33 +236,6 @@ def read_command(rows: int, *columns: str) -> bytes:
 class TestProtocol:
     """What a worker answers, without a process for it."""
 
-    def test_a_file(self, path: Path) -> None:
-        commands = message(OPEN, path.read_bytes()), read_command(3, "pos"), *[message(NEXT)] * 4
-        schema, begun, *batches, end, after = served(*commands)
-        assert (schema[:9], pa.ipc.read_schema(pa.py_buffer(schema[9:]))) == (b"S" + bytes([4, *[0] * 7]), TABLE.schema)
-        assert {begun, end, after} == {worker_program.END}, "and nothing is left after the end"
-        assert {batch[:1] for batch in batches} == {worker_program.BATCH}
-        tables = [pa.ipc.open_stream(batch[1:]).read_all() for batch in batches]
-        assert [table.num_rows for table in tables] == [3, 1]
-        assert pa.concat_tables(tables) == TABLE.select(["pos"])
-
-    def test_all_columns(self, path: Path) -> None:
-        _, _, batch = served(message(OPEN, path.read_bytes()), read_command(9), message(NEXT))
-        assert pa.ipc.open_stream(batch[1:]).read_all() == TABLE
-
-    def test_it_goes_on_after_a_bad_file(self, path: Path) -> None:
-        bad, good = served(message(OPEN, b"no ORC"), message(OPEN, path.read_bytes()))
-        assert bad[:1] == worker_program.SYSTEM
-        assert b"ORC" in bad
-        assert b"\n" not in bad
-        assert good[:1] == worker_program.SCHEMA
-
-    def test_a_column_that_is_not_there(self, path: Path) -> None:
-        """Its batches are made when they are asked for."""
-        _, begun, answer = served(message(OPEN, path.read_bytes()), read_command(9, "none"), message(NEXT))
-        assert (begun, answer[:1]) == (worker_program.END, worker_program.ERROR)
-        assert b"none" in answer
-
     @pytest.mark.parametrize("error", [MemoryError("x"), pa.ArrowMemoryError("malloc of size 9 failed")])
     def test_memory_that_is_not_there(self, path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
         def refuse(*_: object) -> None:
@@ -337,76 +249,3 @@ class TestProtocol:
         """The other end is gone: what it had said is answered."""
         last = message(OPEN)
         assert served(message(OPEN, b""), last[:-left_out])[1:] == []
-
-    def test_limits_of_the_process(
-        self, path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-    ) -> None:
-        """What libraries print is no answer; a limit that the system refuses is done without."""
-        resource = pytest.importorskip("resource")
-        wanted = [(resource.RLIMIT_AS, (12345, 12345)), (resource.RLIMIT_CORE, (0, 0))]
-        asked: list[tuple[object, ...]] = []
-
-        def limit(*arguments: object) -> None:
-            asked.append(arguments)
-            if len(asked) >= len(wanted):
-                raise ValueError("not allowed")
-
-        monkeypatch.setattr(resource, "setrlimit", limit)
-        monkeypatch.setattr(sys, "path", sys.path[:])
-        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(message(OPEN, path.read_bytes()))))
-        worker_program.main([*sys.path, "more"], 12345, "orc")
-        os.write(1, b"of a library")
-        said = capfdbinary.readouterr()
-        assert (asked, sys.path[-1]) == (wanted, "more")
-        assert [one[:1] for one in answers_of(said.out)] == [worker_program.SCHEMA]
-        assert said.err == b"of a library"
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_a_worker_that_died_unseen(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was alive when it was taken, and is gone before the file is sent: the file is told, and the next one read."""
-    read(path, "pos")
-    taken = workers._taken(ORC)
-    os.kill(taken._process.pid, signal.SIGKILL)
-    taken._process.wait()
-    monkeypatch.setattr(workers, "_taken", lambda _: taken)
-    with pytest.raises(NotCanonical, match=r"a crash of the decoder \(signal 9\)"):
-        read(path, "pos")
-    monkeypatch.undo()
-    assert read(path, "pos") == TABLE.select(["pos"])
-
-
-def test_a_file_that_is_cut_while_it_is_sent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its worker waits for the rest, and would take the next file for it."""
-    monkeypatch.setattr(workers, "_CHUNK", 100)
-    with open_source(path) as source:
-        monkeypatch.setattr(type(source), "read", cut_at(200, type(source).read))
-        with pytest.raises(Truncated), open_orc(source):
-            pass
-        monkeypatch.undo()
-    assert read(path, "pos") == TABLE.select(["pos"])
-
-
-def cut_at(end: int, read: Any) -> Any:
-    def cut(source: Any, start: int, size: int) -> Any:
-        if start >= end:
-            raise Truncated("source", source=source.name, offset=start, expected=f"{size} bytes", actual="0 left")
-        return read(source, start, size)
-
-    return cut
-
-
-def test_forgotten_workers_are_not_ended(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
-    """What a forked process does first: its parent's workers stay alive, and are not its own."""
-    read(path, "pos")
-    idle = list(workers._IDLE)
-    lock = workers._LOCK
-    monkeypatch.setattr(workers, "_OF_PARENT", [])
-    with lock:  # of a thread that the fork did not copy
-        workers._forget()
-    assert not workers._IDLE
-    assert idle == workers._OF_PARENT
-    assert read(path, "pos") == TABLE.select(["pos"])
-    assert all(worker.is_usable for worker in idle)
-    for worker in idle:
-        worker.close()

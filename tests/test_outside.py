@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dvcodec.core.errors import BadMagic, CardinalityMismatch, DecodeError, LimitExceeded
+from dvcodec.core.errors import BadMagic, DecodeError
 from dvcodec.io import Storage, open_source
 from dvcodec.io.allowed_locations import HIDDEN, hide_values, is_outside
 from dvcodec.io.opening import open_mapped
@@ -52,11 +52,6 @@ def test_values_of_a_file_outside_are_not_shown(tmp_path: Path) -> None:
     assert (error.expected, error.actual) == (None, HIDDEN)
 
 
-def test_the_rows_of_a_valid_vector_outside_are_shown(tmp_path: Path) -> None:
-    with pytest.raises(CardinalityMismatch, match="found 3"), hide_values("/b", str(tmp_path)):
-        raise CardinalityMismatch("cardinality", source="/b", expected=2, actual=3)
-
-
 def ways_to_open(path: str, storage: Storage) -> dict[str, AbstractContextManager[object]]:
     return {
         "storage": storage.open(path),
@@ -76,24 +71,3 @@ def test_every_way_to_open_a_file_of_a_table_hides_values(tmp_path: Path, opened
         assert caught.value.actual == HIDDEN
     with pytest.raises(BadMagic, match="726f6f74"), whole.open(path):
         raise fail(path)
-
-
-def test_a_file_that_is_held_hides_values(tmp_path: Path) -> None:
-    (tmp_path / "b").write_bytes(b"root:x:0")
-    path, storage = str(tmp_path / "b"), Storage().of_table(str(tmp_path / "t"))
-    for error, kind in ((fail(path), BadMagic), (MemoryError("shape (1953460082,)"), LimitExceeded)):
-        with storage.hold(path), pytest.raises(kind) as caught, storage.open(path):
-            raise error from ValueError("726f6f74")
-        assert (caught.value.expected, caught.value.actual) == (None, HIDDEN)
-        assert caught.value.__cause__ is None
-        assert caught.value.__context__ is None or caught.value.__suppress_context__
-    with Storage().hold(path), pytest.raises(LimitExceeded, match="1953460082"), Storage().open(path):
-        raise MemoryError("shape (1953460082,)")
-
-
-def test_a_folder_of_a_table_has_the_home_of_the_table() -> None:
-    storage = Storage().of_table("/lake/t")
-    assert storage.home == "/lake/t"
-    assert storage.of_table("/lake/t/branch/branch-a").home == "/lake/t"
-    assert storage.of_table("/lake").home == "/lake"
-    assert Storage().home is None

@@ -13,7 +13,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_origin
 
@@ -71,10 +70,6 @@ def test_the_extra_is_named_where_spark_is_missing() -> None:
         importlib.import_module("dvcodec.spark.jobs")
 
 
-def test_the_check_of_imports_sees_imports() -> None:
-    assert {"pyarrow", "numpy"} <= imported_by("import dvcodec; dvcodec.RowSet([1]).to_arrow()")
-
-
 @each("name", dvcodec.__all__)
 def test_every_name_is_there(name: str) -> None:
     value = getattr(dvcodec, name)
@@ -82,51 +77,11 @@ def test_every_name_is_there(name: str) -> None:
     assert getattr(dvcodec, name) is value
 
 
-def test_names_are_sorted_and_named_once() -> None:
-    assert dvcodec.__all__ == sorted(set(dvcodec.__all__))
-
-
-def test_dir_lists_the_public_names() -> None:
-    assert dir(dvcodec) == sorted({*dvcodec.__all__} | NOT_STARRED)
-
-
-def test_every_lazy_name_is_public() -> None:
-    assert {*dvcodec._HOME_OF, *dvcodec._MODULES, "__version__"} - NOT_STARRED == set(dvcodec.__all__)
-
-
-@pytest.mark.parametrize("name", ["nothing", "_private", "np", "Diffs"])
-def test_unknown_name(name: str) -> None:
-    with pytest.raises(AttributeError, match=f"^module 'dvcodec' has no attribute '{name}'$"):
-        getattr(dvcodec, name)
-    assert not hasattr(dvcodec, name)
-
-
-def test_unknown_name_in_a_fresh_process() -> None:
-    code = "import dvcodec\ntry: dvcodec.nothing\nexcept AttributeError: pass\nelse: raise SystemExit(1)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    with pytest.raises(ImportError, match="nothing"):
-        exec("from dvcodec import nothing", {})
-
-
-def test_version() -> None:
-    assert dvcodec.__version__ == version("dvcodec")
-
-
-def test_package_is_typed() -> None:
-    assert (FOLDER / "py.typed").is_file()
-
-
 def test_type_checkers_see_the_names_that_there_are() -> None:
     tree = ast.parse((FOLDER / "__init__.py").read_text())
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     seen = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert (seen | {"__version__"}) - NOT_STARRED == set(dvcodec.__all__)
-
-
-@pytest.mark.parametrize("name", ["io", "report", "tables"])
-def test_modules_are_attributes(name: str) -> None:
-    code = f"import dvcodec; assert dvcodec.{name}.__name__ == 'dvcodec.{name}'"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("name", ["dvcodec", "dvcodec.delta", "dvcodec.iceberg", "dvcodec.paimon", "dvcodec.puffin"])
@@ -144,12 +99,6 @@ def test_types_in_signatures_are_public(name: str) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- documentation
-
-
-def test_modules_are_found() -> None:
-    files = {path for path in FOLDER.rglob("*.py") if "__pycache__" not in path.parts}
-    spark = {path for path in files if FOLDER / "spark" in path.parents}
-    assert len(MODULES) == len(files if HAS_SPARK else files - spark)
 
 
 def test_the_docstring_of_a_module_begins_with_a_sentence() -> None:

@@ -13,7 +13,7 @@ import amounts
 from cases import each
 from dvcodec import Truncated
 from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES, StoreSource, _is_same
-from dvcodec.io.store import Fetched, ObjectChanged, ObjectNotFound, Reason, StoredObject, StoreError
+from dvcodec.io.store import Fetched, Reason, StoredObject, StoreError
 from samples.memory_store import MemoryStore
 
 SMALL = bytes(range(256)) * 4
@@ -47,38 +47,6 @@ class TestFirstRequest:
         assert source.size == len(SMALL)
         assert len(store.asked) == 1, "the answer said it"
 
-    @pytest.mark.parametrize("how", [{}, {"eager": True}, {"expected": 100}], ids=["lazy", "eager", "expected"])
-    def test_of_an_empty_object(self, how: dict[str, Any]) -> None:
-        """It has no range: its size is asked for."""
-        store = MemoryStore({"k": b""})
-        source = source_of(store, **how)
-        assert bytes(source.read_up_to(0, 10)) == b""
-        assert [asked[0] for asked in store.asked] == ["get", "head"]
-        with pytest.raises(Truncated, match="0 left of 0"):
-            source.read(0, 1)
-
-    def test_of_a_range_beyond_the_end(self) -> None:
-        source = source_of(MemoryStore({"k": SMALL}))
-        with pytest.raises(Truncated, match="name at byte 5000: byte range: expected 5 bytes, found 0 left of 1024"):
-            source.read(5000, 5)
-
-    @each(("offset", "size"), [(-1, 0), (-1, 1), (0, -1), (-1, -1), (1025, 0), (1024, 1)])
-    def test_of_a_range_that_is_none(self, offset: int, size: int) -> None:
-        store = MemoryStore({"k": SMALL})
-        with pytest.raises(Truncated):
-            source_of(store).read(offset, size)
-        assert offset >= 0 or not store.asked
-
-    @pytest.mark.parametrize(("reason", "error"), [(Reason.NO_OBJECT, ObjectNotFound), (Reason.OTHER, StoreError)])
-    def test_other_errors(self, reason: Reason, error: type[StoreError]) -> None:
-        """Reading ahead keeps quiet about them."""
-        store = MemoryStore({"k": SMALL}, refused={"get": reason})
-        source = source_of(store, eager=True)
-        source.prefetch()
-        with pytest.raises(error, match=reason.value):
-            source.read(0, 1)
-        assert len(store.asked) == 2
-
 
 @pytest.mark.parametrize("size", [len(SMALL), len(LARGE)])
 def test_a_server_without_ranges(size: int) -> None:
@@ -95,60 +63,6 @@ def test_a_server_without_ranges(size: int) -> None:
 
 
 class TestReplaced:
-    @pytest.mark.parametrize("by", [-60, -2000])
-    def test_by_a_shorter_one_before_its_end_is_read(self, by: int) -> None:
-        """A listing without an ETag: the answer shows it. What is left of the range is given out."""
-        store = MemoryStore({"k": LARGE})
-        source = source_of(store, listed=StoredObject("k", len(LARGE)))
-        store.put("k", b"b" * (len(LARGE) + by))
-        assert bytes(source.read_up_to(len(LARGE) - 100, 100)) == b"b" * max(100 + by, 0)
-        assert source.size == len(LARGE) + by
-        assert bytes(source.read(source.size - 100, 100)) == b"b" * 100
-
-    @pytest.mark.parametrize("by", [1, 70_000])
-    def test_by_a_longer_one_before_its_end_is_read(self, by: int) -> None:
-        """The end that the listing knows is not the end: the bytes asked for come, and all that there are."""
-        new = varied(len(LARGE) + by)
-        for size in (50, 60_000, HEAD_BYTES, HEAD_BYTES + 1):
-            for more in (0, 10, 100_000):
-                store = MemoryStore({"k": LARGE})
-                source = source_of(store, listed=store.head("k"))
-                store.put("k", new)
-                offset = len(LARGE) - size
-                assert source.read_up_to(offset, size + more) == new[offset : offset + size + more]
-                assert source.read(len(new) - 10, 10) == new[-10:]
-
-    @pytest.mark.parametrize(("size", "offset"), [(1024, 1 << 20), (1024, 1024), (0, 0)])
-    def test_by_one_that_ends_before_the_range(self, size: int, offset: int) -> None:
-        store = MemoryStore({"k": LARGE})
-        source = source_of(store, listed=store.head("k"))
-        store.put("k", SMALL[:size])
-        with pytest.raises(ObjectChanged, match="s3://lake/k: cannot read: changed since"):
-            source.read(offset, 10)
-        assert bytes(source.read(0, size)) == SMALL[:size]
-
-    @ETAGS
-    def test_after_its_beginning_was_read_ahead(self, etags: str) -> None:
-        """Nobody has seen it: it is dropped, and what is read is of the new one."""
-        store = MemoryStore({"k": LARGE}, etags=etags)
-        grown: list[int] = []
-        source = source_of(store, eager=True, grown=grown.append)
-        source.prefetch()
-        assert source.kept == sum(grown) == HEAD_BYTES
-        store.put("k", b"b" * len(LARGE))
-        assert bytes(source.read(1 << 20, 10)) == b"b" * 10
-        assert source.kept == sum(grown) == 0
-        assert bytes(source.read(0, 10)) == b"b" * 10
-
-    @ETAGS
-    def test_after_bytes_were_given_out(self, etags: str) -> None:
-        store = MemoryStore({"k": LARGE}, etags=etags)
-        source = source_of(store)
-        assert bytes(source.read(0, 10)) == b"a" * 10
-        store.put("k", b"b" * len(LARGE))
-        with pytest.raises(ObjectChanged, match=f"ETag .*; now {len(LARGE)} bytes, ETag "):
-            source.read(1 << 20, 10)
-
     @pytest.mark.parametrize("etag", ['W/"1"', None])
     def test_not_at_all(self, etag: str | None) -> None:
         """Servers behind one address may give it other weak ETags; its size and time are the same."""
@@ -184,19 +98,6 @@ class TestRequests:
         source.prefetch()
         assert bytes(source.read(0, 200_000)) == varied(200_000)
         assert store.asked == [("get", "k", 0, HEAD_BYTES), ("get", "k", HEAD_BYTES, 200_000)]
-
-    def test_of_the_end_of_a_small_object(self) -> None:
-        store = MemoryStore({"k": SMALL})
-        source = source_of(store, listed=store.head("k"))
-        source.read(10, len(SMALL) - 10)
-        assert store.asked[1:] == [("get", "k", 0, len(SMALL))]
-
-    def test_that_fails_for_another_reason_than_a_change(self) -> None:
-        store = MemoryStore({"k": SMALL}, refused={"get": Reason.OTHER})
-        source = source_of(store, listed=StoredObject("k", len(SMALL)))
-        with pytest.raises(StoreError, match=Reason.OTHER.value):
-            source.read(10, 5)
-        assert store.asked == [("get", "k", 10, 15)]
 
     def test_where_answers_have_no_size(self) -> None:
         store = Sizeless({"k": LARGE}, reports_size=False)
@@ -240,34 +141,6 @@ class ReplacedBetween(MemoryStore):
             self.put(key, self.by)
             self.after = -1
         return super().get(key, start, stop, etag=etag)
-
-
-@ETAGS
-@pytest.mark.parametrize("by", [-90_000, -7, 0, 7])
-def test_an_object_is_replaced_while_it_is_read_ahead(etags: str, by: int) -> None:
-    """Its beginning is of the old one, and nobody has seen it: all of the new one is kept."""
-    size = 200_000
-    new = varied(size + by)[::-1]
-    grown: list[int] = []
-    store = ReplacedBetween({"k": varied(size)}, etags=etags, by=new)
-    source = source_of(store, eager=True, grown=grown.append)
-    source.prefetch()
-    assert source.kept == sum(grown)
-    assert source.size == len(new)
-    assert source.read(0, len(new)) == new
-    assert not len(source.read_up_to(len(new), 1))
-    assert source.kept == sum(grown) == len(new)
-
-
-def test_what_ends_at_the_end_asks_for_nothing() -> None:
-    store = MemoryStore({"k": LARGE})
-    source = source_of(store, listed=store.head("k"))
-    assert not len(source.read_up_to(len(LARGE), 10))
-    assert not len(source.read_up_to(len(LARGE) + 5, 10))
-    assert len(store.asked) == 1
-    store.put("k", LARGE + b"more")
-    with pytest.raises(ObjectChanged):
-        source.read(0, 10)
 
 
 def varied(size: int) -> bytes:
@@ -362,18 +235,3 @@ class TestWhatIsRead:
         assert store.asked[1:] == [("get", "k", 10, 15), *whole]
         source.prefetch()
         assert source.kept == (size if size == WHOLE_BYTES else 0)
-
-    @pytest.mark.parametrize(
-        ("how", "offset", "size"), [({"expected": WHOLE_BYTES}, 10, 5), ({"eager": True}, 10, WHOLE_BYTES - 10)]
-    )
-    def test_the_largest_first_request_from_the_beginning(self, how: dict[str, Any], offset: int, size: int) -> None:
-        store = MemoryStore({"k": SMALL})
-        assert source_of(store, **how).read_up_to(offset, size) == SMALL[offset : offset + size]
-        assert store.asked == [("get", "k", 0, WHOLE_BYTES)]
-
-    @pytest.mark.parametrize(("how", "stop"), [({"expected": 0}, 1), ({}, HEAD_BYTES)])
-    def test_the_first_request_without_a_range(self, how: dict[str, Any], stop: int) -> None:
-        store = MemoryStore({"k": SMALL})
-        assert source_of(store, **how).size == len(SMALL)
-        source_of(store, **how).prefetch()
-        assert store.asked[:2] == 2 * [("get", "k", 0, stop)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pickle
 import sys
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -72,37 +70,7 @@ class TestEveryStore:
         assert below == ["a", "b", "x/c", "x/y/d", "z/e"]
 
 
-def test_files_that_vanish_while_they_are_listed(tmp_path: Path) -> None:
-    """Another process cleans up: what is gone is not listed, and the rest is."""
-    (tmp_path / "folder").mkdir()
-    for name in "abc":
-        (tmp_path / name).write_bytes(DATA)
-    found = LocalStore().list_all(str(tmp_path))
-    first = next(found)
-    for path in tmp_path.iterdir():
-        path.rmdir() if path.is_dir() else path.unlink()
-    assert first.key in {str(tmp_path / name) for name in "abc"}
-    assert list(found) == []
-    with pytest.raises(FileNotFoundError):
-        list(LocalStore().list_all(str(tmp_path / "folder")))
-
-
 class TestLocalFiles:
-    def test_a_range_beyond_the_end_is_empty(self, tmp_path: Path) -> None:
-        (tmp_path / "a").write_bytes(DATA)
-        got = LocalStore().get(str(tmp_path / "a"), 500, 600)
-        assert (bytes(got.data), got.start, got.found.size) == (b"", len(DATA), len(DATA))
-
-    def test_what_is_there_stays(self, tmp_path: Path) -> None:
-        store, key = LocalStore(), str(tmp_path / "a")
-        store.check_exclusive(key)  # nothing to find out
-        assert not list(tmp_path.iterdir())
-        store.put_if_absent(key, b"first")
-        with pytest.raises(FileExistsError) as failed:
-            store.put_if_absent(key, b"second")
-        assert failed.value.filename == store.url(key) == key
-        assert (tmp_path / "a").read_bytes() == b"first"
-
     @pytest.mark.skipif(sys.platform == "win32", reason="links")
     def test_links(self, tmp_path: Path) -> None:
         """Those that lead nowhere are names alone, and those to folders are not followed."""
@@ -115,13 +83,6 @@ class TestLocalFiles:
         folders, files = store.list_folder(folder)
         assert (sorted(folders), files) == (["again", "real"], [])
         assert [one.key for one in store.list_all(folder)] == [f"{folder}/real/a"]
-
-    def test_the_folder_that_one_is_in(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        (tmp_path / "a").write_bytes(DATA)
-        monkeypatch.chdir(tmp_path)
-        store = LocalStore()
-        assert store.names("") == ["a"]
-        assert [os.path.normpath(one.key) for one in (*store.list_all(), *store.list_folder()[1])] == ["a"] * 2
 
 
 class TestFileSystems:
@@ -139,30 +100,6 @@ class TestFileSystems:
                 call(key)
         with pytest.raises(ObjectNotFound):
             store.head(key)
-
-    def test_a_folder_is_no_file(self) -> None:
-        store, key = open_store("memory://dvcodec-stores/folder/a")
-        store.put(key, DATA)
-        folder = key.rpartition("/")[0]
-        with pytest.raises(ObjectNotFound, match=r"stores/folder: cannot read: no such object: a folder, not a file"):
-            store.head(folder)
-        assert store.list_folder(key) == ([], []), "a file lists itself"
-        assert store.list_folder(f"{folder}/none") == ([], [])
-        store.delete(key)
-
-    def test_files_of_the_root(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """They are in no folder that could be made."""
-        from fsspec.implementations.memory import MemoryFileSystem
-
-        def fail(*_: object, **__: object) -> None:
-            raise AssertionError
-
-        store, key = open_store("memory://dvcodec-root")
-        monkeypatch.setattr(MemoryFileSystem, "_parent", lambda *_: "")
-        monkeypatch.setattr(MemoryFileSystem, "makedirs", fail)
-        store.put(key, DATA)
-        assert bytes(store.get(key).data) == DATA
-        store.delete(key)
 
     @pytest.mark.parametrize(
         ("info", "etag", "modified"),
@@ -182,32 +119,6 @@ class TestFileSystems:
         store, key = open_store("memory://a")
         found = store.head(key)
         assert (found.size, found.etag, found.modified_ms) == (7, etag, modified)
-
-    def test_an_error_on_the_way_to_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """No secret of the URL is in it; the option for the endpoint is the protocol's own."""
-        import fsspec
-
-        given: dict[str, object] = {}
-
-        def fail(url: str, **options: object) -> None:
-            given.update(options)
-            raise ConnectionRefusedError("by all")
-
-        monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
-        with pytest.raises(StoreError, match=r"^hdfs://\.\.@h/x: cannot open: endpoint not reachable: by all$"):
-            open_store("hdfs://joe:geheim@h/x", {"endpoint_url": "http://e", "Depth": 3})
-        assert given == {"endpoint": "http://e", "Depth": 3}
-
-
-class TestErrors:
-    @each("reason", Reason)
-    def test_they_are_pickled_whole(self, reason: Reason) -> None:
-        """As workers of other processes hand them over."""
-        error = store_error("s3://b/k", "read", "so it said", reason)
-        again = pickle.loads(pickle.dumps(error))
-        assert type(again) is type(error)
-        assert (str(again), again.errno, again.reason) == (str(error), error.errno, reason)
-        assert again.__dict__ == error.__dict__
 
 
 class TestRetries:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec import UsageError
-from dvcodec.io.file_key import file_key, path_below
-from dvcodec.io.target import is_local, is_url, local_path, network_host, with_slashes
+from dvcodec.io.target import is_local, local_path, network_host, with_slashes
 
 ON_WINDOWS = [
     (r"C:\lake\t", "C:/lake/t"),
@@ -41,20 +40,6 @@ def test_paths_have_slashes(given: str, expected: str) -> None:
 def test_urls_of_drives(url: str, windows: str, elsewhere: str) -> None:
     found = local_path(url, windows=True), local_path(url, windows=False)
     assert [None if path is None else path.as_posix() for path in found] == [windows.rstrip("/"), elsewhere.rstrip("/")]
-
-
-def test_a_drive_is_no_protocol() -> None:
-    assert not any(map(is_url, (r"C:\t", "C:/t", "c:t")))
-    assert str(local_path("C:/t")) == "C:/t"
-    with pytest.raises(UsageError, match="host"):
-        local_path("file://server/share/t", windows=True)
-
-
-def test_files_of_a_drive() -> None:
-    named = [r"c:\lake\t\x", "C:/lake/t/x", "file:///C:/lake//t/x", "file:/C:/lake/t/x"]
-    assert {file_key(name) for name in named} == {"/C:/lake/t/x"}
-    assert [path_below(name, r"C:\lake\t") for name in named] == ["x"] * 4
-    assert file_key("D:/lake/t/x") != file_key("C:/lake/t/x")
 
 
 @given(

@@ -67,17 +67,6 @@ def test_threads_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(workers._IDLE) == workers._MOST
 
 
-def test_a_thread_does_not_wait_for_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_PATIENCE_S", 1000)
-    some = [borrowed(KIND) for _ in range(3 * workers._MOST)]
-    for one in some:
-        one.__enter__()
-    assert Idle.made == len(some)
-    for one in some:
-        one.__exit__(None)
-    assert len(workers._IDLE) == workers._MOST
-
-
 def test_who_waits_for_long_gets_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here the threads that have the workers wait for the one that needs another."""
     monkeypatch.setattr(workers, "_PATIENCE_S", 0.05)
@@ -97,14 +86,3 @@ def test_who_waits_for_long_gets_one_more(monkeypatch: pytest.MonkeyPatch) -> No
     for thread in threads:
         thread.join()
     assert Idle.made == workers._MOST + 1
-
-
-def test_a_worker_that_cannot_be_started_takes_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(_: Kind) -> Idle:
-        raise OSError("no more processes")
-
-    monkeypatch.setattr(workers, "Worker", refused)
-    for _ in range(2 * workers._MOST):
-        with pytest.raises(OSError, match="no more processes"), borrowed(KIND):
-            pass
-    assert workers._own.count == 0

@@ -43,43 +43,6 @@ FORMS: dict[str, Callable[[list[int]], Any]] = {
 }
 
 
-@each("form", FORMS.values(), ids=FORMS)
-def test_every_form_of_integers_becomes_a_flat_uint64_array(form: Callable[[list[int]], Any]) -> None:
-    values = [3, 0, 127, 3]
-    found = as_positions(form(values))
-    assert found.dtype == np.uint64
-    assert found.tolist() == values
-
-
-@each(
-    "nothing",
-    [
-        [],
-        (),
-        iter([]),
-        range(0),
-        np.zeros(0),
-        np.zeros(0, np.int64),
-        np.zeros(0, object),
-        pa.array([], pa.int64()),
-        pa.chunked_array([], pa.int64()),
-        pl.Series([], dtype=pl.Int64),
-    ],
-    ids=lambda nothing: type(nothing).__name__,
-)
-def test_empty_inputs_are_empty_arrays(nothing: Any) -> None:
-    found = as_positions(nothing)
-    assert found.dtype == np.uint64
-    assert len(found) == 0
-
-
-@pytest.mark.parametrize("top", [2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1])
-def test_positions_use_all_64_bits(top: int) -> None:
-    assert as_positions([top]).tolist() == [top]
-    assert as_positions(np.array([top], np.uint64)).tolist() == [top]
-    assert as_positions(pa.array([top], pa.uint64())).tolist() == [top]
-
-
 @each(
     ("wrong", "message"),
     [
@@ -124,15 +87,6 @@ def test_positions_use_all_64_bits(top: int) -> None:
 def test_invalid_row_positions_are_refused(wrong: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         as_positions(wrong)
-
-
-def test_a_masked_array_without_a_masked_value_is_an_array() -> None:
-    assert as_positions(np.ma.masked_equal([1, 2, 3], 9)).tolist() == [1, 2, 3]
-
-
-def test_uint64_arrays_are_not_copied() -> None:
-    values = np.arange(5, dtype=np.uint64)
-    assert as_positions(values) is values
 
 
 def test_numbers_of_any_size_are_refused_in_a_short_line() -> None:

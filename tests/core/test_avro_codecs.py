@@ -14,13 +14,7 @@ from core.test_avro import DATA, SCHEMA, decoded, one_block
 from core.test_compress import zstd_frame
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, LimitExceeded, NotCanonical, Truncated
 from dvcodec.core.limits import Limits
-from samples.avro import block, header, packed, sized
-
-
-def test_zstandard_block_of_java_states_no_content_size() -> None:
-    frame = zstd_frame(2, header=b"\x00\x38")
-    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}
-    assert decoded(header(schema, "zstandard") + block(2, frame)) == [{"a": 0}] * 2
+from samples.avro import block, header, packed
 
 
 @each(
@@ -59,36 +53,6 @@ def test_deflate_says_what_is_wrong_with_the_stream() -> None:
         with pytest.raises(NotCanonical) as caught:
             decoded(one_block("deflate", body))
         assert (caught.value.what, caught.value.actual) == ("deflate block", said)
-
-
-def uvarint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-@each("size", [0, 1, len(DATA) - 1, len(DATA) + 1, 2**20, 2**29, 2**31, 2**63, 2**64 - 1])
-def test_snappy_block_with_a_wrong_size_is_refused(size: int) -> None:
-    body = bytes(cramjam.snappy.compress_raw(DATA))
-    start = len(uvarint(len(DATA)))
-    wrong = uvarint(size) + body[start:] + struct.pack(">I", zlib.crc32(DATA))
-    tracemalloc.start()
-    try:
-        with pytest.raises(DecodeError):
-            decoded(one_block("snappy", wrong))
-        assert tracemalloc.get_traced_memory()[1] < 1 << 20
-    finally:
-        tracemalloc.stop()
-
-
-def test_densest_snappy_block_is_read() -> None:
-    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}]}
-    content = sized(bytes(1 << 20))
-    body = packed(content, "snappy")
-    assert len(body) < len(content) // 20
-    assert decoded(header(schema, "snappy") + block(1, body)) == [{"a": bytes(1 << 20)}]
 
 
 ZEROS = 200 << 20

@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 from battery import run_limited
 from cases import each
 from dvcodec import (
-    CardinalityMismatch,
     ChecksumMismatch,
     DecodeError,
     LimitExceeded,
-    Limits,
     RowSet,
     UsageError,
     delta,
@@ -75,19 +73,6 @@ def test_encode_gives_the_bytes_of_one_by_one(sets: list[RowSet]) -> None:
     assert batch.encode(*flat(sets)).to_list() == [ice.encode(rows) for rows in sets]
 
 
-def test_small_row_sets_of_one_bitmap_are_encoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    sets = [RowSet(rows) for rows in ([], [1], range(1 << 14), range((1 << 14) + 1), [2**32 - 1], [2**32])]
-    alone: list[RowSet] = []
-
-    def watched(positions: NDArray[np.int64]) -> bytes:
-        alone.append(RowSet(positions))
-        return ice.encode(alone[-1])
-
-    monkeypatch.setattr(sys.modules["dvcodec.core.batch.encode"], "_encode_one", watched)
-    assert batch.encode(*flat(sets)).to_list() == [ice.encode(rows) for rows in sets]
-    assert alone == [sets[0], sets[3], sets[5]]
-
-
 @given(row_sets, st.sampled_from([b"", b"x", b"xy"]))
 def test_expand_and_survey_say_what_is_in_them(sets: list[RowSet], gap: bytes) -> None:
     frames = [encode_as(i, rows) for i, rows in enumerate(sets)]
@@ -133,19 +118,6 @@ def left_alone(data: bytes, starts: NDArray[np.int64], sizes: NDArray[np.int64])
     return found
 
 
-def test_small_vectors_of_one_bitmap_are_read_together() -> None:
-    """All but those of two bitmaps, which are read one at a time."""
-    data, starts, sizes = joined([encode_as(i, rows) for rows in VALID for i in (0, 2)])
-    assert left_alone(data, starts, sizes) == [0, *range(2 * len(VALID) - 2, 2 * len(VALID))]
-
-
-def test_runs_between_arrays_are_not_taken_for_an_array() -> None:
-    rows = RowSet(range(0, 200, 2)) | RowSet.from_ranges([(125_000, 125_100)]) | RowSet(range(1 << 17, 131_300, 2))
-    data, starts, sizes = joined([ice.encode(rows)])
-    assert rows.containers == (2, 0, 1)
-    assert left_alone(data, starts, sizes) == []
-
-
 @each("run", range(9))
 def test_one_run_among_nine_containers_is_read_with_the_others(run: int) -> None:
     rows = RowSet().union(*(range(c << 16, (c << 16) + 200, 1 if c == run else 2) for c in range(9)))
@@ -155,24 +127,12 @@ def test_one_run_among_nine_containers_is_read_with_the_others(run: int) -> None
     assert load(data, starts, sizes) == [rows]
 
 
-def test_key_behind_whole_bytes_of_run_flags_is_not_taken_for_padding() -> None:
-    data, starts, sizes = joined([ice.encode(RowSet.from_ranges([(c << 16, (c << 16) + 200) for c in range(1, 9)]))])
-    assert left_alone(data, starts, sizes) == []
-
-
 def test_key_up_to_the_largest_of_a_vector_is_read_with_the_others() -> None:
     encoded = bytearray(ice.encode(RowSet([3])))
     for key, others in ((MAX_DV_KEY, []), (MAX_DV_KEY + 1, [0])):
         encoded[16:20] = key.to_bytes(4, "little")
         data, starts, sizes = joined([with_crc(bytes(encoded))])
         assert left_alone(data, starts, sizes) == others
-
-
-def test_none_at_all() -> None:
-    none = np.zeros(0, np.int64)
-    assert batch.encode(none, none).to_list() == []
-    assert not batch.survey(b"", none, none).errors
-    assert batch.expand(b"", none, none)[0].tolist() == []
 
 
 VALID = [
@@ -238,36 +198,6 @@ def test_damage_is_found_as_one_by_one(hidden: bool) -> None:
     assert agreed >= 2 * len(VALID)
 
 
-@each("gap", [0, 1, 2, 4000])
-@each("alone", [True, False], ids=["alone", "beside others"])
-def test_arrays_out_of_order_are_found_wherever_they_lie(gap: int, alone: bool) -> None:
-    """In any container, at its beginning and end, beside containers of one value and of other kinds."""
-    chance = random.Random(7)
-    sizes_of = [1, 90, 2, 3, 1, 200, 50, 1, 30]
-    many = [
-        RowSet(c << 16 | chance.randrange(1 << 16) for c in range(9) for _ in range(sizes_of[c])) for _ in range(80)
-    ]
-    if not alone:
-        many = [
-            rows | RowSet(range(9 << 16, 10 << 16, 2)) | RowSet.from_ranges([(11 << 16, 12 << 16)]) for rows in many
-        ]
-    frames = []
-    for rows in many:
-        frames.append(ice.encode(rows))
-        for _ in range(4):
-            damaged = bytearray(ice.encode(rows))
-            view = vector.read(Cursor(bytes(damaged))).view.bitmaps[0][1]
-            nth = chance.choice([i for i in range(9) if view.cards[i] > 1])
-            at = 20 + int(view.starts[nth]) + 2 * chance.randrange(int(view.cards[nth]) - 1)
-            damaged[at : at + 4] = damaged[at + 2 : at + 4] + damaged[at : at + 2]
-            frames.append(with_crc(bytes(damaged)))
-    data, starts, sizes = joined(frames, bytes(gap))
-    found = batch.survey(data, starts, sizes)
-    want = {i: message for i, message in enumerate(map(one_by_one, frames)) if isinstance(message, str)}
-    assert len(want) > 250
-    assert {i: f"{type(err).__name__}: {err.what}" for i, err in found.errors.items()} == want
-
-
 @pytest.mark.parametrize("at_once", [1, 3, 1024])
 def test_load_raises_the_first_error_there_is(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["dvcodec.core.batch.decode"], "_VECTORS", at_once)
@@ -305,35 +235,6 @@ def test_errors_say_where() -> None:
     assert not batch.survey(data, starts[:1], sizes[:1], verify_checksum=False).errors
 
 
-def test_what_metadata_says_is_compared() -> None:
-    data, starts, sizes = joined([ice.encode(RowSet([1, 2])), ice.encode(RowSet([5])), ice.encode(RowSet([6]))])
-    found = batch.survey(data, starts, sizes, cardinalities=np.array([2, 2, -1]))
-    assert list(found.errors) == [1]
-    assert isinstance(found.errors[1], CardinalityMismatch)
-    with pytest.raises(CardinalityMismatch):
-        load(data, starts, sizes, cardinalities=np.array([2, 2, -1]))
-
-
-def test_layouts_that_are_not_allowed() -> None:
-    data, starts, sizes = joined([paimon.encode(RowSet([1])), ice.encode(RowSet([1]))])
-    found = batch.survey(data, starts, sizes, allowed=(Magic.PORTABLE64,))
-    assert list(found.errors) == [0]
-    with pytest.raises(DecodeError, match="magic"):
-        load(data, starts, sizes, (Magic.PORTABLE64,))
-
-
-def test_limits_hold() -> None:
-    data, starts, sizes = joined([ice.encode(RowSet(range(100))), ice.encode(RowSet([1]))])
-    found = batch.survey(data, starts, sizes, limits=Limits(max_cardinality=99))
-    assert [(i, type(err)) for i, err in found.errors.items()] == [(0, LimitExceeded)]
-    assert list(batch.survey(data, starts, sizes, limits=Limits(max_vector_bytes=30)).errors) == [0, 1]
-    with pytest.raises(LimitExceeded):
-        batch.expand(data, starts, sizes, limits=Limits(max_cardinality=99))
-    for limits in (Limits(max_cardinality=99), Limits(max_vector_bytes=30)):
-        with pytest.raises(LimitExceeded):
-            load(data, starts, sizes, limits=limits)
-
-
 def test_many_rows_are_refused_before_they_are_expanded() -> None:
     data, starts, sizes = joined([ice.encode(RowSet.from_ranges([(0, 1 << 31)]))] * 64)
     with pytest.raises(LimitExceeded, match="max_rows"):
@@ -368,16 +269,3 @@ def test_hazard_empty_bitmaps_below_high_positions_are_bounded_for_all_vectors_t
         megabytes=500,
     )
     assert "expected enough for the vectors, found" in output
-
-
-def test_too_little_memory_for_a_batch_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none_left(*_: object) -> None:
-        raise MemoryError
-
-    one = ice.encode(RowSet([1]))
-    places = np.zeros(1, np.int64), np.full(1, len(one), np.int64)
-    monkeypatch.setattr(sys.modules["dvcodec.core.batch.decode"], "read_small", none_left)
-    with pytest.raises(LimitExceeded, match="enough for the vectors, found a failed allocation"):
-        batch.survey(one, *places)
-    with pytest.raises(LimitExceeded, match=r"^x: memory"):
-        batch.load(Cursor(one, source="x"), *places, allowed=(Magic.PORTABLE64,))

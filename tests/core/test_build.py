@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -11,45 +10,19 @@ from pyroaring import BitMap
 
 from amounts import examples
 from cases import each
-from dvcodec.core import bitmap_set, build
-from dvcodec.core.bitmap import ContainerKind, ContainerMix
-from dvcodec.core.bitmap_set import Canonical, Holder, Loaded, canonical
+from dvcodec.core import build
+from dvcodec.core.bitmap import ContainerMix
+from dvcodec.core.bitmap_set import Holder, canonical
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import UsageError
 from dvcodec.core.roaring import serialize, walk
-from samples.bitmaps import array, bitmap, bitset, runs
+from samples.bitmaps import bitmap, runs
 
 # ------------------------------------------------------------------ canonical
 
 
 def joined(found: Holder) -> dict[int, bytes]:
     return {key: b"".join(pieces) for key, pieces in found.measured().pieces().items()}
-
-
-wide = st.lists(st.integers(0, 2**64 - 1) | st.integers(2**32 - 5, 2**32 + 5), min_size=1, max_size=50)
-
-
-@pytest.mark.parametrize("few", [0, 1024])
-@given(wide)
-def test_there_is_one_bitmap_per_high_half(few: int, values: list[int]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bitmap_set, "_FEW_VALUES", few)
-        found = canonical(np.array(values, np.uint64))
-    expected: dict[int, set[int]] = {}
-    for value in values:
-        expected.setdefault(value >> 32, set()).add(value & 0xFFFFFFFF)
-    measured = found.measured()
-    assert isinstance(measured, Canonical if not few or len(expected) > 1 else Loaded)
-    assert list(measured.pieces()) == sorted(expected)
-    assert {key: set(rows) for key, rows in found.load().items()} == expected
-    assert (measured.cardinality, measured.low, measured.high) == (len(set(values)), min(values), max(values))
-
-
-@pytest.mark.parametrize("values", [[5, 3, 2**40, 3], [5, 3, 3, 4]])
-def test_the_array_is_left_as_it_is(values: list[int]) -> None:
-    given = np.array(values, np.uint64)
-    canonical(given)
-    assert given.tolist() == values
 
 
 @st.composite
@@ -92,14 +65,6 @@ def test_values_of_more_pieces_than_one_are_cut_between_containers() -> None:
     assert joined(canonical(full)) == {0: serialize(BitMap(range(5 << 18)))}
 
 
-@each("start", [0, 3, 2**32 - 50, 2**63, 2**64 - 100])
-@each("step", [1, 15, 100])
-def test_values_in_any_order_are_sorted(start: int, step: int) -> None:
-    ordered = [value for value in range(start, start + 100 * step, step) if value < 2**64]
-    mixed = np.random.default_rng(1).permutation(np.array([*ordered, *ordered[:3]], np.uint64))
-    assert build._sorted(mixed).tolist() == ordered
-
-
 # ------------------------------------------------------------------ ranges
 
 pairs = st.tuples(st.integers(0, 300_000), st.integers(0, 70_000)).map(lambda pair: (pair[0], pair[0] + pair[1]))
@@ -117,19 +82,6 @@ def test_merging_keeps_the_positions_and_leaves_no_ranges_that_touch(ranges: lis
     for start, stop in ranges:
         expected.add_range(start, stop)
     assert covered == expected
-
-
-@pytest.mark.parametrize(
-    ("ranges", "merged"),
-    [
-        ([(0, 5), (5, 9)], [[0, 9]]),
-        ([(0, 5), (6, 9)], [[0, 5], [6, 9]]),
-        ([(0, 100), (5, 9), (50, 60), (100, 101)], [[0, 101]]),
-        ([], []),
-    ],
-)
-def test_ranges_that_touch_or_nest_are_merged(ranges: list[tuple[int, int]], merged: list[list[int]]) -> None:
-    assert build.merge_touching(np.array(ranges, np.int64).reshape(-1, 2)).tolist() == merged
 
 
 RANGES = [
@@ -160,15 +112,6 @@ def test_ranges_become_run_containers_with_the_same_positions(ranges: list[tuple
         assert mix == ContainerMix(runs=mix.runs)
 
 
-def test_no_ranges_are_no_bitmaps() -> None:
-    assert build.from_ranges(np.zeros((0, 2), np.int64)) == {}
-
-
-def test_ranges_over_too_many_containers_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"span 16777217 blocks of 65,536 rows, more than the 16777216 allowed"):
-        build.from_ranges(np.array([[0, 2**40 + 1]], np.int64))
-
-
 def test_ranges_over_as_many_containers_as_are_allowed_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "MAX_RANGE_CONTAINERS", 3)
     assert len(build.from_ranges(np.array([[0, 3 << 16]], np.int64))[0]) == 3 << 16
@@ -177,35 +120,6 @@ def test_ranges_over_as_many_containers_as_are_allowed_are_built(monkeypatch: py
 
 
 # ------------------------------------------------------------------ ascending values
-
-
-@each("at", range(9))
-def test_values_that_descend_anywhere_are_sorted(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-    monkeypatch.setattr(build, "_PIECE", 4)
-    values = np.arange(10, dtype=np.uint64)
-    values[at : at + 2] = values[at : at + 2][::-1].copy()
-    assert build.ascending(values).tolist() == list(range(10))
-    values[at] = values[at + 1]
-    assert build.ascending(values).tolist() == sorted(set(range(10)) - {at + 1})
-
-
-@pytest.mark.parametrize(
-    ("values", "form"),
-    [
-        ([], bitmap()),
-        ([1, 2, 3], bitmap(array(0, [1, 2, 3]))),
-        (range(4096), bitmap(array(0, range(4096)))),
-        (range(4097), bitmap(bitset(0, range(4097)))),
-        ([0, 2**32 - 1], bitmap(array(0, [0]), array(65535, [65535]))),
-    ],
-)
-def test_ascending_values_become_arrays_and_bitsets_never_runs(values: Iterable[int], form: bytes) -> None:
-    assert build.from_sorted(np.array(list(values), np.uint32)).serialize() == form
-
-
-def test_strided_and_big_endian_values_are_read_right() -> None:
-    values = np.arange(20, dtype=">u4")[::2]
-    assert list(build.from_sorted(values)) == list(range(0, 20, 2))
 
 
 @pytest.mark.parametrize("containers", [1, 3, 4, 9])
@@ -217,9 +131,3 @@ def test_ranges_are_handed_over_in_a_valid_bitmap(containers: int) -> None:
     cursor = Cursor(data)
     walk(cursor)
     cursor.expect_end("the bitmap")
-
-
-def test_a_run_container_is_what_from_ranges_writes() -> None:
-    data = build.from_ranges(np.array([[5, 8], [9, 10]], np.int64))[0].serialize()
-    assert data == bitmap(runs(0, [(5, 3), (9, 1)]))
-    assert walk(Cursor(data)).kinds.tolist() == [ContainerKind.RUN]

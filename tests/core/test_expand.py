@@ -61,11 +61,6 @@ def test_ranges_are_maximal_and_ascending(view: BitmapView) -> None:
     assert found.tolist() == ranges_one_by_one(bools_of(view))
 
 
-def test_the_highest_range_ends_at_2_to_the_32() -> None:
-    for container in (array(65535, [65535]), bitset(65535, range(60000, 65536)), runs(65535, [(65535, 1)])):
-        assert ranges_of(view_of(container))[-1, 1] == 2**32
-
-
 def packed(view: BitmapView, first: int, size: int) -> NDArray[np.uint8]:
     out = np.zeros((size + 7) // 8 * 8, np.uint8)
     pack_into(view, out, first)
@@ -92,22 +87,6 @@ def test_bits_are_those_of_the_values_inside(view: BitmapView) -> None:
         expected = np.zeros(size, np.uint8)
         expected[: max(len(bits) - first, 0)] = bits[first : first + size]
         assert np.array_equal(packed(view, first, size), expected)
-
-
-@every_bitmap
-def test_bits_of_other_values_stay(view: BitmapView) -> None:
-    bits = packed(view, 0, SPAN // 8)
-    out = ~bits
-    pack_into(view, out, 0)
-    assert (out == 0xFF).all()
-
-
-@pytest.mark.parametrize("first", [-3, -8192, -100_000])
-def test_a_frame_may_begin_before_value_0(first: int) -> None:
-    view = BITMAPS["every kind"]
-    out = packed(view, first, SPAN // 8)
-    assert not out[: min(-first, len(out))].any()
-    assert np.array_equal(out[-first:], packed(view, 0, SPAN // 8)[: max(len(out) + first, 0)])
 
 
 @st.composite

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from typing import Any
 
 import numpy as np
@@ -16,35 +15,10 @@ from numpy.typing import NDArray
 from amounts import examples
 from cases import each
 from core.test_rowset import as_ranges, near_borders, sets, spans, with_runs
-from dvcodec.core.errors import LimitExceeded, MissingExtra, UsageError
+from dvcodec.core.errors import LimitExceeded, UsageError
 from dvcodec.core.rowset import RowSet
 
 # ------------------------------------------------------------------ expanding
-
-
-@given(sets)
-def test_to_numpy_gives_all_positions_ascending(values: frozenset[int]) -> None:
-    rows = RowSet(values)
-    wide = rows.to_numpy(np.uint64)
-    assert (wide.dtype, wide.tolist()) == (np.dtype(np.uint64), sorted(values))
-    if max(values, default=0) < 2**63:
-        narrow = rows.to_numpy()
-        assert (narrow.dtype, narrow.tolist()) == (np.dtype(np.int64), sorted(values))
-        assert rows.to_arrow().equals(pa.array(sorted(values), pa.int64()))
-    else:
-        for expand in (rows.to_numpy, rows.to_arrow):
-            with pytest.raises(UsageError, match=f"position {max(values)} does not fit int64: ask for np.uint64"):
-                expand()
-
-
-def test_more_rows_than_the_limit_are_not_expanded() -> None:
-    rows = RowSet(range(1000))
-    assert len(rows.to_numpy(max_rows=1000)) == len(rows.to_numpy(max_rows=None)) == 1000
-    with pytest.raises(LimitExceeded) as caught:
-        rows.to_numpy(max_rows=999)
-    assert (caught.value.expected, caught.value.actual) == ("at most 999", 1000)
-    with pytest.raises(LimitExceeded, match=f"at most {2**30}, found {2**30 + 1}"):
-        RowSet(range(2**30 + 1)).to_numpy()
 
 
 @each("rows", [1, 65_536, 70_000, 131_072, 200_000, 10**9])
@@ -60,12 +34,6 @@ def test_chunks_are_all_positions_in_order_and_of_the_size_asked_for(rows: int) 
         assert len(chunks) < 20
 
 
-def test_the_empty_set_has_no_chunks_and_no_ranges() -> None:
-    assert list(RowSet().chunks()) == []
-    assert RowSet().ranges().shape == (0, 2)
-    assert RowSet().ranges().dtype == np.int64
-
-
 @given(sets)
 def test_ranges_are_maximal_and_cross_borders(values: frozenset[int]) -> None:
     rows = RowSet(values)
@@ -75,10 +43,6 @@ def test_ranges_are_maximal_and_cross_borders(values: frozenset[int]) -> None:
         assert ranges.dtype == (np.int64 if max(values, default=0) < 2**63 - 1 else object)
     if rows.ranges().dtype == np.int64:
         assert RowSet.from_ranges(rows.ranges()) == rows
-
-
-def test_one_range_over_many_borders_stays_one() -> None:
-    assert RowSet.from_ranges([(5, 2**34)]).ranges().tolist() == [[5, 2**34]]
 
 
 # ------------------------------------------------------------------ masks
@@ -170,13 +134,6 @@ def test_any_window_of_any_set(values: frozenset[int], ranges: list[tuple[int, i
     assert rows.count(start, stop) == int(expected.sum())
 
 
-def test_masks_side_by_side_are_one_mask() -> None:
-    rows = MASKED["bitset"]
-    cuts = [2**32 - 20_005, 2**32 - 19_999, 2**32 - 3, 2**32, 2**32 + 1, 2**32 + 20_003]
-    parts = [rows.mask(start, stop) for start, stop in itertools.pairwise(cuts)]
-    assert np.array_equal(np.concatenate(parts), rows.mask(cuts[0], cuts[-1]))
-
-
 def test_a_mask_of_all_rows_makes_the_same_set_again() -> None:
     for rows in (MASKED["run"] & RowSet(range(2**31)), MASKED["bitset"] & RowSet(range(2**31))):
         assert RowSet.from_mask(rows.mask(0, 200_001)) == rows
@@ -202,13 +159,6 @@ def test_bounds_may_be_numpy_integers(kind: type[np.integer[Any]]) -> None:
 def test_a_window_that_is_none_is_refused(method: str, start: int, stop: int) -> None:
     with pytest.raises(UsageError, match=f"0 <= start <= stop, got {start} and {stop}"):
         getattr(RowSet([1]), method)(start, stop)
-
-
-@pytest.mark.parametrize("method", ["to_arrow", "arrow_mask"])
-def test_without_pyarrow_the_extra_is_named(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"dvcodec\[arrow\]"):
-        getattr(RowSet([1]), method)(*((0, 8) if method == "arrow_mask" else ()))
 
 
 # ------------------------------------------------------------------ counting
@@ -247,15 +197,3 @@ def test_what_no_memory_holds_exceeds_a_limit(size: int) -> None:
             call(1, size)
     with pytest.raises(LimitExceeded, match="memory: expected enough for the bins"):
         rows.histogram(5, size)
-
-
-def test_a_histogram_of_nothing() -> None:
-    assert RowSet([1, 2]).histogram(0, 3).tolist() == [0, 0, 0]
-    assert RowSet().histogram(100, 2).tolist() == [0, 0]
-    assert RowSet(range(10)).histogram(3, 5).tolist() == [0, 1, 0, 1, 1]
-
-
-@pytest.mark.parametrize(("stop", "bins"), [(10, 0), (10, -1), (-1, 5)])
-def test_a_histogram_needs_bins_and_an_end(stop: int, bins: int) -> None:
-    with pytest.raises(UsageError, match=r"^(bins must be 1|stop must be 0) or more, not -?[0-9]"):
-        RowSet([1]).histogram(stop, bins)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import struct
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dvcodec.core.ragged import put, put_words, u16, u32, words_at
+from dvcodec.core.ragged import put_words, u16, u32, words_at
 
 SIZE = 200
 places = st.lists(st.integers(0, SIZE - 4), max_size=20).map(lambda at: np.array(at, np.int64))
@@ -23,26 +22,6 @@ def test_values_are_read_at_any_byte(data: bytes, at: NDArray[np.int64]) -> None
     assert u16(raw, at).tolist() == [struct.unpack_from("<H", data, i)[0] for i in at.tolist()]
     assert u32(raw, at).tolist() == [struct.unpack_from("<I", data, i)[0] for i in at.tolist()]
     assert u16(raw, at).dtype == u32(raw, at).dtype == np.int64
-
-
-def test_nothing_is_read_of_nothing() -> None:
-    none = np.zeros(0, np.int64)
-    for read in (u16, u32):
-        assert read(np.zeros(0, np.uint8), none).tolist() == []
-    assert words_at(np.zeros(0, np.uint8), none, none).tolist() == []
-
-
-@pytest.mark.parametrize("width", [1, 2, 3, 4])
-def test_values_are_written_with_their_width(width: int) -> None:
-    at, values = np.array([17, 3, 40]), [0x01020304, 5, 0xFFFFFFFF]
-    expected = bytearray(SIZE)
-    for place, value in zip(at.tolist(), values, strict=True):
-        expected[place : place + width] = value.to_bytes(4, "little")[:width]
-    out = np.zeros(SIZE, np.uint8)
-    put(out, at, np.array(values), width)
-    assert out.tobytes() == expected
-    put(out, at, 7, width)
-    assert u16(out, at).tolist() == [7] * 3
 
 
 @given(

@@ -24,25 +24,11 @@ def test_a_limit_lets_its_own_value_pass_and_stops_the_next(name: str) -> None:
     assert (caught.value.expected, caught.value.actual) == (f"at most 10 (Limits({name}=...) raises it)", 11)
 
 
-def test_the_offset_of_an_exceeded_limit_defaults_to_the_cursor() -> None:
-    cursor = Cursor(bytes(100), base=5)
-    cursor.seek(3, "there")
-    with pytest.raises(LimitExceeded) as caught:
-        Limits(max_records=0).check("max_records", 1, cursor)
-    assert caught.value.offset == 8
-
-
 @each("name", NAMES)
 def test_a_negative_limit_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"Limits.{name} must not be negative"):
         Limits(**{name: -1})
     Limits(**{name: 0})
-
-
-def test_limits_do_not_change() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        DEFAULT_LIMITS.max_records = 1  # type: ignore[misc]  # that is the point
-    assert Limits() == DEFAULT_LIMITS
 
 
 def test_the_defaults_are_those_that_are_documented() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec.core import ragged
-from dvcodec.core.ragged import ByteStrings, cut_by_weight, gather, offsets_of, spread, sums
+from dvcodec.core.ragged import ByteStrings, cut_by_weight, gather, spread, sums
 
 strings = st.lists(st.binary(max_size=5), max_size=8)
 lengths = st.lists(st.integers(0, 5), max_size=8)
@@ -25,14 +25,6 @@ def pieces(draw: st.DrawFn) -> tuple[list[int], list[int], list[int]]:
         return values, cuts[:-1], [b - a for a, b in itertools.pairwise(cuts)]
     spans = draw(st.lists(st.tuples(st.integers(0, len(values)), st.integers(0, len(values))), max_size=8))
     return values, [min(span) for span in spans], [abs(a - b) for a, b in spans]
-
-
-@given(lengths)
-def test_offsets_are_running_sums(spec: list[int]) -> None:
-    for kind in (np.int64, np.uint8, np.uint64):
-        found = offsets_of(np.array(spec, kind))
-        assert found.dtype == np.int64
-        assert found.tolist() == list(itertools.accumulate(spec, initial=0))
 
 
 @given(lengths)
@@ -81,20 +73,6 @@ def test_long_pieces_are_copied_like_short_ones(long: int, spec: tuple[list[int]
     ]
 
 
-def test_pieces_one_behind_the_other_are_not_copied() -> None:
-    values = np.arange(20, dtype=np.uint8)
-    found = gather(values, np.array([3, 5, 5]), np.array([2, 0, 4]))
-    assert found.tolist() == list(range(3, 9))
-    assert found.base is values
-
-
-def test_lengths_of_small_types_do_not_overflow() -> None:
-    sizes = np.full(300, 200, np.uint8)
-    assert int(offsets_of(sizes)[-1]) == 60_000
-    starts = np.arange(300, dtype=np.int64) * 200
-    assert spread(starts, sizes.astype(np.int64)).tolist() == list(range(60_000))
-
-
 @given(strings)
 def test_strings_are_a_sequence(spec: list[bytes]) -> None:
     found = ByteStrings.from_list(spec)
@@ -136,13 +114,6 @@ def test_taking_strings_in_any_order(spec: list[bytes], data: st.DataObject) -> 
     found = ByteStrings.from_list(spec).take(np.array(index, np.int64))
     assert found.to_list() == [spec[i] for i in index]
     check(found)
-
-
-@given(strings, st.data())
-def test_masks_take_as_indices_do(spec: list[bytes], data: st.DataObject) -> None:
-    mask = data.draw(st.lists(st.booleans(), min_size=len(spec), max_size=len(spec)))
-    found = ByteStrings.from_list(spec).take(np.array(mask, np.bool_))
-    assert found.to_list() == [one for one, kept in zip(spec, mask, strict=True) if kept]
 
 
 @given(pieces())

@@ -26,13 +26,6 @@ def test_folder_of(paths: list[str], folder: str) -> None:
     assert folder_of(paths) == folder
 
 
-@given(st.lists(st.text("ab/:"), min_size=1))
-def test_all_paths_are_below_their_folder(paths: list[str]) -> None:
-    folder = folder_of(paths)
-    assert all(path.startswith(folder) for path in paths)
-    assert folder == "" or folder.endswith("/")
-
-
 @given(st.text())
 def test_plain_text_prints_on_one_line(text: str) -> None:
     assert plain(text).isprintable()

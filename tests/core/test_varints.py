@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
-from cases import each
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated
@@ -61,39 +59,6 @@ def test_values_come_back_as_they_were(spec: list[int]) -> None:
     assert found.tolist() == spec
     assert lasts.tolist() == [end - 1 for end in itertools.accumulate(sizes.tolist())]
     assert varints.read_at(Cursor(data), np.cumsum(sizes) - sizes, "x")[0].tolist() == spec
-
-
-def test_the_caller_keeps_its_values() -> None:
-    spec = np.array([300, 5], np.uint64)
-    varints.encode(spec)
-    assert spec.tolist() == [300, 5]
-    assert varints.encode(np.array([300, 5], np.int64))[0].tobytes() == varints.uvarints(300, 5)
-
-
-@settings(max_examples=examples(300))
-@given(noise, st.lists(st.integers(-2, 42), max_size=5))
-@example(b"\xff" * 9 + b"\x01", [0, 1, 9])
-@example(b"\xff" * 9 + b"\x02", [0])
-@example(b"\x80" * 9 + b"\x00", [0])
-@example(b"\x80" * 10 + b"\x00", [0])
-@example(b"\x80" * 9 + b"\x81", [0])
-@example(b"\x80" * 10, [0])
-def test_reading_at_places_is_reading_one_by_one(data: bytes, places: list[int]) -> None:
-    singly = [one_by_one(data, at) if 0 <= at < len(data) else Truncated for at in places]
-    try:
-        found, behind = varints.read_at(Cursor(data, base=100), np.array(places, np.int64), "x")
-    except DecodeError as error:
-        assert type(error) in [one for one in singly if isinstance(one, type)]
-        assert error.offset is not None
-        assert error.offset - 100 in places
-    else:
-        assert list(zip(found.tolist(), behind.tolist(), strict=True)) == singly
-
-
-@pytest.mark.parametrize(("at", "left"), [(1, 2), (2, 1), (3, 0), (5, 0)])
-def test_a_cut_varint_says_what_is_left(at: int, left: int) -> None:
-    with pytest.raises(Truncated, match=f"at byte {100 + at}: x: expected a varint, found {left} bytes left"):
-        varints.read_at(Cursor(b"\x01\x80\x80", base=100), np.array([0, at]), "x")
 
 
 @settings(max_examples=examples(300))
@@ -169,46 +134,6 @@ def test_reading_runs_is_reading_one_by_one(case: tuple[bytes, list[int], list[i
         assert behind.tolist() == stops
 
 
-def test_bytes_between_runs_are_not_read() -> None:
-    data = np.ones(50_000_000, np.uint8)
-    starts = np.array([0, 25_000_000, len(data) - 2])
-    tracemalloc.start()
-    found, behind = varints.read_runs(Cursor(data), starts, np.array([2, 3, 2]), "x")
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert (found.tolist(), (behind - starts).tolist()) == ([1] * 7, [2, 3, 2])
-    assert peak < 1_000_000
-
-
-def test_runs_begin_at_their_start_and_not_at_the_varint_before() -> None:
-    data = b"\x80\x80\x01"
-    for at, expected in ((0, 1 << 14), (1, 1 << 7), (2, 1)):
-        found, behind = varints.read_runs(Cursor(data), np.array([at]), np.array([1]), "x")
-        assert (found.tolist(), behind.tolist()) == ([expected], [3])
-
-
-def test_a_window_that_ends_keeps_what_is_behind_it_out() -> None:
-    cursor = Cursor(b"\x01\x80\x01\xff\x01")
-    cursor.end = 4  # a window may have been narrowed
-    with pytest.raises(Truncated):
-        varints.read_at(cursor, np.array([3]), "x")
-    with pytest.raises(Truncated):
-        varints.read_at(cursor, np.array([4]), "x")
-    with pytest.raises(Truncated):
-        varints.read_runs(cursor, np.array([1]), np.array([2]), "x")
-    assert varints.read_runs(cursor, np.array([1]), np.array([1]), "x")[0].tolist() == [128]
-
-
-@each("size", range(1, 11))
-def test_overlong_forms_are_values_up_to_ten_bytes(size: int) -> None:
-    for value in (0, 5, 127):
-        data = padded(value, size)
-        assert len(data) == size
-        assert varints.decode(Cursor(data), "x")[0].tolist() == [value]
-        assert varints.read_at(Cursor(data + b"\xff"), np.array([0]), "x")[0].tolist() == [value]
-        assert varints.read_runs(Cursor(data + b"\xff"), np.array([0]), np.array([1]), "x")[0].tolist() == [value]
-
-
 LONG = {
     "eleven bytes": padded(0, 11),
     "65 bits": b"\x80" * 9 + b"\x02",
@@ -244,17 +169,3 @@ def test_truncated_varints_report_where_they_begin() -> None:
         with pytest.raises(Truncated) as caught:
             read(Cursor(data, base=10))
         assert caught.value.offset == 13
-
-
-def test_no_values() -> None:
-    none = np.zeros(0, np.int64)
-    assert [part.tolist() for part in varints.decode(Cursor(b""), "x")] == [[], []]
-    assert [part.tolist() for part in varints.read_at(Cursor(b""), none, "x")] == [[], []]
-    assert [part.tolist() for part in varints.read_runs(Cursor(b""), none, none, "x")] == [[], []]
-    assert [part.tolist() for part in varints.encode(none)] == [[], []]
-    assert varints.uvarints() == b""
-
-
-def test_bytes_of_a_cursor_are_not_copied() -> None:
-    data = np.arange(5, dtype=np.uint8)
-    assert np.shares_memory(varints.bytes_of(Cursor(data)), data)

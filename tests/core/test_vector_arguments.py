@@ -20,11 +20,6 @@ def test_rows() -> None:
         check_rows({1}, "deleted")
 
 
-def test_vectors() -> None:
-    check_vectors({})
-    check_vectors({"a": ROWS})
-
-
 @pytest.mark.parametrize(
     ("vectors", "message"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from battery import outcome
 from cases import each
-from dvcodec import DecodeError, DvLocation, NotCanonical, UsageError
+from dvcodec import DvLocation, NotCanonical, UsageError
 from dvcodec.delta import EMPTY, Descriptor, new_file
 
 SPEC = "ab^-aqEH.-t@S}K{vb[*k^"
@@ -62,44 +61,7 @@ def test_logged_descriptor_round_trips_byte_for_byte(vectors: Path, table: str, 
         assert Descriptor.from_json(descriptor.to_json()) == descriptor
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_logged_descriptor_names_a_file_of_the_table(vectors: Path, table: str) -> None:
-    root = vectors / "delta" / table
-    named = {Descriptor.from_json(members).path(str(root)) for _, members in logged(root)}
-    assert named <= {str(path) for path in root.glob("deletion_vector_*.bin")}
-
-
-def test_struct_of_a_checkpoint_is_read(vectors: Path) -> None:
-    pq = pytest.importorskip("pyarrow.parquet")
-    root = vectors / "delta/table_with_deletion_logs"
-    rows = pq.read_table(root / "_delta_log/00000000000000000010.checkpoint.parquet").to_pylist()
-    structs = [row["add"]["deletionVector"] for row in rows if row["add"]]
-    assert [Descriptor.from_json(struct).unique_id for struct in structs] == ["uQ6Kt3y1b)0MgZSWwPunr@1"]
-
-
 # ---------------------------------------------------------------------- JSON
-
-
-def test_members_become_fields() -> None:
-    descriptor = Descriptor.from_json(json.dumps(MEMBERS))
-    assert descriptor == Descriptor("u", SPEC, 40, 6, offset=4)
-    assert (descriptor.is_inline, descriptor.frame_size) == (False, 48)
-    assert hash(descriptor) == hash(Descriptor.from_json(json.dumps(MEMBERS).encode()))
-
-
-@pytest.mark.parametrize("offset", [None, ...])
-def test_offset_may_be_null_or_absent_and_is_left_out(offset: object) -> None:
-    descriptor = Descriptor.from_json(changed(offset=offset))
-    assert descriptor.offset is None
-    assert json.loads(descriptor.to_json()) == changed(offset=...)
-    assert descriptor.unique_id == f"u{SPEC}"
-
-
-@pytest.mark.parametrize("offset", [0, 1, 2**31 - 1])
-def test_offset_is_kept(offset: int) -> None:
-    descriptor = Descriptor.from_json(changed(offset=offset))
-    assert descriptor.offset == offset
-    assert json.loads(descriptor.to_json())["offset"] == offset
 
 
 def test_json_is_what_delta_writes() -> None:
@@ -108,10 +70,6 @@ def test_json_is_what_delta_writes() -> None:
     )
     assert EMPTY.to_json() == '{"storageType":"i","pathOrInlineDv":"","sizeInBytes":0,"cardinality":0}'
     assert '"p","pathOrInlineDv":"s3://b/\u00e9"' in Descriptor("p", "s3://b/\u00e9", 1, 1).to_json()
-
-
-def test_unknown_members_are_ignored() -> None:
-    assert Descriptor.from_json(changed(maxRowIndex=7, more={"x": []})) == Descriptor.from_json(MEMBERS)
 
 
 NOT_STRINGS: list[object] = [None, 1, True, [], {}]
@@ -131,14 +89,6 @@ def test_missing_or_wrong_type_is_named(name: str, value: object) -> None:
         Descriptor.from_json(changed(**{name: value}), source="00.json")
     assert str(caught.value.expected).startswith(f"{name} of type ")
     assert str(caught.value).startswith("00.json: deletion vector descriptor")
-
-
-def test_a_broken_rule_is_told_once() -> None:
-    with pytest.raises(NotCanonical) as caught:
-        Descriptor.from_json(changed(storageType="z"))
-    assert str(caught.value).count("deletion vector descriptor") == 1
-    with pytest.raises(UsageError, match=r"^text must be JSON text or a mapping, not int$"):
-        Descriptor.from_json(5)  # type: ignore[arg-type]
 
 
 RULES: list[tuple[dict[str, Any], str]] = [
@@ -178,11 +128,6 @@ def test_broken_rule_is_a_fault_of_the_log_or_of_the_caller(changes: dict[str, A
 def test_other_than_an_object_is_refused(text: str | bytes) -> None:
     with pytest.raises(NotCanonical):
         Descriptor.from_json(text)
-
-
-@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
-def test_any_text_ends_in_a_descriptor_or_a_decode_error(text: bytes) -> None:
-    outcome(Descriptor.from_json, text)
 
 
 VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=25) | st.sampled_from([*"uipr", SPEC, INLINE])
@@ -270,35 +215,11 @@ def test_absolute_path_that_is_not_a_url_is_refused(text: str, expected: str) ->
         Descriptor("p", text, 34, 1, 1).path()
 
 
-@pytest.mark.parametrize(("kind", "text"), [("u", "a\0" + SPEC[2:]), ("u", "\ud800" + SPEC[2:]), ("r", "a\0b")])
-def test_relative_path_that_no_file_can_have_is_refused(kind: str, text: str) -> None:
-    with pytest.raises(NotCanonical, match="no NUL character"):
-        Descriptor(kind, text, 34, 1, 1).path("/table")
-
-
-@pytest.mark.parametrize("root", [None, ""])
-@pytest.mark.parametrize(("kind", "text"), [("u", SPEC), ("r", "x.bin")])
-def test_relative_path_needs_the_table(kind: str, text: str, root: str | None) -> None:
-    with pytest.raises(UsageError, match="pass the table's folder"):
-        Descriptor(kind, text, 34, 1, 1).path(root)
-
-
-def test_inline_vector_has_no_path() -> None:
-    with pytest.raises(UsageError, match="in the log"):
-        Descriptor("i", INLINE, 44, 6).path("/t")
-
-
 @pytest.mark.parametrize("text", ["#" * 20, " " * 20, "~" * 20, "\u00e9" * 20, "%nSc1" * 4])
 def test_uuid_that_is_not_z85_is_refused(text: str) -> None:
     descriptor = Descriptor("u", text, 34, 1, 1)
     with pytest.raises(NotCanonical):
         descriptor.path("/t")
-
-
-def test_uuid_is_the_last_20_characters() -> None:
-    assert Descriptor("u", SPEC, 34, 1).file_uuid == uuid.UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
-    with pytest.raises(UsageError, match="has no UUID"):
-        _ = Descriptor("p", "/x", 34, 1).file_uuid
 
 
 @each(
@@ -350,20 +271,6 @@ def test_location_without_an_absolute_path_is_a_usage_error(path: str) -> None:
         Descriptor.from_location(replace(LOCATION, path=path))
 
 
-SEGMENTS = st.lists(
-    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=8), min_size=1
-)
-
-
-@given(st.sampled_from(["/", "s3://bucket/", "abfss://c@host/"]), SEGMENTS)
-def test_absolute_path_survives_its_url(root: str, segments: list[str]) -> None:
-    path = root + "/".join(segments)
-    descriptor = Descriptor.from_location(replace(LOCATION, path=path))
-    assert descriptor.storage_type == "p"
-    assert descriptor.path() == path
-    assert descriptor.path_or_inline_dv.isascii()
-
-
 @each("prefix", ["", "ab"])
 @each("root", ["/t", "/t/", "s3://b/t"])
 def test_new_file_is_one_that_u_can_name(root: str, prefix: str) -> None:
@@ -372,9 +279,3 @@ def test_new_file_is_one_that_u_can_name(root: str, prefix: str) -> None:
     descriptor = Descriptor.from_location(replace(LOCATION, path=first), root)
     assert (descriptor.storage_type, descriptor.path_or_inline_dv[:-20]) == ("u", prefix)
     assert descriptor.path(root) == first
-
-
-def test_errors_name_the_descriptor() -> None:
-    error = outcome(Descriptor.from_json, b"{}")
-    assert isinstance(error, DecodeError)
-    assert error.what == "deletion vector descriptor"

@@ -15,16 +15,8 @@ from dvcodec import (
     sniff,
     verify,
 )
-from dvcodec.iceberg.blobs import blob_cardinality
 from dvcodec.puffin import Footer, encode_footer, open_puffin
-from samples.puffin import GOOD, file_of, vector_for
-
-
-def test_cardinality_is_unchecked_where_it_is_missing() -> None:
-    data = file_of(vector_for("a", [1, 3]))
-    assert iceberg.read_deletion_vectors(data) == {"a": RowSet([1, 3])}
-    with open_puffin(data) as reader:
-        assert blob_cardinality(reader.blobs[0]) is None
+from samples.puffin import GOOD, file_of
 
 
 @pytest.mark.parametrize("kind", ["apache-datasketches-theta-v1", "delete-vector-v1", "DELETION-VECTOR-V1", ""])

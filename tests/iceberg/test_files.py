@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import random
-from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
@@ -16,10 +15,8 @@ from battery import Recorder, outcome
 from cases import each
 from dvcodec import (
     CardinalityMismatch,
-    ChecksumMismatch,
     DecodeError,
     DvLocation,
-    LimitExceeded,
     Limits,
     NotCanonical,
     RowSet,
@@ -35,7 +32,6 @@ from dvcodec.io.frames import Range, read_frame
 from dvcodec.puffin import PuffinWriter, open_puffin
 from samples.puffin import GOOD, file_of, vector_for, with_changes
 
-MAX_POSITION = 0x7FFFFFFE80000000
 KEY = 1 << 32
 PUFFIN_FILES = {
     "java-main/one-small.puffin": {"s3://b/t/data/f1.parquet": [1, 3, 5, 7, 9]},
@@ -146,26 +142,6 @@ def test_corrupt_file_is_refused(blob: tuple[bytes, dict[str, Any]], kind: type[
     assert "<bytes>" in str(caught.value)
 
 
-def test_java_fields_and_ids_are_not_required() -> None:
-    odd = with_changes(GOOD, fields=(480, 7), snapshot_id=5, sequence_number=6)
-    assert iceberg.read_deletion_vectors(file_of(odd)) == {"a": RowSet([1, 3])}
-
-
-def test_wrong_crc_is_read_on_demand() -> None:
-    blob = bytearray(GOOD[0])
-    blob[-1] ^= 1
-    data = file_of((bytes(blob), GOOD[1]))
-    with pytest.raises(ChecksumMismatch):
-        iceberg.read_deletion_vectors(data)
-    assert iceberg.read_deletion_vectors(data, verify_checksum=False) == {"a": RowSet([1, 3])}
-
-
-@pytest.mark.parametrize("limits", [Limits(max_cardinality=1), Limits(max_vector_bytes=8), Limits(max_records=0)])
-def test_limits_reach_the_blobs(limits: Limits) -> None:
-    with pytest.raises(LimitExceeded):
-        iceberg.read_deletion_vectors(file_of(GOOD), limits=limits)
-
-
 def test_every_byte_of_a_file_can_be_wrong() -> None:
     data = file_of(GOOD, vector_for("b", [7], "1"))
     for at in range(len(data)):
@@ -174,12 +150,6 @@ def test_every_byte_of_a_file_can_be_wrong() -> None:
 
 
 # ---------------------------------------------------------------------- writing files
-
-
-def test_no_vectors_make_no_file(tmp_path: Path) -> None:
-    assert iceberg.write_deletion_vectors(tmp_path / "x.puffin", {}) == []
-    assert iceberg.write_stored_vectors(tmp_path / "x.puffin", []) == []
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_locations_say_where_the_blobs_are(tmp_path: Path) -> None:
@@ -208,37 +178,6 @@ def test_locations_say_where_the_blobs_are(tmp_path: Path) -> None:
         assert {(blob.snapshot_id, blob.sequence_number) for blob in reader.blobs} == {(-1, -1)}
 
 
-@pytest.mark.parametrize("order", ["java", "given"])
-def test_order_is_a_choice(order: Literal["java", "given"]) -> None:
-    sets = {"Aa": RowSet([1]), "BB": RowSet([2])}
-    written = iceberg.write_deletion_vectors(io.BytesIO(), sets, order=order)
-    assert [location.data_file for location in written] == (["BB", "Aa"] if order == "java" else ["Aa", "BB"])
-
-
-@pytest.mark.parametrize("options", [{"run_optimize": False}, {"gap_keys": False}])
-def test_encoding_options_reach_the_blobs(options: dict[str, bool]) -> None:
-    rows = RowSet(range(KEY, KEY + 100))
-    out = io.BytesIO()
-    written = iceberg.write_deletion_vectors(out, {"a": rows}, **options)  # type: ignore[arg-type]
-    expected = iceberg.encode(rows, **options)
-    assert out.getvalue()[4 : 4 + written[0].size] == expected != iceberg.encode(rows)
-
-
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda path: iceberg.write_deletion_vectors(path, {"a": RowSet([1]), "b": RowSet([MAX_POSITION + 1])}),
-        lambda path: iceberg.write_deletion_vectors(path, {"b": RowSet([MAX_POSITION + 1])}),
-    ],
-)
-def test_rows_that_do_not_fit_leave_the_old_file(write: Callable[[Path], object], tmp_path: Path) -> None:
-    path = tmp_path / "x.puffin"
-    path.write_bytes(b"old")
-    with pytest.raises(UsageError):
-        write(path)
-    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"old"]
-
-
 def test_stored_vectors_are_written_as_they_are() -> None:
     frames = [StoredFrame("a", 7, b"not looked at"), StoredFrame("b", 8, b"")]
     out = io.BytesIO()
@@ -248,13 +187,6 @@ def test_stored_vectors_are_written_as_they_are() -> None:
         assert [bytes(reader.read_stored(blob).view) for blob in reader.blobs] == [b"not looked at", b""]
         assert [blob.properties["cardinality"] for blob in reader.blobs] == ["7", "8"]
         assert reader.footer.properties == {"created-by": "me"}
-
-
-def test_a_vector_without_its_data_file_is_not_written(tmp_path: Path) -> None:
-    blob = iceberg.encode(RowSet([1]))
-    with pytest.raises(UsageError, match="needs the data file of every vector"):
-        iceberg.write_stored_vectors(tmp_path / "x.puffin", [StoredFrame("a", 1, blob), StoredFrame(None, 1, blob)])
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("first", "second"), [("a", "a"), ("s3://x", "s3a://x")])
@@ -332,24 +264,6 @@ def test_many_vectors_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
             assert found == read(bytes(data), chosen)
         refused += isinstance(found, tuple)
     assert 30 < refused < 150
-
-
-def test_many_vectors_are_read_in_few_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = many(150)
-    reads = []
-
-    class Counted:
-        name, size = "counted", len(data)
-
-        def read(self, offset: int, size: int) -> memoryview:
-            reads.append((offset, size))
-            return memoryview(data)[offset : offset + size]
-
-    assert iceberg.read_deletion_vectors(Counted()) == iceberg.read_deletion_vectors(data)
-    assert len(reads) == 4
-    monkeypatch.setattr("dvcodec.io.coalesce.WINDOW_BYTES", 1000)
-    assert iceberg.read_deletion_vectors(Counted()) == iceberg.read_deletion_vectors(data)
-    assert max(size for _, size in reads[7:]) <= 1000
 
 
 def test_vectors_beside_other_blobs_are_read_in_few_ranges() -> None:

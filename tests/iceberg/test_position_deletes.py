@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical
 from dvcodec.iceberg import position_deletes, read_position_deletes, write_position_deletes
 from dvcodec.iceberg.position_deletes import vectors_from_arrow
-from dvcodec.io import open_source
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -57,56 +55,6 @@ def test_parquet_form_is_read(name: str) -> None:
     assert read_position_deletes(parquet(table, **options)) == EXPECTED
 
 
-@each("name", FORMS)
-def test_arrow_form_is_read(name: str) -> None:
-    table, _ = FORMS[name]
-    assert vectors_from_arrow(table) == EXPECTED
-    assert vectors_from_arrow(table.to_batches(max_chunksize=2)) == EXPECTED
-    assert vectors_from_arrow(table.to_reader()) == EXPECTED
-
-
-@pytest.mark.parametrize("batch_rows", [1, 2, 3, 1000])
-def test_size_of_the_batches_does_not_matter(batch_rows: int) -> None:
-    assert read_position_deletes(parquet(columns(), row_group_size=3), batch_rows=batch_rows) == EXPECTED
-
-
-def test_path_file_and_source_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "deletes.parquet"
-    path.write_bytes(parquet(columns()))
-    assert read_position_deletes(path) == EXPECTED
-    with path.open("rb") as file:
-        assert read_position_deletes(file) == EXPECTED
-        assert not file.closed
-    with open_source(path) as source:
-        assert read_position_deletes(source) == EXPECTED
-
-
-def test_empty_file_has_no_vectors() -> None:
-    table = columns(pa.array([], pa.string()), pa.array([], pa.int64()))
-    assert read_position_deletes(parquet(table)) == {}
-    assert vectors_from_arrow(table) == {}
-    assert vectors_from_arrow([]) == {}
-
-
-def test_record_batch_and_its_slice_are_read() -> None:
-    batch = columns().to_batches()[0]
-    assert vectors_from_arrow(batch) == EXPECTED
-    assert vectors_from_arrow(batch.slice(1, 2)) == {"a": RowSet([1]), "b": RowSet([3])}
-    encoded = columns(pa.array(PATHS).dictionary_encode()).to_batches()[0]
-    assert vectors_from_arrow(encoded.slice(1, 2)) == {"a": RowSet([1]), "b": RowSet([3])}
-
-
-def test_batches_without_rows_are_passed_over() -> None:
-    batch = columns().to_batches()[0]
-    assert vectors_from_arrow([batch.slice(0, 0), batch, batch.slice(5)]) == EXPECTED
-    assert vectors_from_arrow(batch.slice(0, 0)) == {}
-
-
-def test_dictionary_with_a_path_twice_is_read() -> None:
-    paths = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.uint8()), pa.array(["a", "b", "a"]))
-    assert vectors_from_arrow(columns(paths, [1, 2, 3])) == {"a": RowSet([1, 3]), "b": RowSet([2])}
-
-
 def test_columns_may_have_other_names() -> None:
     table = columns().rename_columns(["_file", "_pos"])
     assert vectors_from_arrow(table, file_column="_file", pos_column="_pos") == EXPECTED
@@ -136,43 +84,11 @@ def test_invalid_rows_are_a_usage_error_as_arrow_and_corrupt_in_a_file(table: An
         read_position_deletes(parquet(table))
 
 
-def test_path_that_is_not_utf8_is_a_usage_error() -> None:
-    paths = pa.Array.from_buffers(pa.string(), 1, pa.array([b"a\xff"]).buffers())
-    for column in (paths, pa.DictionaryArray.from_arrays(pa.array([0]), paths)):
-        with pytest.raises(UsageError, match="not valid UTF-8"):
-            vectors_from_arrow(columns(column, [1]))
-
-
-def test_column_name_that_is_not_utf8_is_a_usage_error() -> None:
-    schema = pa.schema([pa.field(b"pos\xff", pa.int64()), pa.field("file_path", pa.string())])
-    batch = pa.RecordBatch.from_arrays([pa.array([1]), pa.array(["a"])], schema=schema)
-    with pytest.raises(UsageError, match="a column has a name that is not valid UTF-8"):
-        vectors_from_arrow(batch)
-
-
 @pytest.mark.parametrize("code", [1, -1])
 def test_code_outside_of_the_dictionary_is_a_usage_error(code: int) -> None:
     paths = pa.DictionaryArray.from_arrays(pa.array([0, code], pa.int8()), pa.array(["a"]), safe=False)
     with pytest.raises(UsageError, match="codes outside its dictionary"):
         vectors_from_arrow(columns(paths, [1, 2]))
-
-
-def test_column_that_is_there_twice_is_a_usage_error() -> None:
-    table = columns().append_column("pos", [POSITIONS])
-    with pytest.raises(UsageError, match="2 columns 'pos'"):
-        vectors_from_arrow(table)
-
-
-def test_null_inside_a_dictionary_is_a_usage_error() -> None:
-    paths = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
-    with pytest.raises(UsageError, match="None in place of a string"):
-        vectors_from_arrow(columns(paths, [1, 2]))
-
-
-@pytest.mark.parametrize("data", [b"", b"PAR1", b"not a parquet file"])
-def test_other_bytes(data: bytes) -> None:
-    with pytest.raises(NotCanonical, match=r"^<bytes>: Parquet file: expected a readable footer"):
-        read_position_deletes(data)
 
 
 def test_damaged_pages(tmp_path: Path) -> None:
@@ -183,24 +99,6 @@ def test_damaged_pages(tmp_path: Path) -> None:
     path.write_bytes(whole[:4] + bytes(60) + whole[64:])
     with pytest.raises(NotCanonical, match=r"deletes.parquet: Parquet file: expected readable values"):
         read_position_deletes(path)
-
-
-def test_batches_are_taken_one_by_one() -> None:
-    taken = []
-
-    def batches() -> Iterator[Any]:
-        for i in range(100):
-            taken.append(i)
-            yield columns(["a", "b" if i != 40 else None], [i, 1000 + i]).to_batches()[0]
-
-    with pytest.raises(UsageError, match="nulls"):
-        vectors_from_arrow(batches())
-    assert taken == list(range(41))
-
-
-def test_many_batches_add_up() -> None:
-    batches = (columns(["a", "b"], [i, 2 * i]).to_batches()[0] for i in range(100))
-    assert vectors_from_arrow(batches) == {"a": RowSet(range(100)), "b": RowSet(range(0, 200, 2))}
 
 
 def test_row_groups_are_read_by_range() -> None:

@@ -11,15 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_all, check_truncations, flipped, outcome
+from battery import check_all, flipped, outcome
 from cases import each
 from dvcodec import (
     BadMagic,
-    CardinalityMismatch,
     ChecksumMismatch,
     DecodeError,
-    LimitExceeded,
-    Limits,
     NotCanonical,
     RowSet,
     Truncated,
@@ -93,45 +90,12 @@ def test_java_blob_is_encoded_byte_for_byte(vectors: Path, name: str) -> None:
     assert iceberg.encode(JAVA_BLOBS[name]) == (vectors / "iceberg" / name).read_bytes()
 
 
-def test_java_range_delete_keeps_a_run_where_single_deletes_make_an_array(vectors: Path) -> None:
-    data = (vectors / "iceberg/java-main/range0-3.dv").read_bytes()
-    assert iceberg.decode(data) == RowSet([0, 1, 2])
-    assert (len(data), len(iceberg.encode(RowSet([0, 1, 2])))) == (39, 46)
-
-
-@pytest.mark.parametrize(
-    ("name", "rows"),
-    [
-        ("64mapempty.bin", RowSet()),
-        ("64map32bitvals.bin", RowSet(range(10))),
-        ("64mapspreadvals.bin", RowSet([key * KEY + low for key in range(10) for low in range(10)])),
-    ],
-)
-def test_bare_map_in_a_frame_decodes(vectors: Path, name: str, rows: RowSet) -> None:
-    data = (vectors / "iceberg/java-resources" / name).read_bytes()
-    assert iceberg.decode(framed(data)) == rows
-    assert iceberg.encode(rows, run_optimize=False) == framed(data)
-
-
-def test_mangled_map_in_a_frame_is_refused(vectors: Path) -> None:
-    with pytest.raises(DecodeError):
-        iceberg.decode(framed((vectors / "iceberg/java-resources/64maphighvals.bin").read_bytes()))
-
-
-def test_empty_vector_is_20_bytes() -> None:
-    assert iceberg.encode(RowSet()).hex() == "0000000cd1d339640000000000000000bf18480c"
-
-
 # ---------------------------------------------------------------------- battery
 
 
 @each("name", SMALL_SETS)
 def test_blob_passes_the_battery(name: str) -> None:
     check_all(iceberg.decode, iceberg.encode(SMALL_SETS[name]))
-
-
-def test_bitset_blob_cannot_be_cut() -> None:
-    check_truncations(iceberg.decode, iceberg.encode(RowSet(range(0, 65536, 2))))
 
 
 @each("name", SMALL_SETS)
@@ -145,13 +109,6 @@ def test_bit_flips_under_a_right_crc_give_a_valid_set_or_an_error(name: str) -> 
             positions = found.to_numpy()
             assert len(positions) == found.cardinality
             assert (np.diff(positions) > 0).all()
-
-
-@given(st.binary(max_size=80))
-def test_any_vector_bytes_end_in_a_value_or_a_decode_error(data: bytes) -> None:
-    outcome(iceberg.decode, data)
-    outcome(iceberg.decode, framed(data))
-    outcome(iceberg.decode, framed(buckets((0, data))))
 
 
 # ---------------------------------------------------------------------- refused, by name
@@ -207,42 +164,6 @@ def test_corrupt_blob_is_refused(blob: bytes, kind: type[DecodeError], what: str
     assert str(caught.value).startswith("some.puffin at byte ")
 
 
-def test_offsets_in_errors_count_from_the_base() -> None:
-    with pytest.raises(ChecksumMismatch) as caught:
-        iceberg.decode(framed(VALID, crc=0x0A), base=1000)
-    assert caught.value.offset == 1040
-    assert caught.value.expected == "0x0000000a (stored)"
-    assert caught.value.actual == f"0x{zlib.crc32(MAGIC + VALID):08x} (computed)"
-
-
-def test_crc_is_skipped_on_demand_and_nothing_else() -> None:
-    assert iceberg.decode(framed(VALID, crc=0), verify_checksum=False) == RowSet([1, 3])
-    for blob in (framed(VALID, crc=0, magic=b"\xd0\xd3\x39\x64"), framed(VALID + b"\0", crc=0)):
-        with pytest.raises(DecodeError):
-            iceberg.decode(blob, verify_checksum=False)
-
-
-@pytest.mark.parametrize("promised", [0, 1, 3, 2**40])
-def test_cardinality_of_the_manifest_is_checked(promised: int) -> None:
-    with pytest.raises(CardinalityMismatch) as caught:
-        iceberg.decode(framed(VALID), cardinality=promised)
-    assert (caught.value.expected, caught.value.actual) == (f"{promised} (metadata)", 2)
-
-
-@pytest.mark.parametrize(
-    ("limits", "rows"),
-    [
-        (Limits(max_vector_bytes=41), RowSet([1, 3])),
-        (Limits(max_cardinality=999), RowSet(range(1000))),
-    ],
-)
-def test_limits_are_kept(limits: Limits, rows: RowSet) -> None:
-    blob = iceberg.encode(rows)
-    assert iceberg.decode(blob) == rows
-    with pytest.raises(LimitExceeded):
-        iceberg.decode(blob, limits=limits)
-
-
 # ---------------------------------------------------------------------- encode
 
 
@@ -261,11 +182,6 @@ def test_options_leave_out_runs_and_gaps() -> None:
     }
     for runs, gaps in sizes:
         assert iceberg.decode(iceberg.encode(rows, run_optimize=runs, gap_keys=gaps)) == rows
-
-
-def test_highest_position_fits_without_gap_keys() -> None:
-    rows = RowSet([MAX_POSITION])
-    assert iceberg.decode(iceberg.encode(rows, gap_keys=False)) == rows
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from battery import check_buffers, check_trailing, check_truncations, flipped, outcome, run_limited
+from battery import check_buffers
 from cases import each
-from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, RowSet, Truncated, UsageError
+from dvcodec import DecodeError, NotCanonical, RowSet, Truncated, UsageError
 from dvcodec.lance import (
     TOMBSTONE_ADDRESS,
-    TOMBSTONE_FRAGMENT,
     RowAddrMap,
     decode_row_addr_map,
     encode_row_addr_map,
@@ -89,25 +87,6 @@ def test_map_is_its_dictionary(model: dict[int, set[int] | None]) -> None:
         assert RowAddrMap.from_row_set(rows.to_row_set()) == rows
 
 
-def test_bytes_by_hand() -> None:
-    rows = RowAddrMap({7: None, 2: RowSet([1, 3])})
-    text = "02000000 02000000 14000000 3a300000 01000000 0000 0100 10000000 0100 0300 07000000 00000000"
-    assert encode_row_addr_map(rows) == bytes.fromhex(text)
-    assert encode_row_addr_map(RowAddrMap({})) == bytes(4)
-    assert decode_row_addr_map(bytes(4)) == RowAddrMap({})
-    assert RowAddrMap({}).to_row_set() == RowSet()
-
-
-def test_run_containers_are_read_and_not_written() -> None:
-    runs = BitMap(range(100, 5000))
-    runs.run_optimize()
-    data = crafted((3, runs.serialize()))
-    found = decode_row_addr_map(data)
-    assert found.to_row_set() == RowSet(range((3 << 32) + 100, (3 << 32) + 5000))
-    plain = BitMap(np.arange(100, 5000, dtype=np.uint32), optimize=False).serialize()
-    assert encode_row_addr_map(found) == crafted((3, plain))
-
-
 @each(
     ("data", "kind", "what", "offset"),
     [
@@ -131,59 +110,10 @@ def test_refused_with_what_and_where(data: bytes, kind: type[DecodeError], what:
         assert (caught.value.source, caught.value.offset) == ("page", base + offset)
 
 
-MIXED = crafted((0, bitmap([1, 5, 70000])), (4, b""), (9, bitmap([0])))
-
-
-def test_damage() -> None:
-    check_truncations(decode_row_addr_map, MIXED)
-    check_trailing(decode_row_addr_map, MIXED)
-    for bit in range(8 * len(MIXED)):
-        damaged = flipped(MIXED, bit)
-        found = outcome(decode_row_addr_map, damaged)
-        assert isinstance(found, DecodeError) or decode_row_addr_map(encode_row_addr_map(found)) == found
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_end_in_a_value_or_a_decode_error(data: bytes) -> None:
-    outcome(decode_row_addr_map, data)
-    outcome(decode_row_addr_map, struct.pack("<I", 1) + data)
-
-
-def test_limits() -> None:
-    assert decode_row_addr_map(MIXED, limits=Limits(max_cardinality=4)).cardinality is None
-    with pytest.raises(LimitExceeded):
-        decode_row_addr_map(MIXED, limits=Limits(max_cardinality=3))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")
-def test_hazard_count_is_not_believed() -> None:
-    output = run_limited(
-        r"""
-        from dvcodec.lance import decode_row_addr_map
-        cap()
-        for data in (b"\xff" * 4 + bytes(100), b"\1\0\0\0\0\0\0\0\xff\xff\xff\xff" + bytes(50)):
-            try:
-                decode_row_addr_map(data)
-            except DecodeError as error:
-                print(type(error).__name__)
-        """,
-        megabytes=30,
-    )
-    assert output == "Truncated\nTruncated\n"
-
-
 @pytest.mark.parametrize("model", [{-1: None}, {U32: None}, {3: RowSet()}, {3: RowSet([U32])}], ids=str)
 def test_invalid_maps_are_refused(model: dict[int, RowSet | None]) -> None:
     with pytest.raises(UsageError):
         RowAddrMap(model)
-
-
-def test_ids_that_no_address_has() -> None:
-    rows = RowSet([0, U32 - 1, U32, TOMBSTONE_ADDRESS])
-    found = RowAddrMap.from_row_set(rows)
-    assert list(found.fragments) == [0, 1, TOMBSTONE_FRAGMENT]
-    assert found.to_row_set() == rows
-    assert decode_row_addr_map(encode_row_addr_map(found)) == found
 
 
 @given(fragments, st.lists(offsets, max_size=20))
@@ -201,17 +131,3 @@ def test_addresses(fragment: int, rows: list[int]) -> None:
 def test_addresses_have_32_and_32_bits(fragment: int, rows: list[int]) -> None:
     with pytest.raises(UsageError):
         row_addresses(fragment, rows)
-
-
-def test_tombstones_are_split_like_others() -> None:
-    high, low = split_row_addresses([TOMBSTONE_ADDRESS])
-    assert (high.tolist(), low.tolist()) == ([TOMBSTONE_FRAGMENT], [U32 - 1])
-    with pytest.raises(UsageError):
-        split_row_addresses([-1])
-
-
-@pytest.mark.parametrize("wrong", [None, [1], {1: 2}, {"1": RowSet([1])}, {1.0: RowSet([1])}], ids=repr)
-def test_maps_of_other_things_are_refused(wrong: Any) -> None:
-    with pytest.raises(UsageError, match=r"must be (a mapping|a RowSet or None|an integer)"):
-        RowAddrMap(wrong)
-    assert [type(key) for key in RowAddrMap({np.uint64(3): RowSet([1])}).fragments] == [int]

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec import DecodeError
 from dvcodec.core.cursor import Cursor
 from dvcodec.lance import EncodedArray
 from dvcodec.lance.arrays import ArrayParts
-from samples.lance import TOP, WIDTHS, Arr, as_array, starts, write_array
+from samples.lance import TOP, WIDTHS, Arr, as_array, starts
 
 values = st.one_of(st.integers(0, 300), st.integers(0, 2**33), st.integers(0, TOP), st.integers(TOP - 10, TOP))
 
@@ -55,13 +54,6 @@ def test_search_counts_what_is_below(spec: Arr, value: int) -> None:
         assert array.search(wanted) == sum(known < wanted for known in spec.values())
 
 
-@given(st.lists(values, max_size=20))
-def test_narrowest_form(ids: list[int]) -> None:
-    array = EncodedArray.from_values(as_array(ids))
-    assert array == write_array(ids).ours()
-    assert array.to_numpy().tolist() == ids
-
-
 @pytest.mark.parametrize(
     ("spread", "width", "base"),
     [(0, 2, True), (65535, 2, True), (65536, 4, True), (2**32 - 1, 4, True), (2**32, 8, False)],
@@ -73,27 +65,3 @@ def test_borders_of_the_widths(spread: int, width: int, base: bool) -> None:
             array = EncodedArray.from_values(as_array(ids[::-1] if turned else ids))
             assert (array.width, array.base) == (width, low if base else 0)
             assert sorted(array.to_numpy().tolist()) == ids
-
-
-def test_no_values_are_full_width() -> None:
-    assert EncodedArray.from_values(as_array([])).encode() == b"\x1a\x00"
-
-
-@pytest.mark.parametrize(("width", "text"), [(2, "0a06 0807 1202 0100"), (4, "1208 0807 1204 01000000")])
-def test_bytes_by_hand(width: int, text: str) -> None:
-    array = EncodedArray(width, 7, (1).to_bytes(width, "little"))
-    assert array.encode() == bytes.fromhex(text)
-    assert array.to_numpy().tolist() == [8]
-
-
-def test_field_2_holds_full_values() -> None:
-    assert EncodedArray(8, 0, as_array([3]).tobytes()).encode() == bytes.fromhex("1a0a 1208 0300000000000000")
-
-
-@given(st.binary(max_size=40))
-def test_any_bytes_end_in_a_value_or_a_decode_error(data: bytes) -> None:
-    try:
-        array = decode(data)
-    except DecodeError:
-        return
-    assert array.to_numpy().tolist() == [array.at(i) for i in range(len(array))]

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from pathlib import Path
-from unittest.mock import create_autospec
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calls import calls_of
-from dvcodec import LimitExceeded, RowSet, UsageError, lance
+from dvcodec import LimitExceeded, RowSet, lance
 from dvcodec.core.report import Status
 from dvcodec.lance import (
     ArraySegment,
     EncodedArray,
     FragmentIds,
     RangeSegment,
-    RangeWithHoles,
     RowIdSequence,
     SortedArray,
-    check,
 )
-from samples.lance import TOP, as_array, expand, sequences
+from samples.lance import as_array, expand, sequences
 
 
 def ids(*values: int) -> RowIdSequence:
@@ -74,16 +69,6 @@ def test_overlap_across_fragments() -> None:
     assert found == {"overlap fragment 9": f"ids of no other fragment: {text}"}
 
 
-def test_overlaps_of_many_fragments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All are found; the fragments that have the same ids are named for the first ones alone."""
-    monkeypatch.setattr(check, "_MOST_NAMED", 3)
-    found = failures(*(FragmentIds(i, ids(i // 2, 100 + i)) for i in range(12)))
-    assert list(found) == [f"overlap fragment {i}" for i in range(1, 12, 2)]
-    texts = [text.rpartition(": ")[2] for text in found.values()]
-    assert texts[:3] == [f"1 ids ({i}) also in fragment {2 * i}" for i in range(3)]
-    assert texts[3:] == [f"1 ids ({i}) also in other fragments" for i in range(3, 6)]
-
-
 def test_an_update_keeps_the_id_and_deletes_the_old_row() -> None:
     old, new = (
         FragmentIds(0, RowIdSequence((RangeSegment(0, 10),)), RowSet([3, 4]), 10),
@@ -105,48 +90,6 @@ def test_next_row_id() -> None:
     assert failures(FragmentIds(0, RowIdSequence()), next_row_id=0) == {}
 
 
-def test_row_count() -> None:
-    assert failures(FragmentIds(0, ids(4, 9), RowSet(), 3)) == {"row-count fragment 0": "3: 2"}
-    assert failures(FragmentIds(0, ids(4, 9), RowSet([0]), 2)) == {}
-
-
-def test_hazard_huge_ranges_are_not_expanded() -> None:
-    holes = RangeWithHoles(2**33, 2**33 + 2**31, EncodedArray.from_values(as_array([2**33 + 7])))
-    first = FragmentIds(0, RowIdSequence((RangeSegment(0, 2**32),)), RowSet([5]), 2**32)
-    second = FragmentIds(1, RowIdSequence((RangeSegment(2**32, 2**32 + 2**30), holes)), RowSet([2**30]))
-    third = FragmentIds(2, ids(5, 2**33, 2**33 + 7))
-    tracemalloc.start()
-    assert failures(first, second, third, next_row_id=2**34) == {}
-    assert failures(first, second, FragmentIds(2, ids(6))) == {
-        "overlap fragment 2": "ids of no other fragment: 1 ids (6) also in fragment 0"
-    }
-    assert failures(first, next_row_id=2**32 - 1) == {"next-row-id fragment 0": f"below {2**32 - 1}: {2**32 - 1}"}
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 1 << 26
-
-
-def test_ranges_that_are_apart_are_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
-    live = create_autospec(lance.live_row_ids, side_effect=lance.live_row_ids)
-    monkeypatch.setattr(check, "live_row_ids", live)
-    apart = [FragmentIds(i, RowIdSequence((RangeSegment(i << 32, (i + 1) << 32),))) for i in range(3_000)]
-    assert failures(*apart, FragmentIds(9_000, RowIdSequence()), next_row_id=3_000 << 32) == {}
-    assert not live.called
-    touching = RowIdSequence((RangeSegment(2**30, 2**30 + 9), RangeSegment(2**30 + 8, 2**30 + 20)))
-    assert failures(FragmentIds(9, touching)) == {
-        "duplicates fragment 9": "21 distinct ids: 1 ids (1073741832) more than once"
-    }
-    assert failures(FragmentIds(3, ids(2, 3)), FragmentIds(4, RowIdSequence((RangeSegment(3, 4),)))) == {
-        "overlap fragment 4": "ids of no other fragment: 1 ids (3) also in fragment 3"
-    }
-    assert live.call_count == 3
-    assert failures(apart[1], next_row_id=2**33 - 1) == {"next-row-id fragment 1": f"below {2**33 - 1}: {2**33 - 1}"}
-    last = apart[1]._replace(deleted=RowSet([2**32 - 1]))
-    assert failures(last, next_row_id=2**33 - 1) == {}
-    with pytest.raises(UsageError, match="row offset 9 of a sequence of 9"):
-        lance.check_row_ids([FragmentIds(0, RowIdSequence((RangeSegment(0, 9),)), RowSet([9]))])
-
-
 def test_hazard_ranges_that_overlap_are_bounded() -> None:
     same = RowIdSequence((RangeSegment(0, 2**32),))
     found = failures(*(FragmentIds(i, same) for i in range(4)))
@@ -155,36 +98,6 @@ def test_hazard_ranges_that_overlap_are_bounded() -> None:
     ]
     with pytest.raises(LimitExceeded, match=r"^it: ranges of row ids that overlap: expected at most 262464 blocks"):
         failures(*(FragmentIds(i, same) for i in range(5)))
-
-
-def test_blocks_of_ranges_that_overlap_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "_BLOCKS", 1)
-    apart = FragmentIds(7, RowIdSequence((RangeSegment(2**20, 2**30),)))
-    parts = [apart, *(FragmentIds(i, RowIdSequence((RangeSegment(65_535, 65_537),))) for i in range(2))]
-    monkeypatch.setattr(check, "_MOST_BLOCKS", 1)
-    assert failures(*parts).keys() == {"overlap fragment 1"}
-    monkeypatch.setattr(check, "_MOST_BLOCKS", 0)
-    with pytest.raises(LimitExceeded, match=r"expected at most 3 blocks of 65,536 ids for 3 fragments, found 4$"):
-        failures(*parts)
-
-
-@pytest.mark.parametrize(("start", "stop"), [(0, 2**32 + 1), (0, 2**41), (2**62, TOP)])
-def test_no_fragment_has_more_rows_than_a_row_address(start: int, stop: int) -> None:
-    found = failures(FragmentIds(0, RowIdSequence((RangeSegment(start, stop),))), next_row_id=TOP)
-    assert found.pop("row-count fragment 0") == f"at most {2**32}: {stop - start}"
-    assert list(found) == (["next-row-id fragment 0"] if stop == TOP else [])
-    with pytest.raises(LimitExceeded, match="row ids of a fragment: expected at most 4294967296"):
-        lance.live_row_ids(RowIdSequence((RangeSegment(start, stop),)))
-
-
-@pytest.mark.parametrize("next_row_id", [None, TOP])
-@pytest.mark.parametrize("stop", [2**63, TOP])
-def test_ranges_end_below_2_to_the_63(stop: int, next_row_id: int | None) -> None:
-    one = RowIdSequence((RangeSegment(5, 6), RangeSegment(stop - 3, stop)))
-    found = failures(FragmentIds(0, one), FragmentIds(1, one), next_row_id=next_row_id)
-    assert found == {f"next-row-id fragment {i}": f"below {2**63 - 1}: {stop - 1}" for i in range(2)}
-    fits = RowIdSequence((RangeSegment(2**63 - 3, 2**63 - 1),))
-    assert failures(FragmentIds(0, fits), FragmentIds(1, fits)).keys() == {"overlap fragment 1"}
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12), st.sets(st.integers(0, 11)))), st.integers(0, 55))
@@ -201,19 +114,6 @@ def test_ranges_against_a_model(spans: list[tuple[int, int, set[int]]], next_row
         expected += [f"next-row-id fragment {i}"] if max(live, default=-1) >= next_row_id else []
         seen |= live
     assert list(failures(*parts, next_row_id=next_row_id)) == expected
-
-
-def test_hazard_many_deleted_rows_are_not_expanded() -> None:
-    hole = 2**33 + 100
-    holes = RangeWithHoles(2**33, 2**33 + 2**29 + 1, EncodedArray.from_values(as_array([hole])))
-    stored = RowIdSequence((RangeSegment(0, 2**29), holes, *ids(2**40, 2**41).segments))
-    deleted = RowSet.from_ranges([(1, 2**29), (2**29 + 50, 2**30 - 1), (2**30 + 1, 2**30 + 2)])
-    tracemalloc.start()
-    live = lance.live_row_ids(stored, deleted)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert live == RowSet([0, *range(2**33, 2**33 + 50), 2**33 + 2**29, 2**40])
-    assert peak < 1 << 22
 
 
 @given(sequences, st.data())
@@ -233,35 +133,6 @@ def test_live_ids_are_those_of_rows_not_deleted(specs: list, data: st.DataObject
     assert found["duplicates", "fragment 0"] is (Status.FAIL if repeated else Status.PASS)
 
 
-def test_thousands_of_ranges_of_one_row_make_one_set() -> None:
-    """Each made a set of its own, and another one of its deleted rows: 63 kB took 3 seconds."""
-    sequence = RowIdSequence(tuple(RangeSegment(3 * i, 3 * i + 1) for i in range(3000)) * 2)
-    made = create_autospec(RowSet.from_ranges, side_effect=RowSet.from_ranges)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RowSet, "from_ranges", made)
-        live = lance.live_row_ids(sequence, RowSet([*range(0, 3000, 2), *range(3000, 6000, 3)]))
-    assert live == RowSet({3 * i for i in range(3000) if i % 2 or i % 3})
-    assert made.call_count == 1
-
-
-def test_a_range_beyond_signed_numbers_is_named() -> None:
-    holes = EncodedArray.from_values(as_array([2**63 + 1]))
-    for segment in (RangeSegment(2**63, 2**63 + 9), RangeWithHoles(2**63, 2**63 + 9, holes)):
-        with pytest.raises(UsageError, match="a range of row ids reaches to 9223372036854775817, beyond"):
-            lance.live_row_ids(RowIdSequence((segment,)))
-
-
-def test_the_highest_id_is_among_them() -> None:
-    sequence = RowIdSequence((SortedArray(EncodedArray.from_values(as_array([5, TOP]))),))
-    assert lance.live_row_ids(sequence) == RowSet([5, TOP])
-    assert failures(FragmentIds(0, sequence), FragmentIds(1, ids(TOP))).keys() == {"overlap fragment 1"}
-
-
-def test_deleted_row_beyond_the_end() -> None:
-    with pytest.raises(UsageError):
-        lance.live_row_ids(ids(1, 2), RowSet([2]))
-
-
 def test_real_datasets_are_valid(vectors: Path) -> None:
     count = 0
     for path in sorted((vectors / "lance").glob("*/_versions/*.manifest")):
@@ -279,29 +150,3 @@ def test_real_datasets_are_valid(vectors: Path) -> None:
             assert lance.check_row_ids(parts, next_row_id=manifest.next_row_id).ok
             count += 1
     assert count > 15
-
-
-@pytest.mark.parametrize(
-    ("parts", "name"),
-    [
-        ([RowIdSequence((RangeSegment(0, 2**31), RangeSegment(0, 5)))], "duplicates"),
-        ([RowIdSequence((RangeSegment(0, 2**32),)), RowIdSequence((RangeSegment(5, 2**32),))], "overlap"),
-    ],
-)
-def test_many_repeats_are_not_listed(parts: list[RowIdSequence], name: str) -> None:
-    report = lance.check_row_ids([FragmentIds(i, part) for i, part in enumerate(parts)])
-    assert [finding.name for finding in report.findings] == [name]
-
-
-def test_empty_ranges_have_no_ids() -> None:
-    assert not lance.live_row_ids(RowIdSequence((RangeSegment(2**63, 2**63),)))
-
-
-def test_ids_of_a_fragment_are_looked_for_once() -> None:
-    """Not in each fragment before it."""
-    calls = []
-    for count in (50, 100):
-        parts = [FragmentIds(i, ids(0, *range(10 * i + 1, 10 * i + 9))) for i in range(count)]
-        lance.check_row_ids(parts)
-        calls.append(calls_of(lambda parts=parts: lance.check_row_ids(parts)))  # type: ignore[misc]
-    assert calls[1] < 2.1 * calls[0]

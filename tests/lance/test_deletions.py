@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -21,14 +19,12 @@ from dvcodec import (
     CardinalityMismatch,
     DecodeError,
     LimitExceeded,
-    Limits,
-    MissingExtra,
     NotCanonical,
     RowSet,
     UsageError,
     sniff,
 )
-from dvcodec.lance import DeletionFile, choose_kind, read_deletion_file, write_deletion_file
+from dvcodec.lance import choose_kind, read_deletion_file, write_deletion_file
 from dvcodec.lance.deletions import Kind
 
 SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
@@ -62,18 +58,6 @@ def test_real_files(vectors: Path) -> None:
     assert seen == 5
 
 
-@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
-def test_arrow_of_any_compression(compression: str | None) -> None:
-    assert read_deletion_file(arrow(VALUES, compression=compression)) == {3, 9, 70_000}
-    many = pa.array(np.arange(100_000, dtype=np.uint32))
-    assert read_deletion_file(arrow(many, compression=compression)) == RowSet(range(100_000))
-
-
-def test_no_rows_and_repeated_rows() -> None:
-    assert read_deletion_file(arrow(pa.array([], pa.uint32()))) == RowSet()
-    assert read_deletion_file(arrow(pa.array([4, 4], pa.uint32()))) == RowSet([4])
-
-
 @each(
     ("data", "said"),
     [
@@ -90,11 +74,6 @@ def test_no_rows_and_repeated_rows() -> None:
 def test_other_arrow_files_are_refused(data: bytes, said: str) -> None:
     with pytest.raises(NotCanonical, match=f"at byte 0: (?:{said})"):
         read_deletion_file(data)
-
-
-def test_stream_format_is_refused() -> None:
-    with pytest.raises(DecodeError):
-        read_deletion_file(arrow(VALUES, stream=True))
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
@@ -132,16 +111,6 @@ def test_size_that_a_buffer_claims_is_not_allocated() -> None:
     assert run_limited(CLAIMS, megabytes=50).split() == ["buffer"] * 3
 
 
-def test_wrong_row_count_is_refused() -> None:
-    data = arrow(pa.array(np.arange(100_000, dtype=np.uint32)))
-    counts = struct.pack("<q", 100_000)
-    assert data.count(counts) >= 1
-    with pytest.raises(DecodeError):
-        read_deletion_file(data.replace(counts, struct.pack("<q", 2**50)))
-    with pytest.raises(LimitExceeded):
-        read_deletion_file(data, limits=Limits(max_cardinality=99_999))
-
-
 @given(st.sets(st.integers(0, 2**32 - 1), min_size=1), st.sampled_from(["arrow", "bin"]))
 def test_round_trip(rows: set[int], kind: Kind) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -152,19 +121,6 @@ def test_round_trip(rows: set[int], kind: Kind) -> None:
         assert str(path) == file.path(folder)
         assert path.name == f"3-8-{file.id}.{kind}"
         assert read_deletion_file(path, num_deleted_rows=len(rows), physical_rows=2**32) == rows
-
-
-def test_files_are_as_pylance_writes_them(tmp_path: Path) -> None:
-    (tmp_path / "_deletions").mkdir()
-    run = write_deletion_file(str(tmp_path), RowSet(range(5000)), fragment=0, read_version=1)
-    data = Path(run.path(str(tmp_path))).read_bytes()
-    assert run.kind == "bin"
-    assert (len(data), data[:4]) == (8208, struct.pack("<I", 12346))
-    few = write_deletion_file(str(tmp_path), RowSet([5, 1]), fragment=0, read_version=1)
-    with pa.ipc.open_file(few.path(str(tmp_path))) as file:
-        assert file.schema.equals(SCHEMA, check_metadata=True)
-        assert file.num_record_batches == 1
-        assert file.get_batch(0).column(0).to_pylist() == [1, 5]
 
 
 @pytest.mark.parametrize(
@@ -186,16 +142,6 @@ def test_metadata_is_held_against_the_file() -> None:
     assert read_deletion_file(data, physical_rows=70_001)
 
 
-def test_bitmap_with_bytes_after_it_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "_deletions").mkdir()
-    file = write_deletion_file(str(tmp_path), RowSet([1]), fragment=0, read_version=1, kind="bin")
-    data = Path(file.path(str(tmp_path))).read_bytes()
-    with pytest.raises(NotCanonical, match="after the end"):
-        read_deletion_file(data + b"\0")
-    for size in range(len(data)):
-        assert isinstance(outcome(read_deletion_file, data[:size]), DecodeError)
-
-
 def test_what_cannot_be_written(tmp_path: Path) -> None:
     for rows in (RowSet(), RowSet([2**32])):
         with pytest.raises(UsageError):
@@ -210,18 +156,6 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="_deletions"):
         write_deletion_file(str(tmp_path), RowSet([1]), fragment=0, read_version=1)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_path_of_a_file() -> None:
-    file = DeletionFile("arrow", 3, 7, 123, 4)
-    assert file.path("s3://lake/t.lance/") == "s3://lake/t.lance/_deletions/3-7-123.arrow"
-
-
-def test_missing_pyarrow_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = arrow(VALUES)
-    monkeypatch.setitem(sys.modules, "pyarrow.ipc", None)
-    with pytest.raises(MissingExtra, match=r"dvcodec\[arrow\]"):
-        read_deletion_file(data)
 
 
 def test_codec_named_outside_of_the_batch_is_refused() -> None:

@@ -40,13 +40,6 @@ def lengths(data: bytes) -> list[tuple[int, list[int]]]:
     return batch_lengths(Cursor(data))
 
 
-@each("version", [pa.MetadataVersion.V4, pa.MetadataVersion.V5])
-@each("count", [0, 1, 9, 100_000])
-def test_what_plain_files_ask_for(version: Any, count: int) -> None:
-    assert lengths(arrow(rows(count), metadata_version=version)) == [(count, [0, 4 * count])]
-    assert lengths(arrow(rows(count), use_legacy_format=True, metadata_version=version)) == [(count, [0, 4 * count])]
-
-
 @pytest.mark.parametrize("compression", ["lz4", "zstd"])
 def test_what_compressed_files_ask_for(compression: str) -> None:
     assert lengths(arrow(rows(100_000), compression=compression)) == [(100_000, [0, 400_000])]
@@ -54,23 +47,6 @@ def test_what_compressed_files_ask_for(compression: str) -> None:
     ((count, sizes),) = lengths(arrow(rows(9), compression=compression))
     assert (count, sizes[0]) == (9, 0)
     assert 36 <= sizes[1] <= 44
-
-
-def test_several_batches() -> None:
-    assert lengths(arrow(rows(3), rows(0), rows(70))) == [(3, [0, 12]), (0, [0, 0]), (70, [0, 280])]
-    assert lengths(arrow()) == []
-    with pytest.raises(NotCanonical, match="expected at most 64 blocks or buffers, found 65"):
-        lengths(arrow(*[rows(1)] * 65))
-
-
-def test_what_pylance_asks_for(vectors: Path) -> None:
-    folder = vectors / "lance" / "deletions"
-    for name, count in (("few", 4), ("n4999", 4999), ("inc_5000", 5000)):
-        ((found, (validity, values)),) = lengths((folder / f"{name}.arrow").read_bytes())
-        assert found == count
-        # Lance writes the bits of a column without nulls too; what does not shrink is counted with its prefix.
-        assert validity in (-(-count // 8), -(-count // 8) + 8)
-        assert values in (4 * count, 4 * count + 8)
 
 
 def test_dictionaries_and_many_buffers_are_refused() -> None:
@@ -105,26 +81,6 @@ def test_refused_with_what(data: bytes, kind: type[DecodeError], what: str) -> N
     assert caught.value.what == what
 
 
-def test_metadata_may_point_to_byte_0() -> None:
-    """The vtable of this footer begins with the magic; it says that the dictionaries are an empty vector."""
-    footer = struct.pack("<IiII", 4, 12, 4, 0)
-    assert lengths(b"ARROW1\0\0" + footer + struct.pack("<i", len(footer)) + b"ARROW1") == []
-
-
-def test_every_cut_is_refused(vectors: Path) -> None:
-    for data in (arrow(rows(3)), (vectors / "lance" / "deletions" / "few.arrow").read_bytes()):
-        for size in range(len(data)):
-            assert isinstance(outcome(lengths, data[:size]), DecodeError)
-            assert isinstance(outcome(read_deletion_file, data[:size]), DecodeError)
-            assert isinstance(outcome(lengths, data[size:] if size else b""), (DecodeError, list))
-
-
-@given(st.binary(max_size=120), st.integers(0, 130))
-def test_any_bytes_end_in_lengths_or_a_decode_error(data: bytes, size: int) -> None:
-    outcome(lengths, b"ARROW1\0\0" + data + struct.pack("<i", size) + b"ARROW1")
-    outcome(read_deletion_file, b"ARROW1\0\0" + data + struct.pack("<i", size) + b"ARROW1")
-
-
 @given(st.data())
 def test_several_damaged_bytes(data: st.DataObject) -> None:
     valid = bytearray(arrow(rows(5), compression=data.draw(st.sampled_from([None, "lz4", "zstd"]))))
@@ -151,37 +107,6 @@ def test_rows_that_the_metadata_claims() -> None:
 
 
 # ---------------------------------------------------------------------- bombs
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")
-@pytest.mark.parametrize("compression", ["lz4", "zstd"])
-def test_hazard_claims_of_a_buffer(compression: str) -> None:
-    output = run_limited(
-        f"""
-        import struct
-        import pyarrow as pa
-        from dvcodec.lance import read_deletion_file
-        data = bytes.fromhex({arrow(rows(2000), compression=compression).hex()!r})
-        stored = struct.pack("<q", 8000)
-        assert data.count(stored) == 1
-        assert read_deletion_file(data).cardinality == 2000
-        cap()
-        before = pa.default_memory_pool().max_memory()
-        for claimed in (2**20, 2**30, 2**40, 2**63 - 1):
-            try:
-                read_deletion_file(data.replace(stored, struct.pack("<q", claimed)))
-            except DecodeError as error:
-                print(error.what)
-        for claimed in (0, 7, 7999, 8064, -2):
-            try:
-                read_deletion_file(data.replace(stored, struct.pack("<q", claimed)))
-            except DecodeError as error:
-                print("refused")
-        assert pa.default_memory_pool().max_memory() - before < 1 << 20
-        """,
-        megabytes=50,
-    )
-    assert output.split() == ["buffer"] * 4 + ["refused"] * 5
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")

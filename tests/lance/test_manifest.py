@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_buffers, flipped, outcome
+from battery import flipped, outcome
 from cases import each
 from dvcodec import (
     BadMagic,
     CardinalityMismatch,
     DecodeError,
-    LimitExceeded,
-    Limits,
     NotCanonical,
     RowSet,
     Truncated,
@@ -31,7 +28,7 @@ from dvcodec import (
 )
 from dvcodec.lance import DeletionFile, Manifest
 from dvcodec.lance.deletions import Kind
-from dvcodec.lance.manifest import FLAG_STABLE_ROW_IDS, Stored
+from dvcodec.lance.manifest import Stored
 from samples.lance import TOP, Seg, message, sequence_bytes
 
 IDS = sequence_bytes([Seg("range", 0, 4)])
@@ -120,40 +117,6 @@ def check_fragment(dataset: Path, entry: lance.Fragment, listed: dict[str, Any])
     assert entry.created_at_versions().count == entry.last_updated_at_versions().count == listed["physical_rows"]
 
 
-def test_offsets_lead_into_the_file(vectors: Path) -> None:
-    for _, path, _ in truths(vectors):
-        data = path.read_bytes()
-        for entry in lance.read_manifest(path).fragments:
-            for stored in (entry.row_ids, entry.created_at, entry.last_updated_at):
-                assert stored is not None
-                assert stored.inline == data[stored.offset : stored.offset + len(stored.inline or b"")]
-
-
-def test_datasets_without_stable_row_ids(vectors: Path) -> None:
-    folder = vectors / "lance" / "bitmap_index_addr"
-    found = lance.read_manifest(lance.find_manifest(str(folder)))
-    assert not found.has_stable_row_ids
-    with pytest.raises(UsageError, match="fragment 0 has no row ids"):
-        found.fragments[0].row_id_sequence()
-    with pytest.raises(UsageError, match="no creating versions"):
-        found.fragments[0].created_at_versions()
-
-
-def test_deletion_files_are_read_through_the_manifest(vectors: Path) -> None:
-    folder = vectors / "lance" / "deletions" / "few"
-    (entry,) = lance.read_manifest(lance.find_manifest(str(folder))).fragments
-    assert entry.deleted_rows(str(folder)) == {3, 4, 500, 777}
-    assert entry.deleted_rows(f"{folder}/") == {3, 4, 500, 777}
-    assert lance.read_manifest(lance.find_manifest(str(folder), 1)).fragments[0].deleted_rows("nowhere") == RowSet()
-
-
-def test_every_cut_of_a_real_manifest_is_refused(vectors: Path) -> None:
-    data = truths(vectors)[0][1].read_bytes()
-    check_buffers(lance.read_manifest, data)
-    for size in range(len(data)):
-        assert isinstance(outcome(lance.read_manifest, data[:size]), DecodeError), size
-
-
 def test_every_flipped_bit_ends_in_a_value_or_a_decode_error(vectors: Path) -> None:
     data = min((path.read_bytes() for _, path, _ in truths(vectors)), key=len)
     for bit in range(8 * len(data)):
@@ -169,38 +132,6 @@ def test_every_flipped_bit_ends_in_a_value_or_a_decode_error(vectors: Path) -> N
 # ---------------------------------------------------------------------- crafted
 
 
-def test_fields() -> None:
-    found = read(
-        manifest(
-            fragment(row_ids=IDS, created=VERSIONS, updated=VERSIONS),
-            fragment(id=0, physical_rows=0),
-            version=TOP,
-            reader_flags=FLAG_STABLE_ROW_IDS | 1,
-            writer_flags=2**40,
-            next_row_id=TOP - 1,
-            transaction_file="x",
-            writer=message("WriterVersion", library="lance", version="14.0.2"),
-        )
-    )
-    assert (found.version, found.next_row_id, found.writer) == (TOP, TOP - 1, "lance 14.0.2")
-    assert (found.reader_flags, found.writer_flags, found.has_stable_row_ids) == (3, 2**40, True)
-    first, second = found.fragments
-    assert first.row_id_sequence() == lance.RowIdSequence.from_values(range(4))
-    assert first.created_at_versions() == first.last_updated_at_versions()
-    assert first.created_at_versions().to_numpy().tolist() == [6] * 4
-    assert (second.id, second.physical_rows, second.row_ids, second.deletion_file) == (0, 0, None, None)
-
-
-def test_nothing_at_all() -> None:
-    assert read(b"") == Manifest(0, (), 0, 0, 0, "")
-
-
-def test_what_stands_before_the_manifest_is_skipped() -> None:
-    content = manifest(fragment(row_ids=IDS))
-    assert lance.read_manifest(file_of(content, before=bytes(77))).fragments[0].row_id_sequence().count == 4
-    assert lance.read_manifest(file_of(content, version=(7, 9))).version == 3
-
-
 @pytest.mark.parametrize("name", ["row_ids", "updated", "created"])
 def test_sequences_are_decoded_when_asked_for(name: str) -> None:
     (entry,) = read(manifest(fragment(**{name: b"\x0a\x00"}))).fragments
@@ -213,35 +144,11 @@ def test_sequences_are_decoded_when_asked_for(name: str) -> None:
         get()
 
 
-def test_errors_in_sequences_give_offsets_in_the_file(tmp_path: Path) -> None:
-    data = file_of(manifest(fragment(row_ids=b"\x0a\x04\x32\x02\x10\x04")), before=bytes(100))
-    path = tmp_path / "1.manifest"
-    path.write_bytes(data)
-    with pytest.raises(Unsupported, match="RangeWithRuns") as caught:
-        lance.read_manifest(path).fragments[0].row_id_sequence()
-    assert (caught.value.source, caught.value.offset) == (str(path), data.index(b"\x0a\x04\x32\x02") + 2)
-
-
 @pytest.mark.parametrize("rows", [3, 5, 2**40])
 def test_sequences_of_other_length(rows: int) -> None:
     (entry,) = read(manifest(fragment(row_ids=IDS, created=VERSIONS, updated=VERSIONS, physical_rows=rows))).fragments
     for get in (entry.row_id_sequence, entry.created_at_versions, entry.last_updated_at_versions):
         with pytest.raises(NotCanonical, match=rf"of fragment 5: expected {rows} \(physical rows\), found 4"):
-            get()
-
-
-def test_unknown_number_of_rows_leaves_the_length_unchecked() -> None:
-    (entry,) = read(manifest(fragment(row_ids=IDS, physical_rows=0))).fragments
-    assert entry.row_id_sequence().count == 4
-
-
-def test_external_sequences_are_named() -> None:
-    place = message("External", path="_row_ids/x.bin", offset=7, size=90)
-    (entry,) = read(
-        manifest(fragment(external_row_ids=place, external_updated=place, external_created=place))
-    ).fragments
-    for get in (entry.row_id_sequence, entry.created_at_versions, entry.last_updated_at_versions):
-        with pytest.raises(Unsupported, match=r"in the file _row_ids/x\.bin, 90 bytes at byte 7"):
             get()
 
 
@@ -264,16 +171,6 @@ def test_spilled_sequences_are_named() -> None:
     (entry,) = read(manifest(fragment(**columns))).fragments
     with pytest.raises(Unsupported, match="no data file names it"):
         entry.row_id_sequence()
-
-
-def test_the_last_form_of_a_sequence_counts() -> None:
-    outside = fragment(external_row_ids=message("External", path="x")).SerializeToString()
-    inside = fragment(row_ids=IDS).SerializeToString()
-    for both, wanted in ((outside + inside, True), (inside + outside, False)):
-        content = b"\x12" + bytes([len(both)]) + both
-        stored = read(content).fragments[0].row_ids
-        assert stored is not None
-        assert (stored.inline == IDS) is wanted
 
 
 def test_deletion_file_of_a_manifest(tmp_path: Path) -> None:
@@ -353,27 +250,6 @@ def test_refused_with_what_and_where(
     assert caught.value.source == str(path)
 
 
-def test_a_position_is_in_front_of_the_footer() -> None:
-    with pytest.raises(Truncated, match=f"expected at most {SIZE - 20}, found {SIZE - 19}"):
-        lance.read_manifest(with_position(SIZE - 19))
-    with pytest.raises(NotCanonical, match="size of the manifest: expected 0"):
-        lance.read_manifest(with_position(SIZE - 20))
-
-
-def test_size_is_limited() -> None:
-    with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
-        lance.read_manifest(GOOD, limits=Limits(max_metadata_bytes=20))
-    assert lance.read_manifest(GOOD, limits=Limits(max_metadata_bytes=SIZE)).version == 3
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_end_in_a_value_or_a_decode_error(data: bytes) -> None:
-    outcome(lance.read_manifest, data)
-    outcome(read, data)
-    outcome(read, b"\x12" + bytes([len(data)]) + data)
-    outcome(read, b"\x12" + bytes([len(data) + 2]) + b"\x1a" + bytes([len(data)]) + data)
-
-
 @given(
     st.lists(
         st.builds(
@@ -439,33 +315,6 @@ def test_names(version: int, v1: str, v2: str) -> None:
         assert lance.manifest_version(v1) == version
 
 
-@each(
-    "name",
-    [
-        "d1.manifest",
-        "d18446744073709551614.manifest",
-        "latest_version_hint.json",
-        "1.manifest.tmp",
-        "x1.manifest",
-        "-1.manifest",
-        ".manifest",
-        "1",
-        f"{TOP + 1}.manifest",
-        "000000000000000000001.manifest",
-        "1.manifest\n",
-        "",
-    ],
-)
-def test_other_names(name: str) -> None:
-    assert lance.manifest_version(name) is None
-
-
-@pytest.mark.parametrize("version", [0, -1, TOP + 1])
-def test_versions_have_64_bits(version: int) -> None:
-    with pytest.raises(UsageError):
-        lance.manifest_name(version)
-
-
 @pytest.mark.parametrize("scheme", ["V1", "V2"])
 def test_find_manifest(scheme: Any, tmp_path: Path) -> None:
     folder = tmp_path / "_versions"
@@ -484,11 +333,6 @@ def test_find_manifest(scheme: Any, tmp_path: Path) -> None:
     for version in (1, 3, 11, 0):
         with pytest.raises(UsageError, match=f"no version {version} "):
             lance.find_manifest(str(tmp_path), version)
-
-
-def test_dataset_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="_versions"):
-        lance.find_manifest(str(tmp_path / "nowhere"))
 
 
 def test_both_schemes_in_one_folder(tmp_path: Path) -> None:
@@ -521,13 +365,6 @@ def test_dataset_behind_a_url(vectors: Path) -> None:
         filesystem.rm("/lance-array", recursive=True)
 
 
-def test_dataset_in_a_folder_with_spaces(vectors: Path, tmp_path: Path) -> None:
-    dataset = tmp_path / "my table%20"
-    shutil.copytree(vectors / "lance" / "array", dataset)
-    found = lance.read_manifest(lance.find_manifest(str(dataset)))
-    assert found.fragments[0].deleted_rows(str(dataset)).cardinality == 4
-
-
 # ---------------------------------------------------------------------- time, transaction, base paths
 
 
@@ -539,17 +376,3 @@ def test_timestamps(seconds: int, nanos: int, expected: int) -> None:
     found = read(manifest(timestamp=message("Timestamp", seconds=seconds, nanos=nanos)))
     assert found.timestamp_ms == expected
     assert read(manifest()).timestamp_ms is None
-
-
-def test_where_the_transaction_is() -> None:
-    assert (read(manifest()).transaction_offset, read(manifest()).transaction_file) == (None, "")
-    assert read(manifest(transaction=0)).transaction_offset == 0
-    assert read(manifest(transaction_v14=7, transaction_file="3-x.txn")).transaction_offset == 7
-    assert read(manifest(transaction_file="3-x.txn")).transaction_file == "3-x.txn"
-
-
-def test_base_paths() -> None:
-    paths = [message("BasePath", id=2, path="/a", is_dataset_root=True), message("BasePath", path="s3://b")]
-    found = read(manifest(base_paths=paths))
-    assert found.base_paths == {2: lance.BasePath("/a", True), 0: lance.BasePath("s3://b", False)}
-    assert hash(found) == hash(read(manifest(base_paths=paths)))

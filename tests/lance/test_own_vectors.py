@@ -41,21 +41,6 @@ def test_sequences(folder: Path, entry: dict[str, Any]) -> None:
     assert lance.encode_row_ids(lance.RowIdSequence(found.segments)) == data
 
 
-def test_every_kind_is_here() -> None:
-    kinds = {
-        type(part)
-        for case in entries("sequences", "name")
-        for part in lance.decode_row_ids(bytes.fromhex(case.values[1]["hex"])).segments
-    }
-    assert kinds == {
-        lance.RangeSegment,
-        lance.RangeWithHoles,
-        lance.RangeWithBitmap,
-        lance.SortedArray,
-        lance.ArraySegment,
-    }
-
-
 def versions() -> list[Any]:
     return [
         pytest.param(case.values[0] / case.values[1]["name"], entry, id=f"{case.id}-{entry['version']}")
@@ -105,14 +90,6 @@ def test_versions_of_datasets(folder: Path, entry: dict[str, Any]) -> None:
         for name, values in wanted.items():
             assert [columns[name][i] for i in order] == values, name
         assert lance.check_row_ids(parts, next_row_id=manifest.next_row_id).ok
-
-
-@pytest.mark.parametrize(("folder", "entry"), entries("datasets", "name"))
-def test_the_last_version_is_found(folder: Path, entry: dict[str, Any]) -> None:
-    dataset = str(folder / entry["name"])
-    last = max(version["version"] for version in entry["versions"])
-    scheme: Any = "V1" if entry["name"].endswith("-v1") else "V2"
-    assert lance.find_manifest(dataset) == f"{dataset}/_versions/{lance.manifest_name(last, scheme)}"
 
 
 @each("path", sorted(VECTORS.glob("*/*/_deletions/*")), ids=lambda path: path.name)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from unittest.mock import create_autospec
 
 import numpy as np
 import pytest
@@ -18,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
-from battery import answers_limited, check_truncations, flipped, outcome
+from battery import outcome
 from cases import each
-from dvcodec import DecodeError, LimitExceeded, NotCanonical, RowSet, Unsupported, UsageError
+from dvcodec import DecodeError, LimitExceeded, RowSet, Unsupported, UsageError
 from dvcodec.lance import (
     ArraySegment,
     EncodedArray,
@@ -47,12 +45,10 @@ from samples.lance import (
     segment,
     sequence_bytes,
     sequences,
-    span,
     u16,
     write,
     write_array,
 )
-from samples.zap.segments import uv
 
 KIND_NAMES: dict[str, type[Segment]] = {
     "range": RangeSegment,
@@ -91,39 +87,6 @@ def test_corpus_of_pylance_both_ways(vectors: Path) -> None:
         assert encode_row_ids(RowIdSequence(found.segments)) == data, case["name"]
         if case["kind"] is not None:
             assert type(found.segments[0]) is KIND_NAMES[case["kind"]], case["name"]
-
-
-def test_corpus_has_every_kind(vectors: Path) -> None:
-    kinds = {type(part) for case in corpus(vectors) for part in decode_row_ids(bytes.fromhex(case["hex"])).segments}
-    assert kinds == set(KIND_NAMES.values())
-
-
-def test_sequences_of_datasets(vectors: Path) -> None:
-    names = sorted((vectors / "lance").glob("*.row_ids.bin"))
-    assert len(names) >= 15
-    for path in names:
-        data = path.read_bytes()
-        found = decode_row_ids(data)
-        assert encode_row_ids(RowIdSequence(found.segments)) == data, path.name
-
-
-@each(
-    ("ids", "text"),
-    [
-        ([], ""),
-        (range(10), "0a04 0a02 100a"),
-        ([42], "0a06 0a04 082a 102b"),
-        ([0, 2], "0a07 1a05 1003 1a01 05"),
-        ([1, 0, 2], "0a0c 2a0a 0a08 1206 0100 0000 0200"),
-        ([TOP], "0a13 2211 0a0f 08ffffffffffffffffff01 1202 0000"),
-        ([1, 2, 4, 5, 6, 7, 8, 9, 10, 12], "0a0a 1a08 0801 100d 1a02 fb0b"),
-    ],
-    ids=str,
-)
-def test_bytes_by_hand(ids: Any, text: str) -> None:
-    data = bytes.fromhex(text)
-    assert encode_row_ids(RowIdSequence.from_values(ids)) == data
-    assert decode_row_ids(data).to_numpy().tolist() == list(ids)
 
 
 # ---------------------------------------------------------------------- laws
@@ -199,22 +162,6 @@ def test_rechunk(groups: list[list[Seg]], data: st.DataObject) -> None:
         at += size
 
 
-@pytest.mark.parametrize(
-    "ids",
-    [range(4), [0, 1, 3, 4, 5, 6, 7, 8], [0, 1, 3, 5, 8], [0, 100, 7000], [5, 3, 9]],
-    ids=["range", "holes", "bitmap", "sorted", "array"],
-)
-def test_rechunk_cuts_each_segment_once(ids: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of segments may be cut thousands of times."""
-    whole = RowIdSequence(RowIdSequence.from_values(ids).segments * 500)
-    kind = type(whole.segments[0])
-    cut = create_autospec(kind.cut, side_effect=kind.cut)
-    monkeypatch.setattr(kind, "cut", cut)
-    found = rechunk([whole], [2] * (whole.count // 2) + [whole.count % 2])
-    assert np.concatenate([one.to_numpy() for one in found]).tolist() == list(ids) * 500
-    assert cut.call_count == 500
-
-
 @settings(max_examples=examples(300))
 @given(id_lists())
 def test_from_values_is_the_writers_rule(ids: list[int]) -> None:
@@ -226,58 +173,6 @@ def test_from_values_is_the_writers_rule(ids: list[int]) -> None:
     assert RowIdSequence.from_values(iter(ids)) == found
 
 
-def test_slice_joins_ranges_that_touch_and_drops_empty_pieces() -> None:
-    holes = RangeWithHoles(20, 24, EncodedArray(2, 22, b"\0\0"))
-    whole = RowIdSequence(
-        (RangeSegment(0, 5), RangeSegment(5, 9), RangeSegment(0, 0), RangeSegment(9, 12), holes, RangeSegment(30, 31))
-    )
-    assert whole.slice(0, 12).segments == (RangeSegment(0, 12),)
-    assert whole.slice(3, 6).segments == (RangeSegment(3, 9),)
-    assert whole.slice(3, 11).segments == (RangeSegment(3, 12), RangeSegment(20, 22))
-    assert whole.slice(11, 5).segments == (RangeSegment(11, 12), RangeWithBitmap(20, 24, b"\x0b"), RangeSegment(30, 31))
-    assert whole.slice(5, 0).segments == ()
-
-
-def test_mask_keeps_what_it_does_not_touch() -> None:
-    wide = SortedArray(EncodedArray(8, 0, as_array([7, 9]).tobytes()))
-    whole = RowIdSequence(
-        (RangeSegment(0, 3), RangeSegment(3, 6), wide, ArraySegment(EncodedArray.from_values(as_array([50, 40, 41]))))
-    )
-    assert whole.mask([]).segments == whole.segments
-    assert whole.mask([4]).segments == (RangeSegment(0, 3), RangeWithBitmap(3, 6, b"\x05"), *whole.segments[2:])
-    assert whole.mask(range(3)).segments == whole.segments[1:]
-    assert whole.mask([8]).segments[3] == ArraySegment(EncodedArray(2, 40, b"\0\0\1\0"))
-    assert whole.mask([6]).segments[2] == RangeSegment(9, 10)
-    assert whole.mask(range(11)).segments == ()
-
-
-def test_compaction_makes_sorted_forms_of_an_array_that_lost_its_descents() -> None:
-    masked = RowIdSequence.from_values([24, 7, 25]).mask([0])
-    assert isinstance(masked.segments[0], ArraySegment)
-    assert isinstance(rechunk([masked], [2])[0].segments[0], RangeWithBitmap)
-
-
-def test_only_ranges_without_steps_may_be_of_any_length() -> None:
-    assert RowIdSequence.from_values(range(2**62)).count == 2**62
-    with pytest.raises(UsageError, match=r"range\(0, 4611686018427387904, 2\) is too long: only a range with step 1"):
-        RowIdSequence.from_values(range(0, 2**62, 2))
-    assert RowIdSequence.from_values(range(8, 0, -2)).to_numpy().tolist() == [8, 6, 4, 2]
-
-
-@pytest.mark.parametrize(("offset", "length"), [(-1, 2), (0, -1), (9, 3), (0, 11), (11, 0)])
-def test_slice_of_rows_that_are_not_there(offset: int, length: int) -> None:
-    with pytest.raises(UsageError):
-        RowIdSequence.from_values(range(10)).slice(offset, length)
-
-
-@pytest.mark.parametrize("rows", [[10], [2, 11], [2**40]])
-def test_mask_of_rows_that_are_not_there(rows: list[int]) -> None:
-    with pytest.raises(UsageError, match="sequence of 10"):
-        RowIdSequence.from_values(range(10)).mask(rows)
-    with pytest.raises(UsageError):
-        RowIdSequence().mask([0])
-
-
 @pytest.mark.parametrize("sizes", [[], [9], [5, 6], [11, -1], [-1, 11]])
 def test_rechunk_into_other_rows(sizes: list[int]) -> None:
     with pytest.raises(UsageError):
@@ -287,23 +182,6 @@ def test_rechunk_into_other_rows(sizes: list[int]) -> None:
 @pytest.mark.parametrize("ids", [[1, 1], [5, 3, 5], np.array([0, 2**63, 2**63], np.uint64), [TOP, TOP]], ids=str)
 def test_repeated_ids_are_refused_by_the_writer(ids: Any) -> None:
     with pytest.raises(UsageError, match="repeated"):
-        RowIdSequence.from_values(ids)
-
-
-@given(st.lists(st.sampled_from([k << shift for shift in (0, 7, 40) for k in range(9)]), max_size=12))
-def test_ids_are_taken_as_long_as_they_are_distinct(ids: list[int]) -> None:
-    """Also those with the same low bits, by which repeated ones are looked for."""
-    if len(set(ids)) == len(ids):
-        assert RowIdSequence.from_values(ids).to_numpy().tolist() == ids
-    else:
-        lowest = min(one for one in ids if ids.count(one) > 1)
-        with pytest.raises(UsageError, match=f"row id {lowest} is repeated"):
-            RowIdSequence.from_values(ids)
-
-
-@each("ids", [[-1], [2**64], [1.5], "ab", b"ab", range(-3, 2), np.array([[1]])], ids=str)
-def test_invalid_ids_are_refused(ids: Any) -> None:
-    with pytest.raises(UsageError):
         RowIdSequence.from_values(ids)
 
 
@@ -324,62 +202,7 @@ def test_python_ranges(ids: range, segments: tuple[object, ...]) -> None:
     assert RowIdSequence.from_values(ids).segments == segments
 
 
-def test_what_was_changed_is_not_given_its_old_bytes() -> None:
-    data = segment(1, b"\x08\x00", scalar(2, 3))
-    found = decode_row_ids(data)
-    assert encode_row_ids(found) == data
-    assert encode_row_ids(found.mask([])) == encode_row_ids(found.slice(0, 3)) == segment(1, scalar(2, 3))
-
-
 # ---------------------------------------------------------------------- damage
-
-MIXED = sequence_bytes(
-    [
-        Seg("range", 2**40, 2**40 + 500),
-        Seg("bitmap", 7, 30, bits=(1, 0) * 11 + (1,)),
-        write([5, 3, 2**20]),
-        write([0, 3, 70, 900, 2**34]),
-        write([value for value in range(300) if value not in (5, 80, 81)]),
-    ]
-)
-
-
-def test_cuts_are_refused_but_between_segments() -> None:
-    whole = decode_row_ids(MIXED)
-    assert {type(part) for part in whole.segments} == set(KIND_NAMES.values())
-    borders, at = {0}, 0
-    for part in whole.segments:
-        at += len(encode_row_ids(RowIdSequence((part,))))
-        borders.add(at)
-    check_truncations(
-        decode_row_ids,
-        MIXED,
-        allowed=lambda found, size: size in borders and found.segments == whole.segments[: len(found.segments)],
-    )
-
-
-def test_every_flipped_bit_ends_in_a_value_or_a_decode_error() -> None:
-    for bit in range(8 * len(MIXED)):
-        damaged = flipped(MIXED, bit)
-        check_outcome(bytes(damaged))
-
-
-def check_outcome(data: bytes) -> None:
-    found = outcome(decode_row_ids, data)
-    if isinstance(found, RowIdSequence):
-        assert encode_row_ids(found) == data
-        assert found.count == sum(part.count for part in found.segments)
-        if found.count < 10_000:
-            ids = found.to_numpy().tolist()
-            assert [found.get(i) for i in range(len(ids))] == ids
-
-
-@given(st.binary(max_size=80))
-def test_any_bytes_end_in_a_value_or_a_decode_error(data: bytes) -> None:
-    check_outcome(data)
-    check_outcome(field(1, data))
-    for kind in range(1, 7):
-        check_outcome(segment(kind, data))
 
 
 def verdict(data: bytes) -> list[int] | None:
@@ -506,52 +329,3 @@ def test_hazard_ranges_are_not_expanded_beyond_the_limit() -> None:
     with pytest.raises(LimitExceeded):
         RowIdSequence.from_values(range(5)).to_numpy(max_rows=4)
     assert len(RowIdSequence.from_values(range(5)).to_numpy(max_rows=5)) == 5
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")
-def test_hazard_bombs_are_answered_in_little_memory() -> None:
-    bombs = [
-        (repr(segment(1, scalar(2, TOP))), "LimitExceeded"),
-        (repr(segment(1, scalar(2, 2**40))) + " * 50", "LimitExceeded"),
-        (repr(segment(2, scalar(2, TOP), field(3, u16(5)))), "LimitExceeded"),
-        (repr(segment(3, scalar(2, TOP), field(3, b"\1"))), "NotCanonical"),
-        (repr(segment(4, field(3, b"\x12" + uv(2**40)))), "Truncated"),
-        (repr(segment(1)) + " * 5", "0"),
-        (r"b'\x0a\xff\xff\x3f' + b'\x7b' * 0xfffff", "NotCanonical"),
-    ]
-    call = "print(len(decode_row_ids(data).to_numpy()))"
-    asked = [(f"from dvcodec.lance import decode_row_ids; data = {data}", call) for data, _ in bombs]
-    assert answers_limited(asked) == [answer for _, answer in bombs]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="caps the address space")
-def test_hazard_what_no_memory_holds_is_over_a_limit() -> None:
-    cases = [
-        ("data = RowIdSequence((RangeSegment(0, 2**29),))", "data.to_numpy()"),
-        ("data = RowIdSequence((RangeSegment(0, 2**62),))", "data.to_numpy(max_rows=None)"),
-        ("data = RowIdSequence((RangeSegment(0, 2**29), RangeSegment(0, 2**28)))", "data.to_numpy()"),
-        ("rows = RowSet(range(2**29)); data = RowIdSequence((RangeSegment(0, 2**30),))", "data.mask(rows)"),
-        ("rows = RowSet(range(2**31)); data = RowIdSequence((RangeSegment(0, 2**32),))", "data.mask(rows)"),
-        ("data = RowIdSequence((RangeWithBitmap(0, 2**28, bytes(255 for _ in range(2**25))),))", "live_row_ids(data)"),
-    ]
-    names = "from dvcodec.lance import RangeSegment, RangeWithBitmap, RowIdSequence, live_row_ids"
-    asked = [(f"{names}\n{setup}", expression) for setup, expression in cases]
-    assert answers_limited(asked, megabytes=256) == ["LimitExceeded"] * len(cases)
-
-
-@pytest.mark.parametrize("depth", [1, 50, 90])
-def test_hazard_groups_are_skipped(depth: int) -> None:
-    groups = b"\x7b" * depth + b"\x7c" * depth
-    assert decode_row_ids(segment(1, span(0, 2), groups)).to_numpy().tolist() == [0, 1]
-
-
-def test_hazard_groups_too_deep_are_refused() -> None:
-    with pytest.raises(NotCanonical, match="groups"):
-        decode_row_ids(segment(1, span(0, 2), b"\x7b" * 5000 + b"\x7c" * 5000))
-
-
-def test_hazard_many_small_segments() -> None:
-    data = b"".join(segment(1, span(3 * i, 3 * i + 1)) for i in range(5000))
-    found = decode_row_ids(data)
-    assert found.to_numpy().tolist() == list(range(0, 15000, 3))
-    assert encode_row_ids(found) == data

@@ -270,8 +270,3 @@ def test_refused_with_what_and_where(name: str) -> None:
 def test_proposed_kind_is_named() -> None:
     with pytest.raises(Unsupported, match=r"RangeWithRuns \(field 6\)"):
         decode_row_ids(segment(6, span(0, 9)))
-
-
-def test_known_kinds_are_named_where_none_is() -> None:
-    with pytest.raises(NotCanonical, match="one of Range, RangeWithHoles, RangeWithBitmap, sorted_array, array"):
-        decode_row_ids(b"\x0a\x00")

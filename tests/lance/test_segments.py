@@ -17,18 +17,13 @@ from dvcodec.lance import (
     RangeSegment,
     RangeWithBitmap,
     RangeWithHoles,
-    RowIdSequence,
     Segment,
     SortedArray,
 )
 from dvcodec.lance.segments import from_values
-from samples.lance import BORDERS, KINDS, TOP, Seg, as_array, id_lists, segments, segments_of, write
+from samples.lance import KINDS, TOP, Seg, as_array, id_lists, segments, segments_of, write
 
 MANY = 2**60
-
-
-def built(segment: Segment) -> bytes:
-    return segment.encode()
 
 
 def by_protobuf(spec: Seg) -> bytes:
@@ -123,24 +118,6 @@ def test_ties_and_borders(ids: list[int], kind: type[Segment]) -> None:
     assert segment.values().tolist() == ids
 
 
-@each("base", BORDERS)
-def test_choice_does_not_depend_on_the_start(base: int) -> None:
-    for holes, slots in [
-        (1, 24),
-        (1, 25),
-        (1, 32),
-        (1, 33),
-        (2, 56),
-        (2, 57),
-        (2, 64),
-        (2, 65),
-        (100, 3200),
-        (100, 3193),
-    ]:
-        ids = [value for i, value in enumerate(range(base, min(base + slots, TOP))) if i % 2 == 0 or i > 2 * holes]
-        assert from_values(as_array(ids)).encode() == by_protobuf(write(ids))
-
-
 @given(segments, st.data())
 def test_position_and_get_are_inverse(spec: Seg, data: st.DataObject) -> None:
     segment = spec.ours()
@@ -152,15 +129,6 @@ def test_position_and_get_are_inverse(spec: Seg, data: st.DataObject) -> None:
         assert first is not None
         assert first <= i
         assert segment.get(first) == value
-
-
-def test_bitmap_reads_the_least_significant_bit_first() -> None:
-    assert RangeWithBitmap(1, 13, b"\xfb\x0b").values().tolist() == [1, 2, 4, 5, 6, 7, 8, 9, 10, 12]
-
-
-def test_holes_are_values_and_not_offsets() -> None:
-    segment = RangeWithHoles(100, 104, EncodedArray.from_values(as_array([101])))
-    assert segment.values().tolist() == [100, 102, 103]
 
 
 # ---------------------------------------------------------------------- huge spans
@@ -195,62 +163,3 @@ def test_huge_range_with_few_holes_is_never_expanded(start: int) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 20
-
-
-@each("hole", [1, 16_383, 16_384, 16_385, 32_769, 39_999])
-def test_a_hole_is_found_once_wherever_it_is(hole: int) -> None:
-    """The values are looked at in blocks of 2**14."""
-    values = np.arange(40_000, dtype=np.uint64)
-    values[hole:] += np.uint64(1)
-    assert from_values(values) == RangeWithHoles(0, 40_001, EncodedArray.from_values(as_array([hole])))
-
-
-@pytest.mark.parametrize("start", [0, 5, 2**63, TOP - MANY])
-def test_huge_range_is_never_expanded(start: int) -> None:
-    segment = RangeSegment(start, start + MANY)
-    tracemalloc.start()
-    assert segment.slice(7, MANY - 10) == RangeSegment(start + 7, start + MANY - 3)
-    assert segment.mask(np.array([0, 1, MANY - 1], np.int64)) == RangeSegment(start + 2, start + MANY - 1)
-    assert segment.mask(np.array([9], np.int64)) == RangeWithHoles(
-        start, start + MANY, EncodedArray(2, start + 9, b"\0\0")
-    )
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 1 << 20
-
-
-def test_whole_range_of_all_ids() -> None:
-    segment = RangeSegment(0, TOP)
-    assert segment.count == TOP
-    assert segment.get(TOP - 1) == TOP - 1
-    assert segment.get(TOP) is None
-    assert segment.position(TOP) is None
-    assert segment.position(TOP - 1) == TOP - 1
-    assert segment.slice(2**63, 2**62) == RangeSegment(2**63, 2**63 + 2**62)
-
-
-@given(st.integers(1, 400), st.data())
-def test_masks_of_ranges_shrink_to_what_is_left(size: int, data: st.DataObject) -> None:
-    start = data.draw(st.sampled_from([*BORDERS, TOP - 400]))
-    keep = data.draw(st.sets(st.integers(0, size - 1), max_size=6))
-    gone = np.array([i for i in range(size) if i not in keep], np.uint64)
-    if len(gone):
-        model = [start + i for i in sorted(keep)]
-        assert RangeSegment(start, start + size).mask(gone).encode() == by_protobuf(write(model))
-
-
-def test_offsets_beyond_signed_64_bits() -> None:
-    wide = RangeWithHoles(0, 2**64 - 1, EncodedArray.from_values(np.array([5], np.uint64)))
-    assert wide.get(wide.count - 1) == 2**64 - 2
-    assert wide.get(2**63) == 2**63 + 1
-    assert wide.get(wide.count) is None
-    assert wide.slice(2**63, 2) == RangeSegment(2**63 + 1, 2**63 + 3)
-    assert RowIdSequence((wide,)).get(2**63 + 7) == 2**63 + 8
-
-
-def test_masks_beyond_signed_64_bits() -> None:
-    apart = RowIdSequence((RangeSegment(0, 2**62 + 1), RangeSegment(2**63, 2**64 - 2)))
-    assert apart.mask([2**62]).segments == (RangeSegment(0, 2**62), RangeSegment(2**63, 2**64 - 2))
-    wide = RowIdSequence((RangeSegment(0, 2**63), RangeSegment(2**63, 2**63 + 2**62)))
-    assert wide.mask([5, 2**63 - 1, 2**63]).count == wide.count - 3
-    assert wide.mask([2**63]).position(2**63) is None

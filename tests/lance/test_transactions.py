@@ -36,12 +36,6 @@ def test_operations(values: dict[str, Any], name: str | None) -> None:
     check_buffers(lance.read_operation, data)
 
 
-def test_the_last_operation_wins() -> None:
-    assert (
-        lance.read_operation(transaction(append=message("Marker")) + transaction(delete=message("Marker"))) == "Delete"
-    )
-
-
 def test_what_is_refused() -> None:
     data = transaction(delete=message("Marker"))
     with pytest.raises(NotCanonical, match="operation"):

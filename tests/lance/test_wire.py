@@ -66,24 +66,6 @@ def test_small_messages_are_judged_as_by_protobuf(parts: list[int]) -> None:
     assert (None if isinstance(found, DecodeError) else found) == by_protobuf(data)
 
 
-@given(st.binary(max_size=40))
-def test_any_bytes_end_in_fields_or_a_decode_error(data: bytes) -> None:
-    found = outcome(read, data)
-    wanted = by_protobuf(data)
-    # (The runtime drops bits of a varint beyond 64, and takes no key longer than 5 bytes; Lance's does otherwise.)
-    if not isinstance(found, DecodeError) and wanted is not None:
-        assert found == wanted
-
-
-@each("value", [0, 1, 127, 128, 300, 2**32, 2**63 - 1, 2**63, TOP])
-def test_varints(value: int) -> None:
-    data = uvarints(value)
-    assert Cursor(data).uvarint("x") == value
-    assert len(data) == max(-(-value.bit_length() // 7), 1)
-    written = message("Range", start=value).SerializeToString()
-    assert wire.scalar(1, value) == written
-
-
 def test_zero_and_empty_are_left_out_and_messages_are_not() -> None:
     assert wire.scalar(1, 0) == b""
     assert wire.blob(3, b"") == []
@@ -91,16 +73,6 @@ def test_zero_and_empty_are_left_out_and_messages_are_not() -> None:
     assert wire.message(2, b"ab", b"", b"c") == b"\x12\x03abc"
     assert wire.blob(16, b"x") == [b"\x82\x01\x01", b"x"]
     assert b"".join(wire.nested(2, [b"ab", *wire.blob(1, b"xy")])) == wire.message(2, b"ab", b"\x0a\x02xy")
-
-
-def test_windows_know_where_they_are() -> None:
-    cursor = Cursor(b"\x08\x01\x12\x05\x08\x01\x1a\x01x", source="f", base=100)
-    _, entry = wire.fields(cursor)
-    window = entry.window(cursor, "w")
-    assert (entry.at, window.base, window.source) == (2, 104, "f")
-    _, inner = wire.fields(window)
-    assert (inner.at, inner.window(window, "v").base) == (2, 108)
-    assert inner.text(window, "v") == "x"
 
 
 @each(
@@ -132,15 +104,6 @@ def test_refused_with_where(data: bytes, kind: type[DecodeError], offset: int) -
     assert (caught.value.source, caught.value.offset) == ("f", 50 + offset)
 
 
-def test_largest_field_number() -> None:
-    assert read(b"\xf8\xff\xff\xff\x0f\x05") == [(2**29 - 1, 5)]
-
-
-def test_other_kinds_of_fields_are_skipped() -> None:
-    data = b"\x09" + bytes(8) + b"\x15" + bytes(4) + b"\x1b\x08\x01\x12\x01a\x19" + bytes(8) + b"\x1d" + bytes(4)
-    assert read(data + b"\x23\x24\x1c\x20\x07") == [(1, None), (2, None), (3, None), (4, 7)]
-
-
 def test_wrong_types_are_named() -> None:
     cursor = Cursor(b"\x08\x01\x12\x00\x1d\0\0\0\0", source="f")
     number, window, fixed = wire.fields(cursor)
@@ -151,19 +114,3 @@ def test_wrong_types_are_named() -> None:
     for get in (fixed.integer, fixed.window):
         with pytest.raises(NotCanonical, match="at byte 4"):
             get(cursor, "size")
-
-
-def test_text_is_utf_8() -> None:
-    cursor = Cursor(b"\x0a\x02\xc3\xa9\x0a\x01\xe9")
-    good, bad = wire.fields(cursor)
-    assert good.text(cursor, "path") == "é"
-    with pytest.raises(NotCanonical, match="UTF-8") as caught:
-        bad.text(cursor, "path")
-    assert caught.value.offset == 6
-
-
-@pytest.mark.parametrize(("depth", "fits"), [(1, True), (100, True), (101, False), (100_000, False)])
-def test_groups_in_groups(depth: int, fits: bool) -> None:
-    found = outcome(read, b"\x0b" * depth + b"\x0c" * depth)
-    assert isinstance(found, DecodeError) is not fits
-    assert not fits or found == [(1, None)]

@@ -76,39 +76,12 @@ def test_every_byte_is_of_one_part(version: int, vectors: Path, own_vectors: Pat
 
 
 @each("version", VERSIONS)
-def test_written_segments(version: int) -> None:
-    with Segment.open(written(version)) as segment:
-        sizes = check(segment)
-    assert sizes[Part.OTHER] == sizes[Part.VECTORS] == 0
-    assert bool(sizes[Part.SYNONYMS]) == (version >= 16)
-    assert min(sizes[part] for part in (Part.STORED, Part.POSTINGS, Part.DICTIONARY, Part.DOC_VALUES, Part.FIELDS)) > 0
-
-
-@each("version", VERSIONS)
 def test_merged_segments(version: int) -> None:
     out = io.BytesIO()
     with Segment.open(written(version)) as one, Segment.open(written(version, 1)) as other:
         merge_segments(out, [one, other])
     with Segment.open(out.getvalue()) as segment:
         check(segment)
-
-
-@each("version", VERSIONS)
-def test_segment_without_documents(version: int) -> None:
-    out = io.BytesIO()
-    write_segment(out, [], version)
-    with Segment.open(out.getvalue()) as segment:
-        spans = layout(segment)
-    assert {span.part for span in spans} <= {Part.FIELDS, Part.OTHER}
-
-
-def test_section_of_shapes_in_front_of_postings(own_vectors: Path) -> None:
-    with Segment.open(own_vectors / "zap/zapx-17.2.3/geo.zap") as segment:
-        spans = layout(segment)
-        (shapes,) = [info for info in segment.fields if info.shapes is not None]
-        (found,) = [span for span in spans if span.part is Part.SHAPES]
-        assert (found.start, found.field) == (shapes.shapes, shapes.name)
-        assert Span(Part.POSTINGS, *(postings_of(segment, "_id") or (0, 0)), "_id") in spans
 
 
 def spans_of(data: bytes) -> tuple[Span, ...]:

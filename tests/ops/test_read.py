@@ -8,10 +8,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from battery import Recorder, flipped, outcome
+from battery import Recorder, flipped
 from cases import each
 from dvcodec import (
     BadMagic,
@@ -42,7 +40,7 @@ from dvcodec.ops.convert import ConvertTarget as Target
 from dvcodec.ops.read import read_vector, survey_vectors
 from dvcodec.puffin import BlobMetadata, Footer, encode_footer
 from samples.bitmaps import framed
-from samples.containers import BARE, FRAMED, SAMPLES, A, C
+from samples.containers import BARE, FRAMED, SAMPLES, A
 
 # ---------------------------------------------------------------------- reading what was found
 
@@ -56,30 +54,6 @@ def test_limits_are_kept_when_vectors_are_read(name: str, limits: Limits) -> Non
         assert read_vector(source, ref).cardinality == 3
         with pytest.raises(LimitExceeded):
             read_vector(source, ref, limits=limits)
-
-
-@each("name", SAMPLES)
-def test_found_vector_is_read(name: str) -> None:
-    sample = SAMPLES[name]
-    with open_source(sample.data) as source:
-        assert [read_vector(source, ref).load() for ref in sniff(sample.data).vectors] == sample.rows
-
-
-def test_promised_cardinality_is_checked() -> None:
-    with open_source(SAMPLES["blob"].data) as source:
-        for promised in (2, 4):
-            ref = VectorRef(ContainerKind.BLOB, 0, source.size, promised)
-            with pytest.raises(CardinalityMismatch):
-                read_vector(source, ref)
-
-
-def test_wrong_crc_is_read_on_demand() -> None:
-    data = flipped(SAMPLES["blob"].data, 8 * len(SAMPLES["blob"].data) - 1)
-    (ref,) = sniff(data).vectors
-    with open_source(data) as source:
-        with pytest.raises(ChecksumMismatch):
-            read_vector(source, ref)
-        assert read_vector(source, ref, verify_checksum=False).load() == A
 
 
 NATIVE, PAIMON32 = delta.encode(A, layout="native"), paimon.encode(A)
@@ -129,13 +103,6 @@ def test_vector_of_a_puffin_file_has_to_keep_its_rules(
         else:
             with pytest.raises(kind):
                 read_vector(source, ref)
-
-
-@pytest.mark.parametrize("name", BARE)
-def test_bytes_after_a_bare_bitmap_are_refused(name: str) -> None:
-    data = SAMPLES[name].data + b"\0"
-    with pytest.raises(DecodeError), open_source(data) as source:
-        read_vector(source, sniff(data).vectors[0])
 
 
 # ---------------------------------------------------------------------- decode
@@ -188,27 +155,6 @@ def test_vector_is_decoded_by_both_conventions_of_size(name: str) -> None:
             assert decode_at(sample.data, at, size, cardinality=len(rows)) == rows
 
 
-def test_wrapper_around_the_frame_does_not_matter() -> None:
-    blob = iceberg.encode(C)
-    for before in (b"", b"\1", b"PFA1", bytes(1000)):
-        for after in (b"", b"PFA1", blob):
-            assert decode_at(before + blob + after, len(before)) == C
-            assert decode_at(before + blob + after, len(before), len(blob)) == C
-
-
-def test_offset_defaults_to_the_start() -> None:
-    assert decode_at(SAMPLES["blob"].data) == A
-
-
-@each("name", FRAMED)
-def test_other_size_is_refused(name: str) -> None:
-    for change in [-9, -7, -1, 1, 8]:
-        sample = SAMPLES[name]
-        for at, (size, _) in sample.vectors.items():
-            with pytest.raises(DecodeError):
-                decode_at(sample.data, at, size + change)
-
-
 @each(
     ("offset", "size", "kind"),
     [
@@ -242,20 +188,6 @@ def test_decode_at_checks_what_decode_checks() -> None:
     assert decode_at(damaged, 4, verify_checksum=False) == A
     with pytest.raises(NotCanonical):
         decode_at(b"\1" + framed(delta.encode(A)[4:-4] + b"\0"), 1)
-
-
-def test_decode_at_reads_one_frame_only() -> None:
-    blob = iceberg.encode(A)
-    source = Recorder(bytes(1_000_000) + blob + bytes(1_000_000))
-    assert decode_at(source, 1_000_000) == A
-    assert source.reads == [(1_000_000, 4), (1_000_000, len(blob))]
-
-
-@given(st.binary(max_size=60), st.integers(0, 70), st.none() | st.integers(0, 70))
-def test_any_place_ends_in_rows_or_a_decode_error(data: bytes, offset: int, size: int | None) -> None:
-    for file in (data, iceberg.encode(A) + data):
-        found = outcome(lambda _, file=file: decode_at(file, offset, size), b"")  # type: ignore[misc]
-        assert isinstance(found, (RowSet, DecodeError))
 
 
 # ---------------------------------------------------------------------- many at once
@@ -322,16 +254,3 @@ def test_large_vectors_are_left_to_be_read_one_by_one() -> None:
         with open_source(data) as source:
             found = list(survey_vectors(source, sniff(data).vectors))
         assert [valid is not None for _, valid in found] == [together] * len(some)
-
-
-def test_a_file_that_became_shorter_is_read_one_by_one() -> None:
-    class Shrunk(Recorder):
-        def read(self, offset: int, size: int) -> memoryview:  # noqa: ARG002
-            raise Truncated("short read", source=self.name, offset=offset)
-
-    refs = sniff(SAMPLES["delta"].data).vectors
-    assert list(survey_vectors(Shrunk(SAMPLES["delta"].data), refs)) == [(ref, None) for ref in refs]
-
-
-def test_nothing_is_surveyed_of_no_vectors() -> None:
-    assert list(survey_vectors(Recorder(b""), ())) == []

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec import ContainerMix, NotCanonical, RowSet, VectorStats, delta, describe, iceberg, paimon, sniff
-from samples.bitmaps import framed
+from dvcodec import ContainerMix, RowSet, VectorStats, delta, describe, iceberg, paimon, sniff
 from samples.containers import SAMPLES, A, B, C
 
 KEY = 1 << 32
@@ -99,42 +96,10 @@ def test_containers_are_counted(data: bytes, containers: tuple[int, int, int], b
     assert (tuple(found.containers), found.bitmaps, found.gaps) == (containers, bitmaps, gaps)
 
 
-def test_java_vector_of_every_kind_of_container(vectors: Path) -> None:
-    found = stats_of(vectors / "iceberg/java-resources/all-container-types-position-index.bin")
-    assert (found.cardinality, found.min, found.max) == (132_561, 5, KEY + 131072 + 65534)
-    assert (found.containers, found.bitmaps, found.gaps, found.size) == (ContainerMix(2, 0, 4), 2, 0, 94)
-
-
-def test_edges_of_every_kind_of_container() -> None:
-    for low in (range(7, 9), range(100, 200), range(3, 65535, 4)):
-        for key in (0, 1, 65535, 65536):
-            rows = RowSet([key << 16 | value for value in low])
-            found = stats_of(iceberg.encode(rows))
-            assert (found.min, found.max) == (key << 16 | low[0], key << 16 | low[-1])
-
-
 @pytest.mark.parametrize(("row_count", "share"), [(None, None), (0, None), (3, 1.0), (6, 0.5), (300, 0.01)])
 def test_deleted_share_needs_the_rows_of_the_data_file(row_count: int | None, share: float | None) -> None:
     found = stats_of(iceberg.encode(A), row_count=row_count)
     assert (found.row_count, found.deleted_share) == (row_count, share)
-
-
-def test_empty_vector_has_no_ratios() -> None:
-    found = stats_of(iceberg.encode(RowSet()), row_count=10)
-    assert (found.min, found.max, found.density, found.bytes_per_row, found.deleted_share) == (
-        None,
-        None,
-        None,
-        None,
-        0,
-    )
-
-
-@pytest.mark.parametrize("values", [(9, 7), (7, 7)])
-def test_statistics_of_a_corrupt_vector_are_refused(values: tuple[int, int]) -> None:
-    bitmap = struct.pack("<QIIIHHIHH", 1, 0, 12346, 1, 0, 1, 16, *values)
-    with pytest.raises(NotCanonical, match="not strictly ascending"):
-        stats_of(framed(b"\xd1\xd3\x39\x64" + bitmap))
 
 
 def test_numbers_go_into_json() -> None:
@@ -152,14 +117,3 @@ def test_numbers_go_into_json() -> None:
         "density": 0.6,
         "bytes_per_row": 46 / 3,
     }
-
-
-def test_numbers_of_a_huge_vector_are_taken_without_expanding_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise AssertionError
-
-    blob = iceberg.encode(RowSet.from_ranges([(0, KEY)]))
-    monkeypatch.setattr("dvcodec.core.bitmap.BitmapView.load", refuse)
-    monkeypatch.setattr(RowSet, "to_numpy", refuse)
-    found = stats_of(blob)
-    assert (found.cardinality, found.max, found.containers) == (KEY, KEY - 1, ContainerMix(0, 0, 65536))

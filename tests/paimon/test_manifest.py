@@ -14,10 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import check_buffers, check_truncations, outcome
 from cases import each
 from dvcodec import (
-    DecodeError,
     NotCanonical,
     RowSet,
     Unsupported,
@@ -33,7 +31,7 @@ from dvcodec.paimon import (
     write_index_manifest,
 )
 from dvcodec.paimon.manifest import DELETION_VECTORS, HASH, SCHEMA
-from samples.avro import block, header, records, zigzag
+from samples.avro import block, header, records
 
 fastavro = pytest.importorskip("fastavro")
 
@@ -45,56 +43,6 @@ TABLES = {
     "pypaimon-2.1.0/db.db/t1/manifest/index-manifest-f78df544-a4f4-4257-90a1-33589c23345a": "pypaimon",
     "pypaimon-2.1.0/db.db/t1/manifest/index-manifest-fb38888d-7c19-43fa-b109-e9cd62fc2c17": "pypaimon",
 }
-DYN = "index-e78f7992-de86-492a-959c-c01bdc22eb4e-"
-EXPECTED: dict[int, list[IndexManifestEntry]] = {
-    1: [
-        IndexManifestEntry(
-            "DELETION_VECTORS",
-            "index-4f996301-06b2-4c11-af9f-476870856860-1",
-            73,
-            1,
-            bytes(12),
-            0,
-            "ADD",
-            (DeletionVectorMeta("data-fee38ed7-70d4-409f-a993-fdd43ea1df5d-0.parquet", 1, 64, None),),
-        )
-    ],
-    2: [
-        IndexManifestEntry("HASH", f"{DYN}{bucket}", size, size // 4, bytes(12), bucket, "ADD", None)
-        for bucket, size in ((1, 268), (2, 264), (0, 268))
-    ],
-    3: [
-        IndexManifestEntry(
-            "DELETION_VECTORS",
-            "index-476c4ea5-2c5c-42b4-a422-c6f5234123fc-1",
-            33,
-            1,
-            bytes.fromhex("00000002 0000000000000000 7831000000000082 0700000000000000"),
-            vectors=(DeletionVectorMeta("data-8f1b0b09-b1d8-48aa-8d54-b64d7105ef5a-0.parquet", 1, 24, 2),),
-        ),
-        IndexManifestEntry(
-            "DELETION_VECTORS",
-            "index-ce5fc84f-9e26-4257-a472-d2fc391815f8-1",
-            31,
-            1,
-            bytes.fromhex("00000002 0000000000000000 1000000018000000 0700000000000000") + b"longer-partition",
-            vectors=(DeletionVectorMeta("data-f153fc21-2a66-41b1-bee7-4daea86051a3-0.parquet", 1, 22, 1),),
-        ),
-    ],
-    4: [
-        IndexManifestEntry(
-            "DELETION_VECTORS",
-            "index-4a578b78-f49c-4071-be9d-a87eb3d73a88-1",
-            669,
-            2,
-            vectors=(
-                DeletionVectorMeta("data-5b593a4b-3d87-4da4-a2cc-99fb2bf09f8e-0.parquet", 1, 24, 2),
-                DeletionVectorMeta("data-739850f1-dcff-44df-9a75-f6d145e6d0f8-0.parquet", 33, 628, 304),
-            ),
-        )
-    ],
-}
-"""Number of the manifest in TABLES -> what it says."""
 
 
 FORMS = [*CODECS, "orc", "parquet"]
@@ -111,14 +59,6 @@ def written(*entries: IndexManifestEntry, form: str = "null") -> bytes:
 
 
 # ---------------------------------------------------------------------- real files
-
-
-@pytest.mark.parametrize("number", EXPECTED)
-def test_real_manifest_says_what_is_expected(vectors: Path, number: int) -> None:
-    path = vectors / "paimon" / list(TABLES)[number]
-    assert read_index_manifest(path) == EXPECTED[number]
-    assert read_index_manifest(str(path)) == EXPECTED[number]
-    assert read_index_manifest(io.BytesIO(path.read_bytes())) == EXPECTED[number]
 
 
 @each("name", TABLES)
@@ -138,13 +78,6 @@ def test_what_a_real_manifest_names_is_there(vectors: Path, name: str) -> None:
         sets = paimon.read_deletion_vectors(index, entry.vectors)
         assert len(sets) == len(entry.vectors) == entry.row_count
         assert list(paimon.load_frames(index).values()) == list(sets.values())
-
-
-@each("name", TABLES)
-def test_real_manifest_is_written_again(vectors: Path, name: str) -> None:
-    for form in FORMS:
-        entries = read_index_manifest(vectors / "paimon" / name)
-        assert read_index_manifest(written(*entries, form=form)) == entries
 
 
 # ---------------------------------------------------------------------- round trips
@@ -235,34 +168,6 @@ def test_fastavro_reads_what_is_written(form: str) -> None:
     ]
 
 
-@each(
-    "changes",
-    [
-        {"kind": "REPLACE"},
-        {"kind": 0},
-        {"bucket": 2**64},
-        {"bucket": "0"},
-        {"file_size": 2**63},
-        {"file_size": None},
-        {"row_count": -(2**63) - 1},
-        {"file_name": None},
-        {"file_name": "\ud800"},
-        {"index_type": b"HASH"},
-        {"partition": "text"},
-        {"external_path": 5},
-        {"global_index": GlobalIndexMeta(0, 0, 2**31)},
-        {"global_index": GlobalIndexMeta(0, 2**63, 0)},
-        {"global_index": GlobalIndexMeta(0, 0, 0, (2**31,))},
-        {"global_index": GlobalIndexMeta(0, 0, 0, None, "text")},  # type: ignore[arg-type]
-    ],
-    ids=ascii,
-)
-def test_value_that_the_schema_does_not_hold_is_a_usage_error(tmp_path: Path, changes: dict[str, Any]) -> None:
-    with pytest.raises(UsageError):
-        write_index_manifest(tmp_path / "x", [replace(PLAIN, **changes)])
-    assert list(tmp_path.iterdir()) == []
-
-
 NAMES = st.text(max_size=8)
 METAS = st.builds(
     DeletionVectorMeta,
@@ -321,20 +226,6 @@ def test_entry_of_a_written_file(tmp_path: Path) -> None:
     assert found == sets
 
 
-@pytest.mark.parametrize(
-    ("root", "path"),
-    [
-        ("/t", "/t/index/index-0"),
-        ("/t/", "/t/index/index-0"),
-        ("/", "/index/index-0"),
-        ("s3://b/t", "s3://b/t/index/index-0"),
-        ("t", "t/index/index-0"),
-    ],
-)
-def test_path_of_an_entry(root: str, path: str) -> None:
-    assert PLAIN.path(root) == path
-
-
 @each("name", ["../x", "a/b", "", "/", "/etc/passwd", "..", ".", "index-0\0", "x/"])
 def test_name_with_a_folder_is_refused(name: str) -> None:
     entry = replace(PLAIN, file_name=name)
@@ -345,25 +236,6 @@ def test_name_with_a_folder_is_refused(name: str) -> None:
 
 
 # ---------------------------------------------------------------------- damage
-
-SMALL = written(ENTRIES["vectors"])
-
-
-def test_small_manifest_cut_anywhere_is_refused_but_before_its_block() -> None:
-    entries = list(ENTRIES.values())
-    for data, found in ((SMALL, [ENTRIES["vectors"]]), (written(*entries), entries)):
-        assert read_index_manifest(data) == found
-        head = data.index(data[-16:]) + 16
-        check_truncations(read_index_manifest, data, allowed=lambda cut, size, head=head: not cut and size == head)  # type: ignore[misc]
-    check_buffers(read_index_manifest, SMALL)
-
-
-@given(st.binary(max_size=100), st.integers(0, 4))
-def test_any_records_end_in_a_value_or_a_decode_error(data: bytes, count: int) -> None:
-    outcome(read_index_manifest, data)
-    outcome(read_index_manifest, header(SCHEMA) + data)
-    outcome(read_index_manifest, header(SCHEMA) + block(count, data))
-    outcome(read_index_manifest, header(SCHEMA) + block(count, zigzag(1) + zigzag(0) + data))
 
 
 def test_other_manifests_of_paimon_are_unsupported(vectors: Path) -> None:
@@ -509,33 +381,6 @@ def test_unknown_field_may_be_there_as_long_as_it_is_null(kind: str) -> None:
     assert (caught.value.what, caught.value.offset) == ("_NEW of entry 1", 0)
 
 
-@each(
-    "kind",
-    [
-        "null",
-        ["null"],
-        ["null", "int", "string"],
-        {"type": "array", "items": "null"},
-        ["null", {"type": "array", "items": "null"}],
-        {"type": "map", "values": "null"},
-        {"type": "fixed", "name": "f", "size": 0},
-        {"type": "record", "name": "r", "fields": []},
-        SCHEMA["name"],
-        ["null", SCHEMA["name"]],
-        None,
-        5,
-        {},
-        [],
-    ],
-    ids=str,
-)
-def test_unknown_field_of_another_type_is_unsupported(kind: object) -> None:
-    for places in (lambda fields: fields, ranges_of):
-        schema = changed(lambda fields, places=places: places(fields).append({"name": "_NEW", "type": kind}))  # type: ignore[misc]
-        with pytest.raises(Unsupported, match="field _NEW of type"):
-            read_index_manifest(header(schema) + block(2**60, bytes(100)))
-
-
 # ---------------------------------------------------------------------- values
 
 
@@ -582,39 +427,3 @@ def test_negative_values_of_a_vector_are_refused(values: dict[str, Any], said: s
         read_index_manifest(manifest(SCHEMA, record_of(_DELETIONS_VECTORS_RANGES=[vector_of(**values)])))
     assert caught.value.what == "_DELETIONS_VECTORS_RANGES of entry 0"
     assert said in str(caught.value)
-
-
-# ---------------------------------------------------------------------- containers made to harm
-
-
-@each(
-    "change",
-    [
-        lambda fields: (
-            fields.insert(0, {"name": "x", "type": {"type": "array", "items": "null"}})
-            or fields.append({"name": "x", "type": ["null", "int"]})
-        ),
-        lambda fields: fields[5].update(type=["null", "string"]),
-        lambda fields: fields[6].update(type=["null", "long"]),
-        lambda fields: fields[2].update(type={"type": "bytes", "logicalType": "decimal", "precision": 4}),
-        lambda fields: ranges_of(fields)[1].update(type=["null", "int"]),
-        lambda fields: ranges_of(fields)[1].update(type={"type": "int", "logicalType": "date"}),
-        lambda fields: fields[3].update(name=["_BUCKET"]),
-    ],
-    ids=["two of one name", "nullable name", "nullable size", "decimal", "nullable offset", "date", "list for a name"],
-)
-def test_schema_that_could_give_other_values_is_unsupported(change: Callable[[list[dict[str, Any]]], object]) -> None:
-    with pytest.raises(DecodeError):
-        read_index_manifest(header(changed(change)) + block(1, bytes(40)))
-
-
-@pytest.mark.parametrize(
-    ("entry", "said"),
-    [
-        (IndexManifestEntry(HASH, "x", -1, 1), "_FILE_SIZE"),
-        (IndexManifestEntry(HASH, "x", 1, -1), "_ROW_COUNT"),
-    ],
-)
-def test_negative_sizes_are_refused(entry: IndexManifestEntry, said: str) -> None:
-    with pytest.raises(NotCanonical, match=said):
-        read_index_manifest(written(entry))

@@ -69,12 +69,6 @@ NOT_STRINGS: list[object] = [None, True, 1, 1.5, [], {}]
 NOT_INTEGERS: list[object] = [None, True, 1.0, "1", [], {}, 2**63, -(2**63) - 1, 10**30]
 
 
-@pytest.mark.parametrize("value", NOT_ARRAYS)
-def test_blobs_are_an_array(value: object) -> None:
-    with refused(NotCanonical, "footer member blobs", 8):
-        decode(puffin(as_json({"blobs": value})))
-
-
 @pytest.mark.parametrize("value", NOT_OBJECTS)
 def test_blob_is_an_object(value: object) -> None:
     with refused(NotCanonical, "footer member blobs[1]", 8):
@@ -106,26 +100,6 @@ def test_blob_member_that_is_missing_is_named(member: str) -> None:
         decode(with_blob(**{member: ...}))
     assert caught.value.what == f"footer member blobs[0].{member.replace('_', '-')}"
     assert caught.value.actual == "nothing"
-
-
-@each("value", [*NOT_OBJECTS[1:], {"a": 1}, {"a": None}])
-def test_file_properties_are_strings(value: object) -> None:
-    with refused(NotCanonical, "footer member properties", 8):
-        decode(puffin(as_json({"blobs": [], "properties": value})))
-
-
-@pytest.mark.parametrize("value", [None, ...])
-def test_optional_members_may_be_null_or_absent(value: object) -> None:
-    blob = decode(with_blob(compression_codec=value, properties=value)).blobs[0]
-    assert blob.compression_codec is None
-    assert blob.properties == {}
-
-
-@pytest.mark.parametrize("value", [-(2**63), -1, 0, 2**63 - 1])
-def test_integers_have_64_bits(value: int) -> None:
-    data = with_blob(fields=[value], snapshot_id=value, sequence_number=value, offset=value, length=value)
-    blob = decode(data).blobs[0]
-    assert (*blob.fields, blob.snapshot_id, blob.sequence_number, blob.offset, blob.length) == (value,) * 5
 
 
 def test_blobs_are_limited() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -135,12 +134,6 @@ def test_blobs_of_many_properties_are_left_to_the_parser() -> None:
         footer = decode(payload_of([one, one]))
         assert list(footer.blobs) == [one, one]
         assert isinstance(footer.blobs, UniformBlobs) is (count == 16)
-
-
-def test_spaces_are_left_to_the_parser(by_json: Callable[[bytes], Footer | str]) -> None:
-    payload = json.dumps(json.loads(payload_of([blob(i) for i in range(5)]))).encode()
-    assert isinstance(decode(payload).blobs, tuple)
-    assert decode(payload) == by_json(payload)
 
 
 def test_damage_gives_the_same_errors(by_json: Callable[[bytes], Footer | str]) -> None:

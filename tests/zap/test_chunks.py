@@ -11,23 +11,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec import DecodeError, NotCanonical, UsageError
-from dvcodec.core.errors import Truncated
+from dvcodec import DecodeError
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.zap import DEFAULT_CHUNK_MODE, Segment
 from dvcodec.zap.chunks import (
     ChunkedBlocks,
-    check_mode,
     chunk_sizes,
-    decode_mode,
     encode_blocks,
     interleave,
     read_blocks,
 )
-from dvcodec.zap.footer import Footer
 from samples.zap import parts
-from samples.zap.postings import chunk_size
-from samples.zap.segments import NOT, VERSIONS, chunked, minimal, take, uv
+from samples.zap.segments import NOT, chunked, take, uv
 
 Blocks = list[list[list[int]]]
 """The varints in the chunks of blocks."""
@@ -37,19 +31,6 @@ block_lists = st.lists(st.lists(st.lists(values, max_size=4), min_size=1, max_si
 # ------------------------------------------------------------------ sizes
 
 
-@each("version", VERSIONS)
-def test_sizes_are_those_of_the_description(version: int) -> None:
-    counts = [1, 2, 1000, 1023, 1024, 1025, 2047, 2048, 2049, 3001, 10_000, 66_000, 1_000_000]
-    highest = 1026 if version in (11, *range(14, 18)) else 1025
-    for num_docs, mode in itertools.product(counts, (1, 2, 7, 1000, 1023, 1024, 1025, highest)):
-        cards = np.array([card for card in counts if card <= num_docs], np.int64)
-        expected = [chunk_size(version, mode, num_docs, card) for card in cards.tolist()]
-        found = chunk_sizes(version, mode, num_docs, cards)
-        assert found.dtype == np.int64
-        assert found.tolist() == expected
-        assert all(size > 0 for size in expected)
-
-
 def test_the_worked_examples() -> None:
     """3001 documents, all of which have the term: 4 chunks, not 3."""
     cards = np.array([3001, 1024, 1])
@@ -57,31 +38,6 @@ def test_the_worked_examples() -> None:
     assert chunk_sizes(12, 1025, 3001, cards).tolist() == [1024, 3001, 3001]
     assert chunk_sizes(11, 100, 3001, cards).tolist() == [100] * 3
     assert chunk_sizes(11, 1026, 3001, cards).tolist() == [1026] * 3
-
-
-@each("version", VERSIONS)
-def test_modes_that_readers_of_a_version_know(version: int) -> None:
-    highest = {11: 2**32 - 1, 12: 1025, 13: 1025}.get(version, 1026)
-    for mode in (1, 1024, 1025, highest, DEFAULT_CHUNK_MODE[version]):
-        check_mode(version, mode)
-    for mode in (0, -1, highest + 1, 2**32):
-        with pytest.raises(UsageError, match=f"zap version {version}: expected 1 to {highest}, got {mode}"):
-            check_mode(version, mode)
-
-
-@each("version", VERSIONS)
-def test_hazard_an_unknown_mode_is_not_opened(version: int) -> None:
-    for mode in (0, 1026, 1027, 2**32 - 1):
-        craft = minimal(version)
-        craft.chunk_mode = mode
-        if (version == 11 and mode > 0) or (version > 13 and mode == 1026):
-            assert Segment.open(craft.finish()).footer.chunk_mode == mode
-            continue
-        with pytest.raises(NotCanonical, match="chunk mode") as caught:
-            Segment.open(craft.finish())
-        assert caught.value.offset is not None
-        with pytest.raises(NotCanonical):
-            decode_mode(parts.segment(b""), Footer(version, 1, 0, 0, None, mode))
 
 
 # ------------------------------------------------------------------ blocks
@@ -129,20 +85,6 @@ def test_blocks_come_back_as_they_were(spec: Blocks, gap: int, dice: object) -> 
     assert contents(read(raw, [places[i] for i in range(len(spec))], counts), counts) == spec
 
 
-def test_errors_have_the_file_offset_of_the_chunk() -> None:
-    first, second = chunked([uv(1), uv(2)]), chunked([uv(3, 4), b"", uv(5)])
-    raw = b"???" + second + b"?" + first
-    found = read(raw, [4 + len(second), 3], [2, 3])
-    starts = [len(raw) - 2, len(raw) - 1, 3 + len(uv(3, 2, 2, 3)), 0, 3 + len(second) - 1]
-    for chunk in (0, 1, 2, 4):
-        error = found.error("x", chunk, expected=1, actual=2)
-        assert (error.what, error.offset, error.source) == ("x", starts[chunk], "crafted")
-    with pytest.raises(NotCanonical) as caught:
-        found.expect("numbers", np.array([1, 1, 2, 0, 1]), np.array([1, 1, 2, 0, 9]))
-    assert (caught.value.offset, caught.value.expected, caught.value.actual) == (starts[4], 9, 1)
-    found.expect("numbers", np.array([1]), np.array([1]))
-
-
 WRONG = {
     "too few chunks": (chunked([b"\1"]), 2),
     "too many chunks": (chunked([b"\1"] * 3), 2),
@@ -173,67 +115,6 @@ def test_hazard_wrong_blocks(name: str) -> None:
         assert caught.value.offset is not None
     with pytest.raises(DecodeError):
         read(chunked([b"\1"]) + raw, [0, 3], [1, count])
-
-
-def test_the_byte_that_a_chunk_ends_with_inside_of_a_varint_is_named() -> None:
-    raw = b"???" + chunked([b"\1", b"\2\x80", b"\3\4"])
-    with pytest.raises(NotCanonical) as caught:
-        read(raw, [3], [3])
-    assert (caught.value.offset, caught.value.expected) == (raw.index(b"\x80"), "whole varints")
-
-
-def test_hazard_a_last_chunk_that_ends_inside_of_a_varint() -> None:
-    with pytest.raises(Truncated):
-        read(chunked([b"\1", b"\x80"]), [0], [2])
-
-
-def test_hazard_an_address_outside() -> None:
-    for at in (-1, 4, 2**62):
-        with pytest.raises(Truncated):
-            read(chunked([b"\1"]) + b"\0", [at], [1])
-
-
-def test_no_block() -> None:
-    found = read(b"", [], [])
-    assert contents(found, []) == []
-    assert encode_blocks(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8)).to_list() == []
-
-
-# ------------------------------------------------------------------ chunks without entries, by zapx 17.0.9 to 17.1.3
-
-LENGTHY: dict[str, tuple[Blocks, list[list[int]]]] = {
-    "none empty": ([[[1], [2, 3]]], [[1, 3]]),
-    "first": ([[[], [], [1, 2]]], [[0, 0, 2]]),
-    "last": ([[[1, 2], []]], [[2, 4]]),
-    "two last": ([[[], [1], [300, 5], [], []]], [[0, 1, 4, 8, 12]]),
-    "last of two blocks": ([[[1], []], [[1], [2]], [[4, 5], [], []]], [[1, 2], [1, 2], [2, 4, 6]]),
-    "in the middle": ([[[1, 2], [], [3]]], [[2, 4, 5]]),
-    "several times": ([[[], [1], [], [2, 3], [], [], [4]]], [[0, 1, 2, 4, 7, 10, 11]]),
-    "in the middle of one block": ([[[1], []], [[1], [], [2]], [[4], [5]]], [[1, 2], [1, 2, 3], [1, 2]]),
-}
-
-
-@each("name", LENGTHY)
-def test_chunks_without_entries_that_have_a_length(name: str) -> None:
-    spec, ends = LENGTHY[name]
-    entries = [len(chunk) for block in spec for chunk in block]
-    counts = [len(block) for block in spec]
-    raw, places = b"?", []
-    for block, stated in zip(spec, ends, strict=True):
-        places.append(len(raw))
-        raw += chunked([uv(*chunk) for chunk in block], ends=stated)
-    assert contents(read(raw, places, counts, entries, salvage=True), counts) == spec
-    if "middle" not in name and "several" not in name:
-        assert contents(read(raw, places, counts, entries), counts) == spec
-        return
-    with pytest.raises(NotCanonical, match=r"some chunks that zapx 17.0.9 to 17.1.3 misplaced") as caught:
-        read(raw, places, counts, entries)
-    assert (caught.value.offset, caught.value.actual) == (places[len(places) // 2], {"in the middle": 2}.get(name, 1))
-
-
-def test_a_chunk_without_entries_of_another_length_stays_as_it_is() -> None:
-    raw = chunked([uv(1, 2), uv(7)])
-    assert contents(read(raw, [0], [2], [2, 0], salvage=True), [2]) == [[[1, 2], [7]]]
 
 
 # ------------------------------------------------------------------ rows

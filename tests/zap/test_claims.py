@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from itertools import chain
-from time import sleep
 from typing import Any
 
 import pytest
 
 from cases import each
 from dvcodec import NotCanonical, zap
-from dvcodec.ops.layout import layout
 from dvcodec.zap.data import Claims
 from samples.zap.segments import VERSIONS, SegmentBuilder, chunked, minimal, norm, uv
 
@@ -65,35 +62,6 @@ def test_spans_are_claimed_once() -> None:
         assert start < found[1]
 
 
-def test_sizes_are_claimed_once() -> None:
-    claims = Claims()
-    assert claims.add_size("a", 1, 50, 100) is None
-    for size in (10, 50, 50):  # it is read again
-        assert claims.add_size("a", 1, size, 100) is None
-    assert claims.add_size("a", 2, 50, 100) is None
-    assert claims.add_size("b", 2, 100, 100) is None
-    assert claims.add_size("a", 3, 1, 100) == 101
-    assert claims.add_size("a", 1, 52, 100) == 102
-
-
-class Slow(dict[Any, Any]):
-    """Another thread has time to look up the same key."""
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        found = super().get(key, default)
-        sleep(0.02)
-        return found
-
-
-def test_threads_claim_a_part_once() -> None:
-    claims = Claims()
-    claims._sizes = Slow()
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda _: claims.add_size("a", 1, 60, 100), range(2))) == [None, None]
-    assert claims.add_size("a", 2, 40, 100) is None
-    assert claims.add_size("a", 3, 1, 100) == 101
-
-
 @each("version", VERSIONS)
 @each("reader", READERS)
 def test_terms_share_no_lists(version: int, reader: str) -> None:
@@ -105,23 +73,6 @@ def test_terms_share_no_lists(version: int, reader: str) -> None:
     with zap.Segment.open(sharing(version, 500, shared=False)) as segment:
         for _ in range(2):  # reading it again claims nothing more
             read(segment)
-
-
-@each("version", VERSIONS)
-def test_lists_are_claimed_in_all_fields_together(version: int) -> None:
-    craft = minimal(version, 1)
-    record = one_run(craft)
-    for name in "abcdef":
-        craft.field(name, craft.dictionary({f"{i:03}".encode(): record for i in range(64)}))
-    craft.put(bytes(4000))
-    with zap.Segment.open(craft.finish()) as segment:
-        for name in "abc":
-            assert sum(len(found) for _, found in segment.lists(name)) == 64
-        with pytest.raises(NotCanonical, match=r"postings lists overlap: expected at most [0-9]+ bytes, found [0-9]+"):
-            deque(chain.from_iterable(map(segment.lists, "abcdef")), maxlen=0)
-        assert sum(len(found) for _, found in segment.lists("a")) == 64  # as before
-    report = zap.verify_segment(craft.finish())
-    assert any("postings lists overlap" in (check.message or "") for check in report.findings)
 
 
 @each("version", VERSIONS)
@@ -156,8 +107,3 @@ def test_dictionaries_share_no_bytes(version: int) -> None:
         with pytest.raises(NotCanonical, match=re.escape(message)):
             list(segment.terms("b"))
         assert list(segment.terms("a")) == [(b"t", 1)]
-
-
-def test_the_layout_claims_lists_too() -> None:
-    with zap.Segment.open(sharing(15, 20, shared=False)) as segment:
-        assert layout(segment) == layout(segment)

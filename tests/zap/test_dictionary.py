@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec import DecodeError
-from dvcodec.core.errors import LimitExceeded, Truncated, Unsupported
+from dvcodec.core.errors import LimitExceeded
 from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.dictionary import decode_dictionary, encode_dictionary
@@ -35,14 +35,6 @@ def test_terms_come_back_as_they_were(spec: dict[bytes, int], at: int) -> None:
     found = [pair for block in blocks for pair in zip(block.keys, block.values.tolist(), strict=True)]
     assert found == sorted(spec.items())
     assert all(fst.get(key) == value for key, value in spec.items())
-
-
-def test_the_terms_of_go_are_what_go_reads(samples: list[Sample]) -> None:
-    for sample in samples:
-        for info in sample.fields:
-            assert info.dictionary is not None
-            found = [key for block in decode_dictionary(sample.data, info.dictionary).blocks() for key in block.keys]
-            assert found == [term.encode() for term, *_ in sample.dump["dicts"][info.name] or []]
 
 
 def test_dictionaries_are_written_as_go_does(samples: list[Sample]) -> None:
@@ -74,36 +66,6 @@ def test_hazard_wrong_sizes(name: str) -> None:
         decode_dictionary(segment(raw), 3)
     assert caught.value.offset is not None
     assert 3 <= caught.value.offset <= len(raw)
-
-
-def test_hazard_addresses_outside() -> None:
-    raw = encoded({b"a": 1})
-    for at in (len(raw), len(raw) + 1, 2**63, NOT):
-        with pytest.raises(Truncated):
-            decode_dictionary(segment(raw), at)
-
-
-def test_hazard_another_version_of_transducers() -> None:
-    with pytest.raises(Unsupported) as caught:
-        decode_dictionary(segment(b"??" + uv(len(FST)) + b"\2" + FST[1:]), 2)
-    assert caught.value.offset == 3
-
-
-def test_keys_are_counted_for_all_dictionaries_of_a_segment() -> None:
-    """Keys that share their states: a thousand bytes of dictionaries with any number of keys."""
-    raw = encoded({bytes((i >> 8, i & 255)): 0 for i in range(1 << 12)})
-    assert len(raw) < 1000
-    data = segment(raw * 2)
-    room = Limits(max_keys=(1 << 12) + 999)  # and one for each byte
-    for _ in range(3):  # one that is opened again counts once
-        decode_dictionary(data, 0, room)
-    message = rf"at byte {len(raw)}: Limits\.max_keys: expected at most 5095 .*, found 8192 for "
-    with pytest.raises(LimitExceeded, match=message):
-        decode_dictionary(data, len(raw), room)
-    with pytest.raises(LimitExceeded, match=r"max_keys: expected at most 99 "):
-        decode_dictionary(segment(raw), 0, Limits(max_keys=99))
-    large = segment(raw + bytes(1 << 12))
-    assert decode_dictionary(large, 0, Limits(max_keys=0)).num_keys == 1 << 12
 
 
 def test_bytes_of_keys_are_counted_for_all_dictionaries_of_a_segment() -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated
-from dvcodec.zap import doc_values
 from dvcodec.zap.doc_values import DocValueBlock, DocValues, encode_doc_values, split_terms
 from dvcodec.zap.documents import FieldOptions
 from samples.zap.doc_values import (
@@ -22,14 +19,11 @@ from samples.zap.doc_values import (
     TOP,
     close,
     decode,
-    fields,
     join,
-    read,
     trailer,
-    values_of,
     write,
 )
-from samples.zap.parts import Sample, footer, pack, plain, segment, survives
+from samples.zap.parts import Sample, pack, survives
 from samples.zap.segments import uv
 
 
@@ -60,48 +54,6 @@ def test_real_files(samples: list[Sample]) -> None:
                 assert value_of(opened, doc) == by_doc.get(doc)
         assert docs == sample.dump["docvalues"]
         assert sorted(field.name for field, _ in blocks) == sample.dump["dv_fields"]
-
-
-@given(fields(), st.integers(1, 12))
-def test_chunks_of_version_11(case: tuple[dict[int, bytes], int], size: int) -> None:
-    """There the footer says how many documents a chunk has: small ones show every form."""
-    rows, num_docs = case
-    expected = values_of(rows)
-    raw = encode_doc_values(11, num_docs, size, None, expected.docs, expected.values)
-    assert raw == write(rows, num_docs, size)
-    assert read(raw, size) == rows
-    assert plain(decode(raw, num_docs, version=11, size=size)) == plain(expected)
-
-
-@pytest.mark.parametrize("version", range(12, 18))
-@given(case=fields(5000))
-def test_chunks_of_1024(version: int, case: tuple[dict[int, bytes], int]) -> None:
-    rows, num_docs = case
-    expected = values_of(rows)
-    for mode in (1024, 1026):
-        raw = encode_doc_values(version, num_docs, mode, None, expected.docs, expected.values)
-        assert raw == write(rows, num_docs, 1024)
-        assert plain(decode(raw, num_docs, version=version, size=mode)) == plain(expected)
-
-
-@each("options", [FieldOptions(8), RAW, SINGLE, BOTH])
-@each("batch", [1, 60, 1 << 22])
-def test_all_four_layouts(options: FieldOptions, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doc_values, "_BATCH_BYTES", batch)
-    monkeypatch.setattr(doc_values, "_BATCH_CHUNKS", batch)
-    dice = np.random.default_rng(3)
-    for first in (0, 3, 1500):
-        rows = {int(doc): b"term%d\xff" % doc * 3 for doc in dice.integers(first, 3000, 300)}
-        raw = write(rows, 3000, 1024, options)
-        found = decode(raw, 3000, options)
-        assert plain(found) == plain(values_of(rows))
-        data = segment(FRONT + raw)
-        block = DocValueBlock.open(data, footer(17, 3000), (len(FRONT), len(FRONT + raw)), options)
-        for doc in (0, first, *list(rows)[:40], 2999):
-            assert value_of(block, doc) == rows.get(doc)
-        # Before version 17 options mean nothing.
-        if options == FieldOptions(8):
-            assert plain(decode(raw, 3000, BOTH, version=16)) == plain(found)
 
 
 @each(
@@ -150,46 +102,9 @@ def test_refused(raw: bytes, kind: type[DecodeError], what: str) -> None:
     assert caught.value.source == "crafted"
 
 
-def test_chunks_out_of_order() -> None:
-    raw = b"a\xffb\xff" + trailer(uv(4, 2), 2)
-    with pytest.raises(NotCanonical, match="end of a doc value chunk"):
-        decode(raw, 2, BOTH)
-    one, two = uv(1, 1024, 2) + pack(b"a\xff"), uv(1, 0, 2) + pack(b"a\xff")
-    with pytest.raises(NotCanonical, match="document of a doc value chunk"):
-        decode(close([one, two]), 1025)
-
-
-@each("block", [(0, 15), (0, 16), (5, 20), (200, 230), (40, 30), (0, 2**64 - 1)])
-def test_blocks_that_are_none(block: tuple[int, int]) -> None:
-    """`decode_fields` lets none of these pass; here they end in an error all the same."""
-    data = segment(bytes(100))
-    with pytest.raises(DecodeError):
-        DocValueBlock.open(data, footer(17, 4), block)
-
-
 def test_a_chunk_size_of_zero() -> None:
     with pytest.raises(NotCanonical, match="chunk mode"):
         decode(close([CHUNK]), 3, version=11, size=0)
-
-
-def test_many_documents_and_few_bytes() -> None:
-    """Four billion chunks are not looked for in a hundred bytes."""
-    for count in (2**32, 2**22):
-        raw = bytes(50) + trailer(uv(50), count)
-        with pytest.raises(NotCanonical, match="bytes of chunk ends"):
-            decode(raw, 2**32, SINGLE if count == 2**32 else NONE)
-
-
-def test_random_access_reads_one_chunk() -> None:
-    """A damaged chunk does not hinder the others."""
-    rows = {0: b"a\xff", 1500: b"b\xff", 2500: b"c\xff"}
-    raw = bytearray(write(rows, 3000, 1024))
-    raw[0] = 9
-    data = segment(bytes(raw))
-    block = DocValueBlock.open(data, footer(15, 3000), (0, len(raw)))
-    assert [value_of(block, doc) for doc in (1500, 2500, 2501)] == [b"b\xff", b"c\xff", None]
-    with pytest.raises(NotCanonical):
-        value_of(block, 0)
 
 
 @pytest.mark.parametrize("options", [NONE, RAW, SINGLE, BOTH])

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from amounts import examples
 from battery import outcome
 from cases import each
-from dvcodec import DecodeError, NotCanonical
-from dvcodec.core.ragged import offsets_of
+from dvcodec import DecodeError
 from dvcodec.zap import chunks, locations
-from dvcodec.zap.locations import Locations, decode_locations, encode_locations
+from dvcodec.zap.locations import decode_locations
 from samples.zap import parts
 from samples.zap.postings import Place, read_places, rows_of_locations
-from samples.zap.postings import locations as columns
 from samples.zap.segments import NOT, chunked, take, uv
 
 FIELDS = 3
@@ -111,15 +109,6 @@ def test_locations_are_those_that_were_written(entries: list[list[list[Place]]])
     )
 
 
-@given(ENTRIES, st.data())
-def test_frequencies_are_a_guess_only(entries: list[list[list[Place]]], data: st.DataObject) -> None:
-    """Whatever they are, the locations are the same."""
-    case = case_of(entries)
-    right = decode(case)
-    freqs = [data.draw(st.sampled_from([freq, 0, 1, 2, freq + 1, 2**63, NOT])) for freq in case.freqs]
-    assert decode(case._replace(freqs=freqs)) == right
-
-
 @settings(max_examples=examples(300))
 @given(ENTRIES, st.integers(0, 2**32))
 def test_damaged_locations_are_refused_or_what_the_bytes_say(entries: list[list[list[Place]]], seed: int) -> None:
@@ -167,65 +156,3 @@ def test_hazard_wrong_entries(name: str, freq: int, monkeypatch: pytest.MonkeyPa
     assert isinstance(found, DecodeError)
     found = check(Case([b"", *raw, b""], [0, *[1] * len(raw), 0], [freq] * len(raw)), monkeypatch)
     assert isinstance(found, DecodeError)
-
-
-def test_hazard_entries_in_the_wrong_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One behind the other they would be valid."""
-    one = entry([(0, 1, 2, 3, ())])
-    for raw in ([one + one, b""], [b"", one + one], [one[:3], one[3:] + one]):
-        assert isinstance(check(Case(raw, [1, 1], [1, 1]), monkeypatch), NotCanonical)
-
-
-def test_an_error_names_the_chunk() -> None:
-    good, bad = entry([(0, 1, 2, 3, ())]), uv(5, 9, 1, 1, 1, 0)
-    with pytest.raises(NotCanonical) as caught:
-        decode(Case([good, bad, good], [1, 1, 1], [1, 1, 1]))
-    head = len(uv(3, 6, 12, 18))
-    assert (caught.value.what, caught.value.actual) == ("field of a location", 9)
-    assert caught.value.offset == 1 + head + len(good)
-
-
-def test_the_guess_is_used_for_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locations, "_any", None)
-    entries: list[list[list[Place]]] = [
-        [[(1, 1, 0, 5, ())] * 3, [(1, 1, 0, 5, ())]],
-        [],
-        [[(2, 300, 2**20, 2**33, ())]],
-    ]
-    assert decode(case_of(entries))[0] == [3, 1, 1]
-
-
-# ------------------------------------------------------------------ columns
-
-
-@given(st.lists(st.lists(PLACES, max_size=3), max_size=5))
-def test_each_posting_gets_its_entry(spec: list[list[Place]]) -> None:
-    found = encode_locations(
-        np.array([len(one) for one in spec], np.int64), columns([place for one in spec for place in one])
-    )
-    assert found.to_list() == [entry(one) if one else b"" for one in spec]
-    assert int(found.offsets[-1]) == len(found.data)
-
-
-@given(st.lists(PLACES, max_size=6), st.data())
-def test_taking_locations_takes_their_array_positions(spec: list[Place], data: st.DataObject) -> None:
-    index = data.draw(st.lists(st.integers(0, max(len(spec) - 1, 0)), max_size=8 if spec else 0))
-    found = columns(spec).take(np.array(index, np.int64))
-    assert rows_of_locations(found) == [spec[i] for i in index]
-    assert len(found) == len(index)
-
-
-@given(st.lists(st.lists(PLACES, max_size=3), min_size=1, max_size=4))
-def test_locations_are_put_one_behind_the_other(spec: list[list[Place]]) -> None:
-    found = Locations.concat([columns(one) for one in spec])
-    assert rows_of_locations(found) == [place for one in spec for place in one]
-    assert found.array_positions.dtype == found.positions.dtype == np.uint64
-
-
-def test_no_locations() -> None:
-    none = Locations.none()
-    assert len(none) == 0
-    assert rows_of_locations(Locations.concat([none, none])) == []
-    assert offsets_of(none.array_counts).tolist() == [0]
-    assert encode_locations(np.zeros(2, np.int64), none).to_list() == [b"", b""]
-    assert encode_locations(np.zeros(0, np.int64), none).to_list() == []

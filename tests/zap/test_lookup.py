@@ -14,7 +14,7 @@ from dvcodec.zap import Document, Field, FieldOptions, Segment, Term
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.segment import find_stored
 from samples.zap.documents import written
-from samples.zap.segments import VERSIONS, minimal
+from samples.zap.segments import VERSIONS
 
 
 @each("version", VERSIONS)
@@ -39,12 +39,6 @@ def test_the_postings_of_a_term(version: int) -> None:
         assert segment.postings("plain", "x") is None
         with pytest.raises(UsageError, match="cannot be encoded as UTF-8"):
             segment.postings("text", "\ud800")
-
-
-def test_many_terms_are_read_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.zap.segment._TERMS_AT_ONCE", 3)
-    with Segment.open(written(15, [Document(b"%d" % i) for i in range(10)])) as segment:
-        assert list(segment.terms("_id")) == [(b"%d" % i, 1) for i in range(10)]
 
 
 @each(
@@ -72,17 +66,6 @@ def test_a_range_of_the_terms(asked: dict[str, bytes], numbers: Sequence[int], m
         assert list(segment.terms("_id", **asked)) == [(names[i], 1) for i in numbers]
 
 
-def test_one_hits_are_lists_like_others() -> None:
-    craft = minimal(15)
-    hit = 2 << 62 | 4 << 31 | 1
-    craft.field("f", craft.dictionary({b"a": craft.postings([0, 2]), b"b": hit, b"c": hit}))
-    with Segment.open(craft.finish()) as segment:
-        assert list(segment.terms("f")) == [(b"a", 2), (b"b", 1), (b"c", 1)]
-        found = segment.postings("f", "c")
-        assert found is not None
-        assert (found.docs.tolist(), found.freqs.tolist(), found.norms.tolist()) == ([1], [1], [0.5])
-
-
 def many(version: int, count: int = 300) -> bytes:
     """Documents with a doc value each; in version 11 each in a chunk of its own."""
     options = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.DOC_VALUES
@@ -103,21 +86,6 @@ def test_documents_are_read_together(version: int, monkeypatch: pytest.MonkeyPat
         assert list(find_stored(segment.contents, 7, 7)) == []
         with pytest.raises(UsageError, match="300"):
             list(find_stored(segment.contents, 7, 301))
-
-
-@each("version", VERSIONS)
-def test_chunks_of_doc_values_are_read_together(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Segment.open(many(version)) as segment:
-        every = list(segment.doc_values("f"))
-        assert [doc for doc, _ in every] == list(range(300))
-        windows = counted(monkeypatch)
-        assert list(segment.doc_values("f", range(300))) == every
-        assert list(segment.doc_values("f", range(0, 300, 2))) == every[::2]
-        assert len(windows) < 20
-        assert list(segment.doc_values("f", [7, 299, 7])) == [every[7], every[299]]
-        monkeypatch.setattr("dvcodec.zap.doc_values._BATCH_BYTES", 1)
-        monkeypatch.setattr("dvcodec.zap.doc_values._BATCH_CHUNKS", 1)
-        assert list(segment.doc_values("f", range(50, 250, 3))) == every[50:250:3]
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:

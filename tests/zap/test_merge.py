@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from amounts import examples
 from cases import each
-from dvcodec import DecodeError, RowSet, UsageError
-from dvcodec.core.errors import LimitExceeded, Unsupported
-from dvcodec.core.limits import Limits
+from dvcodec import RowSet, UsageError
+from dvcodec.core.errors import Unsupported
 from dvcodec.zap import (
-    DEFAULT_CHUNK_MODE,
     Document,
     Field,
     FieldOptions,
@@ -27,7 +25,6 @@ from dvcodec.zap import (
     Term,
     merge_segments,
     verify_segment,
-    write_segment,
 )
 from samples.zap.documents import (
     Content,
@@ -157,52 +154,6 @@ def test_a_merge_changes_the_version(data: st.DataObject, source: int, target: i
     assert numbers == [list(range(len(content_of(source, found).stored)))]
 
 
-def test_segments_of_all_versions_together() -> None:
-    raws = [written(version, [document(b"%d" % version, b"x", b"%d" % version)]) for version in VERSIONS]
-    for target in VERSIONS:
-        raw, numbers = merged(raws, None, target)
-        assert numbers == [[i] for i in range(7)]
-        with Segment.open(raw) as segment:
-            found = segment.postings("f", "x")
-            assert found is not None
-            assert (segment.version, found.docs.tolist(), found.norms.tolist()) == (target, list(range(7)), [0.5] * 7)
-    assert Segment.open(merged(raws[:3])[0]).version == 13
-    assert Segment.open(merged(raws[::-1])[0]).version == 17
-
-
-def test_lengths_up_to_four_million_survive_the_way_there_and_back() -> None:
-    lengths = [0, 1, 2, 3, 1023, 65_537, 999_983, 3_999_999, 4_000_000]
-    found = [document(b"%d" % size, b"x", length=size) for size in lengths]
-    direct = written(15, found)
-    back, _ = merged([merged([direct], None, 12)[0]], None, 15)
-    assert read(back) == read(direct)
-    assert read(merged([direct], None, 11)[0]) == content_of(11, found)
-
-
-@each("version", VERSIONS)
-def test_a_merge_of_a_merge(version: int) -> None:
-    """1-hits are read as well as written."""
-    found = [[document(b"%d%d" % (i, j), b"x", b"t%d%d" % (i, j)) for j in range(3)] for i in range(3)]
-    raws = [written(version, one) for one in found]
-    left, _ = merged(raws[:2], [RowSet([0]), None])
-    raw, numbers = merged([left, raws[2]], [RowSet([1]), RowSet([2])])
-    assert numbers == [[0, -1, 1, 2, 3], [4, 5, -1]]
-    direct, _ = merged(raws, [RowSet([0, 2]), None, RowSet([2])])
-    assert read(raw) == read(direct)
-    assert hits(raw) == hits(direct)
-
-
-@each("version", VERSIONS)
-def test_a_segment_with_itself(version: int) -> None:
-    raw = written(version, [document(b"a", b"x", b"y"), document(b"b", b"x")])
-    with Segment.open(raw) as segment:
-        twice, numbers = merged([segment, segment], [None, RowSet([0])])
-    assert numbers == [[0, 1], [-1, 2]]
-    assert read(twice).terms["f"][b"x"] == [
-        posting._replace(doc=doc) for doc, posting in enumerate([read(raw).terms["f"][b"x"][0]] * 3)
-    ]
-
-
 def test_many_documents_in_many_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [document(b"%04d" % i, b"all", b"t%d" % (i % 5), b"only%d" % i) for i in range(1200)]
     raw = written(16, found)
@@ -214,39 +165,6 @@ def test_many_documents_in_many_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     postings = Segment.open(direct).postings("f", "all")
     assert postings is not None
     assert postings.docs.tolist() == list(range(2000))
-
-
-# ------------------------------------------------------------------ one-hits
-
-
-@each("version", VERSIONS)
-def test_lists_that_go_into_the_dictionary(version: int) -> None:
-    place = (Location(1, 0, 1),)
-    terms = (Term(b"once"), Term(b"twice", 2), Term(b"placed", 1, place), Term(b"both"))
-    left = written(version, [Document(b"a", (Field("f", terms=terms, length=3), Field("none", terms=(Term(b"x"),))))])
-    right = written(version, [document(b"b", b"both")])
-    found = hits(merged([left, right])[0])
-    # A length of 0 is what a reader takes for no list at all; as a float it is infinity.
-    assert found == {"_id": {b"a", b"b"}, "f": {b"once"}} | ({"none": {b"x"}} if version < 15 else {})
-    assert hits(left) == {}
-
-
-@each("version", VERSIONS)
-def test_zapx_falls_back_where_the_last_segment_lost_its_document(version: int) -> None:
-    left, right = (written(version, [document(name, b"x", b"own" + name)]) for name in (b"a", b"b"))
-    dropped_right, _ = merged([left, right], [None, RowSet([0])])
-    dropped_left, _ = merged([left, right], [RowSet([0]), None])
-    assert hits(dropped_right)["f"] == {b"owna"}
-    assert hits(dropped_left)["f"] == {b"x", b"ownb"}
-    assert [one.doc for one in read(dropped_right).terms["f"][b"x"]] == [0]
-
-
-@pytest.mark.parametrize("version", [15, 16, 17])
-def test_norms_that_do_not_fit_a_one_hit(version: int) -> None:
-    found = [document(b"%d" % i, b"t%d" % i, length=size) for i, size in enumerate((2**31 - 1, 2**31, 2**32 - 1))]
-    raw, _ = merged([written(version, found)])
-    assert hits(raw)["f"] == {b"t0"}
-    assert read(raw) == content_of(version, found)
 
 
 # ------------------------------------------------------------------ no document left
@@ -284,14 +202,6 @@ def of_options(options: FieldOptions, name: bytes = b"a") -> bytes:
     return written(17, [Document(name, (field,))])
 
 
-def test_options_are_those_that_all_segments_have() -> None:
-    plain = O.INDEXED | O.STORED
-    raw, _ = merged([of_options(TEXT | O.GPU), of_options(plain | O.GPU | O.DOC_VALUES, b"b")])
-    assert options_of(raw) == {"_id": 3, "f": int(plain | O.GPU | O.DOC_VALUES)}
-    raw, _ = merged([of_options(TEXT), written(17, [Document(b"b")])])
-    assert options_of(raw)["f"] == int(TEXT), "of the segments that have the field"
-
-
 @pytest.mark.parametrize("missing", [O.INDEXED, O.STORED, O.DOC_VALUES])
 def test_what_one_segment_is_not_kept_for_is_dropped(missing: FieldOptions) -> None:
     inputs = [of_options(TEXT), of_options(TEXT & ~missing, b"b")]
@@ -309,30 +219,6 @@ def test_what_one_segment_is_not_kept_for_is_dropped(missing: FieldOptions) -> N
         assert options_of(raw)["f"] == int(TEXT & ~O.DOC_VALUES)
     with Segment.open(raw) as segment:
         assert (segment.field("f").doc_values is None) == (missing in (O.DOC_VALUES, O.INDEXED))
-
-
-@pytest.mark.parametrize("more", [False, True])
-def test_value_without_the_option_is_kept_where_all_segments_have_the_same_fields(more: bool) -> None:
-    def craft(*names: str) -> bytes:
-        craft = SegmentBuilder(17)
-        meta = uv(1, 1, 116, 0, 1, 0)
-        craft.put(uv(len(meta), 4) + meta + b"0" + b"\x01\0z")
-        craft.docs, craft.stored = 1, craft.put(bytes(8))
-        craft.put(b"\0")
-        craft.ids()
-        for name in names:
-            craft.field(name, options=int(O.INDEXED))
-        return craft.finish()
-
-    raw, _ = merged([craft("a"), craft("a", "b") if more else craft("a")])
-    assert [[value[0] for value in row] for row in read(raw).stored] == [["_id"] if more else ["_id", "a"]] * 2
-
-
-@pytest.mark.parametrize("target", [15, 16])
-def test_versions_without_options_keep_everything(target: int) -> None:
-    inputs = [of_options(TEXT), of_options(O.TERM_VECTORS, b"b")]
-    whole = united([renumbered(read(one), [i]) for i, one in enumerate(inputs)])
-    assert read(merged(inputs, None, target)[0]) == whole
 
 
 def test_options_are_guessed_where_no_segment_says_them() -> None:
@@ -475,56 +361,3 @@ def test_locations_that_earlier_versions_cannot_hold() -> None:
             merge_segments(io.BytesIO(), [Segment.open(raw)], None, version)
         assert read(merged([raw], [RowSet([0])], version)[0]).terms.keys() == {"_id"}
     assert read(merged([raw], None, 17)[0]).terms["f"][b"x"][0].freq == 0
-
-
-def test_damaged_segments_are_not_merged(tmp_path: Path) -> None:
-    path = tmp_path / "x.zap"
-    path.write_bytes(b"as it was")
-    for damage in ("stored", "dictionary", "postings"):
-        craft = minimal(15)
-        if damage == "stored":
-            craft.out[0] = 0xFF
-        craft.field("f", craft.put(b"\xff" * 30) if damage == "dictionary" else 0)
-        at = craft.postings([1], chunked([uv(2, norm(15, 1)) * (2 if damage == "postings" else 1)]))
-        craft.field("g", craft.dictionary({b"x": at}))
-        with pytest.raises(DecodeError):
-            merge_segments(path, [Segment.open(craft.finish())])
-        assert path.read_bytes() == b"as it was"
-        assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_limits_of_the_segments_are_kept() -> None:
-    raw = written(15, [document(b"a", b"x", b"y")])
-    with pytest.raises(LimitExceeded):
-        merge_segments(io.BytesIO(), [Segment.open(raw, limits=Limits(max_blob_bytes=1))])
-
-
-# ------------------------------------------------------------------ files
-
-
-@each("version", VERSIONS)
-def test_a_segment_is_replaced_by_its_merge(version: int, tmp_path: Path) -> None:
-    path = tmp_path / "x.zap"
-    write_segment(path, [document(b"a", b"x"), document(b"b", b"x", b"y")], version)
-    with Segment.open(path) as segment:
-        before = content(segment)
-        assert merge_segments(path, [segment], [RowSet([0])])[0].tolist() == [-1, 0]
-        assert content(segment) == before, "the open one stays as it was"
-    assert read(path.read_bytes()) == renumbered(before, [-1, 0])
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_progress_names_each_field_once() -> None:
-    found: list[str] = []
-    segments = [Segment.open(written(15, [Document(b"a", (Field(name),))])) for name in ("b", "a", "b")]
-    merge_segments(io.BytesIO(), segments, progress=found.append)
-    assert found == ["_id", "a", "b"]
-
-
-@each("version", VERSIONS)
-def test_the_mode_of_a_merge_is_that_of_zapx(version: int) -> None:
-    raw = written(version, [document(b"%d" % i, b"x") for i in range(5)], 2)
-    for mode, expected in ((None, DEFAULT_CHUNK_MODE[version]), (1, 1), (1025, 1025)):
-        found, _ = merged([raw], chunk_mode=mode)  # type: ignore[arg-type]
-        assert Segment.open(found).footer.chunk_mode == expected
-        assert read(found) == read(raw)

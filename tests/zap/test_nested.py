@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.zap.nested import Edges, decode_edges, encode_edges
-from samples.zap.parts import Sample, footer, plain, segment, survives
+from samples.zap.parts import footer, plain, segment
 from samples.zap.segments import uv
 
 INDEX = 5
@@ -26,16 +26,6 @@ def edges_of(pairs: list[tuple[int, int]]) -> Edges:
 def decode(listed: bytes, num_docs: int, tail: bytes = b"") -> Edges:
     raw = bytes(INDEX + 8 * num_docs) + listed + tail
     return decode_edges(segment(raw), footer(17, num_docs, INDEX))
-
-
-def test_real_files(samples: list[Sample]) -> None:
-    """None of them has nested documents: in version 17 they say so."""
-    for sample in samples:
-        edges = decode_edges(sample.data, sample.footer)
-        assert len(edges) == 0
-        if sample.footer.version == 17:
-            behind = sample.footer.stored_index + 8 * sample.footer.num_docs
-            assert sample.raw[behind : behind + 1] == encode_edges(edges) == b"\0"
 
 
 @st.composite
@@ -82,34 +72,7 @@ def test_refused(listed: bytes, kind: type[DecodeError], what: str) -> None:
     assert (caught.value.offset or 0) >= INDEX + 8 * 4
 
 
-@each("version", range(11, 17))
-def test_older_versions_have_none(version: int) -> None:
-    assert len(decode_edges(segment(bytes(8) + b"\xff"), footer(version, 1, 0))) == 0
-    assert len(decode_edges(segment(bytes(9) + b"\xff"), footer(version, 1, 1))) == 0
-
-
-def test_a_segment_without_documents() -> None:
-    """A merge that keeps nothing has its stored index at 0, and no list."""
-    assert len(decode_edges(segment(b"\xff"), footer(17, 0, 0))) == 0
-    assert len(decode_edges(segment(b"\x00\x00"), footer(17, 0, 1))) == 0
-    with pytest.raises(NotCanonical, match="number of edges"):
-        decode_edges(segment(b"\x00\x01\x01\x00"), footer(17, 0, 1))
-
-
 @pytest.mark.parametrize("pairs", [[(1, 1)], [(1, 2)], [(1, -1)], [(2, 0), (2, 1)], [(2, 1), (1, 0), (2, 0)]])
 def test_trees_that_cannot_be_written(pairs: list[tuple[int, int]]) -> None:
     with pytest.raises(UsageError, match="nested documents"):
         encode_edges(edges_of(pairs))
-
-
-def test_damage() -> None:
-    pairs = [(200, 130), (1, 0), (3, 1), (129, 128)]
-    raw = bytes(INDEX + 8 * 250) + uv(len(pairs)) + b"".join(uv(*pair) for pair in pairs)
-    foot = footer(17, 250, INDEX)
-    survives(
-        lambda bad: decode_edges(segment(bad), foot),
-        lambda edges: decode(encode_edges(edges), 250),
-        raw,
-        INDEX + 8 * 250,
-        len(raw),
-    )

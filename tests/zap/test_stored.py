@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec import LimitExceeded, Limits, NotCanonical, Truncated, UsageError
+from dvcodec import NotCanonical, UsageError
 from dvcodec.zap.stored import StoredColumns, decode_stored, encode_stored_index, encode_stored_records, iter_stored
 from samples.zap.parts import Sample, footer, plain, segment, survives
 from samples.zap.stored import (
@@ -17,7 +17,6 @@ from samples.zap.stored import (
     TOP,
     Doc,
     F,
-    Value,
     columns_of,
     decode,
     docs_of,
@@ -82,26 +81,6 @@ def test_addresses_refused(addresses: list[int], what: str, offset: int | None) 
         decode(lay(GOOD * 3, addresses), 3)
     if offset is not None:
         assert caught.value.offset == len(GOOD * 3) + offset
-
-
-def test_the_index_has_to_be_there() -> None:
-    with pytest.raises(Truncated, match="stored index"):
-        decode(lay(GOOD * 3, [0, 6, 12]), 4, stored_index=18)
-    assert plain(decode(b"", 0)) == plain(columns_of([]))
-
-
-def test_limits() -> None:
-    docs: list[Doc] = [(b"%d" % i, [Value(1, 116, b"x" * 1000)]) for i in range(10)]
-    raw = lay(*write(docs))
-    assert docs_of(decode(raw, 10, Limits(max_blob_bytes=10_000))) == docs
-    with pytest.raises(LimitExceeded, match="max_blob_bytes"):
-        decode(raw, 10, Limits(max_blob_bytes=9_999))
-    data, foot = segment(raw), footer(15, 10, len(raw) - 80)
-    batches = list(iter_stored(data, foot, F, limits=Limits(max_blob_bytes=3000)))
-    assert len(batches) > 1
-    assert [doc for batch in batches for doc in docs_of(batch)] == docs
-    with pytest.raises(LimitExceeded, match="max_blob_bytes"):
-        list(iter_stored(data, foot, F, limits=Limits(max_blob_bytes=999)))
 
 
 def test_damage() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Truncated, UsageError
+from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.zap.stored import StoredColumns, encode_stored_index, encode_stored_records
 from samples.zap.parts import pack, plain
 from samples.zap.segments import uv
@@ -30,15 +30,6 @@ from samples.zap.stored import (
     record,
     write,
 )
-
-
-def test_worked_example() -> None:
-    """Section 14 of the notes: three documents that are nothing but their ids."""
-    raw = bytes.fromhex("0103026b31000103026b32000104036b313000")
-    columns = columns_of([(b"k1", []), (b"k2", []), (b"k10", [])])
-    records, addresses = encode_stored_records(columns, 3)
-    assert (records, addresses.tolist()) == (raw, [0, 6, 12])
-    assert plain(decode(lay(records, [0, 6, 12]), 3)) == plain(columns)
 
 
 @given(documents)
@@ -117,29 +108,6 @@ def test_refused(bad: bytes, kind: type[DecodeError], what: str) -> None:
             decode(lay(records, addresses), len(addresses))
         assert caught.value.source == "crafted"
         assert len(before) <= (caught.value.offset or 0) < len(before + bad) + 1
-
-
-def test_values_that_are_longer_than_their_block_are_refused() -> None:
-    """A thousand values that are all the whole block would make a thousand times its size."""
-    content = b"x" * 10_000
-    whole = record(uv(2) + uv(1, 116, 0, len(content), 0), block=pack(content))
-    bad = record(uv(2) + uv(1, 116, 0, len(content), 0) * 1000, block=pack(content))
-    message = "crafted at byte {}: values of a stored document: expected at most the 10000 bytes .*, found 10000000"
-    for before, behind in ((b"", b""), (whole, b""), (whole * 2, whole)):
-        sizes = [len(whole)] * (len(before) // len(whole)) + [len(bad)] + [len(whole)] * bool(behind)
-        addresses = [sum(sizes[:i]) for i in range(len(sizes))]
-        at = len(before) + len(uv(len(uv(2) + uv(1, 116, 0, len(content), 0) * 1000), len(b"k1" + pack(content))))
-        with pytest.raises(NotCanonical, match=message.format(at)):
-            decode(lay(before + bad + behind, addresses), len(addresses))
-
-
-def test_values_may_share_bytes_that_others_leave() -> None:
-    content = b"x" * 10
-    meta = uv(2) + uv(1, 116, 0, 5, 0) * 2
-    values = decode(lay(record(meta, block=pack(content)), [0]), 1).values
-    assert values.to_list() == [b"k1", b"xxxxx", b"xxxxx"]
-    with pytest.raises(LimitExceeded, match="max_blob_bytes"):
-        decode(lay(record(meta, block=pack(content)), [0]), 1, Limits(max_blob_bytes=9))
 
 
 @pytest.mark.parametrize(

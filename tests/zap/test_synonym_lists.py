@@ -14,9 +14,7 @@ from dvcodec.core.bitmap import BitmapView
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.roaring import walk
 from dvcodec.zap.synonyms import encode_thesaurus
-from dvcodec.zap.vellum import build
 from samples.zap.parts import plain
-from samples.zap.segments import NOT, take, uv
 from samples.zap.synonyms import (
     FRONT,
     NAMES,
@@ -56,24 +54,6 @@ def test_every_kind_of_bitmap() -> None:
     assert plain(decode(*lay(17, lists, names_of(17, names)))) == plain(expected)
 
 
-def test_a_cookie_where_none_is() -> None:
-    """Behind a term without synonyms stand a size and a count that look like the start of a bitmap."""
-    book: Book = {b"a": {}, b"b": {number: list(range(68)) for number in range(48)}, b"c": {}}
-    expected = thesaurus_of(book, {number: b"%d" % number for number in range(48)})
-    raw, at = encode_thesaurus(17, expected, len(FRONT))
-    assert raw[10:14] == struct.pack("<I", 12346)
-    assert plain(decode(raw, at)) == plain(expected)
-
-
-def test_a_cookie_directly_behind_another() -> None:
-    """The second is the number of containers of the first; no bitmap is that short."""
-    listed = struct.pack("<QII", 2, 1, 12346) + DOC0
-    raw, at = lay(17, {b"a": listed}, names_of(17, {1: b"s", 12346: b"t"}))
-    with pytest.raises(Truncated, match="roaring descriptors") as caught:
-        decode(raw, at)
-    assert caught.value.offset == (FRONT + raw).index(DOC0) + 4
-
-
 def test_many_uneven_bitmaps(monkeypatch: pytest.MonkeyPatch) -> None:
     walked: list[int] = []
 
@@ -100,13 +80,6 @@ def test_many_uneven_bitmaps(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = {term: roaring64(found, optimized if term == b"term 7" else arrays) for term, found in book.items()}
     assert plain(decode(*lay(17, lists, names_of(17, names)))) == plain(thesaurus_of(book, names))
     assert len(walked) == len(book[b"term 7"])
-
-
-def test_a_full_container_is_a_run() -> None:
-    """Go's roaring makes one of it as soon as the last value is added."""
-    raw, _ = encode_thesaurus(17, thesaurus_of({b"t": {0: list(range(65_536))}}, {0: b"s"}), 0)
-    size, at = take(raw, 0)
-    assert raw[at : at + size] == struct.pack("<QI", 1, 0) + bytes.fromhex("3b30000001 0000ffff 0100 0000ffff")
 
 
 EMPTY = struct.pack("<II", 12346, 0)
@@ -148,32 +121,6 @@ def test_lists_refused(listed: bytes, kind: type[DecodeError], what: str) -> Non
         assert caught.value.source == "crafted"
 
 
-@pytest.mark.parametrize("address", [TOP, 2**63, 10_000])
-def test_addresses_refused(address: int) -> None:
-    raw, at = lay(17, {b"a": ONE}, NAMES, addresses={b"b": address})
-    with pytest.raises(NotCanonical, match="address of a synonym list"):
-        decode(raw, at)
-
-
-@pytest.mark.parametrize("shift", [0, 1, 9])
-def test_lists_that_share_bytes(shift: int) -> None:
-    raw, at = lay(17, {b"a": ONE, b"b": ONE}, NAMES, addresses={b"c": len(FRONT) + shift})
-    with pytest.raises(DecodeError, match="synonym list" if shift != 9 else "."):
-        decode(raw, at)
-
-
-def test_lists_in_any_order() -> None:
-    """Nothing says that the lists stand in the order of the terms."""
-    book: Book = {b"a": {1: [0]}, b"b": {1: [7, 9]}}
-    first, second = (uv(len(data)) + data for data in (roaring64(book[b"b"]), roaring64(book[b"a"])))
-    terms = build([b"a", b"b"], np.array([len(FRONT) + len(first), len(FRONT)], np.uint64))
-    raw = first + second
-    address = len(FRONT) + len(raw)
-    raw += uv(len(terms)) + terms + NAMES
-    found = decode(raw + uv(NOT, NOT, address), len(FRONT) + len(raw))
-    assert plain(found) == plain(thesaurus_of(book, {1: b"s"}))
-
-
 def test_limits() -> None:
     """Few bytes stand for many members where bitmaps have runs."""
 
@@ -189,12 +136,3 @@ def test_limits() -> None:
         decode(*made(30), limits=Limits(max_blob_bytes=members * 16 - 1))
     with pytest.raises(LimitExceeded, match=r"max_keys: .* found 24000\d\d for .* bytes of the segment"):
         decode(*made(40), limits=Limits(max_keys=30 * 60_000))
-
-
-def test_descriptors_are_not_believed() -> None:
-    """Every bitmap of a list claims as many containers as the list has room for; nothing is made of that."""
-    claim = struct.pack("<III", 1, 12346, 60_000)
-    listed = struct.pack("<Q", 40_000) + claim * 40_000
-    raw, at = lay(17, {b"t": listed}, NAMES)
-    with pytest.raises(DecodeError):
-        decode(raw, at)

@@ -14,9 +14,9 @@ from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
 from dvcodec.core.cursor import Cursor
 from dvcodec.zap import synonyms
 from dvcodec.zap.synonyms import Thesaurus, decode_thesaurus, encode_thesaurus
-from dvcodec.zap.vellum import Fst, build
+from dvcodec.zap.vellum import Fst
 from samples.zap.parts import Sample, footer, plain, segment, survives
-from samples.zap.segments import NOT, take, uv
+from samples.zap.segments import take, uv
 from samples.zap.synonyms import (
     BOOK,
     BOOK_NAMES,
@@ -127,13 +127,6 @@ def test_sizes_of_zero() -> None:
     assert plain(decode(raw, at)) == plain(thesaurus_of(book, names))
 
 
-@pytest.mark.parametrize("version", [16, 17])
-def test_nothing(version: int) -> None:
-    expected = thesaurus_of({}, {})
-    raw, at = encode_thesaurus(version, expected, len(FRONT))
-    assert plain(decode(raw, at, version)) == plain(expected)
-
-
 @each(
     ("names", "kind", "what"),
     [
@@ -164,38 +157,6 @@ def test_names_refused(names: bytes, kind: type[DecodeError], what: str) -> None
     with pytest.raises(kind, match=what) as caught:
         decode(raw, at, num_docs=5000)
     assert len(FRONT) <= (caught.value.offset or 0) < len(FRONT + raw)
-
-
-def test_no_room_for_names() -> None:
-    """Terms at the very end, in version 17: there has to be a number at least."""
-    terms = build([], np.zeros(0, np.uint64))
-    raw = uv(NOT, NOT, len(FRONT) + 21) + uv(len(terms)) + terms
-    with pytest.raises(Truncated, match="synonyms"):
-        decode(raw, len(FRONT))
-    assert len(decode(raw, len(FRONT), version=16)) == 0
-
-
-@each(
-    ("section", "kind", "what"),
-    [
-        (uv(NOT), Truncated, "start of a synonym section"),
-        (uv(NOT, 0, 0), NotCanonical, "start of a synonym section"),
-        (uv(5, NOT, 0), NotCanonical, "start of a synonym section"),
-        (uv(NOT, NOT), Truncated, "address of a thesaurus"),
-        (uv(NOT, NOT, 1000), Truncated, "thesaurus"),
-        (uv(NOT, NOT, TOP), Truncated, "thesaurus"),
-        (uv(NOT, NOT, 0), DecodeError, "."),
-    ],
-)
-def test_sections_refused(section: bytes, kind: type[DecodeError], what: str) -> None:
-    with pytest.raises(kind, match=what):
-        decode(bytes(30) + section, len(FRONT) + 30)
-
-
-def test_terms_refused() -> None:
-    for size in (0, 5, 1000, TOP):
-        with pytest.raises(DecodeError):
-            decode(uv(size) + bytes(40) + uv(NOT, NOT, len(FRONT)), len(FRONT) + len(uv(size)) + 40)
 
 
 @pytest.mark.parametrize("version", [16, 17])

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cases import each
-from dvcodec import NotCanonical, Truncated
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
 from dvcodec.zap import varlen_records
@@ -85,24 +83,6 @@ def test_counted(case: tuple[Row, int]) -> None:
         assert (begins.tolist(), owner.tolist()) == expected[:2]
 
 
-@each("spans", [1, 7, 900])
-def test_counted_long(spans: int) -> None:
-    """Chains long enough for strides, in few spans and in many."""
-    counts = np.random.default_rng(spans).integers(0, 4, 20_000)
-    stops = np.cumsum(5 + counts)
-    begins = stops - 5 - counts
-    values = np.arange(stops[-1], dtype=np.uint64) % np.uint64(9)
-    values[begins + 4] = counts
-    first = np.linspace(0, len(begins), spans, endpoint=False).astype(np.int64)
-    last = np.append(first[1:], len(begins)) - 1
-    found, owner, bad = varlen_records.counted(values, begins[first], stops[last], 5)
-    assert bad == -1
-    assert found.tolist() == begins.tolist()
-    assert owner.tolist() == (np.searchsorted(first, np.arange(len(begins)), side="right") - 1).tolist()
-    values[begins[-1] + 4] += 1
-    assert varlen_records.counted(values, begins[first], stops[last], 5)[2] == spans - 1
-
-
 def follow_sized(row: Row, ends: list[int]) -> tuple[list[int], list[int], int]:
     begins, owner, bad = [], [], -1
     for span, (start, stop) in enumerate(zip(row.starts, row.stops, strict=True)):
@@ -162,20 +142,6 @@ def test_sized(case: tuple[Row, bytes]) -> None:
         assert (found.tolist(), owner.tolist()) == expected[:2]
 
 
-@each("spans", [1, 5, 800])
-def test_sized_long(spans: int) -> None:
-    dice = np.random.default_rng(spans)
-    bodies = [[int(v) for v in dice.choice([1, 300, 70_000], size)] for size in dice.integers(0, 5, 4000)]
-    values = [value for body in bodies for value in (len(uv(*body)), *body)]
-    numbers, ends = varints.decode(Cursor(uv(*values)), "entries")
-    heads = np.cumsum([0] + [1 + len(body) for body in bodies])
-    first = np.linspace(0, len(bodies), spans, endpoint=False).astype(np.int64)
-    starts, stops = heads[first], heads[np.append(first[1:], len(bodies))]
-    found, _, bad = varlen_records.sized(numbers, ends, starts, stops)
-    assert bad == -1
-    assert found.tolist() == heads[:-1].tolist()
-
-
 @given(
     st.lists(st.tuples(st.lists(st.integers(0, TOP), max_size=4), st.binary(max_size=3)), max_size=6),
     st.integers(0, 99),
@@ -196,24 +162,6 @@ def test_spans(parts: list[tuple[list[int], bytes]], base: int) -> None:
     assert np.diff(firsts).tolist() == [len(part) for part, _ in parts]
     found = [take(raw, start) for i, start in enumerate(starts) if parts[i][0]]
     assert behind[firsts[:-1][np.diff(firsts) > 0]].tolist() == [stop for _, stop in found]
-
-
-@each(
-    ("raw", "starts", "stops", "kind", "offset"),
-    [
-        (b"\x80\x01\x80\x80\x01", [0, 2], [2, 4], Truncated, 102),
-        (b"\x01\x80\x80\x01", [0], [3], Truncated, 101),
-        (b"\x01" + b"\x80" * 10 + b"\x01\x05", [0, 1], [1, 12], NotCanonical, 101),
-        (b"\xff" * 9 + b"\x02", [0], [10], NotCanonical, 100),
-        (b"\x00\xff\xff" + b"\xff" * 9 + b"\x02", [0, 3], [1, 13], NotCanonical, 103),
-    ],
-)
-def test_spans_refused(raw: bytes, starts: list[int], stops: list[int], kind: type[Exception], offset: int) -> None:
-    cursor = Cursor(raw, source="here", base=100)
-    with pytest.raises(kind) as caught:
-        varlen_records.spans(cursor, np.array(starts), np.array(stops), "numbers")
-    assert getattr(caught.value, "offset", None) == offset
-    assert getattr(caught.value, "source", None) == "here"
 
 
 @st.composite
@@ -237,9 +185,3 @@ def test_tagged(case: tuple[list[tuple[int, bytes]], bytes], short: int) -> None
         at += len(uv(number, len(content)) + content)
         whole += at <= len(cut)
     assert len(begins) == whole
-
-
-@each("size", [2**35, 2**63, TOP])
-def test_tagged_does_not_believe(size: int) -> None:
-    begins, _ = varlen_records.tagged(np.frombuffer(uv(0, 1) + b"a" + uv(1, size) + b"abc", np.uint8), 9)
-    assert begins.tolist() == [2]

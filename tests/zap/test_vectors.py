@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import outcome
 from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated
 from dvcodec.zap.vectors import OPTIMIZATIONS, VectorSection, decode_vectors
-from samples.zap.parts import damaged, footer, plain, segment
+from samples.zap.parts import footer, plain, segment
 from samples.zap.segments import NOT, uv
 
 N = 1000
@@ -120,55 +119,3 @@ def test_refused(raw: bytes, version: int, kind: type[DecodeError], what: str) -
     with pytest.raises(kind, match=what) as caught:
         decode(raw, version)
     assert (caught.value.offset or 0) >= len(FRONT)
-
-
-def test_more_vectors_than_bytes_for_their_documents() -> None:
-    raw = uv(NOT, NOT, 0, 3, 0) + b"\1\2"
-    with pytest.raises(Truncated) as caught:
-        decode(raw)
-    assert caught.value.offset == len(FRONT + raw) - 2
-    assert (caught.value.expected, caught.value.actual) == ("3 varints", "2 bytes")
-
-
-@pytest.mark.parametrize("version", [16, 17])
-def test_sections_share_no_vectors(version: int) -> None:
-    """A section in the vectors of another one: fields of a small file would have any number of them."""
-    inner = lay17(0, [1, 2], b"") if version == 17 else lay16(0, [(0, 1), (0, 2)], b"")
-    head = uv(NOT, NOT, 0, 100) + (uv(0) if version == 17 else b"")
-    rest = 100 if version == 17 else 200
-    outer = head + uv(5) * (rest - len(inner)) + inner + bytes(rest) + uv(0, 0)
-    data, of = segment(FRONT + outer + inner), footer(version, N)
-    place = len(FRONT) + len(head) + rest - len(inner)
-    last = len(FRONT + outer)
-    for _ in range(2):  # it is read again
-        assert decode_vectors(data, of, place).docs.tolist() == [1, 2]
-    stop = len(FRONT) + len(head) + rest
-    message = f"vector sections overlap: expected none of bytes {place} to [0-9]+, .*found bytes {len(FRONT)} to {stop}"
-    with pytest.raises(NotCanonical, match=message):
-        decode_vectors(data, of, len(FRONT))
-    assert decode_vectors(data, of, last).docs.tolist() == [1, 2]
-
-
-def test_early_layouts_of_version_16() -> None:
-    """Nothing tells them apart from the later one; what is written there is no valid section of it, though."""
-    faiss = b"IxM2" + bytes(range(33, 120)) * 3
-    pairs = uv(2) + uv(zig_zag(12345), 0, zig_zag(-99), 1)
-    for raw in (
-        uv(NOT, NOT, 0, len(faiss)) + faiss + pairs,  # v16.0.1 to v16.0.5
-        uv(NOT, NOT, len(faiss)) + faiss + uv(1, zig_zag(12345), 1, 0),  # v16.0.0
-    ):
-        with pytest.raises(DecodeError):
-            decode(raw, 16)
-
-
-@pytest.mark.parametrize("version", [16, 17])
-def test_damage(version: int) -> None:
-    faiss, binary = b"IxF2" + bytes(20), b"BxF0" + bytes(9)
-    raw = lay16(1, [(-5, 300), (2**40, 3)], faiss) if version == 16 else lay17(1, [300, 3, 3, 999], faiss, binary)
-    values = 0
-    for bad in damaged(raw, 0, len(raw)):
-        found = outcome(lambda bad: decode(bad, version), bad)
-        values += isinstance(found, VectorSection)
-    assert values
-    for size in range(len(raw)):
-        assert isinstance(outcome(lambda bad: decode(bad, version), raw[:size]), DecodeError)

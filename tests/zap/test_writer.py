@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +25,7 @@ from dvcodec.zap import (
     verify_segment,
     write_segment,
 )
-from samples.zap.documents import content, content_of, documents, names_of, one_hits, written
+from samples.zap.documents import content, content_of, documents, one_hits, written
 from samples.zap.segments import VERSIONS
 
 OPTIONS = FieldOptions
@@ -61,30 +59,6 @@ def test_a_segment_holds_what_its_documents_say(data: st.DataObject, version: in
     assert verify_segment(raw).ok
 
 
-def test_documents_are_counted_with_those_nested_in_them() -> None:
-    found = [Document(b"a", children=(Document(b"b", children=(Document(b"c"),)), Document(b"d"))), Document(b"e")]
-    sink = io.BytesIO()
-    assert write_segment(sink, found, 17) == 5
-    with Segment.open(sink.getvalue()) as segment:
-        assert [row[0][2] for row in content(segment).stored] == [b"a", b"b", b"c", b"d", b"e"]
-        assert content(segment).edges == [(1, 0), (2, 1), (3, 0)]
-
-
-def test_documents_may_come_one_by_one() -> None:
-    sink = io.BytesIO()
-    assert write_segment(sink, (Document(b"%d" % i) for i in range(3))) == 3
-    with Segment.open(sink.getvalue()) as segment:
-        assert (segment.version, segment.num_docs) == (15, 3)
-
-
-def test_deeply_nested_documents() -> None:
-    document = Document(b"0")
-    for i in range(1, 5000):
-        document = Document(b"%d" % i, children=(document,))
-    with opened(17, document) as segment:
-        assert segment.edges.parents.tolist() == list(range(4999))
-
-
 @each("version", VERSIONS)
 def test_instances_of_a_field_are_one_list(version: int) -> None:
     """Lengths and frequencies add up, locations follow one another, values are stored each."""
@@ -106,14 +80,6 @@ def test_instances_of_a_field_are_one_list(version: int) -> None:
 
 
 @each("version", VERSIONS)
-def test_a_term_twice_in_an_instance_is_one(version: int) -> None:
-    field = Field("f", terms=(Term(b"x", 1, (Location(1, 0, 1),)), Term(b"x", 2, (Location(2, 3, 4),))), length=3)
-    with opened(version, Document(b"a", (field,))) as segment:
-        (posting,) = terms_in(segment, "f")[b"x"]
-        assert (posting[1], [place[1] for place in posting[3]]) == (3, [1, 2])
-
-
-@each("version", VERSIONS)
 def test_composite_fields_come_first_and_are_not_stored(version: int) -> None:
     plain = Field("all", b"v", "t", TEXT, (Term(b"x", 1, (Location(5, 0, 1),)),), 1)
     composite = Field("all", b"no", "c", TEXT, (Term(b"x", 1, (Location(7, 0, 1, "other"),)),), 2)
@@ -122,36 +88,6 @@ def test_composite_fields_come_first_and_are_not_stored(version: int) -> None:
         (posting,) = terms_in(segment, "all")[b"x"]
         assert posting[1:] == (2, pytest.approx(3**-0.5), (("other", 7, 0, 1, ()), ("all", 5, 0, 1, ())))
         assert [value.value for value in segment.stored(0)] == [b"a", b"v", b"w"]
-
-
-@each("version", VERSIONS)
-def test_doc_values_of_composite_fields_from_version_16_on(version: int) -> None:
-    composite = Field("all", type="c", options=TEXT, terms=(Term(b"x"),), length=1)
-    with opened(version, Document(b"a", composites=(composite,))) as segment:
-        assert (segment.field("all").doc_values is not None) == (version >= 16)
-
-
-@each("version", VERSIONS)
-def test_terms_may_come_in_any_order(version: int) -> None:
-    words = [b"b", b"", b"\xff", b"a\xff", b"a", b"\x00", "\u00fc".encode()]
-    field = Field("f", options=TEXT, terms=tuple(map(Term, words)), length=7)
-    with opened(version, Document(b"a", (field,)), Document(b"b", (field,))) as segment:
-        assert [term for term, _ in segment.terms("f")] == sorted(words)
-        expected = b"".join(term + b"\xff" for term in sorted(words)).split(b"\xff")[:-1]
-        assert [terms for _, terms in segment.doc_values("f")] == [tuple(expected)] * 2
-
-
-@each("version", VERSIONS)
-def test_shapes_follow_the_terms(version: int) -> None:
-    """One of each document and field up to version 15, the last."""
-    options = OPTIONS.INDEXED | OPTIONS.DOC_VALUES
-    shapes = [
-        Field("g", type="s", options=options, terms=(Term(b"t"),), doc_value_extra=extra) for extra in (b"1", b"2")
-    ]
-    alone = Field("g", type="s", options=options, doc_value_extra=b"3")
-    with opened(version, Document(b"a", tuple(shapes)), Document(b"b"), Document(b"c", (alone,))) as segment:
-        both = (b"t", b"1", b"2") if version >= 16 else (b"t", b"2")
-        assert list(segment.doc_values("g")) == [(0, both), (2, (b"3",))]
 
 
 def test_options_are_those_of_all_instances() -> None:
@@ -165,43 +101,6 @@ def test_options_are_those_of_all_instances() -> None:
         assert segment.field("g").doc_values is not None
     with opened(16, *found[:1]) as segment:
         assert [info.options for info in segment.fields] == [None, None]
-
-
-def test_a_field_without_terms_or_values_is_there() -> None:
-    for version in VERSIONS:
-        with opened(version, Document(b"a", (Field("f", options=OPTIONS(0)),))) as segment:
-            assert [info.name for info in segment.fields] == ["_id", "f"]
-            assert list(segment.terms("f")) == []
-            assert segment.dictionary("f") is not None
-
-
-def test_field_names_are_in_the_order_of_their_bytes() -> None:
-    names = ["b", "a", "", "\uffff", "\U00010000", "\u00fc", "_ie", "_ic", "A" * 5000]
-    for version in VERSIONS:
-        with opened(version, Document(b"a", tuple(map(Field, names)))) as segment:
-            assert [info.name for info in segment.fields] == ["_id", *sorted(names, key=str.encode)]
-            assert [info.name for info in segment.fields] == names_of([Document(b"", tuple(map(Field, names)))])
-
-
-@each("version", VERSIONS)
-def test_lengths_become_norms(version: int) -> None:
-    lengths = [0, 1, 2, 3, 1000, 4_000_000, 2**32 - 1]
-    found = [Document(b"%d" % i, (Field("f", terms=(Term(b"x"),), length=size),)) for i, size in enumerate(lengths)]
-    with opened(version, *found) as segment:
-        postings = segment.postings("f", "x")
-        assert postings is not None
-        with np.errstate(divide="ignore"):
-            assert postings.norms.tolist() == (1 / np.sqrt(np.array(lengths, np.float64))).astype(np.float32).tolist()
-
-
-@pytest.mark.parametrize("version", [15, 16, 17])
-def test_fields_that_do_not_count(version: int) -> None:
-    field = Field("f", terms=(Term(b"x", 0, (Location(1, 0, 1),)), Term(b"y", 0)), length=5)
-    with opened(version, Document(b"a", (field,))) as segment:
-        assert terms_in(segment, "f") == {
-            b"x": [(0, 0, np.inf, (("f", 1, 0, 1, ()),))],
-            b"y": [(0, 0, np.inf, ())],
-        }
 
 
 @pytest.mark.parametrize("version", [16, 17])
@@ -218,27 +117,6 @@ def test_synonyms_are_counted_through_all_thesauri(version: int) -> None:
         assert (list(s.synonyms), s.ids.tolist()) == ([b"p"], [2])
         assert (list(t.terms), t.counts.tolist()) == ([b"v", b"x"], [1, 3])
         assert list(zip(t.synonym_ids.tolist(), t.docs.tolist(), strict=True)) == [(3, 1), (0, 0), (1, 0), (1, 1)]
-
-
-@pytest.mark.parametrize("version", [16, 17])
-def test_a_thesaurus_of_nothing_is_a_field_without_one(version: int) -> None:
-    for terms in ((), ((b"x", ()),)):
-        with opened(version, Document(b"a", synonyms=(Synonyms("s", terms),))) as segment:
-            assert segment.thesaurus("s") is None
-            assert segment.field("s").synonyms is None
-
-
-@each("version", VERSIONS)
-def test_no_documents(version: int) -> None:
-    raw = written(version, [])
-    with Segment.open(raw) as segment:
-        assert (segment.num_docs, [info.name for info in segment.fields]) == (0, ["_id"])
-        assert segment.field("_id").dictionary is None
-        assert list(segment.terms("_id")) == []
-        assert segment.edges.children.tolist() == []
-    assert verify_segment(raw).ok
-    if version >= 16:
-        assert raw[0] == 0, "no record stands at address 0"
 
 
 @each("version", VERSIONS)
@@ -389,33 +267,3 @@ def test_what_is_not_refused(version: int) -> None:
         assert postings.freqs.tolist() == [2**63 - 1]
         assert postings.locations.starts.tolist() == [2**64 - 1]
         assert segment.stored(0)[1].array_positions == (2**64 - 1,)
-
-
-def test_versions_and_modes_that_are_none() -> None:
-    for version in (0, 10, 18):
-        with pytest.raises(UsageError, match="11 to 17"):
-            write_segment(io.BytesIO(), [DOC], version)
-    for version, mode in ((11, 0), (12, 1026), (13, 1026), (14, 1027), (17, -1), (11, 2**32)):
-        with pytest.raises(UsageError, match="chunk mode"):
-            write_segment(io.BytesIO(), [DOC], version, chunk_mode=mode)
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "x.zap"
-
-    def failing() -> Any:
-        yield DOC
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        write_segment(path, failing())
-    assert list(tmp_path.iterdir()) == []
-    write_segment(path, [DOC])
-    with Segment.open(path) as segment:
-        before = content(segment)
-        write_segment(path, [DOC, DOC])
-        assert content(segment) == before, "the open one stays as it was"
-    with Segment.open(path) as segment:
-        assert segment.num_docs == 2
-    with pytest.raises(OSError, match="directory"):
-        write_segment(tmp_path, [DOC])

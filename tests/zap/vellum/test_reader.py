@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import mmap
 import random
 import struct
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,18 +16,12 @@ from hypothesis import strategies as st
 import amounts
 from battery import outcome
 from cases import each
-from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import (
     CardinalityMismatch,
     DecodeError,
-    LimitExceeded,
-    NotCanonical,
-    Truncated,
-    Unsupported,
 )
-from dvcodec.core.limits import Limits
 from dvcodec.zap.vellum import Fst, reader
-from samples.zap.vellum import TOP, blob, dictionaries, doubling, follow, keys_of, many, naive_build, one, opened
+from samples.zap.vellum import TOP, blob, dictionaries, follow, keys_of, many, naive_build, one, opened
 
 WORDS = {b"k1": 47, b"k10": 72, b"k2": 97, b"the": TOP, b"there": 2**63, b"\xff": 5, b"\xff\xff": 6, b"": 9}
 T = TypeVar("T")
@@ -89,13 +80,6 @@ def test_prefix(items: dict[bytes, int], prefix: bytes) -> None:
         assert list(fst.prefix(stem)) == [(k, v) for k, v in sorted(items.items()) if k.startswith(stem)]
 
 
-def test_prefix_of_the_last_keys() -> None:
-    fst = opened(naive_build(WORDS))
-    assert list(fst.prefix(b"\xff")) == [(b"\xff", 5), (b"\xff\xff", 6)]
-    assert list(fst.prefix(b"\xff\xff")) == [(b"\xff\xff", 6)]
-    assert list(fst.prefix(b"")) == sorted(WORDS.items())
-
-
 def test_the_worked_example() -> None:
     fst = opened(blob(bytes.fromhex("001900301141 320000013231 1102 2f0111a7"), 3, 33))
     assert by_block(fst) == [(b"k1", 0x2F), (b"k10", 0x48), (b"k2", 0x61)]
@@ -117,10 +101,6 @@ def test_no_key_and_the_empty_key() -> None:
     assert by_block(written_out) == [(b"a", 0)]
 
 
-def test_the_type_is_ignored() -> None:
-    assert opened(blob(b"", 1, 0, kind=TOP)).get(b"") == 0
-
-
 def test_values_wrap() -> None:
     data = blob(many([(97, 0, TOP)], final=TOP, sizes=(1, 8)) + one(98, 1, TOP, sizes=(1, 8)), 2)
     fst = opened(data)
@@ -128,75 +108,7 @@ def test_values_wrap() -> None:
     assert fst.get(b"b") == fst.get(b"ba") == TOP - 1
 
 
-def test_the_cursor_may_be_narrowed_and_is_moved() -> None:
-    data = naive_build(WORDS)
-    cursor = Cursor(b"head" + data + b"tail", source="x.zap", base=10)
-    cursor.take(4, "head")
-    with cursor.restrict_to(len(data), "vellum") as inner:
-        fst = Fst.open(inner)
-    assert (cursor.pos, cursor.remaining) == (4 + len(data), 4)
-    assert by_block(fst) == sorted(WORDS.items())
-    broken = bytearray(b"head" + data)
-    broken[-8:] = struct.pack("<Q", len(data) - 16)
-    cursor = Cursor(broken, base=10)
-    cursor.take(4, "head")
-    with pytest.raises(NotCanonical) as caught:
-        Fst.open(cursor)
-    assert caught.value.offset == 10 + len(broken) - 8
-
-
-def test_every_kind_of_buffer(tmp_path: Path) -> None:
-    data = naive_build(WORDS)
-    (tmp_path / "x").write_bytes(data)
-    with (tmp_path / "x").open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        for buffer in (data, bytearray(data), memoryview(data), np.frombuffer(data, np.uint8)):
-            fst = Fst.open(Cursor(buffer))
-            assert by_block(fst) == list(fst.range()) == sorted(WORDS.items())
-            assert fst.get(b"there") == 2**63
-        fst = Fst.open(Cursor(mapped))
-        assert by_block(fst) == sorted(WORDS.items())
-        del fst
-
-
 # ---------------------------------------------------------------------- wrong ones
-
-
-def test_no_room_for_header_and_footer() -> None:
-    for size in range(32):
-        with pytest.raises(Truncated, match="vellum: expected at least 32 bytes") as caught:
-            opened(blob(b"", 1, 0)[:size])
-        assert caught.value.offset == 1000
-
-
-@pytest.mark.parametrize("version", [0, 2, 256, 2**63])
-def test_other_versions(version: int) -> None:
-    with pytest.raises(Unsupported, match=f"vellum version: expected 1, found {version}") as caught:
-        opened(blob(b"", 1, 0, version=version))
-    assert caught.value.offset == 1000
-
-
-@each("root", [1, 2, 15, 20, 34, 35, 2**31, 2**63, TOP])
-def test_roots_that_are_no_address(root: int) -> None:
-    with pytest.raises(NotCanonical, match="root address: expected 0 or an offset from 16 to 19") as caught:
-        opened(blob(one(97, 0), 1, root))
-    assert (caught.value.offset, caught.value.actual) == (1000 + 16 + 4 + 8, root)
-    with pytest.raises(NotCanonical, match="root address"):
-        opened(blob(b"", 1, 16))
-
-
-def test_a_wrong_root_is_seen_at_once() -> None:
-    with pytest.raises(NotCanonical, match="lowest address of a state"):
-        opened(blob(one(97, 0)[1:], 1))
-
-
-def test_limit_of_keys() -> None:
-    data = naive_build(WORDS)
-    assert opened(data, Limits(max_keys=8)).num_keys == 8
-    with pytest.raises(LimitExceeded, match=r"Limits\.max_keys: expected at most 7 .*, found 8") as caught:
-        opened(data, Limits(max_keys=7))
-    assert caught.value.offset == 1000 + len(data) - 16
-    with pytest.raises(LimitExceeded, match="max_keys"):
-        opened(doubling(300, count=TOP))
 
 
 @pytest.mark.parametrize("read", [by_block, by_key])
@@ -210,50 +122,6 @@ def test_another_number_of_keys(read: Read, few: int, monkeypatch: pytest.Monkey
         with pytest.raises(CardinalityMismatch, match=f"number of keys: expected {count}, found {found}") as caught:
             read(fst)
         assert caught.value.offset == 1000 + len(data) - 16
-
-
-@pytest.mark.parametrize("count", [0, 1000, 2**24])
-def test_numbers_of_keys_that_are_seen_at_once(count: int) -> None:
-    data = naive_build(WORDS)
-    found = 8 if count else "more"
-    with pytest.raises(CardinalityMismatch, match=f"number of keys: expected {count}, found {found}"):
-        opened(data[:-16] + struct.pack("<Q", count) + data[-8:])
-    with pytest.raises(CardinalityMismatch, match="number of keys: expected 5, found 0"):
-        opened(blob(bytes(3), 5))
-    with pytest.raises(CardinalityMismatch, match="number of keys: expected 0, found more"):
-        opened(blob(b"", 0, 0))
-    with pytest.raises(CardinalityMismatch, match="number of keys: expected 2, found 1"):
-        list(opened(blob(b"", 2, 0)).blocks())
-
-
-@pytest.mark.parametrize("count", [3, 300, 1500, 2**20, 2**24])
-def test_more_keys_than_anyone_can_count(count: int) -> None:
-    """200 states of 8 bytes spell 2**200 keys."""
-    for read in (by_block, by_key):
-        with pytest.raises(CardinalityMismatch, match=f"number of keys: expected {count}, found more"):
-            read(opened(doubling(200, count=count)))
-
-
-def test_as_many_keys_as_there_are_in_a_few_bytes() -> None:
-    data = doubling(12)
-    assert len(data) < 4096
-    assert len(opened(data).to_block()) == sum(1 for _ in opened(data).range()) == 4096
-    with pytest.raises(CardinalityMismatch, match="number of keys: expected 4097, found 4096"):
-        opened(doubling(12, count=4097))
-
-
-CHAIN = amounts.of(100_000, 1_000_000)
-
-
-@pytest.mark.parametrize("key", [b"t", b"\0"])
-@pytest.mark.parametrize("few", [0, 256])
-def test_a_long_chain_of_states(key: bytes, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_FEW", few)
-    fst = opened(blob(one(key[0], 0, 7) + follow(key[0]) * (CHAIN - 1), 1))
-    whole = [(key * CHAIN, 7)]
-    assert by_block(fst) == list(fst.range()) == list(fst.range(key * 1000)) == whole
-    assert fst.get(whole[0][0]) == 7
-    assert fst.get(whole[0][0][1:]) is None
 
 
 @pytest.mark.parametrize("count", [250, 300])
@@ -306,11 +174,3 @@ def test_flipped_bits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
             what_of(partial(Fst.get, key=key), bytes(damaged))
             what_of(partial(between, start=key, stop=key + b"z"), bytes(damaged))
     assert valid > 0
-
-
-@given(st.binary(max_size=200), st.integers(0, 300), st.integers(0, 40))
-def test_noise(states: bytes, count: int, below: int) -> None:
-    data = blob(states, count, max(0, 15 + len(states) - below))
-    what_of(by_block, data)
-    what_of(by_key, data)
-    what_of(partial(Fst.get, key=b"abc"), data)
