@@ -18,7 +18,7 @@ import numpy as np
 from dvcodec import RowSet
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.snapshots.stats import totals
+from dvcodec.tables.snapshots.scanning import totals
 
 FILES = 10_000
 PUFFINS = 200

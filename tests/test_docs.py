@@ -54,7 +54,7 @@ API_MODULES = (
     "dvcodec.tables.snapshots.live",
     "dvcodec.tables.repair",
     "dvcodec.tables.snapshots.scanning",
-    "dvcodec.tables.snapshots.stats",
+    "dvcodec.tables.snapshots.scanning",
     "dvcodec.zap",
 )
 

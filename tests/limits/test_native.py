@@ -68,7 +68,7 @@ import sys
 from dvcodec import DecodeError
 from dvcodec.io import Storage
 from dvcodec.io.parquet import column_chunks
-from dvcodec.tables.rows.parquet import count_rows, open_parquet, physical_batches
+from dvcodec.tables.rows.data_file import count_rows, open_parquet, physical_batches
 path = sys.argv[1]
 for columns in ([], ["path"], None):
     try:
@@ -118,7 +118,7 @@ from dvcodec import DecodeError
 from dvcodec.iceberg import read_position_deletes
 from dvcodec.io import Storage
 from dvcodec.io.source import RandomAccess
-from dvcodec.tables.rows.parquet import open_metadata, open_parquet
+from dvcodec.tables.rows.data_file import open_metadata, open_parquet
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 def opened(opener, *arguments):

@@ -17,7 +17,7 @@ import pytest
 from dvcodec import UsageError
 from dvcodec.report import render, write
 from dvcodec.tables.auditing import Audit
-from dvcodec.tables.snapshots.stats import totals
+from dvcodec.tables.snapshots.scanning import totals
 from samples.audits import HOSTILE, audit_of, hostile, large, small, some_findings
 
 SAMPLES = {"small": small(), "large": large(300), "hostile": hostile(), "empty": audit_of()}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dvcodec import RowSet
 from dvcodec.core.text import bytes_text
 from dvcodec.report.pictures import pictures, share_bars, size_bars, vector_sizes
-from dvcodec.tables.snapshots.stats import totals
+from dvcodec.tables.snapshots.scanning import totals
 from samples.audits import audit_of, file_of, large, small
 
 

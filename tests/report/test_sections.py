@@ -12,7 +12,7 @@ from dvcodec.core.text import NOTHING
 from dvcodec.report.sections import FINDINGS_SHOWN, KINDS, findings, head, rewrite, summary
 from dvcodec.tables import SnapshotInfo, TableKind
 from dvcodec.tables.snapshots.findings import Finding, Severity
-from dvcodec.tables.snapshots.stats import rewrite_candidates, totals
+from dvcodec.tables.snapshots.scanning import rewrite_candidates, totals
 from samples.audits import INFO, ROOT, audit_of, file_of, large, small, some_findings
 
 

@@ -31,7 +31,7 @@ from dvcodec.tables.iceberg.vectors import check_vectors
 from dvcodec.tables.metadata.path_matching import PathMatcher
 from dvcodec.tables.model import RowReader
 from dvcodec.tables.rows.columns import chosen
-from dvcodec.tables.rows.parquet import open_parquet, physical_batches
+from dvcodec.tables.rows.data_file import open_parquet, physical_batches
 from dvcodec.tables.snapshots.findings import Finding
 
 ROWS = 1000

@@ -21,7 +21,7 @@ from dvcodec.tables.repair import repair_plan
 from dvcodec.tables.snapshots.changes import history
 from dvcodec.tables.snapshots.findings import Severity
 from dvcodec.tables.snapshots.live import live_batches
-from dvcodec.tables.snapshots.stats import totals
+from dvcodec.tables.snapshots.scanning import totals
 from samples import contradictions, delta_log, paimon_table
 from samples.delta_table import DeltaBuilder, rows_from
 from samples.iceberg_table import Commit, build_iceberg

@@ -15,8 +15,7 @@ import pytest
 from cli_runner import run
 from dvcodec.tables import export_live, live_batches, open_table
 from dvcodec.tables.snapshots.changes import history
-from dvcodec.tables.snapshots.scanning import scan
-from dvcodec.tables.snapshots.stats import totals
+from dvcodec.tables.snapshots.scanning import scan, totals
 from samples import delta_log
 from samples.iceberg_equality import by_id, craft_equality
 from samples.iceberg_table import STEP

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from amounts import examples
 from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.io import Storage
-from dvcodec.tables.rows.parquet import open_parquet, physical_batches
+from dvcodec.tables.rows.data_file import open_parquet, physical_batches
 
 
 def test_positions_follow_row_groups(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from dvcodec import RowSet, UsageError
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DeletedRows, DeletionVector
-from dvcodec.tables.snapshots.scanning import DENSITY_PARTS, density, scan
-from dvcodec.tables.snapshots.stats import rewrite_candidates, totals
+from dvcodec.tables.snapshots.scanning import DENSITY_PARTS, density, rewrite_candidates, scan, totals
 from samples.memory_table import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 

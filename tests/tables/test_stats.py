@@ -12,8 +12,7 @@ from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.tables import DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.snapshots.scanning import FileDeletes, Scan, scan
-from dvcodec.tables.snapshots.stats import rewrite_candidates, totals
+from dvcodec.tables.snapshots.scanning import FileDeletes, Scan, rewrite_candidates, scan, totals
 from samples.memory_table import flip, make_table
 
 VECTOR = DeletionVector("iceberg", "x", "p", "p", 4, 40, 1)

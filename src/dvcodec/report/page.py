@@ -18,7 +18,7 @@ from dvcodec.report.markup import embedded, join, tag
 from dvcodec.report.pictures import pictures
 from dvcodec.report.sections import KINDS, findings, head, name_of, rewrite, summary
 from dvcodec.tables.auditing import Audit
-from dvcodec.tables.snapshots.stats import rewrite_candidates, totals
+from dvcodec.tables.snapshots.scanning import rewrite_candidates, totals
 from dvcodec.tables.writing import check_outside
 
 __all__ = ["render", "write"]

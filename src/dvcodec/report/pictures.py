@@ -7,8 +7,7 @@ from collections import Counter
 from dvcodec.core.text import bytes_text, counted
 from dvcodec.report.charts import Bar, bars, stack
 from dvcodec.report.markup import Html, section, tag
-from dvcodec.tables.snapshots.scanning import Scan
-from dvcodec.tables.snapshots.stats import Totals
+from dvcodec.tables.snapshots.scanning import Scan, Totals
 
 __all__ = ["pictures", "share_bars", "size_bars", "vector_sizes"]
 

@@ -12,8 +12,7 @@ from dvcodec.report.markup import Html, join, section, tag
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.model import NO_SNAPSHOT, TableKind
 from dvcodec.tables.snapshots.findings import Finding, Severity
-from dvcodec.tables.snapshots.scanning import Scan
-from dvcodec.tables.snapshots.stats import RewriteCandidate, Totals
+from dvcodec.tables.snapshots.scanning import RewriteCandidate, Scan, Totals
 
 __all__ = ["KINDS", "findings", "head", "large", "name_of", "rewrite", "summary"]
 

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from dvcodec.tables.snapshots.changes import history
     from dvcodec.tables.snapshots.findings import Finding, Severity
     from dvcodec.tables.snapshots.live import deleted_rows, export_live, live_batches
-    from dvcodec.tables.snapshots.scanning import Scan, scan
-    from dvcodec.tables.snapshots.stats import rewrite_candidates, totals
+    from dvcodec.tables.snapshots.scanning import Scan, rewrite_candidates, scan, totals
 
 __all__ = [
     "Audit",
@@ -87,8 +86,7 @@ _HOMES = {
     "iceberg.upgrade_deletes": ("UpgradedDeletes", "upgrade_deletes"),
     "snapshots.live": ("deleted_rows", "export_live", "live_batches"),
     "repair": ("RepairPlan", "Repaired", "commit_repair", "repair_plan"),
-    "snapshots.scanning": ("Scan", "scan"),
-    "snapshots.stats": ("rewrite_candidates", "totals"),
+    "snapshots.scanning": ("Scan", "rewrite_candidates", "scan", "totals"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -25,9 +25,8 @@ from dvcodec.tables.iceberg.manifests import DATA, DELETES, Manifest, read_list,
 from dvcodec.tables.iceberg.rows import read_name_mapping
 from dvcodec.tables.iceberg.schema import SchemaColumns
 from dvcodec.tables.paimon import manifests as paimon_manifests
-from dvcodec.tables.paimon.binary_row import decode_row
 from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
-from dvcodec.tables.paimon.partition import PartitionSpec
+from dvcodec.tables.paimon.partition import PartitionSpec, decode_row
 from dvcodec.tables.paimon.schema import parse_type, read_column
 from dvcodec.tables.rows.avro_rows import open_avro_rows
 from dvcodec.tables.scorch.metadata import read_root

@@ -14,7 +14,7 @@ from dvcodec.io import Storage
 from dvcodec.io.parquet import column_chunks
 from dvcodec.tables import TableKind, open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.rows.parquet import open_parquet
+from dvcodec.tables.rows.data_file import open_parquet
 from dvcodec.tables.snapshots.changes import history
 from fuzz import structures
 from fuzz.seeds import VECTORS, files

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dvcodec.io import Storage
-from dvcodec.tables.rows.parquet import open_parquet, physical_batches
+from dvcodec.tables.rows.data_file import open_parquet, physical_batches
 from limits.making import cases, drained, large, large_file, limit, saved
 from samples.bombs import MEGA
 

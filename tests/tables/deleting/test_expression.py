@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 import amounts
 from cases import each
 from dvcodec import UsageError
-from dvcodec.tables.deleting.expression import Call, Column, Literal, nodes, parse, weaker
-from dvcodec.tables.deleting.predicate import where_finder
+from dvcodec.tables.deleting.predicate import Call, Column, Literal, nodes, parse, weaker, where_finder
 from tables.deleting.plain import PlainTable
 
 pc = cast("Any", pyarrow.compute)
@@ -240,6 +239,6 @@ def test_names_are_not_functions() -> None:
 
 
 def test_expressions_of_a_later_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.tables.deleting.expression._metadata", lambda _: [("invoke", "equal")])
+    monkeypatch.setattr("dvcodec.tables.deleting.predicate._metadata", lambda _: [("invoke", "equal")])
     with pytest.raises(UsageError, match=r"where .*it cannot be taken apart as pyarrow .* pickles it: use SQL text"):
         parse(N == 1)

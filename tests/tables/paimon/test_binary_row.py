@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec import NotCanonical, Truncated, Unsupported
-from dvcodec.tables.paimon.binary_row import decode_row
+from dvcodec.tables.paimon.partition import decode_row
 from dvcodec.tables.paimon.schema import parse_type
 from samples.paimon_table import encode_row
 

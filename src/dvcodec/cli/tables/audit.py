@@ -28,7 +28,7 @@ from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.repair import commit_repair, repair_plan
 from dvcodec.tables.snapshots.findings import Finding, Severity
-from dvcodec.tables.snapshots.stats import totals
+from dvcodec.tables.snapshots.scanning import totals
 
 _SIGNS = {
     Severity.ERROR: ("ERROR", "bold red", "error"),

@@ -13,7 +13,7 @@ from dvcodec.io import Storage
 from dvcodec.io.store import StoreOptions
 from dvcodec.tables import SnapshotInfo, Table, TableKind, open_table
 from dvcodec.tables.model import NO_SNAPSHOT
-from dvcodec.tables.snapshots.stats import Totals
+from dvcodec.tables.snapshots.scanning import Totals
 
 __all__ = [
     "KINDS",

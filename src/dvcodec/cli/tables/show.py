@@ -38,9 +38,8 @@ from dvcodec.core.text import folder_of
 from dvcodec.ops.stats import WORTH_REWRITING
 from dvcodec.tables.snapshots.changes import FileChange, SnapshotChange, history
 from dvcodec.tables.snapshots.findings import place
-from dvcodec.tables.snapshots.scanning import FileDeletes, Scan
+from dvcodec.tables.snapshots.scanning import FileDeletes, Scan, Totals, rewrite_candidates, totals
 from dvcodec.tables.snapshots.scanning import scan as scan_table
-from dvcodec.tables.snapshots.stats import Totals, rewrite_candidates, totals
 
 _SLICE = 2
 """Parts of a file's density per slice of its strip."""

@@ -11,7 +11,7 @@ from dvcodec.spark.paths import data_file_of
 from dvcodec.spark.search.scan import reason
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletionVector, SnapshotInfo
-from dvcodec.tables.rows.parquet import count_rows
+from dvcodec.tables.rows.data_file import count_rows
 from dvcodec.tables.table import Snapshot, Table
 
 if TYPE_CHECKING:

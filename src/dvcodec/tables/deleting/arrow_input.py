@@ -15,7 +15,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import ds, pa
 from dvcodec.io import Listed, Storage
 from dvcodec.io.target import local_path
-from dvcodec.tables.rows.parquet import open_parquet, physical_batches
+from dvcodec.tables.rows.data_file import open_parquet, physical_batches
 
 __all__ = ["ArrowInput", "list_parquet", "open_batches"]
 

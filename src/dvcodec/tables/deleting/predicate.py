@@ -2,12 +2,23 @@
 
 A pyarrow expression means what it means in pyarrow: rows for which it is null stay, but ``isin`` and ``is_null`` are
 never null, so that ``~isin`` deletes nulls too. Integer division by zero and casts that fail are errors.
+
+pyarrow shows an expression as text, in which names may look like functions. What it pickles is exact: an Arrow file
+whose metadata names the calls and columns in order, and whose columns are literals and the options of functions.
+
+Statistics answer comparisons of a column with a value that its type has exactly, ``is_in``, ``is_null``, ``is_valid``
+and their combinations. pyarrow itself applies what is known to more, without a look at options: to
+``is_null(nan_is_null=True)``, and to casts that are not safe.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+import ctypes
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial, reduce
+from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,14 +26,257 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, pc, types
-from dvcodec.tables.deleting.expression import COMPARISONS, Call, Column, Literal, Node, nodes, parse, weaker
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder, free_name, one_line
 from dvcodec.tables.deleting.sql import SqlCondition
 from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds
 from dvcodec.tables.rows.columns import EXTENSION, extensions, storage_field
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["where_finder"]
+__all__ = ["COMPARISONS", "Call", "Column", "Literal", "Node", "nodes", "parse", "weaker", "where_finder"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, or a field in it: its path."""
+
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value."""
+
+    value: pa.Scalar[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of other nodes, with its options as Arrow has them."""
+
+    function: str
+    arguments: Sequence[Node]
+    options: Mapping[str, pa.Scalar[Any]] = field(default_factory=dict)
+
+
+Node: TypeAlias = "Call | Column | Literal"
+
+
+def nodes(tree: Node) -> Iterator[Node]:
+    """Yield a node and all below it, without recursion: a condition may be an OR of thousands."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, Call):
+            waiting += reversed(node.arguments)
+
+
+def parse(expression: pc.Expression) -> Node:
+    """Return what an expression is made of.
+
+    Raises:
+        UsageError: it has columns by number, or is of a version of pyarrow that pickles otherwise.
+    """
+    try:
+        (pickled,) = expression.__reduce__()[1]
+    except pa.ArrowNotImplementedError:
+        raise UsageError(f"where {expression!s:.200}: columns must be given by name, not by number") from None
+    rows = pa.ipc.open_file(pickled).read_all()
+    try:
+        (tree,) = _parsed(iter(_metadata(rows.schema)), [column[0] for column in rows.columns])
+    except (StopIteration, LookupError, ValueError):
+        why = f"it cannot be taken apart as pyarrow {pa.__version__} pickles it: use SQL text"
+        raise UsageError(f"where {expression!s:.200}: {why}") from None
+    return tree
+
+
+def _parsed(words: Iterator[tuple[str, str]], values: Sequence[Any]) -> list[Node]:
+    """Return the nodes in a sequence of words: those of calls stand before the call's end."""
+    found: list[Node] = []
+    calls: list[tuple[list[Node], dict[str, Any]]] = []
+    for word, text in words:
+        if word == "call":
+            calls.append((found, {}))
+            found = []
+        elif word == "end":
+            arguments, (found, options) = found, calls.pop()
+            found.append(Call(text, arguments, options))
+        elif word == "options":
+            calls[-1][1].update(values[int(text)].items())
+        elif word == "literal":
+            found.append(Literal(values[int(text)]))
+        elif word == "field_ref":
+            found.append(Column((text,)))
+        elif word == "nested_field_ref":
+            parts = [next(words) for _ in range(int(text))]
+            found.append(Column(tuple(name for _, name in parts)))
+        else:
+            raise ValueError(word)
+    return found
+
+
+class _ArrowSchema(ctypes.Structure):
+    """The first members of the struct of Arrow's C data interface."""
+
+    _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
+
+
+def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
+    """Return the metadata of a schema in order, with keys that occur again: pyarrow makes a dictionary of it."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    capsule = schema.__arrow_c_schema__()
+    place = _ArrowSchema.from_address(pointer(capsule, b"arrow_schema")).metadata
+
+    def number() -> int:
+        nonlocal place
+        place += 4
+        return ctypes.c_int32.from_address(place - 4).value
+
+    def text() -> str:
+        nonlocal place
+        size = number()
+        place += size
+        return ctypes.string_at(place - size, size).decode()
+
+    return [] if place is None else [(text(), text()) for _ in range(number())]
+
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "equal": eq,
+    "not_equal": ne,
+    "less": lt,
+    "greater": gt,
+    "less_equal": le,
+    "greater_equal": ge,
+}
+_MIRRORED = {lt: gt, gt: lt, le: ge, ge: le, eq: eq, ne: ne}
+_BOTH = {"and_kleene": and_, "or_kleene": or_}
+_MOST_VALUES = 1000
+_MATCH, _SKIP = 0, 1
+"""Of ``null_matching_behavior``: null is a value like others; null is in no set."""
+
+
+def weaker(node: Node, schema: pa.Schema) -> pc.Expression | None:
+    """Return a filter that is true of every row for which an expression is; None if nothing is known.
+
+    Args:
+        node: of the expression.
+        schema: the columns.
+    """
+    if isinstance(node, Call) and node.function in _BOTH:
+        parts = [weaker(operand, schema) for operand in _operands(node)]
+        known = [part for part in parts if part is not None]
+        if node.function == "and_kleene":
+            return reduce(and_, known) if known else None
+        return reduce(or_, known) if len(known) == len(parts) else None
+    if isinstance(node, Call) and node.function == "is_in":
+        return _is_in(node, schema)
+    return _same(node, schema)
+
+
+def _same(node: Node, schema: pa.Schema) -> pc.Expression | None:
+    """Return the expression of a node, if statistics can answer all of it."""
+    if isinstance(node, Literal):
+        return pc.scalar(node.value.as_py()) if types.is_boolean(node.value.type) and node.value.is_valid else None
+    if isinstance(node, Column):
+        field = _field(node, schema)
+        return pc.field(field.name) if field is not None and types.is_boolean(field.type) else None
+    if node.function in COMPARISONS:
+        return _comparison(COMPARISONS[node.function], *node.arguments, schema=schema)
+    if node.function in ("is_null", "is_valid"):
+        field = _field(node.arguments[0], schema)
+        if field is None or (node.function == "is_null" and node.options["nan_is_null"].as_py()):
+            return None
+        return pc.field(field.name).is_null() if node.function == "is_null" else pc.field(field.name).is_valid()
+    if node.function == "invert":
+        inner = _same(node.arguments[0], schema)
+        return None if inner is None else ~inner
+    if node.function in _BOTH:
+        parts = [_same(operand, schema) for operand in _operands(node)]
+        return None if any(part is None for part in parts) else reduce(_BOTH[node.function], parts)
+    return None
+
+
+def _comparison(
+    compare: Callable[[Any, Any], Any], left: Node, right: Node, *, schema: pa.Schema
+) -> pc.Expression | None:
+    if isinstance(left, Literal):
+        compare, left, right = _MIRRORED[compare], right, left
+    field = _field(left, schema)
+    value = _exact(right.value, field.type) if field is not None and isinstance(right, Literal) else None
+    return None if field is None or value is None else compare(pc.field(field.name), value)
+
+
+def _is_in(node: Call, schema: pa.Schema) -> pc.Expression | None:
+    field, wanted = _field(node.arguments[0], schema), node.options["value_set"]
+    nulls = node.options["null_matching_behavior"].as_py()
+    if field is None or nulls not in (_MATCH, _SKIP) or len(wanted) > _MOST_VALUES:
+        return None
+    column = pc.field(field.name)
+    values = [_exact(value, field.type) for value in wanted.values if value.is_valid]
+    if any(value is None for value in values):
+        return None
+    found = reduce(or_, (column == value for value in values), pc.scalar(False))
+    return found | column.is_null() if nulls == _MATCH and wanted.values.null_count else found
+
+
+def _operands(node: Call) -> list[Node]:
+    """Return what a chain of AND, or of OR, combines; as usually built, each has the one before as an argument."""
+    found: list[Node] = []
+    waiting: list[Node] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Call) and one.function == node.function:
+            waiting += one.arguments
+        else:
+            found.append(one)
+    return found
+
+
+def _field(node: Node, schema: pa.Schema) -> pa.Field | None:
+    """Return a column; None for other nodes, and for fields in a column."""
+    return schema.field(node.path[0]) if isinstance(node, Column) and len(node.path) == 1 else None
+
+
+def _exact(value: pa.Scalar[Any], kind: pa.DataType) -> pa.Scalar[Any] | None:
+    """Return a value in the type of a column, if the column is compared with it in the order of that type."""
+    column, other = _family(kind), _family(value.type)
+    if column is None or not value.is_valid or not (column == other or (column, other) in _ALIKE):
+        return None
+    try:
+        if column in ("number", "float"):
+            number = value.as_py()
+            make = float if column == "float" else int if types.is_integer(kind) else Decimal
+            made = pa.scalar(make(number), kind)
+            return made if made.as_py() == number else None  # of NaN it is not
+        array = pa.repeat(value, 1).cast(kind)
+        return array[0] if array.cast(value.type)[0].equals(value) else None
+    except (pa.ArrowException, ArithmeticError, ValueError):
+        return None
+
+
+_ALIKE = (("float", "number"), ("zoned", "date"), ("date", "zoned"), ("moment", "date"), ("date", "moment"))
+
+
+def _family(kind: Any) -> str | None:
+    if types.is_timestamp(kind):
+        return "moment" if kind.tz is None else "zoned"
+    if types.is_integer(kind) or types.is_decimal(kind):
+        return "number"
+    families: tuple[tuple[str, Callable[[Any], Any]], ...] = (
+        ("float", types.is_floating),
+        ("date", types.is_date),
+        ("time", types.is_time),
+        ("boolean", types.is_boolean),
+        ("text", lambda kind: kind in _text_types() or types.is_fixed_size_binary(kind)),
+    )
+    return next((name for name, is_one in families if is_one(kind)), None)
+
+
+def _text_types() -> Sequence[pa.DataType]:
+    return pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()
+
 
 Predicate: TypeAlias = "pc.Expression | str"
 

@@ -24,7 +24,7 @@ from dvcodec.tables.delta.actions import parse_lines, plain_path
 from dvcodec.tables.delta.log import LOG, SIDECARS
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
-from dvcodec.tables.rows.parquet import open_metadata, physical_batches
+from dvcodec.tables.rows.data_file import open_metadata, physical_batches
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

@@ -13,8 +13,7 @@ from dvcodec.tables.delta.schema import TableSchema
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows
 from dvcodec.tables.rows.bounds import RowGroupFilter
 from dvcodec.tables.rows.columns import Column
-from dvcodec.tables.rows.data_file import skipped_groups
-from dvcodec.tables.rows.parquet import open_parquet, physical_batches
+from dvcodec.tables.rows.data_file import open_parquet, physical_batches, skipped_groups
 from dvcodec.tables.rows.schema_evolution import Evolution, check_related, file_columns
 
 if TYPE_CHECKING:

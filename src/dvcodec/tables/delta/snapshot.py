@@ -24,7 +24,7 @@ from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, RowReader, StoredNames
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.columns import chosen
-from dvcodec.tables.rows.parquet import count_rows
+from dvcodec.tables.rows.data_file import count_rows
 from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from dvcodec.core.extras import pa
 from dvcodec.io import Storage
-from dvcodec.tables.iceberg.avro_v3 import ENTRY_COLUMNS, FILE_COLUMNS, chosen
-from dvcodec.tables.iceberg.manifests import DELETED
+from dvcodec.tables.iceberg.manifests import DELETED, ENTRY_COLUMNS, FILE_COLUMNS, chosen
 from dvcodec.tables.iceberg.partitions import scaled
 from dvcodec.tables.metadata.avro_fields import open_avro, select
 from dvcodec.tables.metadata.partition_value import is_nan

@@ -37,7 +37,7 @@ from dvcodec.tables.metadata.avro_fields import AvroColumn, open_avro, select
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, PhysicalRows
 from dvcodec.tables.rows.columns import Column
-from dvcodec.tables.rows.parquet import open_metadata, physical_batches
+from dvcodec.tables.rows.data_file import open_metadata, physical_batches
 
 __all__ = ["EqualityMatcher", "PositionDeletes", "read_deletes"]
 

@@ -25,7 +25,11 @@ from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage, read_within
-from dvcodec.tables.iceberg.avro_v3 import (
+from dvcodec.tables.iceberg.manifests import (
+    ADDED,
+    DATA,
+    DELETED,
+    DELETES,
     ENTRY_COLUMNS,
     FILE_COLUMNS,
     LIST_COLUMNS,
@@ -34,7 +38,6 @@ from dvcodec.tables.iceberg.avro_v3 import (
     PARTITION,
     entry_schema,
 )
-from dvcodec.tables.iceberg.manifests import ADDED, DATA, DELETED, DELETES
 from dvcodec.tables.metadata.avro_fields import AvroColumn, Found, fields_of, not_null, open_avro, select
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.metadata.partition_value import is_nan

@@ -31,7 +31,7 @@ from dvcodec.tables.model import (
 )
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.columns import Column
-from dvcodec.tables.rows.parquet import count_rows
+from dvcodec.tables.rows.data_file import count_rows
 from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 

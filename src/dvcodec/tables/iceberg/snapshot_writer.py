@@ -23,7 +23,6 @@ from dvcodec._version import __version__
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.location import DvLocation
 from dvcodec.io import open_sink
-from dvcodec.tables.iceberg.avro_v3 import FILE_COLUMNS
 from dvcodec.tables.iceberg.change import Change, number_of, properties_of
 from dvcodec.tables.iceberg.latest import METADATA
 from dvcodec.tables.iceberg.manifests import (
@@ -32,6 +31,7 @@ from dvcodec.tables.iceberg.manifests import (
     DELETED,
     DELETES,
     EXISTING,
+    FILE_COLUMNS,
     POSITION_DELETES,
     PUFFIN,
     ManifestEntry,

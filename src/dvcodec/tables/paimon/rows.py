@@ -13,9 +13,9 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import pa, pc
 from dvcodec.io import Storage
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
-from dvcodec.tables.paimon.binary_row import Value
 from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import SchemaField
+from dvcodec.tables.paimon.partition import Value
 from dvcodec.tables.paimon.schema import PaimonEvolution, SchemaColumns
 from dvcodec.tables.paimon.visible import Visible
 from dvcodec.tables.rows.avro_rows import open_avro_rows

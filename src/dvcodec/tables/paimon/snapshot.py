@@ -11,18 +11,17 @@ from dvcodec.core.extras import pa
 from dvcodec.ops.stats import measure
 from dvcodec.paimon.vectors import read_vector
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, RowReader
-from dvcodec.tables.paimon.binary_row import Value
+from dvcodec.tables.paimon.bounds import FileStatistics, bounds_of, read_statistics
 from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema
-from dvcodec.tables.paimon.partition import PartitionSpec
+from dvcodec.tables.paimon.partition import PartitionSpec, Value
 from dvcodec.tables.paimon.rows import partition_scalar, read_rows
 from dvcodec.tables.paimon.schema import SchemaColumns
-from dvcodec.tables.paimon.statistics import FileStatistics, bounds_of, read_statistics
 from dvcodec.tables.paimon.vectors import IndexedVector, check_index_file
 from dvcodec.tables.paimon.visible import Visible
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.columns import Column, chosen
-from dvcodec.tables.rows.parquet import count_rows
+from dvcodec.tables.rows.data_file import count_rows
 from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 

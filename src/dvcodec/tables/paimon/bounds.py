@@ -14,8 +14,8 @@ from typing import Any
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.paimon.binary_row import Value, decode_some
 from dvcodec.tables.paimon.manifests import ENTRIES, DataFileMeta, read_entry, read_stored
+from dvcodec.tables.paimon.partition import Value, decode_some
 from dvcodec.tables.paimon.rows import partition_scalar
 from dvcodec.tables.rows.bounds import ColumnBounds, safe_text
 from dvcodec.tables.rows.columns import Column
