@@ -76,12 +76,6 @@ def test_inspect_json(puffin: Path) -> None:
     }
 
 
-def test_inspect_scales_the_strip_by_the_rows_of_the_data_file(puffin: Path) -> None:
-    assert run("inspect", "--rows", "64", f"{puffin}@4").out.splitlines()[-2].split()[-1] == (
-        "█▅·▅····························"
-    )
-
-
 def test_inspect_of_other_blobs(tmp_path: Path) -> None:
     file = tmp_path / "stats.puffin"
     with PuffinWriter(file) as writer:

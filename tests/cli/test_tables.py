@@ -60,10 +60,6 @@ def test_audit_json(damaged: Path) -> None:
     assert found["totals"]["data_files"] == 2
 
 
-def test_audit_of_an_older_snapshot(damaged: Path) -> None:
-    assert run("audit", damaged, "--snapshot", "1").code == 0
-
-
 def test_notes_are_no_failure_and_are_cut(lake: Path) -> None:
     for i in range(25):
         (lake / f"nobody-{i}.parquet").write_bytes(b"PAR1")
@@ -172,15 +168,6 @@ def test_log_of_files(lake: Path) -> None:
         "    a.parquet  2 deleted, 2 restored",
     ]
     assert "  + b.parquet  128 rows" in run("log", lake, "--files", "--until", "0").out.splitlines()
-
-
-def test_log_json(lake: Path) -> None:
-    changes = run("log", lake, "--json").json
-    assert [(one["snapshot"]["id"], one["deleted"], one["restored"]) for one in changes] == [
-        (0, 0, 0),
-        (1, 68, 0),
-        (2, 2, 2),
-    ]
 
 
 def test_log_of_damaged_vectors(damaged: Path) -> None:

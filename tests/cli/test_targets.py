@@ -70,22 +70,12 @@ def test_expand(name: str, targets: list[Target]) -> None:
     assert expand([name]) == targets
 
 
-@pytest.mark.usefixtures("folder")
-def test_expand_keeps_the_order_typed_and_what_is_typed_twice() -> None:
-    assert [target.path for target in expand(["c.txt", "*.dv", "a.dv"])] == ["c.txt", "a.dv", "b.dv", "a.dv"]
-
-
 @needs_posix
 @pytest.mark.parametrize("name", ["a@4", "a@4:39", "[ab].dv", "x*", "part:0.bin", "s3:x", "-x"])
 def test_a_file_that_is_there_means_itself(name: str, folder: Path) -> None:
     (folder / name).write_bytes(iceberg.encode(RowSet([3])))
     assert expand([name]) == [Target(name)]
     assert run("positions", "--", name).out == "3\n"
-
-
-def test_glob_with_an_absolute_path(folder: Path) -> None:
-    assert [target.path for target in expand([f"{folder}/s*/*.dv"])] == [str(folder / "sub" / "d.dv")]
-    assert [target.path for target in expand([f"../{folder.name}/*.txt"])] == [f"../{folder.name}/c.txt"]
 
 
 @needs_posix
@@ -126,14 +116,6 @@ def test_expand_refuses(name: str, said: str, folder: Path) -> None:
 def test_only_refuses_folders_and_several(name: str) -> None:
     with pytest.raises(UsageError, match=f"^{name.replace('*', '[*]')}: expected one file, found"):
         only(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "target"), [("a.*", Target("a.dv")), ("a.dv@1", Target("a.dv", 1)), ("-", Target("-"))]
-)
-@pytest.mark.usefixtures("folder")
-def test_only(name: str, target: Target) -> None:
-    assert only(name) == target
 
 
 @each(
@@ -209,15 +191,6 @@ def test_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(UsageError, match="standard input is closed"), open_source_of(Target("-")):
         pass
-
-
-@pytest.mark.parametrize(("offset", "size"), [(94, None), (91, 4), (0, 95), (10**12, None)])
-def test_part_outside_of_the_file(offset: int, size: int | None, tmp_path: Path) -> None:
-    file = delta_file(tmp_path / "bin")
-    assert file.stat().st_size == 91
-    with pytest.raises(Truncated) as caught, open_source_of(Target(str(file), offset, size)):
-        pass
-    assert caught.value.offset == offset
 
 
 def test_part_is_bounded() -> None:

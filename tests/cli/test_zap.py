@@ -7,7 +7,6 @@ import gzip
 import json
 import os
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -150,14 +149,6 @@ def test_footer_reports_a_wrong_crc(segment: Path, tmp_path: Path) -> None:
     assert run("zap", "footer", bad, "--no-checksum", "--json").json[0]["crc_ok"] is None
 
 
-def test_footer_of_a_folder_skips_other_files(segment: Path, tmp_path: Path) -> None:
-    (tmp_path / "root.bolt").write_bytes(b"\xed\xda\x0c\xed" * 20)
-    shutil.copy(segment, tmp_path / "b.zap")
-    result = run("zap", "footer", tmp_path, "--json")
-    assert [item["source"] for item in result.json] == [str(segment), str(tmp_path / "b.zap")]
-    assert (result.code, result.complaint) == (0, "1 other file without search segments")
-
-
 def test_contents_of_another_writer_are_named(segment: Path, tmp_path: Path) -> None:
     write_segment(tmp_path / "x.zap", documents(1), 17)
     data = (tmp_path / "x.zap").read_bytes()
@@ -212,14 +203,6 @@ def test_fields_json(segment: Path, tmp_path: Path) -> None:
     assert options["_all"] == ["indexed", "term-vectors"]
 
 
-def test_fields_with_synonyms(vectors: Path) -> None:
-    path = vectors / "zap/v17/syn.zap"
-    found = {item["name"]: item["synonyms"] for item in answer("fields", path)["fields"]}
-    assert found["coll1"] is not None
-    assert found["name"] is None
-    assert f"synonyms at {found['coll1']:,}" in run("zap", "fields", path).out
-
-
 def test_damaged_dictionary_leaves_the_other_fields_their_turn(segment: Path, tmp_path: Path) -> None:
     with Segment.open(segment) as this:
         at = this.field("tag").dictionary
@@ -237,18 +220,6 @@ def test_damaged_dictionary_leaves_the_other_fields_their_turn(segment: Path, tm
 
 
 # ---------------------------------------------------------------------------------------------------- terms
-
-
-def test_terms(segment: Path) -> None:
-    assert [line.split() for line in lines("terms", segment, "title")] == [
-        ["term", "docs"],
-        ["bitmaps", "8"],
-        ["of", "4"],
-        ["roaring", "4"],
-        ["rows", "4"],
-        ["search", "4"],
-        ["segments", "8"],
-    ]
 
 
 @pytest.mark.parametrize(
@@ -332,18 +303,6 @@ def test_postings(segment: Path) -> None:
         ["bitmaps", "3", "1", "0.707", "1"],
         ["...", "5", "more", "postings"],
     ]
-
-
-def test_postings_of_all_terms(segment: Path) -> None:
-    shown = lines("postings", segment, "tag", "--limit", "4")
-    assert [line.split()[:2] for line in shown[1:5]] == [
-        ["delta", "0"],
-        ["delta", "5"],
-        ["delta", "10"],
-        ["iceberg", "1"],
-    ]
-    assert shown[5] == "... 8 more postings"
-    assert answer("postings", segment, "tag")["total"] == 12
 
 
 def test_locations(segment: Path) -> None:

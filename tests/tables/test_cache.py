@@ -9,18 +9,6 @@ from hypothesis import strategies as st
 from dvcodec.tables.metadata.cache import Cache
 
 
-def test_a_value_is_made_once() -> None:
-    cache: Cache[str, int] = Cache(10, lambda value: value)
-    made = []
-
-    def make() -> int:
-        made.append(1)
-        return 4
-
-    assert [cache.get("a", make) for _ in range(3)] == [4, 4, 4]
-    assert len(made) == 1
-
-
 def test_nothing_is_kept_of_an_error() -> None:
     cache: Cache[str, int] = Cache(10, lambda value: value)
     with pytest.raises(ValueError, match="invalid literal"):

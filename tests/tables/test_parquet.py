@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from amounts import examples
-from dvcodec.core.errors import DecodeError, NotCanonical
+from dvcodec.core.errors import NotCanonical
 from dvcodec.io import Storage
 from dvcodec.tables.rows.data_file import open_parquet, physical_batches
 
@@ -73,15 +69,6 @@ def test_no_columns_at_all_prove_no_rows(tmp_path: Path) -> None:
         assert list(physical_batches(file, [])) == []
 
 
-def test_timestamps_of_96_bits_of_any_year(tmp_path: Path) -> None:
-    moment = datetime(9999, 12, 31, 1, 2, 3, 4)  # noqa: DTZ001
-    table = pa.table({"a": pa.array([moment], pa.timestamp("us"))})
-    pq.write_table(table, tmp_path / "f", use_deprecated_int96_timestamps=True, store_schema=False)
-    with open_parquet(str(tmp_path / "f"), Storage()) as file:
-        ((_, batch),) = physical_batches(file, None)
-    assert batch.column("a").to_pylist() == [moment]
-
-
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"no Parquet at all, but long enough to be one"])
 def test_no_parquet(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "f").write_bytes(data)
@@ -92,34 +79,7 @@ def test_no_parquet(tmp_path: Path, data: bytes) -> None:
         pass
 
 
-def test_a_missing_file_is_not_corruption(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), open_parquet(str(tmp_path / "none"), Storage()):
-        pass
-
-
 def test_an_error_of_the_system_is_not_corruption(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": range(10)}), tmp_path / "f")
     with pytest.raises(PermissionError), open_parquet(str(tmp_path / "f"), Storage()):
         raise PermissionError(13, "Permission denied")
-
-
-@given(data=st.data())
-@settings(max_examples=examples(80))
-def test_damage_ends_in_rows_or_an_error_that_names_the_file(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    path = tmp_path_factory.mktemp("parquet") / "f"
-    table = pa.table({"a": range(200), "b": [str(i) for i in range(200)]})
-    pq.write_table(table, path, row_group_size=90, compression=data.draw(st.sampled_from(["none", "snappy", "zstd"])))
-    damaged = bytearray(path.read_bytes())
-    for _ in range(data.draw(st.integers(1, 3))):
-        damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    path.write_bytes(damaged)
-    try:
-        with open_parquet(str(path), Storage()) as file:
-            rows = sum(batch.num_rows for _, batch in physical_batches(file, None))
-            stated = file.metadata.num_rows
-    except DecodeError as error:
-        assert error.source == str(path)
-    else:
-        assert rows == stated

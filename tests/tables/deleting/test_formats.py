@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pytest
 
 from dvcodec import RowSet
 from dvcodec.core.errors import Unsupported
-from dvcodec.tables import DataFile, Snapshot, Table, open_table
+from dvcodec.tables import DataFile, Snapshot
 from dvcodec.tables.deleting.keys import joinable, keys_finder
 from dvcodec.tables.deleting.plan import Finder
 from dvcodec.tables.deleting.predicate import where_finder
@@ -85,40 +84,3 @@ def test_values_of_each_column(snapshot: Snapshot) -> None:
         assert search(null, snapshot, rows) == expected(rows, field.name, {None}), field
         tried += 1
     assert tried
-
-
-def test_sql(snapshot: Snapshot) -> None:
-    pytest.importorskip("duckdb", "2.0")
-    rows = contents(snapshot)
-    names = [field.name for field in snapshot.schema() if pa.types.is_integer(field.type)]
-    for name in names:
-        quoted = '"' + name.replace('"', '""') + '"'
-        found = search(where_finder(f"{quoted} % 3 = 1 AND {quoted} IS NOT NULL"), snapshot, rows)
-        values = {path: table.column(name).to_pylist() for path, table in rows.items()}
-        assert found == {
-            path: RowSet(i for i, value in enumerate(one) if value is not None and math.fmod(value, 3) == 1)
-            for path, one in values.items()
-        }
-    assert names
-
-
-@pytest.mark.interop
-def test_lance(tmp_path: Path) -> None:
-    pytest.importorskip("lance.fragment")
-    lance = pytest.importorskip("lance")
-    data = pa.table({"id": range(1000), "name": [f"n{i % 7}" for i in range(1000)]})
-    dataset = lance.write_dataset(data, str(tmp_path / "t.lance"), max_rows_per_file=400)
-    dataset.delete("id % 2 = 0")
-    table: Table = open_table(str(tmp_path / "t.lance"))
-    snapshot = table.snapshot()
-    for finder in (
-        where_finder((pc.field("id") > 350) & (pc.field("name") == "n3")),
-        keys_finder(pa.table({"id": [i for i in range(351, 1000) if i % 7 == 3]}), ["id"]),
-    ):
-        finder.prepare(snapshot)
-        found = [finder.find(snapshot, file).rows for file in snapshot.data_files]
-        wanted = [i for i in range(351, 1000) if i % 7 == 3]
-        # of rows that Lance has dropped, nothing is found
-        assert [i for i in wanted if i % 2] == [
-            400 * number + row for number, rows in enumerate(found) for row in rows if row % 2
-        ]

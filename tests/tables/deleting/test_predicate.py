@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -142,14 +142,6 @@ def test_what_pyarrow_does_not_compare(where: Any, message: str, tmp_path: Path)
         found(PlainTable(tmp_path, rows), where)
 
 
-def test_only_the_columns_of_an_expression_are_read(tmp_path: Path) -> None:
-    wide = pa.table({f"c{i}": [i] for i in range(200)})
-    table = PlainTable(tmp_path, wide)
-    where = (pc.field("c3") == 3) & (pc.field("c77") > 0) & pc.field("c199").is_valid()
-    assert found(table, where) == ([{0}], 0, 0)
-    assert table.read == {"c3", "c77", "c199"}
-
-
 def constant_a(values: pa.ChunkedArray) -> ColumnBounds:
     """As of a partition by `a`; nothing is known of other columns."""
     return ColumnBounds.of_partition(values[0]) if pa.types.is_int64(values.type) else ColumnBounds()
@@ -257,35 +249,6 @@ def test_files_that_are_not_as_recorded(tmp_path: Path) -> None:
     table.states = [replace(state, data_files=(replace(state.data_files[0], physical_rows=5),))]
     with pytest.raises(NotCanonical, match="rows of the data file"):
         found(table, A > 1)
-
-
-@pytest.mark.parametrize("where", ["a % 7 = 3", "a IS NULL", None])
-def test_partitions_are_decided_together(where: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All values of a partition column, null too, by one query, in any order in which they are asked for."""
-    if where is not None:
-        pytest.importorskip("duckdb", "2.0")
-    values = [None, *range(50)]
-    files = [pa.table({"a": pa.array([value] * 2, pa.int64())}) for value in values]
-
-    table = PlainTable(tmp_path, *files, bounds=lambda column: ColumnBounds.of_partition(column[0]))
-    finder = where_finder(A > 40 if where is None else where)
-    finder.prepare(table.now)
-    evaluate = finder.condition.positions
-    seen: list[int] = []
-
-    def positions(batch: pa.RecordBatch, known: Any) -> Any:
-        seen.append(batch.num_rows)
-        return evaluate(batch, known)
-
-    monkeypatch.setattr(type(finder.condition), "positions", staticmethod(positions))
-    chosen = [finder.may_match(table.now, file) for file in reversed(table.now.data_files)][::-1]
-    meant: dict[str | None, Callable[[int], bool]] = {
-        "a % 7 = 3": lambda value: value % 7 == 3,
-        "a IS NULL": lambda _: False,
-        None: lambda value: value > 40,
-    }
-    assert chosen == [where == "a IS NULL" if value is None else meant[where](value) for value in values]
-    assert seen == [51]
 
 
 @pytest.mark.parametrize(("most", "queries"), [(16, 13), (30, 7), (1, 100), (1 << 14, 1)])

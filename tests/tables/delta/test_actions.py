@@ -51,12 +51,6 @@ def test_a_vector_may_be_absent_null_or_a_struct_of_nulls() -> None:
         assert add(**absent).vector is None
 
 
-def test_an_inline_vector_has_no_file() -> None:
-    inline = add(deletionVector={"storageType": "i", "pathOrInlineDv": "", "sizeInBytes": 0, "cardinality": 0}).vector
-    assert inline is not None
-    assert inline.path == ""
-
-
 @each(
     ("spelled", "path"),
     [
@@ -117,13 +111,6 @@ def test_one_key_for_the_spellings_of_a_path() -> None:
 def test_what_an_add_may_not_say(members: dict[str, Any], place: str) -> None:
     with pytest.raises(NotCanonical, match=rf"^1\.json, line 3: {place}"):
         add(**members)
-
-
-def test_statistics_are_optional() -> None:
-    assert add().rows is None
-    assert add(stats="").rows is None
-    assert add(stats="{}").rows is None
-    assert add(stats_parsed={"numRecords": 3}).rows == 3
 
 
 def test_protocol() -> None:

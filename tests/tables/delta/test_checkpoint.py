@@ -19,7 +19,6 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from samples.delta_table import DeltaBuilder, build_delta
 
-FORMS = ("classic", "parts", "json", "parquet", "json alone", "parquet alone")
 VERSION = 4
 
 
@@ -35,25 +34,6 @@ def actions_of(table: DeltaBuilder, files: list[Path], version: int = VERSION) -
 
 def by_kind(actions: list[JsonFields], kind: str) -> list[Any]:
     return sorted((action.values for action in actions if action.where == kind), key=lambda members: members["path"])
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_forms(table: DeltaBuilder, form: str) -> None:
-    actions = actions_of(table, table.checkpoint(form))
-    assert by_kind(actions, "add") == sorted(table.live.values(), key=lambda add: str(add["path"]))
-    assert len(by_kind(actions, "remove")) == len(table.tombstones)
-    kinds = [action.where for action in actions]
-    assert kinds.count("protocol") == kinds.count("metaData") == 1
-    metadata = next(action.values for action in actions if action.where == "metaData")
-    assert metadata["schemaString"] == table.metadata["schemaString"]
-    assert metadata["configuration"] == {"delta.enableDeletionVectors": "true"}
-
-
-@pytest.mark.parametrize("form", ["classic", "json"])
-def test_parsed_statistics(table: DeltaBuilder, form: str) -> None:
-    adds = by_kind(actions_of(table, table.checkpoint(form, parsed_stats=True)), "add")
-    assert [add["stats_parsed"] for add in adds] == [{"numRecords": 100}] * 3
-    assert [json.loads(add["stats"]) for add in adds] == [{"numRecords": 100, "nullCount": {"id": 0}}] * 3
 
 
 def test_sidecars_are_named(table: DeltaBuilder) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,15 +121,6 @@ def test_vectors_that_read_back_otherwise_are_not_committed(folder: Path, monkey
     assert set(folder.rglob("*")) == files
 
 
-def test_the_old_vector_is_taken_in(folder: Path) -> None:
-    old = actions(folder, 2)[2]["add"]["deletionVector"]
-    done = delete(folder, lambda number: number == 0)
-    _, remove, add = actions(folder, 3)
-    assert remove["remove"]["deletionVector"] == old
-    assert add["add"]["deletionVector"]["cardinality"] == old["cardinality"] + 1
-    assert done.rows == 1
-
-
 def test_a_file_that_loses_all_its_rows_is_removed(folder: Path) -> None:
     done = delete(folder, lambda number: number < delta_log.ROWS)
     assert (done.files, done.removed, done.bytes_written) == (1, 1, 0)
@@ -191,13 +181,6 @@ def test_files_that_were_rewritten_are_searched_again(folder: Path) -> None:
 
     late(folder, rewrite, condition=lambda number: number >= 200)
     assert max(ids(folder)) == 199
-
-
-def test_conflicts_without_end(folder: Path) -> None:
-    others = (partial(delete, folder, range(150 + k, 151 + k).__contains__) for k in range(9))
-    with pytest.raises(CommitConflict, match="version 5 is not the newest one any more"):
-        late(folder, *others, condition=lambda number: number == 9, retries=3)
-    assert len(list(folder.glob("*.bin"))) == 6
 
 
 def changed(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Path:

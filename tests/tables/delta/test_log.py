@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec.core.errors import NotCanonical, UsageError
+from dvcodec.core.errors import UsageError
 from dvcodec.tables.delta.log import Log
 
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
@@ -34,18 +34,6 @@ def test_a_gap_below_a_checkpoint_hides_versions() -> None:
     assert log.latest == 5
     with pytest.raises(UsageError, match="version 3 cannot be rebuilt, version 2 is missing"):
         log.check(3)
-
-
-def test_a_gap_before_the_current_version() -> None:
-    with pytest.raises(NotCanonical, match=f"{commit(2)} or a checkpoint, to rebuild version 3"):
-        log_of(commit(0), commit(1), commit(3)).latest  # noqa: B018
-
-
-def test_no_such_version() -> None:
-    with pytest.raises(UsageError, match="no version 3"):
-        log_of(commit(0)).check(3)
-    with pytest.raises(UsageError, match="no version -1"):
-        log_of(commit(0)).check(-1)
 
 
 def test_parts_count_when_all_are_there() -> None:

@@ -14,7 +14,7 @@ from dvcodec.tables.delta.log import Log
 from dvcodec.tables.delta.replay import State, commit_infos, rebuild
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import SnapshotInfo
-from samples.delta_table import TIME, DeltaBuilder, build_delta, rows_from
+from samples.delta_table import TIME, DeltaBuilder, build_delta
 
 
 def log_of(table: DeltaBuilder) -> Log:
@@ -25,22 +25,9 @@ def state_of(table: DeltaBuilder, version: int, known: State | None = None) -> S
     return rebuild(Folder(str(table.root)), log_of(table), version, known)
 
 
-def paths(state: State) -> set[str]:
-    return {added.path for added in state.files.values()}
-
-
 @pytest.fixture
 def table(tmp_path: Path) -> DeltaBuilder:
     return build_delta(tmp_path / "table")
-
-
-def test_commits(table: DeltaBuilder) -> None:
-    for version, truth in enumerate(table.truth):
-        state = state_of(table, version)
-        assert paths(state) == set(truth)
-        found = {added.path: added.vector for added in state.files.values()}
-        counts = {path: vector.descriptor.cardinality if vector else 0 for path, vector in found.items()}
-        assert counts == {path: rows.cardinality for path, rows in truth.items()}
 
 
 def test_from_a_known_state(table: DeltaBuilder) -> None:
@@ -61,21 +48,6 @@ def test_a_file_that_a_checkpoint_has_live_and_removed(table: DeltaBuilder, form
     table.commit_file(0).unlink()
     with pytest.raises(NotCanonical, match=r"path: expected a file that is either live or removed, found both of"):
         state_of(table, 4)
-
-
-def test_a_checkpoint_is_nearer_than_a_known_state(table: DeltaBuilder) -> None:
-    known = state_of(table, 1)
-    table.checkpoint("classic")
-    for version in range(5):
-        table.commit_file(version).unlink()
-    assert paths(state_of(table, 4, known)) == set(table.truth[4])
-
-
-def test_a_file_that_comes_back(table: DeltaBuilder) -> None:
-    removed = table.tombstones[-1]["path"]
-    add = table.write_file(removed, rows_from(200))
-    table.commit({"add": add})
-    assert removed in paths(state_of(table, 5))
 
 
 def test_the_vector_is_part_of_the_key(table: DeltaBuilder) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,10 @@ from dvcodec.core.errors import (
     Unsupported,
     UsageError,
 )
-from dvcodec.tables import DeletionVector, Snapshot, SnapshotInfo, TableKind, open_table
+from dvcodec.tables import DeletionVector, Snapshot, TableKind, open_table
 from dvcodec.tables.delta import AddFile, DeltaTable
 from dvcodec.tables.delta import open as open_delta
-from samples.delta_table import FIELDS, ROWS, TIME, DeltaBuilder, build_delta, rows_from
+from samples.delta_table import FIELDS, ROWS, DeltaBuilder, build_delta, rows_from
 
 FORMS = ("classic", "parts", "json", "parquet", "json alone", "parquet alone")
 MAPPED: list[dict[str, Any]] = [
@@ -67,12 +66,6 @@ def test_every_version(tmp_path: Path, folder: str, partitioned: bool) -> None:
         assert deleted(table, snapshot) == truth
         assert snapshot.info == table.snapshots()[version]
     assert table.snapshot() == table.snapshot(4)
-
-
-def test_infos(tmp_path: Path) -> None:
-    infos = opened(build_delta(tmp_path / "t")).snapshots()
-    assert infos[0] == SnapshotInfo(0, TIME, "CREATE TABLE", None)
-    assert infos[4] == SnapshotInfo(4, TIME + 4000, "MERGE", 3)
 
 
 @each("form", FORMS)
@@ -138,38 +131,6 @@ def test_a_wrong_hint_is_ignored(tmp_path: Path) -> None:
         assert opened(crafted).snapshot().info.id == 4
 
 
-def test_data_files(tmp_path: Path) -> None:
-    crafted = build_delta(tmp_path / "t", partitioned=True)
-    first, second, third = opened(crafted).snapshot(1).data_files
-    assert first.path == "part=two words/part-0.parquet"
-    assert first.location == str(crafted.root / first.path)
-    assert first.physical_rows == ROWS
-    assert first.size == Path(first.location).stat().st_size
-    assert AddFile.of(first).action["path"] == "part=two%20words/part-0.parquet"
-    partitions = [file.partition for file in (first, second, third)]
-    assert partitions == ["part=two words", "part=50% #1", "part=__HIVE_DEFAULT_PARTITION__"]
-
-
-def test_vectors(tmp_path: Path) -> None:
-    crafted = build_delta(tmp_path / "t")
-    crafted.delete({"part-3.parquet": RowSet([1])}, prefix="ab")
-    table = opened(crafted)
-    snapshot = table.snapshot()
-    # The first file's vector was replaced after the second's: the newest action stands last.
-    second, first, last = snapshot.vectors
-    assert [vector.data_file for vector in snapshot.vectors] == ["part-1.parquet", "part-0.parquet", "part-3.parquet"]
-    assert first.offset == 1
-    assert first.size == AddFile.of(first).action["deletionVector"]["sizeInBytes"] + 8
-    assert (second.format, second.cardinality, AddFile.of(second).rows) == ("delta", 3, ROWS)
-    assert last.path.startswith("ab/deletion_vector_")
-    assert last.location == str(crafted.root / last.path)
-    (found,) = snapshot.read(second)
-    assert (found.data_file, found.rows) == ("part-1.parquet", RowSet([0, 50, 99]))
-    assert found.stats is not None
-    assert (found.stats.size, found.stats.max, found.stats.row_count) == (second.size, 99, ROWS)
-    assert second.to_location().offset == second.offset
-
-
 def of_cardinality(vector: DeletionVector, cardinality: int) -> DeletionVector:
     added = AddFile.of(vector)
     assert added.vector is not None
@@ -220,13 +181,6 @@ def test_absolute_paths(tmp_path: Path) -> None:
     assert deleted(table, snapshot) == expected
     assert len(all_rows(table, snapshot)) == 3 * ROWS
     assert {str(source.root / "part-0.parquet"), snapshot.vectors[0].location} <= table.referenced()
-
-
-def test_a_moved_table(tmp_path: Path) -> None:
-    crafted = build_delta(tmp_path / "old", partitioned=True)
-    shutil.move(crafted.root, tmp_path / "new")
-    table = open_delta(str(tmp_path / "new"))
-    assert deleted(table, table.snapshot()) == crafted.truth[4]
 
 
 def test_two_vectors_for_a_data_file_are_both_listed(tmp_path: Path) -> None:
@@ -355,31 +309,6 @@ def test_a_partition_column_without_a_value(tmp_path: Path) -> None:
     crafted.commit({"add": crafted.write_file("a", pa.table({"x": [1]}), {"other": "7"})})
     with pytest.raises(NotCanonical, match=r"partitionValues of a: expected all partition columns, found no 'id'"):
         opened(crafted).snapshot()
-
-
-@pytest.mark.parametrize("mode", ["name", "id"])
-def test_column_mapping(tmp_path: Path, mode: str) -> None:
-    crafted = DeltaBuilder(
-        tmp_path / "t",
-        features=("columnMapping", "deletionVectors"),
-        fields=MAPPED,
-        partition_columns=("part",),
-        configuration={"delta.columnMapping.mode": mode},
-    )
-    crafted.create()
-    schema = pa.schema(
-        [
-            pa.field("col-1", pa.int64(), metadata={b"PARQUET:field_id": b"1"}),
-            pa.field("col-2", pa.string(), metadata={b"PARQUET:field_id": b"2"}),
-        ]
-    )
-    crafted.commit(
-        {"add": crafted.write_file("x1/a", pa.table({"col-1": [1], "col-2": ["a"]}, schema), {"col-3": "7"})}
-    )
-    table = opened(crafted)
-    snapshot = table.snapshot()
-    assert snapshot.data_files[0].partition == "part=7"
-    assert all_rows(table, snapshot) == [{"id": 1, "name": "a", "part": 7}]
 
 
 def test_the_schema_of_each_version(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from dvcodec.tables.iceberg.schema import SchemaColumns
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.columns import Column
-from samples.iceberg_table import FIELDS, Commit, altered, build_iceberg
+from samples.iceberg_table import FIELDS, Commit, build_iceberg
 
 pa = pytest.importorskip("pyarrow")
 
@@ -124,19 +124,6 @@ def test_pyiceberg_serializes_so(kind: str, value: Any) -> None:
     found = lower(kind, conversions.to_bytes(known, value))
     wanted = pa.scalar(value, column(kind).type)
     assert found == wanted
-
-
-def test_manifests_are_read_for_the_columns_that_are_asked_for(tmp_path: Path) -> None:
-    pairs = [{"key": 1, "value": struct.pack("<q", 7)}, {"key": 2, "value": b"x"}, {"key": 9, "value": b""}]
-    tweak = altered({"lower_bounds": pairs, "upper_bounds": [*pairs, pairs[1]]}, content=0)
-    made = build_iceberg(tmp_path, Commit(data={"a": 5, "b": 5}), Commit(data={"c": 5}), tweak_entry=tweak)
-    snapshot = open_iceberg(made.folder).snapshot()
-    for file in snapshot.data_files:
-        found = snapshot.bounds(file, ["id", "name"])
-        assert found["id"] == ColumnBounds(pa.scalar(7), pa.scalar(7))
-        assert found["name"] == ColumnBounds(pa.scalar("x"))  # the upper bound comes twice
-        assert snapshot.bounds(file, ["id"]).keys() == {"id"}
-        assert snapshot.bounds(file, []) == {}
 
 
 def test_identity_partitions(tmp_path: Path) -> None:

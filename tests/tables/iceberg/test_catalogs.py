@@ -66,16 +66,6 @@ def test_commits_one_after_the_other(catalog: Any, crafted: IcebergFiles) -> Non
     assert len(list((crafted.folder / "metadata").glob("*.metadata.json"))) == 2
 
 
-def test_a_stale_commit_is_a_conflict_and_leaves_nothing(catalog: Any, crafted: IcebergFiles) -> None:
-    writer = committer(from_catalog(catalog, "db.t"))
-    base = writer.current()
-    delete(writer, {crafted.paths["a"]: RowSet([5])})
-    files = set(crafted.folder.rglob("*"))
-    with pytest.raises(CommitConflict, match="branch main has changed"):
-        delete(writer, {crafted.paths["a"]: RowSet([6])}, base=base)
-    assert set(crafted.folder.rglob("*")) == files
-
-
 def test_the_row_is_compared_and_swapped(catalog: Any, crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other writer comes after the metadata file, before the row."""
     writer = committer(from_catalog(catalog, "db.t"))
@@ -250,12 +240,6 @@ def test_parts_of_a_name_with_dots(catalog: Any, name: Any) -> None:
 def test_quotes_that_are_not_of_a_part(catalog: Any, name: str) -> None:
     with pytest.raises(UsageError, match="expected parts with dots between them"):
         from_catalog(catalog, name)
-
-
-def test_a_catalog_that_names_a_missing_file(catalog: Any, crafted: IcebergFiles) -> None:
-    crafted.metadata.unlink()
-    with pytest.raises(FileNotFoundError, match=r"v1\.metadata\.json"):
-        from_catalog(catalog, "db.t")
 
 
 @pytest.mark.parametrize(

@@ -266,24 +266,6 @@ def test_a_stale_commit_is_a_conflict_and_leaves_nothing(crafted: IcebergFiles) 
     assert set(crafted.folder.rglob("*")) == files
 
 
-def test_of_two_writers_one_gets_the_file(crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other one comes between the look and the write."""
-    writer = writer_of(crafted)
-    base = writer.current()
-    storage = base.table.folder.storage
-    put = type(storage).put_if_absent
-
-    def race(self: Any, location: str, data: bytes) -> None:
-        monkeypatch.undo()
-        delete(writer_of(crafted), {crafted.paths["b"]: RowSet([9])})
-        put(self, location, data)
-
-    monkeypatch.setattr(type(storage), "put_if_absent", race)
-    with pytest.raises(CommitConflict, match="another writer"):
-        delete(writer, {crafted.paths["a"]: RowSet([6])}, base=base)
-    assert deleted_of(crafted)["b"] == RowSet([3, 4, 9])
-
-
 @pytest.mark.parametrize("arrived", [True, False])
 def test_an_unanswered_commit_is_settled(crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch, arrived: bool) -> None:
     table = open_table(crafted.folder)
@@ -384,16 +366,6 @@ def test_no_number_is_in_use_or_beyond_64_bits(crafted: IcebergFiles, name: str,
 
 def files_of(crafted: IcebergFiles) -> set[Path]:
     return {path for path in Path(crafted.folder).rglob("*") if path.is_file()}
-
-
-def test_lone_surrogates_and_null_stay_valid(crafted: IcebergFiles) -> None:
-    tweaked(crafted, lambda metadata: metadata["properties"].update(x="\ud800"))
-    tweaked(crafted, lambda metadata: metadata.update(refs=None))
-    delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
-    found = metadata_of(crafted)
-    assert found["properties"]["x"] == "\ud800"
-    assert found["refs"] == {"main": {"type": "branch", "snapshot-id": found["current-snapshot-id"]}}
-    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from dvcodec.tables import DataFile, DeletionVector
 from dvcodec.tables.iceberg.manifests import (
     DATA,
     DELETES,
-    EqualityDeletes,
     ListedFile,
     Manifest,
     ManifestEntry,
@@ -59,12 +58,6 @@ def test_new_entries_inherit_and_old_ones_do_not(tmp_path: Path) -> None:
     assert {one.manifest for one in records} == {"s3://t/m.avro"}
 
 
-def test_version_1_knows_no_sequence_numbers(tmp_path: Path) -> None:
-    (one,) = read(tmp_path, entry(0), version=1, number=0)
-    assert isinstance(one, DataFile)
-    assert one.sequence_number == 0
-
-
 BOUNDS = [{"key": 2147483545, "value": bytes(8)}, {"key": 2147483546, "value": b"s3://t/a.parquet"}]
 
 
@@ -84,20 +77,6 @@ def test_what_position_deletes_are_for(tmp_path: Path, more: dict[str, Any], dat
     (one,) = read(tmp_path, entry(1, {"content": 1, **more}), content=DELETES)
     assert isinstance(one, DeletionVector)
     assert (one.format, one.data_file, one.size) == ("position-deletes", data_file, 100)
-
-
-@pytest.mark.parametrize("spelled", ["PUFFIN", "puffin", "Puffin"])
-def test_vectors(tmp_path: Path, spelled: str) -> None:
-    own = {"content_offset": 4, "content_size_in_bytes": 40, "referenced_data_file": "s3://t/a.parquet"}
-    (one,) = read(tmp_path, entry(1, {"content": 1, "file_format": spelled, **own}), content=DELETES)
-    assert isinstance(one, DeletionVector)
-    assert (one.format, one.data_file, one.where) == ("iceberg", "s3://t/a.parquet", "s3://t/a.parquet@4")
-    assert (one.size, one.file_size, one.cardinality) == (40, 100, 5)
-
-
-def test_equality_deletes_are_no_vectors(tmp_path: Path) -> None:
-    (one,) = read(tmp_path, entry(1, {"content": 2, "equality_ids": [1]}), content=DELETES)
-    assert isinstance(one, EqualityDeletes)
 
 
 def test_what_is_in_the_wrong_manifest(tmp_path: Path) -> None:

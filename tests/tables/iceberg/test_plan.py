@@ -47,32 +47,6 @@ def plan(*files: ListedFile) -> Plan:
     return Plan.of(files, SPECS, "list.avro")
 
 
-def held(made: Plan) -> dict[str, list[str]]:
-    """Return the data files that each position delete file applies to, if it names all of them."""
-    return {one.path: [path for path, file in made.data.items() if made.holds(one, file)] for one in made.vectors}
-
-
-def test_position_deletes_of_a_partition() -> None:
-    files = [data("a1", 1, part("a")), data("a2", 2, part("a")), data("a3", 3, part("a")), data("b1", 1, part("b"))]
-    other = data("a-other-spec", 1, part("a", spec=2))
-    made = plan(*files, other, deletes("d", 2, part("a")))
-    assert held(made) == {"d": ["a1", "a2"]}
-
-
-def test_position_deletes_of_one_data_file_know_no_partition() -> None:
-    made = plan(data("a1", 2, part("a")), data("a2", 2, part("a")), deletes("d", 2, part("b"), "a1"))
-    assert held(made) == {"d": ["a1"]}
-    made = plan(data("a1", 3, part("a")), deletes("d", 2, part("a"), "a1"))
-    assert held(made) == {"d": []}
-
-
-def test_a_vector_takes_the_place_of_position_deletes() -> None:
-    files = [data("a1", 1, part("a")), data("a2", 1, part("a"))]
-    made = plan(*files, deletes("d", 5, part("a")), deletes("e", 5, part("a"), "a1"), vector("v", 6, "a1"))
-    assert held(made) == {"d": ["a2"], "e": [], "v": []}
-    assert made.with_vector == {"a1"}
-
-
 def test_a_vector_without_a_data_file_is_listed() -> None:
     made = plan(data("a1", 1, part("a")), vector("v", 6, None))
     assert [one.path for one in made.vectors] == ["v"]

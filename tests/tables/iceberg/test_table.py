@@ -25,9 +25,9 @@ from dvcodec.core.errors import (
 )
 from dvcodec.io import Storage
 from dvcodec.ops.stats import VectorStats
-from dvcodec.tables import Snapshot, SnapshotInfo, Table, TableKind, open_table
+from dvcodec.tables import Snapshot, SnapshotInfo, Table, open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.iceberg import IcebergTable, ManifestEntry
+from dvcodec.tables.iceberg import ManifestEntry
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.repair import repair_plan
@@ -36,7 +36,6 @@ from dvcodec.tables.snapshots.findings import Severity
 from dvcodec.tables.snapshots.live import export_live, live_batches
 from samples.iceberg_table import (
     STEP,
-    TIME,
     VECTOR,
     Commit,
     IcebergFiles,
@@ -85,17 +84,6 @@ def crafted(tmp_path: Path) -> IcebergFiles:
 
 
 # ---------------------------------------------------------------------------------------------------- snapshots
-
-
-def test_snapshots_are_listed_oldest_first(crafted: IcebergFiles) -> None:
-    table = open_table(crafted.folder)
-    assert isinstance(table, IcebergTable)
-    assert (table.kind, table.location) == (TableKind.ICEBERG, str(crafted.folder))
-    infos = table.snapshots()
-    assert [info.id for info in infos] == [101, 102, 103, 104]
-    assert [info.parent for info in infos] == [None, 101, 102, 103]
-    assert [info.operation for info in infos] == ["append", "delete", "append", "overwrite"]
-    assert [info.timestamp_ms for info in infos] == [TIME + n for n in range(1, 5)]
 
 
 def test_each_snapshot_has_its_files_and_vectors(crafted: IcebergFiles) -> None:
@@ -203,12 +191,6 @@ def test_the_current_snapshot_is_the_last_after_a_rollback(tmp_path: Path) -> No
     assert table.snapshot().info.id == 102
 
 
-def test_manifests_of_all_codecs(tmp_path: Path) -> None:
-    for codec in ("null", "deflate", "snappy"):
-        table = open_iceberg(build_iceberg(tmp_path / codec, *COMMITS[:2], codec=codec).folder)
-        assert deleted(table, table.snapshot()) == {"a.parquet": RowSet([0, 100, 249])}
-
-
 def test_a_manifest_is_what_each_list_says_of_it(tmp_path: Path) -> None:
     """Its entries inherit from the list: of another list they are others."""
     crafted = build_iceberg(tmp_path, Commit(data={"a.parquet": 5}), Commit())
@@ -277,45 +259,6 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(Storage, "open", counted)
     return found
-
-
-SHARED = 20
-"""Snapshots of one manifest list, besides the last."""
-
-
-def share_a_list(folder: Path, *paths: str) -> IcebergFiles:
-    """Write a table with many ancestors of its last snapshot, whose manifest lists have these paths in turn."""
-
-    def tweak(metadata: dict[str, Any]) -> dict[str, Any]:
-        (last,) = metadata["snapshots"]
-        older = [
-            {"snapshot-id": number, "timestamp-ms": number, "manifest-list": paths[number % len(paths)]}
-            | ({"parent-snapshot-id": number - 1} if number > 1 else {})
-            for number in range(1, SHARED + 1)
-        ]
-        return metadata | {"snapshots": [*older, last | {"parent-snapshot-id": SHARED}]}
-
-    return build_iceberg(folder, VECTOR, tweak=tweak)
-
-
-def test_a_list_of_many_snapshots_is_read_once(tmp_path: Path, opened: Counter[str]) -> None:
-    spelled = f"{tmp_path}/metadata/snap-101.avro", f"{tmp_path}/./metadata//snap-101.avro", "metadata/snap-101.avro"
-    made = share_a_list(tmp_path, *spelled, f"{tmp_path}/metadata/./snap-101.avro")
-    table = open_iceberg(made.folder)
-    assert table.referenced() == {file.location for file in table.stored_files()}
-    assert (opened["snap-101.avro"], opened["manifest-1-0.avro"], opened["manifest-1-1.avro"]) == (1, 1, 1)
-
-
-def test_history_reads_a_list_of_many_snapshots_once(tmp_path: Path, opened: Counter[str]) -> None:
-    table = open_iceberg(share_a_list(tmp_path, f"{tmp_path}/metadata/snap-101.avro").folder)
-    first, *others = history(table)
-    assert (opened["snap-101.avro"], opened["manifest-1-0.avro"]) == (1, 1)
-    assert (len(first.added), first.deleted > 0, first.previous) == (1, True, None)
-    assert [(one.info.id, one.previous.id if one.previous else None) for one in others] == [
-        *((number, number - 1) for number in range(2, SHARED + 1)),
-        (101, SHARED),
-    ]
-    assert not any(one.added or one.removed or one.files or one.unreadable for one in others)
 
 
 def test_a_metadata_file_is_a_state_of_the_table(crafted: IcebergFiles) -> None:
@@ -466,14 +409,6 @@ def test_equality_deletes_hold_in_their_partition(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- damage
 
 
-def test_vectors_for_files_that_are_gone_and_second_vectors_are_listed(tmp_path: Path) -> None:
-    vectors = {"a": RowSet([1]), "gone": RowSet([2])}
-    table = open_iceberg(build_iceberg(tmp_path, Commit(data={"a": 20}, vectors=vectors)).folder)
-    snapshot = table.snapshot()
-    assert sorted(str(vector.data_file).rpartition("/")[2] for vector in snapshot.vectors) == ["a", "gone"]
-    assert deleted(table, snapshot) == vectors
-
-
 @each(
     ("change", "match"),
     [
@@ -489,15 +424,6 @@ def test_vectors_for_files_that_are_gone_and_second_vectors_are_listed(tmp_path:
 def test_a_wrong_record_of_a_data_file(tmp_path: Path, change: dict[str, Any], match: str) -> None:
     table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=altered(change, content=0)).folder)
     with pytest.raises(NotCanonical, match=match):
-        table.snapshot()
-
-
-def test_a_data_file_twice(tmp_path: Path) -> None:
-    tweak = altered({"file_path": "/t/same"}, content=0)
-    table = open_iceberg(build_iceberg(tmp_path, Commit(data={"a": 1, "b": 2}), tweak_entry=tweak).folder)
-    with pytest.raises(
-        NotCanonical, match=r"snap-101.avro: manifests: expected each data file once, found /t/same twic"
-    ):
         table.snapshot()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +18,7 @@ from dvcodec.core.errors import (
     Unsupported,
 )
 from dvcodec.tables.iceberg import open as open_iceberg
-from samples.iceberg_table import VECTOR, Commit, altered, build_iceberg
-
-
-def test_vectors_are_read_from_many_threads(tmp_path: Path) -> None:
-    names = [f"f{i}" for i in range(60)]
-    rows = {name: RowSet([i, 2 * i + 1]) for i, name in enumerate(names)}
-    made = build_iceberg(tmp_path, Commit(data=dict.fromkeys(names, 500), vectors=rows), parquet=False, per_puffin=7)
-    table = open_iceberg(made.folder)
-    snapshot = table.snapshot()
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(snapshot.read, snapshot.vectors))
-    assert {one.data_file.rpartition("/")[2]: one.rows for (one,) in found} == rows
-    assert len({vector.location for vector in snapshot.vectors}) == 9
+from samples.iceberg_table import VECTOR, altered, build_iceberg
 
 
 @each(

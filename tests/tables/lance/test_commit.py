@@ -355,25 +355,6 @@ def test_whatever_is_committed_meanwhile_is_a_conflict(
     assert 6 not in keys_of(dataset(path))
 
 
-def test_a_rival_at_the_very_end_is_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "t"
-    make(path)
-    put, turns = LocalStore.put_if_absent, [0]
-
-    def first_the_rival(self: LocalStore, key: str, data: bytes) -> None:
-        if key.endswith(".manifest") and not turns[0]:
-            turns[0] += 1
-            make(path, [1000], mode="append")
-        put(self, key, data)
-
-    monkeypatch.setattr(LocalStore, "put_if_absent", first_the_rival)
-    with pytest.raises(CommitConflict, match="another writer"):
-        delete(path, lambda key: key == 6)
-    assert turns == [1]
-    assert keys_of(dataset(path)) == {*range(ROWS), 1000}
-    assert not [name for name in stored(path) if ".manifest-" in name or name.startswith("_deletions")]
-
-
 def test_a_race_loses_no_delete(tmp_path: Path) -> None:
     path, turns = str(tmp_path / "t"), 4
     make(tmp_path / "t")

@@ -63,19 +63,6 @@ def test_live_rows_are_as_pylance_says(datasets: Path, name: str) -> None:
     check_rows(open_dataset(str(datasets / name)), truth(datasets, name), batch_rows=7 if "life" in name else 5000)
 
 
-def test_both_kinds_of_files_are_read(datasets: Path) -> None:
-    table = open_dataset(str(datasets / "kinds"))
-    seen = set()
-    for info in table.snapshots():
-        snapshot = table.snapshot(info.id)
-        for vector in snapshot.vectors:
-            (found,) = snapshot.read(vector)
-            assert found.stats is not None
-            assert found.stats.size == Path(vector.location).stat().st_size
-            seen.add(DeletionRecord.of(vector).file.kind)
-    assert seen == {"arrow", "bin"}
-
-
 def test_every_stored_file_is_referenced_and_another_is_not(datasets: Path, tmp_path: Path) -> None:
     shutil.copytree(datasets / "life", tmp_path / "t")
     table = open_dataset(str(tmp_path / "t"))
@@ -89,18 +76,6 @@ def test_every_stored_file_is_referenced_and_another_is_not(datasets: Path, tmp_
         needed.parent.mkdir(parents=True)
         needed.touch()
     assert {file.location for file in table.stored_files()} - table.referenced() == set(map(str, strays))
-
-
-def test_a_detached_version_is_not_listed_but_keeps_its_files(datasets: Path, tmp_path: Path) -> None:
-    shutil.copytree(datasets / "life", tmp_path / "t")
-    table = open_dataset(str(tmp_path / "t"))
-    number = table.snapshots()[1].id
-    vectors = {vector.location for vector in table.snapshot(number).vectors}
-    path = Path(table.manifests()[number])
-    path.rename(path.with_name("d9223372036854775810.manifest"))
-    assert number not in [info.id for info in table.snapshots()]
-    assert vectors
-    assert vectors <= table.referenced()
 
 
 # ---------------------------------------------------------------------- crafted manifests

@@ -112,30 +112,8 @@ def test_after_settling_nothing_is_published(tmp_path: Path) -> None:
     assert found.settle() is False
 
 
-def test_a_manifest_that_cannot_be_read_is_the_error(tmp_path: Path) -> None:
-    found, request = client(tmp_path), written(tmp_path)
-    (tmp_path / "_versions" / str(request["manifest_path"]).rpartition("/")[2]).unlink()
-    with pytest.raises(FileNotFoundError):
-        found.create_table_version(request)
-    with pytest.raises(FileNotFoundError):
-        found.settle()
-
-
 def test_a_huge_manifest_is_refused(tmp_path: Path) -> None:
     found = client(tmp_path, limits=Limits(max_metadata_bytes=5))
     with pytest.raises(LimitExceeded, match="max_metadata_bytes"):
         found.create_table_version(written(tmp_path))
     assert manifest_name(7) not in stored(tmp_path)
-
-
-def test_the_temporary_manifest_may_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The version is committed, whatever becomes of the file that it was copied from."""
-
-    def denied(*_: object) -> None:
-        raise PermissionError("no")
-
-    monkeypatch.setattr(Storage, "remove", denied)
-    found = client(tmp_path)
-    found.create_table_version(written(tmp_path))
-    assert found.settle() is True
-    assert stored(tmp_path)[manifest_name(7)] == b"the manifest"
