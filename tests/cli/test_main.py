@@ -224,22 +224,6 @@ def test_usage_errors_name_the_help_page() -> None:
     assert run("nope").complaint.endswith("(see dvcodec --help)")
 
 
-def test_unreadable_file_leaves_the_others_their_turn(puffin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = puffin_file(puffin.with_name("closed"))
-    opened = Path.open
-
-    def refuse(path: Path, mode: str = "r") -> object:
-        if path == closed:
-            raise PermissionError(13, "Permission denied", str(path))
-        return opened(path, mode)
-
-    monkeypatch.setattr(Path, "open", refuse)
-    result = run("verify", closed, puffin)
-    assert result.complaint == f"{closed}: Permission denied"
-    assert result.code == 2
-    assert f"ok    {puffin}" in result.out
-
-
 @pytest.mark.parametrize("command", ["inspect", "stats", "positions", "ranges", "verify"])
 def test_json_is_whole_when_a_file_cannot_be_read(command: str, puffin: Path) -> None:
     result = run(command, "--json", puffin.with_name("missing"), puffin)

@@ -203,23 +203,6 @@ def test_part_is_bounded() -> None:
                 part.read(offset, size)
 
 
-def test_folder_with_other_files(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    (lake / "data").mkdir(parents=True)
-    puffin_file(lake / "deletes.puffin")
-    (lake / "data" / "a.parquet").write_bytes(b"PAR1 and so on PAR1")
-    (lake / "data" / "empty").touch()
-    for command in ("inspect", "stats", "positions", "ranges", "verify"):
-        result = run(command, lake)
-        assert result.code == 0
-        assert result.complaint == "2 other files without deletion vectors"
-        assert result.out
-    merged = run("merge", lake, "-o", tmp_path / "out")
-    assert merged.code == 0
-    assert merged.complaint == "2 other files without deletion vectors"
-    assert iceberg.read_deletion_vectors(tmp_path / "out") == VECTORS
-
-
 def test_damaged_file_of_a_folder_is_not_skipped(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     lake.mkdir()

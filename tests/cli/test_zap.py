@@ -696,31 +696,6 @@ def test_inspect(segment: Path) -> None:
     assert sum(parts.values()) == segment.stat().st_size
 
 
-def test_inspect_json(segment: Path) -> None:
-    (found,) = run("inspect", segment, "--json").json
-    (footer,) = answer("footer", segment)
-    assert {name: found[name] for name in footer} == footer
-    assert found["vectors"] == []
-    assert sum(found["bytes"].values()) == segment.stat().st_size
-    tag = found["fields"][3]
-    assert (tag["name"], tag["terms"], set(tag["bytes"])) == ("tag", 5, {"postings", "dictionary", "doc-values"})
-
-
-def test_inspect_and_verify_take_a_part_of_a_file_and_standard_input(segment: Path, tmp_path: Path) -> None:
-    data = segment.read_bytes()
-    (tmp_path / "part").write_bytes(b"before" + data)
-    (whole,) = run("inspect", segment, "--json").json
-    for target, stdin in ((f"{tmp_path / 'part'}@6", b""), ("-", data)):
-        (found,) = run("inspect", target, "--json", stdin=stdin).json
-        assert found | {"source": ""} == whole | {"source": ""}
-        assert run("verify", target, stdin=stdin).code == 0
-    (tmp_path / "part").write_bytes(b"before" + data[:40] + b"\xff" + data[41:])
-    bad = run("inspect", f"{tmp_path / 'part'}@6")
-    assert bad.complaint.startswith(f"{tmp_path / 'part'} at byte {6 + len(data) - 4}: CRC-32 of the segment")
-    report = run("verify", f"{tmp_path / 'part'}@6")
-    assert f"crc: file at byte {6 + len(data) - 4}: CRC-32 of the segment" in report.out
-
-
 def test_inspect_of_a_damaged_segment_shows_what_it_can(segment: Path, tmp_path: Path) -> None:
     with Segment.open(segment) as this:
         at = this.field("tag").dictionary
