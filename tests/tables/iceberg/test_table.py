@@ -377,25 +377,6 @@ def test_a_wrong_count_of_position_deletes(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- equality deletes
 
 
-def test_equality_deletes_are_named(tmp_path: Path) -> None:
-    made = build_iceberg(
-        tmp_path,
-        Commit(data={"a": 20}),
-        Commit(equality=True, vectors={"a": RowSet([4])}),
-        Commit(data={"b": 20}),
-    )
-    table = open_iceberg(made.folder)
-    snapshot = table.snapshot()
-    old, new = snapshot.data_files
-    assert deleted(table, snapshot) == {"a": RowSet([4])}
-    assert [sum(part.batch.num_rows for part in snapshot.rows(file)) for file in (old, new)] == [20, 20]
-    reasons = [snapshot.other_deletes(file) for file in (old, new)]
-    assert reasons == [f"equality deletes ({tmp_path}/data/equality-2.parquet)", None]
-    first = table.snapshot(101)
-    assert sum(part.batch.num_rows for part in first.rows(first.data_files[0])) == 20
-    assert any(name.endswith("equality-2.parquet") for name in table.referenced())
-
-
 def test_equality_deletes_hold_in_their_partition(tmp_path: Path) -> None:
     made = build_iceberg(
         tmp_path, Commit(data={"a1": 5, "b1": 5}), Commit(equality=True), spec=PARTS, partition=part_of
