@@ -254,7 +254,7 @@ def test_the_command_line_opens_no_web_address_of_a_manifest(tmp_path: Path) -> 
     (index,) = (tmp_path / "t/manifest").glob("index-manifest*")
     assert paimon.read_index_manifest(index)[0].external_path == f"{WEB}/a"
     with traps("http") as asked:
-        result = run("manifest", "--check", str(index))
+        result = run("verify", str(index))
         assert not asked
     assert result.code == 1
     assert "path in metadata" in result.out

@@ -130,7 +130,7 @@ def test_a_finding_shows_a_path_and_never_what_is_in_another_file(tmp_path: Path
         text = json.dumps(found.to_dict())
         assert "secret.txt" in text
         assert shown_of(SECRET, text) == []
-        for command in (["audit"], ["log"], ["repair"], ["export-live", "-o", str(tmp_path / "x.parquet")]):
+        for command in (["audit"], ["log"], ["export-live", "-o", str(tmp_path / "x.parquet")]):
             result = run(command[0], made.root, *command[1:])
             assert result.out + result.err
             assert shown_of(SECRET, result.out + result.err) == []
@@ -181,7 +181,7 @@ def test_checking_an_index_manifest_shows_nothing_of_other_files(index: str, tmp
     path = tmp_path / "t/manifest/index-manifest-0"
     path.parent.mkdir(parents=True)
     paimon.write_index_manifest(path, [entry])
-    result = run("manifest", "--check", path)
+    result = run("verify", path)
     assert result.code == 1
     assert "something else" in result.out
     assert shown_of(SECRET, result.out + result.err) == []
