@@ -17,7 +17,7 @@ import sys
 import textwrap
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -389,27 +389,3 @@ def run_limited(script: str, *, megabytes: int) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def answers_limited(cases: Iterable[tuple[str, str]], *, megabytes: int = 50) -> list[str]:
-    """What each (setup, call) prints in such a Python, forked for it, or the name of its `DecodeError`.
-
-    The cap holds after the setup.
-    """
-    script = f"""
-import os, sys
-for setup, call in {[(textwrap.dedent(setup), textwrap.dedent(call)) for setup, call in cases]!r}:
-    child = os.fork()
-    if not child:
-        exec(setup)
-        cap()
-        try:
-            exec(call)
-        except DecodeError as error:
-            print(type(error).__name__)
-        sys.stdout.flush()
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0, (setup, call)
-    print("====", flush=True)
-"""
-    return [answer.strip() for answer in run_limited(script, megabytes=megabytes).split("====\n")[:-1]]

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import name_of
 from cases import each
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.arrow import live_rows, row_mask
@@ -141,32 +140,6 @@ def test_mask_has_to_know_where_the_rows_are(options: dict[str, Any]) -> None:
         row_mask(ROWS, **options)
 
 
-@each(
-    ("options", "said"),
-    [
-        ({"start": 0, "length": -1}, "length must be 0 or more, not -1"),
-        ({"start": -1, "length": 3}, "-1"),
-        ({"positions": [-1]}, "negative"),
-        ({"positions": np.array([3, -4])}, "-4 is negative"),
-        ({"positions": np.array([1.0])}, "integers"),
-        ({"positions": np.array([True])}, "integers"),
-        ({"positions": np.array([[1]])}, "flat"),
-        ({"positions": ["1"]}, "integers"),
-        ({"positions": [None]}, "integers"),
-        ({"positions": pa.array([1, None])}, "1 nulls"),
-        ({"positions": pa.chunked_array([[None], [None]], pa.int64())}, "2 nulls"),
-        ({"positions": pd.Series([1, None], dtype="Int64")}, "1 nulls"),
-        ({"positions": pd.Series([1, None])}, "1 nulls"),
-        ({"positions": pl.Series([1, None, None])}, "2 nulls"),
-        ({"positions": pl.Series(["a"])}, "integers"),
-    ],
-    ids=name_of,
-)
-def test_mask_refuses(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        row_mask(ROWS, **options)
-
-
 # ---------------------------------------------------------------------------------------------------- live rows
 
 
@@ -230,17 +203,6 @@ def test_short_and_long_stretches_of_columns_of_many_kinds(every: int) -> None:
                 assert found.to_pylist() == frame.take(pa.array(mine, pa.int64())).to_pylist()
                 found.validate(full=True)
             assert len(live_rows(table.select([]), rows, start=start, keep=keep)) == len(wanted)
-
-
-def test_schema_stays() -> None:
-    schema = pa.schema([pa.field("a", pa.dictionary(pa.int8(), pa.string()), metadata={"k": "v"})], metadata={"x": "y"})
-    table = pa.table({"a": pa.array(["u", "v", None]).dictionary_encode().cast(schema.field("a").type)}, schema=schema)
-    assert live_rows(table, RowSet([0]), start=0).schema.equals(schema, check_metadata=True)
-
-
-def test_pandas_keeps_its_index() -> None:
-    frame = pd.DataFrame({"a": [1, 2, 3]}, index=["x", "y", "z"])
-    assert list(live_rows(frame, RowSet([1]), start=0).index) == ["x", "z"]
 
 
 @given(
@@ -355,10 +317,3 @@ def test_filtered_read_by_row_index(parquet: Path, deleted: RowSet) -> None:
     found = live_rows(wanted, deleted, row_index="_pos")["id"].to_pylist()
     ids = set(wanted["id"].to_pylist())
     assert found == [row for row in expected(deleted) if row in ids]
-
-
-def test_polars_scan_with_a_row_index(parquet: Path, deleted: RowSet) -> None:
-    frame = pl.scan_parquet(parquet, row_index_name="_pos").filter(pl.col("customer") < 10).collect()
-    found = live_rows(frame, deleted, row_index="_pos")["id"].to_list()
-    assert found == [row for row in expected(deleted) if row in set(frame["id"])]
-    assert len(found) < len(frame)

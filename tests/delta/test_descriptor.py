@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from battery import outcome
 from cases import each
 from dvcodec import DvLocation, NotCanonical, UsageError
 from dvcodec.delta import EMPTY, Descriptor, new_file
@@ -62,14 +60,6 @@ def test_logged_descriptor_round_trips_byte_for_byte(vectors: Path, table: str, 
 
 
 # ---------------------------------------------------------------------- JSON
-
-
-def test_json_is_what_delta_writes() -> None:
-    assert Descriptor("u", SPEC, 40, 6, 4).to_json() == (
-        f'{{"storageType":"u","pathOrInlineDv":"{SPEC}","offset":4,"sizeInBytes":40,"cardinality":6}}'
-    )
-    assert EMPTY.to_json() == '{"storageType":"i","pathOrInlineDv":"","sizeInBytes":0,"cardinality":0}'
-    assert '"p","pathOrInlineDv":"s3://b/\u00e9"' in Descriptor("p", "s3://b/\u00e9", 1, 1).to_json()
 
 
 NOT_STRINGS: list[object] = [None, 1, True, [], {}]
@@ -128,18 +118,6 @@ def test_broken_rule_is_a_fault_of_the_log_or_of_the_caller(changes: dict[str, A
 def test_other_than_an_object_is_refused(text: str | bytes) -> None:
     with pytest.raises(NotCanonical):
         Descriptor.from_json(text)
-
-
-VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=25) | st.sampled_from([*"uipr", SPEC, INLINE])
-
-
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys(MEMBERS, VALUES)))
-def test_any_members_end_in_a_descriptor_or_a_decode_error(members: dict[str, Any]) -> None:
-    found = outcome(lambda _: Descriptor.from_json(members), b"")
-    if isinstance(found, Descriptor):
-        assert Descriptor.from_json(found.to_json()) == found
-        if not found.is_inline:
-            outcome(lambda _: found.path("/table"), b"")
 
 
 # ---------------------------------------------------------------------- paths
@@ -215,11 +193,29 @@ def test_absolute_path_that_is_not_a_url_is_refused(text: str, expected: str) ->
         Descriptor("p", text, 34, 1, 1).path()
 
 
+@pytest.mark.parametrize("root", [None, ""])
+@pytest.mark.parametrize(("kind", "text"), [("u", SPEC), ("r", "x.bin")])
+def test_relative_path_needs_the_table(kind: str, text: str, root: str | None) -> None:
+    with pytest.raises(UsageError, match="pass the table's folder"):
+        Descriptor(kind, text, 34, 1, 1).path(root)
+
+
+def test_inline_vector_has_no_path() -> None:
+    with pytest.raises(UsageError, match="in the log"):
+        Descriptor("i", INLINE, 44, 6).path("/t")
+
+
 @pytest.mark.parametrize("text", ["#" * 20, " " * 20, "~" * 20, "\u00e9" * 20, "%nSc1" * 4])
 def test_uuid_that_is_not_z85_is_refused(text: str) -> None:
     descriptor = Descriptor("u", text, 34, 1, 1)
     with pytest.raises(NotCanonical):
         descriptor.path("/t")
+
+
+def test_uuid_is_the_last_20_characters() -> None:
+    assert Descriptor("u", SPEC, 34, 1).file_uuid == uuid.UUID("d2c639aa-8816-431a-aaf6-d3fe2512ff61")
+    with pytest.raises(UsageError, match="has no UUID"):
+        _ = Descriptor("p", "/x", 34, 1).file_uuid
 
 
 @each(

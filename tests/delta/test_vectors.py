@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from battery import Recorder
 from cases import each
 from dvcodec import (
     BadMagic,
@@ -26,11 +25,10 @@ from dvcodec import (
     NotCanonical,
     RowSet,
     Truncated,
+    UsageError,
     delta,
 )
-from dvcodec.core.frame import StoredFrame
 from dvcodec.delta import Descriptor, z85
-from dvcodec.delta.vectors import read_vector
 
 KEY = 1 << 32
 PORTABLE, NATIVE = b"\xd1\xd3\x39\x64", b"\xd0\xd3\x39\x64"
@@ -167,28 +165,6 @@ def bitmap(*values: int) -> bytes:
     return struct.pack(f"<IIHHI{len(values)}H", 12346, 1, 0, len(values) - 1, 16, *values)
 
 
-@each(
-    ("frame", "kind", "what"),
-    [
-        (native(count=-1), Truncated, "bitmap count"),
-        (native(bitmap(1), count=0), NotCanonical, "bytes after the end"),
-        (native(bitmap(1), count=2), Truncated, ""),
-        (native(bitmap(1), count=2**31 - 1), Truncated, "bitmap count"),
-        (native(bitmap(1), sizes=(-1,)), DecodeError, "bitmap"),
-        (native(bitmap(1), sizes=(17,)), DecodeError, ""),
-        (native(bitmap(1), sizes=(19,)), Truncated, "bitmap 0"),
-        (native(bitmap(1), bitmap(2), sizes=(19, 18)), NotCanonical, "bytes after the end of bitmap 0"),
-        (native(bitmap(3, 1)), NotCanonical, "values not strictly ascending"),
-        (framed(NATIVE), Truncated, "bitmap count"),
-    ],
-)
-def test_corrupt_native_array_is_refused(frame: bytes, kind: type[DecodeError], what: str) -> None:
-    with pytest.raises(kind) as caught:
-        delta.decode(frame, source="x.bin")
-    assert what in caught.value.what
-    assert "x.bin" in str(caught.value)
-
-
 POSITIONS = st.integers(0, 300) | st.integers(0, 1 << 18) | st.integers(0, 3 * KEY)
 
 
@@ -204,6 +180,11 @@ def test_round_trip(positions: list[int], layout: str, run_optimize: bool) -> No
 
 
 # ---------------------------------------------------------------------- inline
+
+
+def test_an_inline_vector_is_in_no_file() -> None:
+    with pytest.raises(UsageError, match=r"a\.parquet: the vector is inline, not in"):
+        delta.read_deletion_vectors(b"\1" + FRAME, {"a.parquet": delta.encode_inline(ROWS)})
 
 
 def test_a_vector_of_many_data_files_is_read_once() -> None:
@@ -287,31 +268,6 @@ def test_frame_is_found_at_its_offset(tmp_path: Path, data: bytes, offset: int |
     assert delta.load(Descriptor("u", U, SIZE, 3, offset), str(tmp_path)) == ROWS
 
 
-@each(
-    ("offset", "size", "cardinality", "kind"),
-    [
-        (0, SIZE, 3, DecodeError),
-        (2, SIZE, 3, Truncated),
-        (5, SIZE - 4, 3, DecodeError),
-        (2**31 - 1, SIZE, 3, Truncated),
-        (1, SIZE - 1, 3, Truncated),
-        (1, SIZE + 1, 3, Truncated),
-        (1, 0, 3, DecodeError),
-        (1, 2**31 - 1, 3, Truncated),
-        (1, SIZE, 2, CardinalityMismatch),
-        (1, SIZE, 4, CardinalityMismatch),
-        (1, SIZE, 0, CardinalityMismatch),
-    ],
-)
-def test_descriptor_that_disagrees_with_the_file_is_refused(
-    tmp_path: Path, offset: int, size: int, cardinality: int, kind: type[DecodeError]
-) -> None:
-    (tmp_path / NAME).write_bytes(b"\1" + FRAME)
-    with pytest.raises(kind) as caught:
-        delta.load(Descriptor("u", U, size, cardinality, offset), str(tmp_path))
-    assert NAME in str(caught.value)
-
-
 @pytest.mark.parametrize("kind", ["u", "p", "r"])
 def test_paths_with_spaces_and_percent_signs_are_opened(tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "my table%20" / "a b"
@@ -321,40 +277,3 @@ def test_paths_with_spaces_and_percent_signs_are_opened(tmp_path: Path, kind: st
     text = {"u": "a b" + U, "p": "file://" + quote(str(folder / NAME)), "r": f"a b/{NAME}"}[kind]
     for place in (root, root + "/"):
         assert delta.load(Descriptor(kind, text, SIZE, 3, 1), place) == ROWS
-
-
-def test_one_frame_costs_one_read_of_its_bytes() -> None:
-    source = Recorder(b"\1" + bytes(1_000_000) + FRAME + bytes(1_000_000))
-    assert read_vector(source, Descriptor("u", U, SIZE, 3, 1_000_001)).load() == ROWS
-    assert source.reads == [(1_000_001, len(FRAME))]
-
-
-# ---------------------------------------------------------------------- files of frames
-
-
-def test_many_frames_are_read_in_few_pieces() -> None:
-    sets = [RowSet(range(i, 70 * i + 1, 3)) for i in range(1500)]
-    data = b"\1" + b"".join(map(delta.encode, sets))
-    assert len(data) > 4 << 20
-    source = Recorder(data)
-    found = delta.load_frames(source)
-    assert list(found.values()) == sets
-    offset = 1
-    for at, rows in zip(found, sets, strict=True):
-        assert at == offset
-        offset += len(delta.encode(rows))
-    assert len(source.reads) < 20
-    assert sum(size for _, size in source.reads) < 1.1 * len(data)
-
-
-# ---------------------------------------------------------------------- writing
-
-
-def test_stored_vectors_are_written_as_they_are() -> None:
-    out = io.BytesIO()
-    written = delta.write_stored_vectors(out, [StoredFrame("a", 7, b"not looked at"), StoredFrame(None, 8, b"x")])
-    assert out.getvalue() == b"\1not looked atx"
-    assert [(at.offset, at.size, at.cardinality, at.data_file, at.file_size) for at in written] == [
-        (1, 13, 7, "a", 15),
-        (14, 1, 8, None, 15),
-    ]

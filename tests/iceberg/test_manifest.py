@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec import DvLocation
+from dvcodec import DvLocation, UsageError
 from dvcodec.iceberg import java_blob_order, manifest_entry
 
 
@@ -119,23 +120,6 @@ def replayed(deletes: dict[str, int]) -> list[str]:
 # ---------------------------------------------------------------------- order
 
 
-@each(
-    ("text", "code"),
-    [
-        ("", 0),
-        ("a", 97),
-        ("hello", 99162322),
-        ("polygenelubricants", 0x80000000),
-        ("Aa", 2112),
-        ("BB", 2112),
-        ("\u00e9", 233),
-        ("\U0001f600", 0xD83D * 31 + 0xDE00),
-    ],
-)
-def test_the_replay_hashes_as_java_documents(text: str, code: int) -> None:
-    assert JavaHashMap.hash_code(text) == code
-
-
 @pytest.mark.parametrize("name", ["one", "three", "forty"])
 def test_committed_file_stands_as_java_wrote_it(own_vectors: Path, name: str) -> None:
     folder = own_vectors / "iceberg/java-1.12.0"
@@ -145,6 +129,25 @@ def test_committed_file_stands_as_java_wrote_it(own_vectors: Path, name: str) ->
     assert java_blob_order(deletes) == written == replayed(deletes)
 
 
+def test_last_file_with_two_rows_doubles_the_table_once_more() -> None:
+    one = {chr(97 + i): 1 for i in range(13)}
+    two = {**one, "m": 2}
+    assert len(one) == 13
+    other = {f"file-{i}": 1 for i in range(13)}
+    more = {**other, "file-12": 2}
+    assert java_blob_order(two) == replayed(two)
+    assert java_blob_order(other) == replayed(other) != replayed(more) == java_blob_order(more)
+
+
+@each("count", range(2, 10))
+def test_colliding_names_double_a_small_table(count: int) -> None:
+    colliding = ["".join("Aa" if i >> bit & 1 else "BB" for bit in range(4)) for i in range(count)]
+    assert len({JavaHashMap.hash_code(path) for path in colliding}) == 1
+    deletes = dict.fromkeys([*colliding, *(f"other-{i}" for i in range(5))], 1)
+    assert java_blob_order(deletes) == replayed(deletes)
+    assert [path for path in java_blob_order(deletes) if path in colliding] == colliding[::-1]
+
+
 def test_colliding_names_do_not_double_a_table_of_64() -> None:
     """There the bucket becomes a tree; the other files stand where they stood."""
     colliding = ["".join("Aa" if i >> bit & 1 else "BB" for bit in range(4)) for i in range(10)]
@@ -152,6 +155,14 @@ def test_colliding_names_do_not_double_a_table_of_64() -> None:
     before = dict.fromkeys([*colliding[:-1], *others], 1)
     found = java_blob_order(dict.fromkeys([*colliding, *others], 1))
     assert [path for path in found if path in others] == [path for path in replayed(before) if path in others]
+
+
+def test_random_names_and_counts() -> None:
+    chosen = random.Random(3)
+    for _ in range(200):
+        count = chosen.randrange(60)
+        deletes = {chosen.randbytes(4).hex(): chosen.choice([1, 1, 2, 9]) for _ in range(count)}
+        assert java_blob_order(deletes) == replayed(deletes)
 
 
 PATHS = st.text("AaBC\u00e9\U0001f600", max_size=4) | st.sampled_from(["AaAa", "BBBB", "AaBB", "BBAa"])
@@ -181,3 +192,8 @@ def test_entry_names_every_value() -> None:
         "content_offset": 4,
         "content_size_in_bytes": 50,
     }
+
+
+def test_entry_needs_the_data_file() -> None:
+    with pytest.raises(UsageError, match=r"x\.bin at byte 1"):
+        manifest_entry(DvLocation("delta", "x.bin", 1, 42, 1))

@@ -55,11 +55,12 @@ def test_parquet_form_is_read(name: str) -> None:
     assert read_position_deletes(parquet(table, **options)) == EXPECTED
 
 
-def test_columns_may_have_other_names() -> None:
-    table = columns().rename_columns(["_file", "_pos"])
-    assert vectors_from_arrow(table, file_column="_file", pos_column="_pos") == EXPECTED
-    with pytest.raises(UsageError, match="no column 'file_path' among _file, _pos"):
-        vectors_from_arrow(table)
+@each("name", FORMS)
+def test_arrow_form_is_read(name: str) -> None:
+    table, _ = FORMS[name]
+    assert vectors_from_arrow(table) == EXPECTED
+    assert vectors_from_arrow(table.to_batches(max_chunksize=2)) == EXPECTED
+    assert vectors_from_arrow(table.to_reader()) == EXPECTED
 
 
 @each(
@@ -88,6 +89,12 @@ def test_invalid_rows_are_a_usage_error_as_arrow_and_corrupt_in_a_file(table: An
 def test_code_outside_of_the_dictionary_is_a_usage_error(code: int) -> None:
     paths = pa.DictionaryArray.from_arrays(pa.array([0, code], pa.int8()), pa.array(["a"]), safe=False)
     with pytest.raises(UsageError, match="codes outside its dictionary"):
+        vectors_from_arrow(columns(paths, [1, 2]))
+
+
+def test_null_inside_a_dictionary_is_a_usage_error() -> None:
+    paths = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
+    with pytest.raises(UsageError, match="None in place of a string"):
         vectors_from_arrow(columns(paths, [1, 2]))
 
 

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 import amounts
-from dvcodec import CommitConflict
 from dvcodec.tables import open_table
 from dvcodec.tables.paimon import DataFileMeta, PaimonTable
 from interop.driver import PyPaimon
 from interop.engines import PARTS, Engines, running
 from interop.test_commits import STOP, Predicate, positions
-from tables.paimon.deleting import assert_clean, delete, live, open_committer
+from tables.paimon.deleting import assert_clean, delete, live
 
 # A JVM is large: none beside those of the other tests with Spark.
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]
@@ -121,18 +120,6 @@ def test_paimon_writes_on(engines: Engines, layout: str, bits: int) -> None:
     ids.theirs(engines, root, "id % 19 = 4", lambda number: number % 19 == 4)
     checked()
     checked(ids.ours(root, lambda _: True))
-
-
-def test_a_commit_of_paimon_in_between_is_a_conflict(engines: Engines) -> None:
-    root = engines.ask("paimon-create", root=f"{engines.folder}/conflict", stop=STOP, bits=32)
-    base = open_committer(root).current()
-    engines.ask("paimon-delete", root=root, where="id = 1")
-    before = {str(path): path.stat().st_size for path in Path(root).rglob("*")}
-    name = DataFileMeta.of(base.data_files[0]).file_name
-    with pytest.raises(CommitConflict):
-        delete(root, {name: [0]}, base)
-    assert {str(path): path.stat().st_size for path in Path(root).rglob("*")} == before
-    assert engines.read("paimon", root=root) == live(root) == [0, *range(2, STOP)]
 
 
 def test_sql_of_the_connector_of_0_9(connector: Engines) -> None:

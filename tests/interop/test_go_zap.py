@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
 import random
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 import amounts
 from dvcodec import NotCanonical
 from dvcodec.zap import Segment, write_segment
-from interop.driver import Go, GoError
+from interop.driver import Go
 from interop.zap_bench import CHANCE_FROM, Bench, Input, dump_command, dumped, findings, merged
-from interop.zap_cases import Json, chunked_set, document_set, full_set
+from interop.zap_cases import Json, chunked_set, document_set
 from samples.zap.golden import documents, dump, to_key
 
 pytestmark = pytest.mark.interop
@@ -224,59 +221,6 @@ def test_segments_of_many_chunks_equal_gos(go: Programs, tmp_path: Path, version
     assert made.compare() == {}
 
 
-@pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
-    """66,000 documents in JSON, and as dvcodec takes them."""
-    path = tmp_path_factory.mktemp("full") / "docs"
-    given = full_set(66_000)
-    path.write_text(json.dumps(given))
-    return path, documents(given)
-
-
-@pytest.mark.parametrize("version", CHANGED if amounts.long else (15, 17))
-def test_segments_of_full_containers_equal_gos(
-    go: Programs, full: tuple[Path, list[Any]], tmp_path: Path, version: int
-) -> None:
-    made = bench(go, version, tmp_path)
-    pair = made.write("full", *full)
-    assert made.compare(read=version in (11, 15, 17)) == {}
-    with Segment.open(pair.theirs) as segment:
-        found = segment.postings("t", "all")
-        assert found is not None
-        assert np.array_equal(found.docs, np.arange(66_000))
-        assert [count for _, count in segment.terms("t")] == [66_000, 33_000, 66_000 - (1 << 16)]
-    if version == 15:
-        made.merge("twice", [Input(pair.theirs, 66_000), Input(pair.ours, 66_000, (5,))])
-        assert made.compare(read=False) == {}
-
-
-def long_values() -> list[Json]:
-    """Values that compress well, hardly and not at all, up to several blocks of snappy's 64 KiB."""
-    dice = random.Random(5)
-    found: list[Json] = []
-    for size in (0, 1, 16, 17, 18, 59, 60, 61, 255, 256, 257, 4000, 65_535, 65_536, 65_537, 65_552, 131_072, 200_000):
-        words = [dice.choice(["lorem", "ipsum", "dolor", f"{dice.random()}"]) for _ in range(size // 4 + 1)]
-        noise, few = dice.randbytes(size), bytes(dice.choices(b"ab", k=size))
-        for value in (" ".join(words).encode()[:size], noise, few, b"x" * size, noise[: size // 3] * 3):
-            encoded = base64.b64encode(value).decode()
-            found.append({"id": f"{len(found)}", "fields": [{"name": "v", "value64": encoded, "opt": 2}]})
-    return found
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_snappy_blocks_of_long_values_are_the_ones_that_go_snappy_makes(
-    go: Programs, tmp_path: Path, version: int
-) -> None:
-    given = long_values()
-    made = bench(go, version, tmp_path)
-    pair = made.write("long", given, documents(given))
-    assert made.compare() == {}
-    with Segment.open(pair.ours) as ours, Segment.open(pair.theirs) as theirs:
-        end = ours.footer.stored_index
-        assert end == theirs.footer.stored_index
-        assert pair.ours.read_bytes()[:end] == pair.theirs.read_bytes()[:end]
-
-
 # ---------------------------------------------------------------------- from version to version
 
 
@@ -384,10 +328,6 @@ def test_go_reads_and_merges_segments_without_documents(go: Programs, tmp_path: 
 # ---------------------------------------------------------------------- what zapx gets wrong
 
 
-def tokens(name: str, *found: list[Any], **more: object) -> Json:
-    return {"name": name, "opt": 1, "tokens": list(found), **more}
-
-
 def both(go: Programs, version: int, folder: Path, *inputs: Input) -> tuple[Json, Json]:
     """What Go reads of the merge that dvcodec made, and of its own."""
     ours, theirs = folder / "ours", folder / "theirs"
@@ -395,44 +335,3 @@ def both(go: Programs, version: int, folder: Path, *inputs: Input) -> tuple[Json
     merged(inputs, ours, version)
     program.merge([(one.path, one.drops) for one in inputs], theirs)
     return tuple(program.dump(path, true_counts=True) for path in (ours, theirs))  # type: ignore[return-value]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_location_keeps_its_field_in_every_instance(go: Programs, tmp_path: Path, version: int) -> None:
-    given = [
-        {
-            "id": "a",
-            "fields": [
-                tokens("t", ["x", 1, [["u", 1, 0, 1, None]]], opt=5),
-                tokens("t", ["x", 1, [["u", 2, 2, 3, None]]], opt=5),
-                tokens("u", ["x", 1, None]),
-            ],
-        }
-    ]
-    one = write(tmp_path / "one", version, *given)
-    sources = []
-    for path in (one.path, go(version).write(given, tmp_path / "theirs")):
-        ((_, _, ((_, _, _, places),)),) = go(version).dump(path)["dicts"]["t"]
-        sources.append([place[0] for place in places])
-    assert sources == [["u", "u"], ["u", "t"]]
-
-
-def test_a_field_is_merged_whose_doc_values_are_raw_in_one_segment_only(go: Programs, tmp_path: Path) -> None:
-    raw = {"id": "a", "fields": [{"name": "t", "value": "x", "opt": 107, "keyword": True}]}
-    plain = {"id": "b", "fields": [{"name": "t", "value": "y", "opt": 11, "keyword": True}]}
-    inputs = [write(tmp_path / name, 17, one) for name, one in (("raw", raw), ("plain", plain))]
-    with pytest.raises(GoError, match="panic"):
-        both(go, 17, tmp_path, *inputs)
-    assert go(17).dump(tmp_path / "ours")["docvalues"] == [{"t": ["x"]}, {"t": ["y"]}]
-
-
-@pytest.mark.parametrize("source", [16, 17])
-def test_a_field_without_terms_lets_go_keep_the_doc_values_of_other_segments(
-    go: Programs, tmp_path: Path, source: int
-) -> None:
-    empty = write(tmp_path / "empty", source, {"id": "a", "fields": [{"name": "t", "opt": 11, "tokens": []}]})
-    other = write(tmp_path / "other", 17, {"id": "b", "fields": [{"name": "t", "value": "x", "opt": 11}]})
-    merged([empty], tmp_path / "rewritten", 17)
-    assert findings(tmp_path / "rewritten") == []
-    go(17).merge([(tmp_path / "rewritten", None), (other.path, None)], tmp_path / "joined")
-    assert go(17).dump(tmp_path / "joined")["docvalues"] == [{}, {"t": ["x"]}]

@@ -154,29 +154,6 @@ def test_several_specs_and_columns(engines: Engines) -> None:
     assert [row[0] for row in every] == pyiceberg_ids(root) == kept
 
 
-def test_an_upgraded_table(engines: Engines) -> None:
-    """Position deletes of version 2, of one file and of partitions, are taken in; rows get their ids."""
-    root = engines.ask("iceberg-create", name="upgraded", files=2, stop=STOP, partition="part", version=2)
-    engines.ask("iceberg-delete", name="upgraded", where="id % 11 = 3")
-    statement = "ALTER TABLE {table} SET TBLPROPERTIES ('write.delete.granularity' = 'partition')"
-    engines.ask("iceberg-sql", name="upgraded", statement=statement)
-    engines.ask("iceberg-delete", name="upgraded", where="id > 100 AND id < 200")
-    engines.ask("iceberg-upgrade", name="upgraded")
-    delete_where(root, lambda number: 200 <= number < 300 or number % 7 == 3)
-    gone = [second, lambda number: number % 7 == 3]
-    assert engines.read("iceberg", name="upgraded") == left(*gone)
-    assert pyiceberg_ids(root) == left(*gone)
-    ids = lineage(engines, "upgraded")
-    assert None not in {row for row, _ in ids.values()}
-    engines.ask("iceberg-delete", name="upgraded", where="id < 20")
-    check(root)
-    delete_where(root, lambda number: number == 500)
-    gone += [lambda number: number < 20, lambda number: number == 500]
-    assert engines.read("iceberg", name="upgraded") == left(*gone)
-    now = lineage(engines, "upgraded")
-    assert {number: now[number][0] for number in now} == {number: ids[number][0] for number in now}
-
-
 def live_ids(root: str) -> list[int]:
     return sorted(
         number for batch in live_batches(open_table(root), columns=["id"]) for number in batch["id"].to_pylist()

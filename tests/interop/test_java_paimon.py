@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import amounts
@@ -17,9 +16,6 @@ from interop.driver import JavaPaimon
 from interop.expect import assert_read
 
 pytestmark = pytest.mark.interop
-
-OLD_CASES = 1_000
-"""For 0.9, which writes a vector by writing a file."""
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +47,6 @@ def test_32_bit_vectors_equal_javas(paimon_newest: JavaPaimon, low: list[Positio
     assert_read(paimon_newest.decode("paimon32", ours), low)
     plain = [paimon.encode(RowSet(case), run_optimize=False) for case in low[::10]]
     assert_read(paimon_newest.decode("paimon32", plain), low[::10])
-
-
-def test_32_bit_vectors_equal_those_of_0_9(paimon_0_9: JavaPaimon, low: list[Positions]) -> None:
-    some = low[:OLD_CASES]
-    ours = [paimon.encode(RowSet(case)) for case in some]
-    assert differing(ours, paimon_0_9.encode("paimon32", some)) == []
-    assert_read(paimon_0_9.decode("paimon32", ours), some)
 
 
 def index_cases(low: list[Positions], cases: list[Positions]) -> list[dict[str, Any]]:
@@ -150,7 +139,6 @@ def test_java_refuses_what_we_refuse_in_an_index_file(paimon_newest: JavaPaimon,
     assert ["error" in read["vectors"][0] for read in reads] == [True, False, True, False]
 
 
-VECTORS = (DeletionVectorMeta("a", 1, 42, 3), DeletionVectorMeta("b", 51, 20))
 ENTRIES = [
     IndexManifestEntry(
         "DELETION_VECTORS",
@@ -227,15 +215,3 @@ def test_we_read_javas_index_manifests(
         for entry, file in zip(found, files, strict=True):
             ours = java_form(entry)["index_file"]
             assert ours | {"vectors": ours["vectors"] or None} == file | {"vectors": file["vectors"] or None}
-
-
-def test_hash_indices(paimon_newest: JavaPaimon, tmp_path: Path) -> None:
-    hashes = [0, -1, 2**31 - 1, -(2**31), *np.random.default_rng(1).integers(-(2**31), 2**31, 5000).tolist()]
-    (tmp_path / "cases.json").write_text(json.dumps([{"name": "x", "ints": hashes}]))
-    (report,) = paimon_newest.run_json("hash-write", tmp_path / "cases.json", tmp_path)
-    data = (tmp_path / report["file"]["file_name"]).read_bytes()
-    assert paimon.decode_hash_index(data, row_count=report["file"]["row_count"]).tolist() == hashes
-    assert paimon.encode_hash_index(hashes) == data
-    (tmp_path / "ours").write_bytes(paimon.encode_hash_index(hashes[::-1]))
-    (read,) = paimon_newest.run_json("hash-read", tmp_path / "ours")
-    assert read["ints"] == hashes[::-1]

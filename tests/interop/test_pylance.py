@@ -405,29 +405,6 @@ def test_pylance_deletion_files_are_read_and_their_kind_predicted(steps: list[in
             assert Path(again.path(path)).read_bytes() == data
 
 
-def test_random_deletion_files_of_theirs_are_read(tmp_path: Path) -> None:
-    import lance as pylance
-
-    path = str(tmp_path / "it")
-    dataset = pylance.write_dataset(table(range(90_000), 0), path, max_rows_per_file=70_000)
-    rng = np.random.default_rng(4)
-    gone: set[int] = set()
-    for count in (1, 10, 3000, 9000, 20_000):
-        keys = rng.choice(90_000, count, replace=False).tolist()
-        gone |= set(keys)
-        dataset.delete(f"key IN ({', '.join(map(str, keys))})")
-        first, second = lance.read_manifest(lance.find_manifest(path)).fragments
-        assert first.deleted_rows(path) == {key for key in gone if key < 70_000}
-        assert second.deleted_rows(path) == {key - 70_000 for key in gone if key >= 70_000}
-        for fragment in (first, second):
-            file = fragment.deletion_file
-            if file is not None and file.kind == "bin":
-                again = lance.write_deletion_file(
-                    path, fragment.deleted_rows(path), fragment=9, read_version=1, kind="bin"
-                )
-                assert Path(again.path(path)).read_bytes() == Path(file.path(path)).read_bytes()
-
-
 # ---------------------------------------------------------------------- row addresses
 
 

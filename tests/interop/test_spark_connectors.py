@@ -6,20 +6,15 @@ The latest state of each is looked at here; `test_tables` opens whole tables, at
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import dvcodec
-from dvcodec import delta, paimon
 from interop.connectors import PLAIN_TABLES, Key
 from interop.truth import MadeTable
 
@@ -77,30 +72,6 @@ def assert_same_rows(found: pa.Table, table: Table) -> None:
     assert found.num_rows == table.live.num_rows
     for name in COLUMNS:
         assert found[name].equals(table.live[name]), name
-
-
-def test_rows_that_plain_vectors_leave(table: Table) -> None:
-    """Vectors found by the engine's own word, decoded one by one, Parquet files masked by position."""
-    vectors = {vector["data_file"]: vector for vector in table.vectors}
-    assert len(vectors) == len(table.vectors)
-    left = []
-    for file in table.files:
-        rows = pq.ParquetFile(file["path"]).read()
-        assert rows.num_rows == file["rows"]
-        vector = vectors.pop(file["path"], None)
-        if vector is not None:
-            deleted = dvcodec.decode_at(
-                vector["container"], vector["offset"], vector["length"], cardinality=vector["cardinality"]
-            )
-            keep = np.ones(rows.num_rows, np.bool_)
-            keep[deleted.to_numpy()] = False
-            rows = rows.filter(pa.array(keep))
-        if table.condition is not None:
-            assert table.condition == "_VALUE_KIND IN (0, 2)"
-            rows = rows.filter(pc.is_in(rows["_VALUE_KIND"], pa.array([0, 2], pa.int8())))
-        left.append(rows.select(COLUMNS).cast(table.live.schema))
-    assert vectors == {}, "vectors of files that the snapshot does not have"
-    assert_same_rows(pa.concat_tables(left), table)
 
 
 def stored_vectors(spark: SparkSession, table: Table) -> tuple[DataFrame, list[dict[str, Any]]]:
@@ -170,40 +141,6 @@ def test_rows_that_the_data_source_and_apply_leave(spark: SparkSession, table: T
 def counts_bitmap_alone(table: Table) -> bool:
     """Whether the lengths that the engine records leave out the length field and the CRC."""
     return table.engine in ("delta", "paimon") or table.name.endswith("32")
-
-
-def test_what_engines_record_is_what_we_read(table: Table) -> None:
-    """Logs, index manifests and footers, read by dvcodec, give the places that the engine's own classes gave."""
-    places = {(vector["data_file"], vector["container"], vector["offset"]) for vector in table.vectors}
-    if table.engine == "iceberg":
-        read = iceberg_places(vector["container"] for vector in table.vectors)
-        assert places <= read
-    elif table.engine == "delta":
-        descriptors = [delta.Descriptor.from_json(vector["details"]["deletionVector"]) for vector in table.vectors]
-        assert {(d.path(table.root), d.offset, d.cardinality) for d in descriptors} == {
-            (vector["container"], vector["offset"], vector["cardinality"]) for vector in table.vectors
-        }
-    else:
-        pytest.importorskip("fastavro")
-        snapshot = json.loads(Path(table.root, "snapshot", f"snapshot-{table.version}").read_text())
-        entries = paimon.read_index_manifest(f"{table.root}/manifest/{snapshot['indexManifest']}")
-        read_metas = [
-            (meta.data_file, entry.path(table.root), meta.offset, meta.length, meta.cardinality)
-            for entry in entries
-            if entry.index_type == paimon.DELETION_VECTORS
-            for meta in entry.vectors or ()
-        ]
-        assert sorted(map(str, read_metas)) == sorted(
-            str((of(v), v["container"], v["offset"], v["length"], v["cardinality"])) for v in table.vectors
-        )
-
-
-def iceberg_places(containers: Iterable[str]) -> set[tuple[str, str, int]]:
-    return {
-        (local(ref.data_file or ""), container, ref.offset)
-        for container in set(containers)
-        for ref in dvcodec.sniff(container).vectors
-    }
 
 
 def test_tables_are_what_they_are_made_for(made: dict[Key, MadeTable]) -> None:

@@ -6,7 +6,6 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from dvcodec import RowSet
@@ -101,28 +100,6 @@ def test_a_shallow_clone_and_a_branch(tmp_path: Path) -> None:
     (tmp_path / "origin" / "tree" / "my" / "branch" / "_deletions" / "0-9-9.arrow").touch()
     strays = {file.location for file in table_of_origin.stored_files()} - table_of_origin.referenced()
     assert strays == {f"{folder}/_deletions/0-9-9.arrow"}
-
-
-def test_blobs_and_nested_columns(tmp_path: Path) -> None:
-    import lance as pylance
-
-    path = str(tmp_path / "t")
-    field = pa.field("blob", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-    schema = pa.schema([pa.field("key", pa.int64()), field, pa.field("s", pa.struct([("x", pa.int8())]))])
-    data = {
-        "key": list(range(10)),
-        "blob": [bytes([key]) * 3 for key in range(10)],
-        "s": [{"x": key} for key in range(10)],
-    }
-    pylance.write_dataset(pa.table(data, schema), path, data_storage_version="2.0")
-    pylance.dataset(path).delete("key % 3 = 0")
-    table = open_table(path)
-    snapshot = table.snapshot()
-    assert snapshot.schema().equals(schema)
-    (rows,) = snapshot.rows(snapshot.data_files[0])
-    assert rows.batch.to_pydict() == data
-    ((found,),) = (snapshot.read(vector) for vector in snapshot.vectors)
-    assert found.rows == RowSet([0, 3, 6, 9])
 
 
 def live_keys(table: object, version: int) -> list[int]:

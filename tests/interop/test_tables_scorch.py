@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from cli_runner import run
-from dvcodec.io import open_source
 from dvcodec.tables import open_table
 from dvcodec.tables.scorch import ScorchTable, SegmentRecord
-from dvcodec.tables.scorch.bolt import Bucket, read_bolt
 from interop.driver import GoBleve
-from interop.scorch_indexes import NO_MERGES, Batch, drop, life, make, put, truth
+from interop.scorch_indexes import NO_MERGES, Batch, drop, life, make, truth
 from tables.scorch.truth import check
 
 pytestmark = pytest.mark.interop
@@ -58,30 +56,6 @@ def test_commands_on_an_index_answer_like_bleve(bleve: GoBleve, tmp_path: Path, 
             for one in run("zap", "postings", name, field, "--json").json["postings"]:
                 hits.setdefault(one["term"], []).append(ids[one.get("segment"), one["doc"]])
             assert {term: sorted(of) for term, of in hits.items()} == {term: answers[term]["ids"] for term in found}
-
-
-def test_many_segments_and_epochs(bleve: GoBleve, tmp_path: Path) -> None:
-    """Branch pages, and segments whose numbers are keys of two bytes."""
-    batches: list[Batch] = []
-    for number in range(100):
-        batches.append(put(range(3), number, prefix=f"x{number}-"))
-        if number % 3 == 2:
-            batches.append(drop([0, 2], prefix=f"x{number - 1}-"))
-    path = make(bleve, tmp_path / "index", 15, batches, tmp_path, **NO_MERGES)
-    expected = truth(bleve, path, tmp_path)
-    assert len(expected) > 120
-    assert max(segment["id"] for segment in expected[-1]["segments"]) > 90
-    kinds = page_kinds(path)
-    assert kinds["branch"] > 0
-    table = opened(path)
-    # All epochs by their metadata, and some with their documents.
-    assert [info.id for info in table.snapshots()] == [epoch["epoch"] for epoch in expected]
-    for epoch in expected:
-        snapshot = table.snapshot(epoch["epoch"])
-        deleted = {vector.data_file: snapshot.read(vector)[0].rows.to_numpy().tolist() for vector in snapshot.vectors}
-        assert [(file.path, file.physical_rows, deleted.get(file.path, [])) for file in snapshot.data_files] == [
-            (segment["file"], len(segment["documents"]), segment["deleted"]) for segment in epoch["segments"]
-        ]
 
 
 def mapping(**properties: Any) -> dict[str, Any]:
@@ -144,19 +118,3 @@ def test_nested_documents(bleve: GoBleve, tmp_path: Path) -> None:
     assert all(
         (parent in found.rows) == (row in found.rows) for row, parent in enumerate(parents) if parent is not None
     )
-
-
-def page_kinds(path: Path) -> dict[str, int]:
-    """How many branch pages a root.bolt has in use, and how many pages go on over others (by their headers)."""
-    data = (path / "store" / "root.bolt").read_bytes()
-    with open_source(data) as source:
-        meta, root = read_bolt(source)
-    assert isinstance(root.entries[b"s"], Bucket)
-    found = {"branch": 0, "further": 0}
-    for number in range(2, len(data) // meta.page_size):
-        header = data[number * meta.page_size :][:16]
-        own, kind = int.from_bytes(header[:8], "little"), int.from_bytes(header[8:10], "little")
-        if own == number:
-            found["branch"] += kind == 1
-            found["further"] += kind in (1, 2) and int.from_bytes(header[12:16], "little") > 0
-    return found

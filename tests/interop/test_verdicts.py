@@ -75,50 +75,6 @@ def test_delta_in_python(name: str, tmp_path: Path) -> None:
     assert tuple(answers) == DELTA[name]
 
 
-DELTALAKE: dict[str, int | str] = {
-    "add without modificationTime": "whilst decoding field 'add'",
-    "add without dataChange": "whilst decoding field 'add'",
-    "remove without dataChange": "whilst decoding field 'remove'",
-    "metaData without id": "whilst decoding field 'metaData'",
-    "remove, encoded": LIVE + 2 * 128,
-    "add of another vector, encoded": LIVE,
-    "both, encoded": LIVE,
-    "both, with a dot": LIVE,
-    "hint": "Had a _last_checkpoint hint but didn't find any checkpoints",
-    "empty checkpoint": LIVE,
-    "empty checkpoint, hint": "Had a _last_checkpoint hint but didn't find any checkpoints",
-    "damaged checkpoint": "less than footer",
-    "writer version 8": "Writer features must not be present when minimum writer version != 7",
-    "reader feature only": "Reader features must contain only ReaderWriter features that are also listed in writer",
-    "writer feature only": LIVE,
-    "timestamp_ntz": "does not have the required 'timestampNtz' feature",
-    "timestamp_ntz in an array": "does not have the required 'timestampNtz' feature",
-    "timestamp_ntz with its feature": LIVE,
-    "timestamp_ntz for writers": "Writer features must be Writer-only or also listed in reader features",
-    "two columns but for case": "Duplicate field name (case-insensitive): 'ID'",
-    "mapped without names": "field 'id' lacks the delta.columnMapping.physicalName annotation",
-    "mapped without ids": "field 'id' lacks the delta.columnMapping.id annotation",
-    "mapped": LIVE,
-    "mapped, a struct without names": "field 's.x' lacks the delta.columnMapping.physicalName annotation",
-}
-"""Rows by deltalake's DataFusion, or why it refuses; a file of 128 rows is there again by each spelling not removed."""
-
-
-@pytest.mark.parametrize("name", contradictions.LOGS)
-def test_delta_logs_in_deltalake(name: str, tmp_path: Path) -> None:
-    deltalake = pytest.importorskip("deltalake")
-    findings = contradictions.make_log(name, tmp_path / "t")
-    answer: int | str
-    try:
-        table = deltalake.DeltaTable(str(tmp_path / "t"))
-        answer = pa.table(deltalake.QueryBuilder().register("t", table).execute("SELECT id FROM t").read_all()).num_rows
-    except Exception as error:  # noqa: BLE001  (of its own kinds)
-        answer = str(error)
-    expected = DELTALAKE[name]
-    assert answer == expected if isinstance(expected, int) else expected in str(answer)
-    assert (expected != LIVE) == any(one != "delta-empty-checkpoint" for one in findings)
-
-
 SPARK_DELTA: dict[str, int | str] = {
     "healthy": LIVE,
     "old protocol": ALL,
@@ -177,23 +133,6 @@ def test_iceberg_in_spark(engines: Engines, tmp_path: Path) -> None:
             assert expected in found["error"], name
         else:
             assert len(found["result"]) == expected, name
-
-
-@pytest.mark.xdist_group("spark")
-def test_iceberg_vectors_of_version_2_are_lost(engines: Engines) -> None:
-    """Spark reads them until a commit rewrites their manifest, which has no room for byte ranges: then it cannot."""
-    lost = {}
-    for name, crafted in (("two", "version 2"), ("three", "healthy")):
-        folder = Path(engines.ask("iceberg-place", name=name))
-        merge = {"write.delete.mode": "merge-on-read", "commit.manifest.min-count-to-merge": "2"}
-        contradictions.make_iceberg(crafted, folder, merge)
-        assert len(engines.ask("iceberg-scan-name", name=name)) == 197
-        engines.ask("iceberg-delete", name=name, where="id = 1000003")
-        lost[name] = engines.answer("iceberg-scan-name", name=name)
-    assert len(lost["three"]["result"]) == 196
-    assert "error" in lost["two"]
-    checks = {one.check for one in audit(open_table(engines.ask("iceberg-place", name="two")), orphans=False).findings}
-    assert {"iceberg-version", "structure"} <= checks
 
 
 PYICEBERG = {
@@ -263,25 +202,6 @@ def test_lance_goes_by_the_manifest(tmp_path: Path) -> None:
         "90 rows (metadata)",
         "100 rows (its footer)",
     )
-
-
-def test_lance_row_counts(own_vectors: Path, tmp_path: Path) -> None:
-    """The footer's rows are those that pylance finds, in files of every version that it writes."""
-    need(importlib.util.find_spec("lance.fragment") is not None, "pylance")
-    from lance.file import LanceFileReader
-
-    import lance as pylance
-    from dvcodec.lance.manifest import read_row_count
-
-    for version in ("2.0", "2.1", "2.2"):
-        pylance.write_dataset(pa.table({"id": range(1000)}), str(tmp_path / version), data_storage_version=version)
-    found = [*tmp_path.glob("*/data/*.lance"), *(own_vectors / "tables" / "lance").glob("*/*/data/*.lance")]
-    assert len(found) > 40
-    for path in found:
-        assert read_row_count(str(path)) == LanceFileReader(str(path)).metadata().num_rows
-    pylance.write_dataset(pa.table({"id": range(1000)}), str(tmp_path / "old"), data_storage_version="legacy")
-    (legacy,) = (tmp_path / "old" / "data").glob("*.lance")
-    assert read_row_count(str(legacy)) is None
 
 
 def test_an_error_is_what_an_engine_gets_wrong(tmp_path: Path) -> None:

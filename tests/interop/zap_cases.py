@@ -176,16 +176,3 @@ def chunked_set(count: int) -> list[Json]:
             fields.append({"name": "late", "value": f"v{i % 7}", "opt": 9, "keyword": True, "tv": i % 2 == 0})
         found.append({"id": f"{i:04}", "fields": fields})
     return found
-
-
-def full_set(count: int) -> list[Json]:
-    """Make documents of which all, every second one, and those from 65,536 on have a term."""
-    return [
-        {
-            "id": f"{i}",
-            "fields": [
-                {"name": "t", "value": "all" + " even" * (i % 2 == 0) + " high" * (i >= 1 << 16), "opt": 1},
-            ],
-        }
-        for i in range(count)
-    ]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
-from dvcodec.core.errors import UsageError
-from dvcodec.io import remove
 from dvcodec.io.store import AccessDenied, Reason, Store, StoreError, open_store
 
 obstore = pytest.importorskip("obstore")
@@ -168,41 +166,6 @@ class TestLists:
                 call()
 
 
-class TestDeletions:
-    """From a web server: S3 says nothing of what was not there."""
-
-    def test_what_an_attempt_without_an_answer_has_deleted(self, teller: Teller) -> None:
-        teller.said = {"DELETE": [(500, {}, b""), (404, {}, b"")]}
-        store, key = open_store(f"{teller.url}/a", QUICK)
-        store.delete(key)
-        assert teller.asked == ["DELETE"] * 2
-
-    def test_a_removal_after_an_error_raises_none(self, teller: Teller) -> None:
-        """It must not hide that error, whatever the name."""
-        teller.said = {"DELETE": [(404, {}, b"")]}
-        for name in ("a", "a/../b"):
-            remove(f"{teller.url}/{name}", storage_options=QUICK)
-            remove(f"s3://lake/{name}", storage_options=KEYS | QUICK | {"aws_endpoint_url": teller.url})
-
-
-CALLS: dict[str, Callable[[Store, str], object]] = {
-    "get": lambda store, key: store.get(key, 0, 5),
-    "head": lambda store, key: store.head(key),
-    "list": lambda store, key: list(store.list_all(key)),
-    "put": lambda store, key: store.put(key, b""),
-    "put_if_absent": lambda store, key: store.put_if_absent(key, b""),
-    "delete": lambda store, key: store.delete(key),
-}
-
-
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_key_that_no_store_has(teller: Teller, call: Callable[[Store, str], object]) -> None:
-    """obstore asks nobody about it."""
-    with pytest.raises(UsageError, match=r"^s3://lake/a/\.\./b: "):
-        call(store_of(teller), "a/../b")
-    assert not teller.asked
-
-
 class TestClients:
     """Errors that are not the store's."""
 
@@ -238,10 +201,3 @@ class TestClients:
         with pytest.raises(StoreError, match="store unavailable: expected 5 bytes, got 2") as failed:
             store_of(teller).get("a", 0, 5)
         assert failed.value.reason is Reason.UNAVAILABLE
-
-    def test_a_forked_process(self, teller: Teller, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Its client has no threads: it would wait for ever."""
-        monkeypatch.setattr("dvcodec.io.store.objects._PROCESS", {"id": 1})
-        with pytest.raises(UsageError, match=r"^s3://lake/a: a forked process cannot use object stores"):
-            store_of(teller).get("a")
-        assert not teller.asked

@@ -223,25 +223,6 @@ def test_outputs(lake: Lake, command: str, name: str) -> None:
         assert lake.remote(f"verify {{}}/{name}").code == 0
 
 
-def test_convert_table(lake: Lake) -> None:
-    command = "convert-table {}/iceberg --to delta --copy -o {}/converted --json"
-    expected, found = lake.local(command), lake.remote(command)
-    assert (found.code, found.err) == (expected.code, expected.err)
-    assert found.code == 0, found.err
-    said, there = expected.json, found.json
-    assert len(said.pop("files")) == len(there.pop("files")) > 0  # their names are drawn anew
-    assert said == there
-    storage = Storage(lake.bucket.options)
-    written = set(storage.names(f"{lake.bucket.url}/converted"))
-    assert len(written) == len(list((lake.folder / "converted").iterdir()))
-    assert {Path(name).suffix for name in written} == {".bin", ".jsonl"}
-    assert lake.remote("verify {}/converted/*.bin").code == 0
-    again = lake.remote(command)
-    assert (again.code, again.out) == (2, "")
-    assert again.complaint
-    assert set(Storage(lake.bucket.options).names(f"{lake.bucket.url}/converted")) == written
-
-
 def test_manifests(lake: Lake) -> None:
     manifest = next(iter(sorted((lake.folder / "paimon" / "manifest").glob("index-manifest-*")))).name
     lake.same(f"inspect {{}}/paimon/manifest/{manifest} --json")

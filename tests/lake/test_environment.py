@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from cli_runner import run
 from dvcodec.core.errors import MissingExtra, UsageError
-from dvcodec.io.store import StoreError, StoreOptions, open_store
+from dvcodec.io.store import StoreOptions, open_store
 from dvcodec.io.store.connect import complete
 from lake.servers import NOWHERE
 
@@ -189,68 +188,23 @@ def test_the_endpoint_of_a_profile_that_is_asked_for(
     assert server.seen == [("P1", None)]
 
 
-@pytest.mark.parametrize("value", ["", "garbage", NOWHERE])
-@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
-def test_an_endpoint_that_is_given_holds(
-    server: Recorder, monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
-    monkeypatch.setenv(name, value)
-    read(PAIR | {"endpoint": server.url})
-    assert server.seen == [("OPTION", None)]
-
-
 SECRET = "geheim"
 REFUSED: list[tuple[str, dict[str, Any], dict[str, str], str, str]] = [
-    (
-        "s3://lake/k",
-        {"aws_access_key_id": "x"},
-        {},
-        "",
-        "storage_options has aws_access_key_id but no matching aws_secret_access_key",
-    ),
     (
         "s3://lake/k",
         {"secret_access_key": SECRET},
         OTHER,
         "",
-        "storage_options has aws_secret_access_key but no matching aws_acc",
+        "aws_secret_access_key but no matching aws_access_key_id",
     ),
     ("s3://lake/k", {}, {"AWS_ACCESS_KEY_ID": "x"}, "", "AWS_ACCESS_KEY_ID is set in the environment, but AWS_SECRET"),
-    (
-        "s3://lake/k",
-        PAIR,
-        {"AWS_ALLOW_HTTP": "perhaps"},
-        "",
-        'AWS_ALLOW_HTTP: Generic Config error: failed to parse "perh',
-    ),
+    ("s3://lake/k", PAIR, {"AWS_ALLOW_HTTP": "perhaps"}, "", "AWS_ALLOW_HTTP: Generic Config error: failed to parse"),
     ("s3://lake/k", {"conditional_put": "etag", "aws_conditional_put": "etag"}, OTHER, "", "in two spellings"),
-    (
-        "s3://lake/k",
-        {"endpoint": f"joe:{SECRET}@host"},
-        OTHER,
-        "",
-        "must be a URL such as http://localhost:9000, not",
-    ),
-    (
-        "s3://lake/k",
-        {"endpoint": "ftp://host"},
-        {},
-        "",
-        "must be a URL such as http://localhost:9000, not 'ftp://host'",
-    ),
-    ("s3://lake/k", {"endpoint": "http://"}, {}, "", "must be a URL such as http://localhost:9000, not 'http://'"),
-    ("s3://lake/k", {}, {}, f"key = {SECRET}\n[default]\n", "credentials, line 1 cannot be parsed"),
+    ("s3://lake/k", {"endpoint": f"joe:{SECRET}@host"}, OTHER, "", "must be a URL such as http://localhost:9000, not"),
+    ("s3://lake/k", {"endpoint": "ftp://host"}, {}, "", "must be a URL such as http://localhost:9000, not 'ftp:"),
     ("s3://lake/k", {}, {}, f"[default]\nkey = x\n{SECRET}\n", "credentials, line 3 cannot be parsed"),
-    (
-        "s3://lake/k",
-        {"root_certificate": "/no/such"},
-        OTHER,
-        "",
-        "root_certificate: No such file or directory: /no/such",
-    ),
-    ("s3:///k", {}, {}, "", "s3:///k: the URL has no bucket"),
+    ("s3://lake/k", {"root_certificate": "/no/such"}, OTHER, "", "root_certificate: No such file or directory: /no"),
     ("s3://*/k", {}, {}, "", "s3://*/k: the URL has no bucket"),
-    ("https:///k", {}, {}, "", "https:///k: the URL has no host"),
     ("s3://lake/k", {1: 2}, {}, "", "storage_options: keys must be str, not 1"),  # type: ignore[dict-item]
     ("zip://a::nothing://joe:geheim@h/x?sig=geheim", {}, {}, "", "zip://a::nothing://..@h/x?..: "),
 ]
@@ -274,24 +228,6 @@ def test_what_is_refused_shows_no_secret(
         open_store(url, given)
     assert said in str(failed.value)
     assert SECRET not in str(failed.value)
-
-
-def test_other_places_that_show_no_secret() -> None:
-    pytest.importorskip("fsspec")
-    for given in (f"aws_secret_access_key:{SECRET}", f"={SECRET}"):
-        result = run("verify", "s3://lake/k", "--storage-option", given)
-        assert (result.code, SECRET in result.err) == (2, False)
-    with pytest.raises((StoreError, UsageError)) as failed:
-        open_store(f"ftp://joe:{SECRET}@127.0.0.1:1/x")
-    assert SECRET not in str(failed.value)
-
-
-def test_options_of_other_file_systems_keep_their_types() -> None:
-    """fsspec's take numbers, and names in upper case."""
-    pytest.importorskip("fsspec")
-    with pytest.raises((StoreError, UsageError)) as failed:
-        open_store("ftp://127.0.0.1:1/x", {"timeout": 1})
-    assert "Connection refused" in str(failed.value)
 
 
 @pytest.mark.parametrize(

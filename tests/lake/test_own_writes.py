@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +10,9 @@ import pytest
 
 from dvcodec import RowSet, iceberg
 from dvcodec.io import Storage, open_sink, remove
-from dvcodec.io.store import open_store, request_counts
 from dvcodec.tables import open_table
 from lake import tables
 from lake.buckets import Bucket
-from lake.proxy import Fault
 from samples.delta_log import commit, data_file, descriptor
 
 pytest.importorskip("obstore")
@@ -68,22 +65,3 @@ class TestOwnWrites:
             assert open_table(f"{url}/", storage_options=storage).snapshot().info.id == 2
             storage.read(f"{counted_s3.url}/u/x")
         assert seen[0].kinds == {"GET": 3, "LIST": 1}
-
-
-def test_a_lost_answer_with_one_request_at_once(counted_s3: Bucket) -> None:
-    """The object that is there is read without a second slot, of which there is none."""
-    counted_s3.watched.fail(Fault("lost", "PUT"))
-    store, _ = open_store(counted_s3.url, counted_s3.options | {"max_concurrency": "1", "init_backoff": "5ms"})
-    put = threading.Thread(target=store.put_if_absent, args=("k", b"x"), daemon=True)
-    put.start()
-    put.join(20)
-    assert not put.is_alive()
-
-
-def test_a_size_of_metadata_that_is_too_small(counted_s3: Bucket) -> None:
-    """What is far from the beginning is read by itself."""
-    counted_s3.put({"big": bytes(9 << 20)})
-    before = request_counts()
-    with Storage(counted_s3.options).open(f"{counted_s3.url}/big", size=100) as source:
-        source.read(8 << 20, 50)
-    assert (request_counts() - before).bytes_read == 50

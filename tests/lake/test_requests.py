@@ -94,11 +94,6 @@ class TestDelta:
         assert (seen.kinds, seen.repeated) == ({"GET": FILES + 2, "LIST": 1}, [])
         assert seen.most_at_once >= 16
 
-    def test_a_long_log(self, counted: Counted, opened: Callable[..., Callable[[], object]]) -> None:
-        seen = counted(opened(audit, commits=FILES))
-        assert (seen.kinds, seen.repeated) == ({"GET": 2 * FILES + 1, "LIST": 1}, [])
-        assert seen.most_at_once >= 16
-
     def test_the_history_of_a_long_log(self, counted: Counted, opened: Callable[..., Callable[[], object]]) -> None:
         seen = counted(opened(lambda table: list(history(table)), commits=FILES))
         assert (seen.kinds, seen.repeated) == ({"GET": 2 * FILES + 1, "LIST": 1}, [])

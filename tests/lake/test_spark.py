@@ -6,18 +6,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from dvcodec import RowSet, iceberg, zap
+from dvcodec import RowSet, iceberg
 from lake.buckets import Bucket
 from spark.sessions import environment, set_up
 
@@ -105,30 +100,6 @@ class TestRequests:
         assert seen[0].kinds == {"GET": FILES, "HEAD": 1, "LIST": 1}
         assert seen[0].most_at_once >= 16
 
-    def test_named_files(self, spark: SparkSession, filled: Bucket) -> None:
-        """One list of their folder has their sizes, and shows whether a manifest names them."""
-        paths = [f"{filled.url}/t/{i:04}.puffin" for i in range(0, 60, 2)]
-        with filled.watched.watch() as seen:
-            assert [row[0] for row in read(spark, filled, *paths).select("container").collect()] == paths
-        assert seen[0].kinds == {"GET": 30, "LIST": 1}
-        assert seen[0].most_at_once >= 16
-
-    def test_position_deletes(self, spark: SparkSession, counted_s3: Bucket, tmp_path: Path) -> None:
-        from dvcodec.spark import jobs
-
-        for i in range(40):
-            table = pa.table({"file_path": [f"s3://lake/{i % 4}.parquet"] * 5, "pos": [5 * i + k for k in range(5)]})
-            pq.write_table(table, tmp_path / f"{i:02}.parquet")
-        url = counted_s3.upload(tmp_path, "deletes")
-        counted_s3.watched.delay(0.03)
-        with counted_s3.watched.watch() as seen:
-            built = jobs.build_vectors(url, spark=spark, storage_options=counted_s3.options).collect()
-        assert sorted((row["data_file"], row["cardinality"]) for row in built) == [
-            (f"s3://lake/{k}.parquet", 50) for k in range(4)
-        ]
-        assert seen[0].kinds == {"GET": 40, "HEAD": 1, "LIST": 1}
-        assert seen[0].most_at_once >= 16
-
 
 class TestRows:
     """What is read is what local files give."""
@@ -149,33 +120,6 @@ class TestRows:
         assert found(f"{s3.url}/t") == local("a", "b")
         assert found(f"{s3.url}/t/**/000[12].puffin") == local("**/000[12].puffin")
         assert found(f"{s3.url}/t/a/0001.puffin", f"{s3.url}/t/b") == local("a/0001.puffin", "b")
-
-    def test_zap(self, spark: SparkSession, s3: Bucket, tmp_path: Path) -> None:
-        documents = [zap.Document(str(i).encode(), (zap.text_field("title", f"row {i}"),)) for i in range(20)]
-        zap.write_segment(tmp_path / "0.zap", documents, version=16)
-        url = s3.upload(tmp_path, "index")
-        reader = spark.read.format("zap").option("table", "terms").options(**spelled(s3.options))
-        own = spark.read.format("zap").option("table", "terms").load(str(tmp_path))
-        assert reader.load(url).drop("segment").collect() == own.drop("segment").collect()
-
-
-def test_web_server(tmp_path: Path) -> None:
-    """A file that is named is read; there is no list that would have manifests."""
-    from dvcodec.spark.sources.listing import plan
-    from dvcodec.spark.sources.options import ReadOptions
-
-    puffins(tmp_path, 1)
-    handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            url = f"http://127.0.0.1:{server.server_port}/0000.puffin"
-            (partition,) = plan(ReadOptions.parse({"path": url}))
-        finally:
-            server.shutdown()
-            thread.join()
-    assert [(part.path, part.size) for part in partition.splits] == [(url, (tmp_path / "0000.puffin").stat().st_size)]
 
 
 class TestWriting:
