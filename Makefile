@@ -7,11 +7,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --no-input
 # A test that hangs for half an hour (pyproject.toml) ends its process, and fails.
 PYTEST := pytest -o faulthandler_exit_on_timeout=true --max-worker-restart=0
-LOWEST ?= .venv-spark-4.0
 RELEASE ?= .venv-release
 # The pinned versions (make pins); /dev/null for today's newest.
 CONSTRAINTS ?= constraints/ci.txt
-LOWEST_CONSTRAINTS ?= constraints/spark-lowest.txt
 RELEASE_CONSTRAINTS ?= $(CONSTRAINTS)
 # LONG=--long: all tests, at length.
 LONG ?=
@@ -19,7 +17,7 @@ LONG ?=
 # Whoever has asked Python to write no bytecode would wait for it to be compiled in each of thousands of processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all lint typecheck unit coverage libraries spark spark-connect spark-lowest programs interop interop-java \
+.PHONY: demo test test-all lint typecheck unit coverage libraries spark spark-connect spark-lowest spark-4.0 programs interop interop-java \
 	interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests races \
 	fuzz-short docs site pins release-build release-check bench-deletes clean
 
@@ -38,11 +36,11 @@ $(VENV)/.dev: $(VENV)/.demo
 	$(PIP) install --no-compile --constraint $(CONSTRAINTS) 'dvcodec[all,spark]' --group dev
 	touch $@
 
-# The lowest supported pyspark, with the newest packages that it accepts.
-$(LOWEST)/.installed: pyproject.toml $(LOWEST_CONSTRAINTS) | $(VENV)/.demo
-	$(PYTHON) -m venv --without-pip $(LOWEST)
-	$(PIP) --python $(LOWEST)/bin/python install --no-compile --no-deps --editable .
-	$(PIP) --python $(LOWEST)/bin/python install --no-compile --constraint $(LOWEST_CONSTRAINTS) \
+# Older pysparks, the lowest supported one and 4.0, each with the newest packages that it accepts.
+.venv-spark-%/.installed: pyproject.toml constraints/spark-%.txt | $(VENV)/.demo
+	$(PYTHON) -m venv --without-pip $(@D)
+	$(PIP) --python $(@D)/bin/python install --no-compile --no-deps --editable .
+	$(PIP) --python $(@D)/bin/python install --no-compile --constraint constraints/spark-$*.txt \
 		'dvcodec[all,spark]' --group test --group spark --group interop
 	touch $@
 
@@ -59,6 +57,7 @@ test: $(VENV)/.dev ## what every change has to pass, quickly
 test-all: lint typecheck programs ## everything at length: all tests, versions, engines, faults, races, fuzzing, benchmarks; takes hours
 	$(BIN)/$(PYTEST) -n 3 --dist loadgroup --long
 	$(MAKE) --no-print-directory spark LONG=--long
+	$(MAKE) --no-print-directory spark-4.0 LONG=--long
 	$(MAKE) --no-print-directory libraries release-check bench-short
 	$(MAKE) --no-print-directory fuzz-short FUZZ_SECONDS=30
 	.ci/wheel all
@@ -87,14 +86,14 @@ coverage: $(VENV)/.coverage interop-servers ## lines and branches that the tests
 	$(BIN)/coverage report --skip-covered --show-missing > build/coverage.txt; tail -n 1 build/coverage.txt
 
 # `test` runs Spark tests in a classic session of the newest pyspark. This repeats what its version or Connect may change.
-spark: $(VENV)/.dev $(LOWEST)/.installed ## over Spark Connect, and on the lowest pyspark
+spark: $(VENV)/.dev .venv-spark-lowest/.installed ## over Spark Connect, and on the lowest pyspark
 	$(MAKE) --no-print-directory -j2 --output-sync=target spark-connect spark-lowest
 
 spark-connect:
 	DVCODEC_SPARK=connect $(BIN)/$(PYTEST) $(LONG) -m everywhere tests/spark
 
-spark-lowest:
-	DVCODEC_SPARK=classic $(LOWEST)/bin/$(PYTEST) $(LONG) -m everywhere tests/spark
+spark-lowest spark-4.0: spark-%: .venv-spark-%/.installed
+	DVCODEC_SPARK=classic .venv-spark-$*/bin/$(PYTEST) $(LONG) -m everywhere tests/spark
 
 programs: interop-java interop-go interop-pypaimon interop-spark interop-servers ## what the tests drive: other implementations, servers
 
@@ -204,8 +203,10 @@ pins: ## select new versions for the gate to install
 	test -e $(RELEASE)/.installed || $(MAKE) --no-print-directory RELEASE_CONSTRAINTS=/dev/null $(RELEASE)/.installed
 	$(COMPILE) pyproject.toml --universal --extra all --extra spark --group dev --group fuzz --group coverage --group release \
 		--output-file constraints/ci.txt
-	echo 'pyspark==4.0.0' | $(COMPILE) pyproject.toml --universal --extra all --extra spark --group test --group spark --group interop --constraint - \
-		--output-file constraints/spark-lowest.txt
+	for pin in lowest=3.5.0 4.0=4.0.0; do \
+		echo "pyspark==$${pin#*=}" | $(COMPILE) pyproject.toml --universal --extra all --extra spark --group test --group spark --group interop \
+			--constraint - --output-file constraints/spark-$${pin%=*}.txt || exit 1; \
+	done
 	$(COMPILE) pyproject.toml --resolution lowest-direct --extra all --group test --constraint constraints/lowest.in \
 		--output-file constraints/lowest.txt
 	$(COMPILE) interop/pypaimon/requirements.txt --universal --output-file constraints/pypaimon.txt
@@ -233,5 +234,5 @@ release-check: $(VENV)/.dev release-build ## and the sdist's tests, and an SBOM
 	rm -rf build/release/.venv
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(RELEASE) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv \
+	rm -rf $(VENV) .venv-spark-* $(RELEASE) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv \
 		interop/spark/target interop/spark/.venv-* interop/servers/bin interop/servers/node_modules

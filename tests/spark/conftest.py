@@ -58,3 +58,16 @@ def spark() -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def sources(spark: SparkSession) -> SparkSession:
+    """The session with the data sources; Spark 3.5 has none in Python."""
+    from dvcodec.spark import register
+    from dvcodec.spark.compat import HAS_SOURCES
+
+    register(spark)
+    register(spark)  # does nothing
+    if not HAS_SOURCES:
+        pytest.skip("data sources in Python came with Spark 4.0")
+    return spark

@@ -20,6 +20,7 @@ from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, UsageError, delta, iceberg, paimon
 from dvcodec.core.ragged import offsets_of
+from dvcodec.spark.compat import HAS_SOURCES
 from dvcodec.spark.jobs import apply, build_vectors, deleted, matching, positions, unmatched
 from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, estimated_bytes, words_of
 from dvcodec.spark.paths import file_uri_of
@@ -124,7 +125,7 @@ def test_words_of_small_vectors_are_part_of_the_plan(
         return "MapInArrow" in str(plan)
 
     left = apply(df, dvs)
-    assert not reads_vectors(left)
+    assert not reads_vectors(left) or not HAS_SOURCES, "Spark 3.5 takes no Arrow table but from a function"
     assert ids(left) == want
     assert reads_vectors(apply(df, dvs.repartition(8))), "tasks from the fifth on return no words"
     assert ids(apply(df, dvs.repartition(8))) == want

@@ -13,7 +13,8 @@ from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.io import Storage
-from dvcodec.spark import keyed_rows
+from dvcodec.spark import keyed_rows, tasks
+from dvcodec.spark.columns import VECTORS
 from dvcodec.spark.jobs.build import STRATEGIES, Strategy, build_vectors, positions
 from dvcodec.spark.jobs.change import merge
 from dvcodec.spark.sources import position_deletes
@@ -86,9 +87,7 @@ def test_files_are_split_at_row_groups(spark: SparkSession, tmp_path: Path) -> N
     table = rows("random")
     folder = write(tmp_path / "deletes", table, parts=2, row_group=500)
     size = sum(path.stat().st_size for path in Path(folder).iterdir())
-    build_vectors(folder)  # registers the source
-    reader = spark.read.format("dvcodec_position_deletes").option("partition-bytes", str(size // 11))
-    partials = reader.load(folder)
+    partials = tasks.read(spark, PositionDeleteReader([folder], "file_path", "pos", size // 11), VECTORS)
     assert partials.select(sf.spark_partition_id()).distinct().count() >= 9
     assert collected(merge(partials)) == reference(table)
 
@@ -196,7 +195,7 @@ def test_rows_of_a_scan_cross_without_their_paths(
         build_vectors(rows).collect()
     monkeypatch.setattr(keyed_rows, "MOST_FILES", 1)
     assert collected(build_vectors(rows)) == want, "with their paths, as files are many"
-    far = spark.sql("SELECT 'a' AS f, id << 31 AS p FROM range(3)").select(keyed_rows.packed(sf.col("f"), sf.col("p")))
+    far = spark.range(3).select(keyed_rows.packed(sf.lit("a"), sf.shiftleft("id", 31)))
     assert far.limit(2).count() == 2
     with pytest.raises(Exception, match="more than 32 bits"):
         far.collect()

@@ -18,9 +18,10 @@ from dvcodec import RowSet
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.spark import jobs
 from dvcodec.spark.columns import arrow_schema
+from dvcodec.spark.compat import frame_of
 from dvcodec.spark.search import pieces
-from dvcodec.spark.search.finders import WorkerFinder
-from dvcodec.spark.search.pieces import FOUND, Collected, pack
+from dvcodec.spark.search.finders import WorkerFinder, spark_schema
+from dvcodec.spark.search.pieces import FOUND, Collected, jobs_of, pieces_of
 from dvcodec.spark.vectors import encode
 from dvcodec.tables import DataFile, enable, live_batches, open_table
 from dvcodec.tables.adapters import committer_of
@@ -176,7 +177,7 @@ def test_a_condition_is_a_function_of_the_row(spark: SparkSession, tmp_path: Pat
         with pytest.raises(UsageError) as err:
             jobs.delete(spark, tmp_path / "t", where)
         assert why in str(err.value)
-    own = spark.createDataFrame(ALL)
+    own = frame_of(spark, ALL, spark_schema(ALL.schema))
     for text in (
         "word IN ('rand()', '*', '__dvcodec_at') OR key * 2 = 8",
         f"key < (SELECT count(*) FROM range(3)) OR {other}",
@@ -204,7 +205,7 @@ def test_parquet_without_a_table(spark: SparkSession, tmp_path: Path) -> None:
     assert (dry.rows, dry.committed, deletes.exists()) == (10, False, False)
     assert jobs.delete(spark, folder, "key BETWEEN 295 AND 304", vectors=deletes).rows == 10
     assert jobs.delete(spark, folder, "key % 100 = 7", vectors=deletes).rows == 9
-    found = jobs.apply(spark.read.parquet(str(folder)), spark.read.format("dvcodec").load(str(deletes)))
+    found = jobs.apply(spark.read.parquet(str(folder)), deletes)
     assert found.count() == 900 - 19
     with pytest.raises(UsageError, match="no table, and no Parquet files that Spark reads"):
         jobs.delete(spark, deletes, "key < 10", vectors=deletes)
@@ -291,8 +292,8 @@ def test_a_large_file_is_cut_by_row_groups(tmp_path: Path, monkeypatch: pytest.M
     whole = pq.read_table(file.location)
     pq.write_table(whole, file.location, row_group_size=40)
     monkeypatch.setattr(pieces, "PART_BYTES", (file.size or 0) // 3)
-    found = [(tasks, pa.table({"id": range(len(tasks.packed))})) for tasks in pack(snapshot, [file], ["key"])]
-    cut = [piece for tasks, numbers in found for piece in tasks.pieces(iter(numbers.to_batches()))]
+    found = [(tasks, pa.table({"id": range(len(tasks.packed))})) for tasks in jobs_of(snapshot, [file], ["key"])]
+    cut = [piece for tasks, numbers in found for piece in pieces_of(tasks, iter(numbers.to_batches()))]
     assert len(cut) in (3, 4)
     read = [part for piece in cut for part in piece.read(1000, None, RowsSeen())]
     assert [part.start for part in read] == list(range(0, whole.num_rows, 40))

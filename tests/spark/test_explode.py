@@ -11,6 +11,8 @@ import pytest
 from pyspark.sql import functions as sf
 
 from dvcodec import RowSet, UsageError, iceberg
+from dvcodec.spark.columns import LONG, STRING, struct
+from dvcodec.spark.compat import frame_of, to_arrow
 from dvcodec.spark.jobs import build_vectors, explode, ranges
 from dvcodec.spark.jobs import explode as job
 from dvcodec.spark.vectors import NamedVectors
@@ -47,7 +49,7 @@ def test_positions(max_rows: int, spark: SparkSession) -> None:
     rows = samples()
     df = explode(vectors(spark, rows).repartition(3), max_rows=max_rows)
     assert df.dtypes == [("data_file", "string"), ("pos", "bigint")]
-    found = df.toArrow()
+    found = to_arrow(df)
     names, positions = found["data_file"].to_numpy(), found["pos"].to_numpy()
     for name, one in rows.items():
         assert positions[names == name].tolist() == one.to_numpy().tolist(), name
@@ -96,7 +98,7 @@ def test_ranges_go_on_over_many_containers() -> None:
 @pytest.mark.everywhere
 def test_there_and_back(spark: SparkSession) -> None:
     table = position_rows("clustered", 5_000)
-    df = spark.createDataFrame(table)
+    df = frame_of(spark, table, struct(file_path=STRING, pos=LONG))
     want = {(row["file_path"], row["pos"]) for row in table.to_pylist()}
     found = explode(build_vectors(df)).collect()
     assert len(found) == len(want)

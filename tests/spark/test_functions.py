@@ -24,6 +24,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.frame import Magic
 from dvcodec.spark import functions, register
 from dvcodec.spark import vectors as spark_vectors
+from dvcodec.spark.compat import to_arrow
 from dvcodec.spark.functions import (
     dv_cardinality,
     dv_contains,
@@ -130,7 +131,7 @@ def frame_of(spark: SparkSession, rows: list[tuple[Any, ...]], schema: str) -> D
 
 
 def rows_of(found: DataFrame) -> list[Row]:
-    listed: list[Row] = found.toArrow().to_pylist()
+    listed: list[Row] = to_arrow(found).to_pylist()
     return listed
 
 

@@ -112,14 +112,14 @@ def test_rows_of_megabytes_do_not_cross_without_the_limit(spark: SparkSession) -
                 raise ValueError(f"a batch of {batch.nbytes} bytes")
             yield pa.record_batch([pa.repeat("a", batch.num_rows), batch.column(0)], ["file_path", "pos"])
 
-    wide = spark.range(0, 150, 1, 1).select("id", sf.repeat(sf.lit("x"), sf.lit(1 << 20)).alias("wide"))
+    wide = spark.range(0, 150, 1, 1).select("id", sf.repeat(sf.lit("x"), 1 << 20).alias("wide"))
     given = wide.mapInArrow(narrow, "file_path string, pos long")
     assert hands_over(given)
     if spark.version >= "4.1":  # before, only rows limit a batch
         assert collected(build_vectors(given, strategy="partial", eager=True)) == {
             "a": iceberg.encode(RowSet(range(150)))
         }
-    named = spark.range(9).select(sf.repeat(sf.lit("x"), sf.lit(40_000)).alias("file_path"), sf.col("id").alias("pos"))
+    named = spark.range(9).select(sf.repeat(sf.lit("x"), 40_000).alias("file_path"), sf.col("id").alias("pos"))
     with pytest.raises(Exception, match="name has more than 32768 bytes"):
         build_vectors(named, strategy="partial", eager=True)
     assert spark.conf.get(BYTES, None) is None

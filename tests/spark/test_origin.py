@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.window import Window
 
 from dvcodec import RowSet, UsageError, iceberg
+from dvcodec.spark.compat import HAS_SOURCES
 from dvcodec.spark.jobs import apply, deleted, positions, unmatched
 from dvcodec.spark.jobs.origin import origin
 
@@ -90,7 +91,6 @@ EACH: dict[str, tuple[Make, Iterable[int]]] = {
         IS_LARGE,
     ),
     "SQL": (lambda g: g.sql("SELECT id FROM FILES WHERE id > 30"), IS_LARGE),
-    "SQL with pipes": (lambda g: g.sql("FROM FILES |> WHERE id > 30 |> SELECT id"), IS_LARGE),
     "SQL with a hint": (lambda g: g.sql("SELECT /*+ REPARTITION(3) */ * FROM FILES ORDER BY id"), IDS),
     "a table": (lambda g: g.spark.table("dvcodec_rows").where("id > 30"), IS_LARGE),
     "subqueries": (
@@ -115,6 +115,8 @@ CHOSEN: dict[str, tuple[Make, Iterable[int]]] = {
     ),
     "SQL with a window": (lambda g: g.sql("SELECT id, count(*) OVER (PARTITION BY key) AS n FROM FILES"), IDS),
 }
+if HAS_SOURCES:  # so is this of Spark 4.0
+    EACH["SQL with pipes"] = (lambda g: g.sql("FROM FILES |> WHERE id > 30 |> SELECT id"), IS_LARGE)
 
 CARRIED: dict[str, tuple[Make, Iterable[int]]] = {
     "join": (
@@ -146,7 +148,7 @@ OTHERS: dict[str, tuple[Make, str]] = {
     "cube": (lambda g: g.df.cube("id").count(), "Aggregate"),
     "pivot": (lambda g: g.df.groupBy("id").pivot("key", [1, 2]).count(), "Aggregate"),
     "unpivot": (lambda g: g.df.unpivot("id", ["key"], "name", "value"), "Expand"),
-    "mapInArrow": (lambda g: g.df.mapInArrow(lambda batches: batches, g.df.schema), "MapInArrow"),
+    "mapInArrow": (lambda g: g.df.mapInArrow(lambda batches: batches, g.df.schema), r"\w*MapInArrow"),
     "mapInPandas": (lambda g: g.df.mapInPandas(lambda batches: batches, g.df.schema), "MapInPandas"),
     "applyInPandas": (lambda g: g.df.groupBy("key").applyInPandas(lambda rows: rows, g.df.schema), "FlatMapGroupsIn"),
     "checkpoint": (lambda g: g.df.localCheckpoint(eager=False), "Logical"),

@@ -47,7 +47,14 @@ def test_a_sample_changes_no_byte(
 @pytest.mark.everywhere
 def test_only_names_that_the_sample_misses_cross(spark: SparkSession) -> None:
     same = ["s3://b/plumless", "s3://b/buckeroo"]  # of one CRC-32
-    rows = [f"('{same[0]}', 7L)", f"('{same[1]}', 8L)", "('a', 9L)", "('c', 1L)", "('a', 1L << 48)", "('a', -1L)"]
+    rows = [
+        f"('{same[0]}', 7L)",
+        f"('{same[1]}', 8L)",
+        "('a', 9L)",
+        "('c', 1L)",
+        "('a', shiftleft(1L, 48))",
+        "('a', -1L)",
+    ]
     df = spark.sql(f"SELECT * FROM VALUES {', '.join(rows)}, ('a', NULL) AS t (data_file, pos)")
     found = {tuple(row) for row in SampledFiles(pa.array(["a", *same])).numbered(df).collect()}
     known = {(9, None), ((2 << 48) + 8, None)}

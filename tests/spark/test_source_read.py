@@ -21,7 +21,6 @@ from dvcodec.io import open_source
 from dvcodec.ops.convert import GapKeys, portable_frame
 from dvcodec.ops.read import ALLOWED, read_vector
 from dvcodec.ops.sniff import ContainerKind, refuse_segment, sniff_source
-from dvcodec.spark import register
 from dvcodec.spark.columns import STORED_VECTORS
 from dvcodec.spark.sources import listing
 from dvcodec.spark.sources.options import ReadOptions
@@ -34,9 +33,8 @@ Rows = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _registered(spark: SparkSession) -> None:
-    register(spark)
-    register(spark)  # does nothing
+def _registered(sources: SparkSession) -> None:
+    pass
 
 
 def read(spark: SparkSession, *paths: Path | str, **options: object) -> DataFrame:

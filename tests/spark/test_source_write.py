@@ -18,7 +18,6 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from dvcodec import DecodeError, RowSet, UsageError, convert, decode_at, delta, iceberg, paimon, sniff
 from dvcodec.io import Storage
-from dvcodec.spark import register
 from dvcodec.spark.sources import read_manifest, storage
 from dvcodec.spark.sources import writer as writing
 from dvcodec.spark.sources.listing import plan
@@ -34,8 +33,8 @@ VECTORS = StructType([StructField("data_file", StringType()), StructField("dv", 
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _registered(spark: SparkSession) -> None:
-    register(spark)
+def _registered(sources: SparkSession) -> None:
+    pass
 
 
 def row_sets(count: int = 40, seed: int = 1) -> dict[str, RowSet]:

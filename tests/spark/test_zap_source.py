@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from dvcodec import ChecksumMismatch, DecodeError, LimitExceeded, UsageError
+from dvcodec.spark.compat import to_arrow
 from dvcodec.spark.sources import zap as source
 from dvcodec.spark.sources.options import OPEN_COST_BYTES
 from dvcodec.spark.sources.zap import (
@@ -38,9 +39,8 @@ KEPT = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.TERM_VECTORS | 
 
 
 @pytest.fixture(scope="module")
-def registered(spark: SparkSession) -> SparkSession:
-    spark.dataSource.register(SegmentSource)
-    return spark
+def registered(sources: SparkSession) -> SparkSession:
+    return sources
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def read(spark: SparkSession, table: str, *paths: str | Path, **options: object)
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
-    found: list[Row] = frame.toArrow().to_pylist()
+    found: list[Row] = to_arrow(frame).to_pylist()
     return found
 
 

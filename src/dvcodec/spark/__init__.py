@@ -5,7 +5,8 @@
 
 Conventions:
 
-- A **vectors** DataFrame has at least ``data_file string, dv binary``, one row per data file.
+- A **vectors** DataFrame has at least ``data_file string, dv binary``, one row per data file. Where jobs take one, they
+  also take the path of containers, or several: see `jobs.read_vectors`.
 - A ``dv`` is one whole frame (length field, magic, bitmap, CRC), in any layout that `dvcodec.decode_at`
   reads. Jobs and functions write the frame that Iceberg, Delta and Paimon 64-bit share.
 - Positions are 0-based physical row positions in the data file (``_metadata.row_index``), never the order of rows.

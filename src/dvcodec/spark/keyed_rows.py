@@ -21,6 +21,8 @@ from pyspark.sql import functions as sf
 from dvcodec.core import batch
 from dvcodec.core.errors import UsageError
 from dvcodec.spark.accumulate import CHUNK_ROWS, RowAccumulator, as_text, vector_batches
+from dvcodec.spark.columns import LONG, STRING, struct
+from dvcodec.spark.compat import frame_of
 from dvcodec.spark.hand_over import short_name
 from dvcodec.spark.paths import data_file_of, file_path_of
 
@@ -41,6 +43,7 @@ _SAMPLED_FILES = 10_000
 """More names of a sample are not sent to every worker."""
 _SAMPLED_BITS = 48
 """Bits of a position beside the number of a sampled file."""
+_SAMPLED = struct(hash=LONG, known=STRING, number=LONG)
 _MIXED = 8
 """Rows of more data files than the sample shows are expected if so many of one data file come together."""
 _UNSEEN = 20
@@ -186,7 +189,7 @@ class SampledFiles:
         numbers = {zlib.crc32(name.encode(errors="surrogatepass")): i for i, name in enumerate(self.names.to_pylist())}
         number = pa.array(numbers.values(), pa.int64())
         table = {"hash": pa.array(numbers.keys(), pa.int64()), "known": self.names.take(number), "number": number}
-        distinct = rows.sparkSession.createDataFrame(pa.table(table))
+        distinct = frame_of(rows.sparkSession, pa.table(table), _SAMPLED)
         file, pos = sf.col("data_file"), sf.col("pos")
         joined = rows.join(sf.broadcast(distinct), sf.crc32(file.cast("binary")) == sf.col("hash"), "left")
         same = (file == sf.col("known")) & (sf.shiftright(pos, _SAMPLED_BITS) == 0)

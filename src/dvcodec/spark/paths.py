@@ -45,6 +45,8 @@ _URL = r"^([A-Za-z][A-Za-z0-9+.-]*)://"
 _HEAD = rf"(?:^(?i:https?)://[^/]*|{_URL}|{ROOTED})"
 """The case-insensitive start of a location: its scheme, and the host of a web address."""
 _SLASHES = "/{2,}"
+_NOT_ENCODED = "%(?![0-9A-Fa-f]{2})"
+"""A percent sign that encodes nothing."""
 _GONE = ("s3n", "az", "azure", "adl", "gcs")
 """Schemes that Spark does not read, or no longer reads, but that tables and other engines use."""
 _SAME = {f"{other}://": f"{known}://" for known, others in SAME_SCHEMES.items() for other in others}
@@ -74,10 +76,13 @@ def file_path_of(uri: str) -> str:
 
 def data_file_column(uri: Column) -> Column:
     """`data_file_of` for a column."""
-    # url_decode decodes + as a space. Most names need neither it nor the regular expression, which cost 490 ns a row.
-    decoded = sf.url_decode(sf.replace(uri, sf.lit("+"), sf.lit("%2B")))
-    known = sf.regexp_replace(decoded, r"^file:/{3,}", "file:/")
+    # Most names need neither the decoding nor the regular expression, which cost 490 ns a row.
+    known = sf.regexp_replace(_url_decoded(uri), r"^file:/{3,}", "file:/")
     return sf.when(uri.startswith("file:///") | uri.contains("%"), known).otherwise(uri)
+
+
+def _url_decoded(path: Column) -> Column:
+    return sf.url_decode(sf.replace(path, sf.lit("+"), sf.lit("%2B")))  # it decodes + as a space
 
 
 def file_uri_of(path: str) -> str:
@@ -165,7 +170,7 @@ def decoded_key_column(path: Column) -> Column:
 
 def _decoded(path: Column) -> Column:
     """Percent-decode; other text is returned unchanged."""
-    return sf.coalesce(sf.try_url_decode(sf.replace(path, sf.lit("+"), sf.lit("%2B"))), path)
+    return sf.when(path.rlike(_NOT_ENCODED), path).otherwise(_url_decoded(path))
 
 
 def twin_column(key: Column) -> Column:
@@ -173,7 +178,7 @@ def twin_column(key: Column) -> Column:
 
     def decoded(path: Column) -> Column:
         # A lambda is the only way to name a value that an expression uses twice.
-        return sf.get(sf.transform(sf.array(path), _decoded), 0)
+        return sf.transform(sf.array(path), _decoded)[0]
 
     plain = key
     for _ in range(_DECODINGS):

@@ -1,7 +1,7 @@
 """Wrap Arrow functions as UDFs of the current session.
 
 A UDF object belongs to the session that it was first used in, classic or Spark Connect, so one is made for every
-column. On pyspark 4.0, which has no ``arrow_udf``, pandas UDFs wrap the same functions.
+column. Before 4.1 pyspark has no ``arrow_udf``: pandas UDFs wrap the same functions.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
 from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import ArrayType, DataType, StructType
 
+from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.spark.columns import BINARY, BOOLEAN, LONG, MIX, RANGE, STRING, struct
+from dvcodec.spark.compat import arrow_udf
 from dvcodec.spark.functions import kernels
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ MAGICS = {
     "paimon32": Magic.PAIMON32,
 }
 """Formats that `dv_encode` knows, and the layout of their vectors."""
+_MAX_EXACT = 1 << 53
+"""Floats hold all smaller integers exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def call(name: str, *columns: Column | str) -> Column:
     shown = f"{name.partition(' ')[0]}({', '.join(str(column)[len('Column<') + 1 : -2] for column in given)})"
     typed = [_binary(c) if kind == pa.binary() else c for c, kind in zip(given, function.takes, strict=True)]
     udf = _udf(function)
-    if hasattr(F, "arrow_udf"):
+    if arrow_udf is not None:
         return cast("Column", udf(*typed).alias(shown))
     # Through pandas, a column of longs with a null becomes floats, and a null struct becomes a struct of nulls.
     numbers = [pa.types.is_integer(kind) for kind in function.takes]
@@ -112,8 +116,8 @@ def register_functions(spark: SparkSession) -> None:
 
 
 def _udf(function: _Function) -> Any:
-    if hasattr(F, "arrow_udf"):
-        return F.arrow_udf(function.kernel, function.returns)
+    if arrow_udf is not None:
+        return arrow_udf(function.kernel, function.returns)
     return cast("Any", pandas_udf)(_over_pandas(function), function.returns)
 
 
@@ -146,6 +150,8 @@ def _over_pandas(function: _Function) -> Callable[..., Any]:
 
 
 def _to_arrow(column: pd.Series, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_integer(kind) and column.dtype.kind == "f" and (column.abs() > _MAX_EXACT).any():
+        raise UsageError("positions above 2**53 beside nulls need pyspark 4.1, or the functions of dvcodec in Python")
     return pa.array(column, kind, from_pandas=True)
 
 

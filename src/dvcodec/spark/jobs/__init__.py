@@ -12,6 +12,7 @@ from dvcodec.spark.jobs.build import build_vectors, positions
 from dvcodec.spark.jobs.change import convert, diff, merge
 from dvcodec.spark.jobs.delete import DeleteBatches, delete, delete_batches
 from dvcodec.spark.jobs.explode import explode, ranges
+from dvcodec.spark.jobs.read import read_vectors
 
 __all__ = [
     "DeleteBatches",
@@ -29,5 +30,6 @@ __all__ = [
     "positions",
     "quarantine",
     "ranges",
+    "read_vectors",
     "unmatched",
 ]

@@ -19,11 +19,14 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import cut_by_weight, gather, offsets_of
-from dvcodec.spark.columns import list_array
+from dvcodec.spark.columns import STRING, list_array, struct
+from dvcodec.spark.compat import frame_of
 from dvcodec.spark.jobs.bitset_words import CHUNK_BITS, WORD_BITS, Words, words_of
 from dvcodec.spark.jobs.matching import Files, Match, Unmatched, keys_of, refuse_unmatched, survey
 from dvcodec.spark.jobs.origin import origin
+from dvcodec.spark.jobs.read import as_vectors
 from dvcodec.spark.paths import decoded_key_column, match_key_column
+from dvcodec.spark.sources.options import PathsInput
 from dvcodec.spark.vectors import NamedVectors, vector_columns
 from dvcodec.spark.worker import settled
 
@@ -101,7 +104,7 @@ _FILE, _ROW, _KEY = (f"__dvcodec_{name}" for name in ("file", "row", "key"))
 
 def apply(
     df: DataFrame,
-    dvs: DataFrame,
+    dvs: DataFrame | PathsInput,
     *,
     strategy: Strategy = "auto",
     match: Match = "path",
@@ -145,7 +148,7 @@ def apply(
 
 def deleted(
     df: DataFrame,
-    dvs: DataFrame,
+    dvs: DataFrame | PathsInput,
     *,
     strategy: Strategy = "auto",
     match: Match = "path",
@@ -168,7 +171,7 @@ def deleted(
     return _join(df, dvs, "deleted", strategy, match, unmatched, broadcast_bytes)
 
 
-def unmatched(df: DataFrame, dvs: DataFrame, *, match: Match = "path") -> DataFrame:
+def unmatched(df: DataFrame, dvs: DataFrame | PathsInput, *, match: Match = "path") -> DataFrame:
     """Return the vectors whose data file is not in ``df.inputFiles()``: `apply` has no rows for them.
 
     Filters on partition columns do not remove files from ``inputFiles``.
@@ -183,12 +186,13 @@ def unmatched(df: DataFrame, dvs: DataFrame, *, match: Match = "path") -> DataFr
             the same name (``match="name"``).
     """
     _check("match", match, MATCHES)
+    dvs = as_vectors(dvs, df.sparkSession)
     if "data_file" not in dvs.columns:
         raise UsageError("vectors need the column data_file")
     # A cached DataFrame lists no files; these columns are not cached.
     uris = df.select(*origin(df, "file_path", "unmatched")).inputFiles()
     files = pa.table({_KEY: pa.array(keys_of(uris, match), pa.string())})
-    known = df.sparkSession.createDataFrame(files, f"{_KEY} string")
+    known = frame_of(df.sparkSession, files, struct(**{_KEY: STRING}))
     file = sf.col("data_file")
     if match == "name":
         keys = [sf.substring_index(file, "/", -1)]
@@ -207,11 +211,18 @@ def _check(argument: str, value: str, known: tuple[str, ...]) -> None:
 
 
 def _join(
-    df: DataFrame, dvs: DataFrame, job: str, strategy: Strategy, match: Match, absent: Unmatched, broadcast_bytes: int
+    df: DataFrame,
+    dvs: DataFrame | PathsInput,
+    job: str,
+    strategy: Strategy,
+    match: Match,
+    absent: Unmatched,
+    broadcast_bytes: int,
 ) -> DataFrame:
     _check("strategy", strategy, STRATEGIES)
     _check("match", match, MATCHES)
     _check("unmatched", absent, get_args(Unmatched))
+    dvs = as_vectors(dvs, df.sparkSession)
     chosen = vector_columns(dvs)
     file, row = origin(df, "file_name" if match == "name" else "file_path", job)
     rows = df.withColumns({_FILE: file, _ROW: row})
@@ -226,7 +237,7 @@ def _join(
         if strategy == "auto":
             strategy = "broadcast" if found.bytes <= broadcast_bytes else "shuffle"
     if strategy == "broadcast" and small is not None:
-        words = df.sparkSession.createDataFrame(small, WORD_TABLE)
+        words = frame_of(df.sparkSession, small, WORD_TABLE)
     else:
         words = chosen.mapInArrow(settled(WordTable(files)), WORD_TABLE)
     words = words.selectExpr(NAME, FIRST, WORDS, f"{_key(NAME, CHUNK)} AS {_KEY}")

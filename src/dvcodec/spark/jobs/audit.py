@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
@@ -18,9 +16,10 @@ from dvcodec.core.errors import UsageError
 from dvcodec.io import Storage
 from dvcodec.ops.stats import WORTH_REWRITING, check_thresholds
 from dvcodec.spark.columns import FILE_VECTORS, arrow_schema, is_utf8, texts_of
+from dvcodec.spark.compat import is_frame
 from dvcodec.spark.functions.kernels import Vectors
-from dvcodec.spark.sources import register
-from dvcodec.spark.sources.options import storage_keys
+from dvcodec.spark.jobs.read import as_vectors, read_columns
+from dvcodec.spark.sources.options import PathsInput
 from dvcodec.spark.sources.read_windows import containers_of, located_windows
 from dvcodec.spark.sources.reader import batches
 from dvcodec.spark.sources.requests import counted
@@ -28,7 +27,7 @@ from dvcodec.spark.vectors import vector_columns
 from dvcodec.spark.worker import settled
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = ["audit", "compaction_candidates", "quarantine"]
 
@@ -37,7 +36,7 @@ _SCHEMA = arrow_schema(FILE_VECTORS)
 
 
 def audit(
-    source: DataFrame | str | os.PathLike[str] | list[str] | tuple[str, ...],
+    source: DataFrame | PathsInput,
     *,
     spark: SparkSession | None = None,
     storage_options: Mapping[str, object] | None = None,
@@ -59,25 +58,14 @@ def audit(
     Raises:
         UsageError: places without their columns, or invalid storage options.
     """
-    options = storage_keys(storage_options)
-    if isinstance(source, (str, os.PathLike, list, tuple)):
-        return _audit_paths(source, spark, options)
-    places = _places(source)
+    if not is_frame(source):
+        return read_columns(source, FILE_VECTORS, spark, storage_options)
     return (
-        places.repartitionByRange("container", "offset")
+        _places(source)
+        .repartitionByRange("container", "offset")
         .sortWithinPartitions("container", "offset")
         .mapInArrow(settled(partial(_check, storage_options=storage_options)), FILE_VECTORS)
     )
-
-
-def _audit_paths(
-    paths: str | os.PathLike[str] | list[str] | tuple[str, ...], spark: SparkSession | None, options: dict[str, str]
-) -> DataFrame:
-    session = spark or SparkSession.active()
-    register(session)
-    several = isinstance(paths, (list, tuple))
-    named: list[str] | str = [os.fspath(path) for path in paths] if several else os.fspath(paths)  # type: ignore[union-attr,arg-type]
-    return session.read.format("dvcodec").options(**options).schema(FILE_VECTORS).load(named)
 
 
 def _places(source: DataFrame) -> DataFrame:
@@ -111,7 +99,7 @@ def _check(
             yield from batches(found, _SCHEMA, content=True, verify=True)
 
 
-def quarantine(dvs: DataFrame) -> tuple[DataFrame, DataFrame]:
+def quarantine(dvs: DataFrame | PathsInput) -> tuple[DataFrame, DataFrame]:
     """Split vectors into valid and corrupt ones; every row is in exactly one of the two.
 
     Other jobs fail on a corrupt vector, because their result would lack its rows. After this job they succeed, and the
@@ -129,6 +117,7 @@ def quarantine(dvs: DataFrame) -> tuple[DataFrame, DataFrame]:
     Raises:
         UsageError: `dvs` without those columns.
     """
+    dvs = as_vectors(dvs)
     vector_columns(dvs)
     marked = dvs if "error" in dvs.columns else dvs.withColumn("error", sf.lit(None).cast("string"))
     checked = marked.mapInArrow(

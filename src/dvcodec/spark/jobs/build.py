@@ -11,7 +11,6 @@ What crosses to Python for ``partial`` is the name and the position, or a number
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -25,8 +24,10 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 
 from dvcodec.core.errors import UsageError
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
+from dvcodec.spark import tasks
 from dvcodec.spark.accumulate import CHUNK_ROWS, RowAccumulator
 from dvcodec.spark.columns import VECTORS
+from dvcodec.spark.compat import is_frame, keep, to_arrow
 from dvcodec.spark.hand_over import (
     BATCH_ROWS,
     FRAGMENTS,
@@ -41,7 +42,7 @@ from dvcodec.spark.hand_over import (
 from dvcodec.spark.jobs.origin import origin_or_column
 from dvcodec.spark.keyed_rows import URI, SampledFiles, ScannedFiles, packed
 from dvcodec.spark.paths import data_file_column, match_key_column, twin_column
-from dvcodec.spark.sources import register
+from dvcodec.spark.sources.options import PathsInput, paths_option, storage_keys
 from dvcodec.spark.sources.position_deletes import PositionDeleteSource
 from dvcodec.spark.union import VectorUnion
 from dvcodec.spark.worker import OverBatches, settled
@@ -62,7 +63,7 @@ _FEW = 32
 
 
 def build_vectors(
-    source: DataFrame | str | os.PathLike[str] | list[str] | tuple[str, ...],
+    source: DataFrame | PathsInput,
     file_col: str = FILE_PATH,
     pos_col: str = POS,
     *,
@@ -106,12 +107,13 @@ def build_vectors(
     """
     if strategy not in STRATEGIES:
         raise UsageError(f"no strategy {strategy!r}, only {', '.join(STRATEGIES)}")
-    if isinstance(source, (str, os.PathLike, list, tuple)):
+    if not is_frame(source):
         if strategy == "shuffle":
             raise UsageError(f"files of positions are read in the workers, where strategy {strategy!r} has no meaning")
-        paths = [source] if isinstance(source, (str, os.PathLike)) else list(source)
-        named = [os.fspath(path) for path in paths]
-        return _built(_read_paths(named, file_col, pos_col, spark, storage_options), partitions, eager=eager)
+        options = {"paths": paths_option(source), "file-column": file_col, "position-column": pos_col}
+        reader = PositionDeleteSource(options | storage_keys(storage_options)).reader(VECTORS)
+        partials = tasks.read(spark or SparkSession.active(), reader, VECTORS)
+        return _built(partials, partitions, eager=eager)
     rows = _rows(source, file_col, pos_col)
     scan = _scans.get(source) if strategy == "auto" and (file_col, pos_col) == (FILE_PATH, POS) else None
     uris = [] if scan is None or scan.isStreaming else scan.inputFiles()
@@ -167,7 +169,7 @@ def _rows(source: DataFrame, file_col: str, pos_col: str) -> DataFrame:
 def _sample(rows: DataFrame) -> pa.ChunkedArray:
     """Return the names of the first rows; null for those that would take too much memory here."""
     name = sf.when(sf.octet_length("data_file") <= _SAMPLE_BYTES, sf.col("data_file")).alias("name")
-    return rows.select(name).limit(_SAMPLE_ROWS).toArrow()["name"]
+    return to_arrow(rows.select(name).limit(_SAMPLE_ROWS))["name"]
 
 
 def _come_together(sample: pa.ChunkedArray) -> bool:
@@ -188,7 +190,7 @@ def _come_together(sample: pa.ChunkedArray) -> bool:
 def _built(partials: DataFrame, partitions: int | None, *, eager: bool) -> DataFrame:
     """Merge partial vectors of `RowAccumulator`, `VECTORS`, to one per data file."""
     merged = by_data_file(partials, partitions).mapInArrow(settled(union_vectors), VECTORS)
-    return merged.localCheckpoint() if eager else merged
+    return keep(merged) if eager else merged
 
 
 def _built_fast(rows: DataFrame, encode: OverBatches, batch_rows: int, partitions: int | None) -> DataFrame:
@@ -196,7 +198,7 @@ def _built_fast(rows: DataFrame, encode: OverBatches, batch_rows: int, partition
     fragments = rows.mapInArrow(settled(partial(_fragments, encode=encode, batch_rows=batch_rows)), FRAGMENTS)
     merged = by_data_file(fragments, partitions).mapInArrow(settled(_union_fragments), VECTORS)
     with without_byte_limit(rows.sparkSession, task_bytes(rows), batch_rows):
-        return merged.localCheckpoint()
+        return keep(merged)
 
 
 def by_data_file(vectors: DataFrame, partitions: int | None, *, twins: bool = False) -> DataFrame:
@@ -252,15 +254,3 @@ def _union_fragments(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
 def _build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Encode all rows of some data files as their vectors."""
     yield from union_vectors(encode_rows(batches))
-
-
-def _read_paths(
-    paths: list[str],
-    file_col: str,
-    pos_col: str,
-    spark: SparkSession | None,
-    storage_options: Mapping[str, object] | None,
-) -> DataFrame:
-    session = spark or SparkSession.active()
-    register(session)
-    return PositionDeleteSource.read(session, paths, file_col, pos_col, storage_options)

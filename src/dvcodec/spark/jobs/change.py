@@ -20,7 +20,9 @@ from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.io.file_key import log_merged_spellings, undecidable
 from dvcodec.spark.columns import BINARY, LONG, STRING, VECTORS, arrow_schema, binary_array, struct
 from dvcodec.spark.jobs.build import Strategy, build_vectors, by_data_file
+from dvcodec.spark.jobs.read import as_vectors
 from dvcodec.spark.paths import decoded_key_column, match_key_column, twin_column
+from dvcodec.spark.sources.options import PathsInput
 from dvcodec.spark.union import VectorUnion, input_bit
 from dvcodec.spark.vectors import EMPTY, NamedVectors, differences, has_magic, reencode, refuse_far, vector_columns
 from dvcodec.spark.worker import settled
@@ -41,7 +43,7 @@ _WRAPS = {"iceberg": "puffin", "delta": "delta", "paimon64": "delta", "paimon32"
 """Container kind of such frames (`dvcodec.ContainerKind`)."""
 
 
-def diff(old: DataFrame, new: DataFrame) -> DataFrame:
+def diff(old: DataFrame | PathsInput, new: DataFrame | PathsInput) -> DataFrame:
     """Return what changed between two states of a table, one row per data file that differs.
 
     Frames with the same bytes are equal and are not read. A data file without a vector has no deleted row.
@@ -64,7 +66,7 @@ def diff(old: DataFrame, new: DataFrame) -> DataFrame:
             file percent-encoded.
         DecodeError: while it runs: a vector that is compared is corrupt.
     """
-    sides = [_side(dvs, name) for dvs, name in ((old, "old"), (new, "new"))]
+    sides = [_side(as_vectors(dvs), name) for dvs, name in ((old, "old"), (new, "new"))]
     # A side spells all its names in one way: two names may be the same file only if each is the only one of its side.
     old_key, new_key, old_plain, new_plain = map(sf.col, ("old_key", "new_key", "old_plain", "new_plain"))
     encoded = (old_key == new_plain) | (new_key == old_plain) | (old_plain == new_plain)
@@ -139,7 +141,7 @@ def _frames(table: pa.RecordBatch, name: str) -> NamedVectors:
 # ---------------------------------------------------------------------- converting
 
 
-def convert(dvs: DataFrame, to: Target) -> DataFrame:
+def convert(dvs: DataFrame | PathsInput, to: Target) -> DataFrame:
     """Return the same vectors in the layout of a format.
 
     ``iceberg``, ``delta`` and ``paimon64`` share one frame: it is verified and copied; other layouts
@@ -158,6 +160,7 @@ def convert(dvs: DataFrame, to: Target) -> DataFrame:
     """
     if to not in TARGETS:
         raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
+    dvs = as_vectors(dvs)
     vector_columns(dvs)
     return dvs.mapInArrow(settled(_Convert(to)), dvs.schema)
 
@@ -196,8 +199,8 @@ _INPUTS = "__dvcodec_inputs"
 
 
 def merge(
-    dvs: DataFrame,
-    *more: DataFrame,
+    dvs: DataFrame | PathsInput,
+    *more: DataFrame | PathsInput,
     file_col: str = FILE_PATH,
     pos_col: str = POS,
     strategy: Strategy = "auto",
@@ -227,8 +230,8 @@ def merge(
             DataFrame has ``a b`` and another ``a%20b``, which may be the same file percent-encoded.
         DecodeError: while it runs: a vector is corrupt.
     """
-    parts = [vector_columns(dvs).drop("error")]
-    for part in more:
+    parts = [vector_columns(as_vectors(dvs)).drop("error")]
+    for part in map(as_vectors, more):
         rows = (
             part
             if "dv" in part.columns

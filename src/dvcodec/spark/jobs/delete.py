@@ -7,10 +7,9 @@ driver, and Spark takes one result for each task, whatever failed, was killed or
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,13 +21,16 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.io import storage_of
 from dvcodec.spark.columns import VECTORS, arrow_schema
+from dvcodec.spark.compat import datasource, is_frame, to_arrow
 from dvcodec.spark.jobs.build import build_vectors
+from dvcodec.spark.named import check_session, resolve
 from dvcodec.spark.search.finders import NEAR_BYTES, KeyFinder, WhereFinder, WorkerFinder
 from dvcodec.spark.search.pieces import decode
 from dvcodec.spark.search.plain import PlainSnapshot, open_plain
 from dvcodec.spark.search.scan import column_named
-from dvcodec.spark.sources import register
-from dvcodec.spark.sources.options import storage_keys
+from dvcodec.spark.sources.options import WriteOptions, storage_keys
+from dvcodec.spark.sources.writer import writer_of
+from dvcodec.spark.tasks import refusal
 from dvcodec.spark.vectors import encode
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting import Deletion, Isolation
@@ -39,7 +41,7 @@ from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.predicate import where_finder
 from dvcodec.tables.deleting.run import run
 from dvcodec.tables.folder import Folder, folder_location
-from dvcodec.tables.model import METADATA_SUFFIXES
+from dvcodec.tables.model import METADATA_SUFFIXES, FileDelete
 from dvcodec.tables.opening import kinds_of, open_table
 from dvcodec.tables.table import Table
 from dvcodec.tables.writing import refreshed
@@ -49,14 +51,17 @@ if TYPE_CHECKING:
 
     from dvcodec.tables.deleting import KeySource
     from dvcodec.tables.deleting.positions import PositionsInput
+    from dvcodec.tables.opening import TableSource
 
     Where: TypeAlias = pc.Expression | Column | str
-    TableInput: TypeAlias = Table | str | os.PathLike[str]
+    TableInput: TypeAlias = Table | TableSource | Any
 
 __all__ = ["READ_BY", "DeleteBatches", "delete", "delete_batches"]
 
 ReadBy: TypeAlias = Literal["auto", "driver", "workers", "spark"]
 READ_BY: tuple[str, ...] = get_args(ReadBy)
+_WRITTEN_AT_ONCE = 100
+"""Vectors that are encoded at once for a container."""
 
 
 def delete(
@@ -83,8 +88,11 @@ def delete(
 
     Args:
         spark: the session.
-        table: an Iceberg, Delta, Paimon or Lance table: its folder (path or URL), or what `dvcodec.tables.open_table`
-            returns, for tables of a catalog. Or a folder of Parquet files: see `vectors`.
+        table: an Iceberg, Delta, Paimon or Lance table: its name in the session (``"orders"``, ``"lake.db.orders"``,
+            ``"delta.`path`"``), its folder (path or URL), a ``DeltaTable``, a ``Table`` of pyiceberg, or what
+            `dvcodec.tables.open_table` returns. A table of an Iceberg catalog that is not a folder is committed to
+            through pyiceberg's catalog of the same settings (extra ``catalogs``). Or a folder of Parquet files: see
+            `vectors`.
         where: a condition in Spark SQL, a column (``F.col("id") > 5``), or a pyarrow expression.
         keys: keys of the rows to delete; a null matches nothing. Anything but a Spark DataFrame (Arrow, pandas, polars,
             the path of Parquet files) is read by this process, as `dvcodec.tables.delete` does.
@@ -113,6 +121,7 @@ def delete(
         CommitConflict, CommitUnknown, Unsupported, DecodeError, OSError: see `dvcodec.tables.delete`.
         PythonException: a task failed; the message has the worker's error.
     """
+    check_session(spark, "delete")
     on = (on,) if isinstance(on, str) else tuple(on)
     _check(where, keys, on, positions, read_by)
     opened = _open(spark, table, storage_options, limits, by_position=positions is not None)
@@ -120,7 +129,7 @@ def delete(
         if vectors is None:
             raise UsageError(f"{opened.table.location}: not a table: vectors= has to name a folder for the vectors")
         finder = _finder(spark, where, keys, on, positions, read_by)
-        return _write(spark, opened, finder, os.fspath(vectors), dry_run, storage_options)
+        return _write(opened, finder, os.fspath(vectors), dry_run, storage_options)
     if vectors is not None:
         raise UsageError(f"{opened.location}: a table: vectors= is for Parquet files without one")
     finder = _finder(spark, where, keys, on, positions, read_by)
@@ -146,7 +155,7 @@ def delete_batches(
     nothing.
 
     Args:
-        table: its folder (path or URL), or a function that opens it, for tables of a catalog.
+        table: its name in the session, its folder (path or URL), or a function that opens it.
         query: name of the stream. It belongs to the checkpoint: with a new checkpoint Spark counts batches from 0
             again, so the stream needs a new name.
         on: key columns in the rows of the stream; without any, the rows are data files and positions.
@@ -217,13 +226,16 @@ def _check(where: Any, keys: Any, on: Sequence[str], positions: Any, read_by: st
         raise UsageError(f"expected one of where, keys and positions, found {' and '.join(given) or 'none'}")
     if len(set(on)) < len(on):
         raise UsageError(f"on: expected distinct columns, found {', '.join(on)}")
+    if isinstance(keys, (list, tuple, set, frozenset)):
+        made = "spark.createDataFrame([(1,), (2,)], 'id int')"
+        raise UsageError(f"keys: a DataFrame, Arrow data or the path of Parquet, not a {type(keys).__name__}: {made}")
     if (keys is None) != (not on):
         raise UsageError("keys and on go together: on names the columns of the key")
     if read_by not in READ_BY:
         raise UsageError(f"no read_by {read_by!r}, only {', '.join(READ_BY)}")
     if isinstance(where, pc.Expression):
         allowed, whose = "auto, driver, workers", "a pyarrow expression, which Spark does not know"
-    elif where is not None or _of_spark(keys):
+    elif where is not None or is_frame(keys):
         allowed, whose = "auto, spark, workers", "what Spark evaluates"
     else:
         allowed, whose = "auto", "what this process reads"
@@ -241,10 +253,13 @@ def _open(
 ) -> Table | PlainSnapshot:
     if isinstance(table, Table):
         return table
+    named = resolve(spark, table)
+    if not isinstance(named, (str, os.PathLike)):
+        return open_table(named, limits=limits, storage_options=storage_options)
     storage = storage_of(storage_options, limits)
-    folder = Folder(folder_location(table), storage=storage)
+    folder = Folder(folder_location(named), storage=storage)
     if folder.location.endswith(METADATA_SUFFIXES) or kinds_of(frozenset(folder.names())):
-        return open_table(table, storage_options=storage)
+        return open_table(named, storage_options=storage)
     return open_plain(spark, folder, by_position=by_position)
 
 
@@ -257,21 +272,17 @@ def _finder(
     read_by: ReadBy,
 ) -> Finder:
     if positions is not None:
-        if not _of_spark(positions):
+        if not is_frame(positions):
             return positions_finder(positions)
         return positions_finder(dict(_rows_of(_columns(positions, (FILE_PATH, POS), "positions"))))
     if keys is not None:
-        return KeyFinder(spark, _columns(keys, on, "keys"), on, read_by) if _of_spark(keys) else keys_finder(keys, on)
+        return KeyFinder(spark, _columns(keys, on, "keys"), on, read_by) if is_frame(keys) else keys_finder(keys, on)
     if isinstance(where, pc.Expression):
         finder = where_finder(where)
         near = NEAR_BYTES if read_by == "auto" else 0
         return finder if read_by == "driver" else WorkerFinder(spark, finder, near_bytes=near)
     assert where is not None  # noqa: S101
     return WhereFinder(spark, where, read_by)
-
-
-def _of_spark(rows: Any) -> TypeGuard[DataFrame]:
-    return hasattr(rows, "mapInArrow")
 
 
 def _columns(rows: DataFrame, names: Sequence[str], what: str) -> DataFrame:
@@ -293,18 +304,17 @@ def _rows_of(positions: DataFrame) -> list[tuple[str, RowSet]]:
         UsageError: a null or a negative position.
     """
     try:
-        found = build_vectors(positions).toArrow()
+        found = to_arrow(build_vectors(positions))
     except PythonException as err:
-        said = re.search(r"UsageError: ([^\n]*)", str(err))
-        if said is None:
+        refused = refusal(err)
+        if refused is None:
             raise
-        raise UsageError(f"positions: {said[1]}") from None
+        raise UsageError(f"positions: {refused}") from None
     names, frames = found.column("data_file").to_pylist(), found.column("dv").to_pylist()
     return [(name, decode(frame, name)) for name, frame in zip(names, frames, strict=True)]
 
 
 def _write(
-    spark: SparkSession,
     snapshot: PlainSnapshot,
     finder: Finder,
     folder: str,
@@ -315,12 +325,24 @@ def _write(
     finder.prepare(snapshot)
     plan = plan_deletes(snapshot, finder)
     if plan.deletes and not dry_run:
-        register(spark)
-        rows = {
-            "data_file": [one.data_file.path for one in plan.deletes],
-            "cardinality": [one.rows.cardinality for one in plan.deletes],
-            "dv": [encode(one.rows) for one in plan.deletes],
-        }
-        writer = spark.createDataFrame(pa.table(rows, arrow_schema(VECTORS))).write.format("dvcodec").mode("append")
-        writer.options(**storage_keys(storage_options)).save(folder)
+        options = WriteOptions.parse({"path": folder, **storage_keys(storage_options)})
+        writer = writer_of(options, VECTORS, overwrite=False)
+        written: list[datasource.WriterCommitMessage | None] = []
+        try:
+            written.append(writer.write(_batches(plan.deletes)))
+            writer.commit(written)
+        except BaseException:
+            writer.abort(written)
+            raise
     return plan.deletion(None, 0)
+
+
+def _batches(deletes: Sequence[FileDelete]) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(deletes), _WRITTEN_AT_ONCE):
+        some = deletes[start : start + _WRITTEN_AT_ONCE]
+        columns = [
+            [one.data_file.path for one in some],
+            [one.rows.cardinality for one in some],
+            [encode(one.rows) for one in some],
+        ]
+        yield pa.record_batch(columns, schema=arrow_schema(VECTORS))

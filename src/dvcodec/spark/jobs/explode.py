@@ -19,6 +19,8 @@ from dvcodec.core.expand import ranges_of
 from dvcodec.core.ragged import Index, cut_by_weight, gather, offsets_of
 from dvcodec.spark.columns import LONG, RANGE, STRING, list_array, maximal_ranges, range_array, struct
 from dvcodec.spark.jobs.bitset_words import cut
+from dvcodec.spark.jobs.read import as_vectors
+from dvcodec.spark.sources.options import PathsInput
 from dvcodec.spark.vectors import NamedVectors, vector_columns
 from dvcodec.spark.worker import settled
 
@@ -40,7 +42,7 @@ _POSITIONS = struct(data_file=STRING, positions=ArrayType(LONG))
 _RANGES = struct(data_file=STRING, ranges=ArrayType(RANGE))
 
 
-def explode(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
+def explode(dvs: DataFrame | PathsInput, *, max_rows: int = MAX_ROWS) -> DataFrame:
     """Return one row for each deleted row: ``data_file string, pos long``.
 
     The positions of one data file ascend, unless they are shuffled later.
@@ -53,11 +55,11 @@ def explode(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
         UsageError: `max_rows` below 1, or `dvs` without those columns. While it runs: a vector that is null.
         DecodeError: while it runs: a vector is corrupt.
     """
-    arrays = vector_columns(dvs).mapInArrow(settled(_Arrays(_positions, _checked(max_rows))), _POSITIONS)
+    arrays = vector_columns(as_vectors(dvs)).mapInArrow(settled(_Arrays(_positions, _checked(max_rows))), _POSITIONS)
     return arrays.select("data_file", sf.explode("positions").alias("pos"))
 
 
-def ranges(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
+def ranges(dvs: DataFrame | PathsInput, *, max_rows: int = MAX_ROWS) -> DataFrame:
     """Return one row for each maximal range ``[start, stop)`` of deleted rows: ``data_file, start long, stop long``.
 
     Runs are not expanded: a billion consecutive rows are one range.
@@ -69,7 +71,7 @@ def ranges(dvs: DataFrame, *, max_rows: int = MAX_ROWS) -> DataFrame:
     Raises:
         UsageError, DecodeError: as `explode`.
     """
-    arrays = vector_columns(dvs).mapInArrow(settled(_Arrays(_ranges, _checked(max_rows))), _RANGES)
+    arrays = vector_columns(as_vectors(dvs)).mapInArrow(settled(_Arrays(_ranges, _checked(max_rows))), _RANGES)
     return arrays.select("data_file", sf.inline("ranges"))
 
 

@@ -24,6 +24,7 @@ from pyspark.sql.types import StructField, StructType
 from dvcodec.core.errors import UsageError
 from dvcodec.io.file_key import check_data_file, decoded_key, file_key
 from dvcodec.spark.columns import LONG, STRING, arrow_schema, struct, texts_of
+from dvcodec.spark.compat import to_arrow
 from dvcodec.spark.jobs.bitset_words import estimated_bytes
 from dvcodec.spark.paths import data_file_of, file_uri_of, match_key, spellings
 from dvcodec.spark.vectors import NamedVectors
@@ -163,7 +164,7 @@ def survey(
         both = StructType([*_COUNTS.fields, *(StructField(field.name, field.dataType) for field in schema.fields)])
         found = chosen.mapInArrow(settled(_Count(files, _bytes_by_vectors, both, function, _WORD_BYTES)), both)
     # A few rows for each batch. Spark would plan two stages to aggregate them, which takes longer than the counting.
-    total = found.toArrow()
+    total = to_arrow(found)
     size, vectors, unmatched, left = (int(pc.sum(total[name]).as_py() or 0) for name in _COUNTS.names[:4])
     examples = sorted(pc.unique(total["example"].drop_null()).to_pylist())
     small = None

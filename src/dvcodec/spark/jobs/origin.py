@@ -16,6 +16,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from dvcodec.core.errors import UsageError
+from dvcodec.spark.compat import metadata_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -51,7 +52,7 @@ def origin(df: DataFrame, file: str, job: str, *, choosing: bool = False) -> tup
     """
     _check(df, job, choosing)
     try:
-        metadata = df.metadataColumn("_metadata")
+        metadata = metadata_of(df)
         columns = metadata.getField(file), metadata.getField("row_index")
         df.select(*columns).schema  # noqa: B018  (over Connect nothing is resolved before)
     except AnalysisException as err:

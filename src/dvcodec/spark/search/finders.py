@@ -37,10 +37,12 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.io.file_key import file_key
 from dvcodec.io.target import is_local
 from dvcodec.spark.columns import arrow_schema
+from dvcodec.spark.compat import condition_of, frame_of, to_arrow
 from dvcodec.spark.keyed_rows import ScannedFiles, packed_places
-from dvcodec.spark.search.pieces import FOUND, TASK_BYTES, Collected, Search, Tasks, bytes_of, pack
+from dvcodec.spark.search.pieces import FOUND, TASK_BYTES, Collected, Piece, Search, bytes_of, jobs_of, pieces_of
 from dvcodec.spark.search.plain import PlainSnapshot
 from dvcodec.spark.search.scan import AT, Scan, column_named, reason, scan_files, scan_table
+from dvcodec.spark.tasks import Tasks
 from dvcodec.tables.deleting.matching import ConditionFinder
 from dvcodec.tables.deleting.plan import Finder, Found
 from dvcodec.tables.model import DataFile
@@ -105,8 +107,8 @@ class WorkerFinder(Finder):
         if self._near:
             return
         self._found = Collected(files)
-        for tasks in pack(snapshot, files, condition.columns):
-            self._found.add(tasks.run(self._spark, Search(tasks, condition), FOUND).toArrow())
+        for job in jobs_of(snapshot, files, condition.columns):
+            self._found.add(to_arrow(job.run(self._spark, Search(job, condition), FOUND)))
         self._found.check()
 
     def find(self, snapshot: Snapshot, data_file: DataFile) -> Found:
@@ -189,8 +191,8 @@ class RowFinder(Finder):
                 each = (pa.repeat(known[field.name].value(field.type), 1) for known, _ in found)
                 values.append(_for_spark(field, pa.concat_arrays(each)))
             table = pa.table([pa.array(range(len(found))), *values], [AT, *self._columns])
-            rows = self._spark.createDataFrame(table, _with_place(self._schema))
-            for number in self.choose(rows).select(AT).toArrow()[AT].to_pylist():
+            rows = frame_of(self._spark, table, _with_place(self._schema))
+            for number in to_arrow(self.choose(rows).select(AT))[AT].to_pylist():
                 for file in found[number][1]:
                     self._rows[file.path] = [RowSet.from_ranges([(0, file.physical_rows or 0)])]
         return left
@@ -225,8 +227,8 @@ class RowFinder(Finder):
         """Let Python workers read data files."""
         paths = {str(number): file.path for number, file in enumerate(files)}
         numbered = ScannedFiles(np.arange(len(files), dtype=np.uint32), pa.array(list(paths)))
-        for tasks in pack(snapshot, files, self._columns):
-            rows = tasks.run(self._spark, _Rows(tasks, self._schema), _with_place(self._schema))
+        for job in jobs_of(snapshot, files, self._columns):
+            rows = job.run(self._spark, _Rows(job, self._schema), _with_place(self._schema))
             try:
                 self._choose(Scan(rows, numbered), paths)
             except PythonException as err:
@@ -280,7 +282,7 @@ class WhereFinder(RowFinder):
         try:
             rows.where(self._where).schema  # noqa: B018  (over Connect nothing is resolved before)
         except AnalysisException as err:
-            return reason(err)
+            return _BEYOND.get(condition_of(err)) or reason(err)
         return None
 
     def _beyond(self, rows: DataFrame) -> str | None:
@@ -292,7 +294,7 @@ class WhereFinder(RowFinder):
                 asked = rows.join(nothing, self._where, "left_semi") if join else rows.agg(sf.max(self._where))
                 asked.schema  # noqa: B018
             except AnalysisException as err:
-                if (why := _BEYOND.get(str(err.getCondition()))) is not None:
+                if (why := _BEYOND.get(condition_of(err))) is not None:
                     return why
         return None
 
@@ -336,11 +338,11 @@ class KeyFinder(RowFinder):
         keys = self._keys.select(*(column_named(name).alias(f"{_KEY}{i}") for i, name in enumerate(self._on)))
         same = []
         for i, name in enumerate(self._on):
-            key, given, kind = sf.col(f"{_KEY}{i}"), keys.schema[i].dataType, self._schema[i].dataType
+            key, given, kind = f"{_KEY}{i}", keys.schema[i].dataType, self._schema[i].dataType
             if given != kind:
-                cast = key.try_cast(kind)
-                keys = keys.where(cast.try_cast(given) == key).withColumn(f"{_KEY}{i}", cast)
-            same.append(column_named(name) == sf.col(f"{_KEY}{i}"))
+                cast = f"try_cast({key} AS {kind.simpleString()})"
+                keys = keys.where(f"try_cast({cast} AS {given.simpleString()}) = {key}").withColumn(key, sf.expr(cast))
+            same.append(column_named(name) == sf.col(key))
         return rows.join(keys, reduce(and_, same), "left_semi")
 
 
@@ -420,12 +422,12 @@ def _for_spark(field: pa.Field, values: pa.Array) -> pa.Array:
 class _Rows:
     """Reads the columns of a condition in a worker, with the number of the data file for its hash in each place."""
 
-    tasks: Tasks
+    tasks: Tasks[list[Piece]]
     schema: StructType
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kinds = arrow_schema(self.schema)
-        for piece in self.tasks.pieces(batches):
+        for piece in pieces_of(self.tasks, batches):
             for part in piece.read(_BATCH_ROWS, None, RowsSeen()):
                 places = packed_places(piece.file, part.start, part.batch.num_rows)
                 given = zip(part.batch.schema, part.batch.columns, kinds.types, strict=True)

@@ -7,11 +7,9 @@ counts them, because a part that is missing would be rows that stay.
 
 from __future__ import annotations
 
-import pickle
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -22,18 +20,15 @@ from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.ragged import cut_by_weight
 from dvcodec.core.rowset import RowSet
 from dvcodec.spark.columns import BINARY, INT, LONG, STRING, arrow_schema, struct
+from dvcodec.spark.tasks import Tasks, pack
 from dvcodec.spark.vectors import encode
-from dvcodec.spark.worker import settled
 from dvcodec.tables.deleting.matching import Condition, matching_rows
 from dvcodec.tables.deleting.plan import Found
 from dvcodec.tables.model import DataFile, Part, PhysicalRows, RowReader
 from dvcodec.tables.rows.physical import MayMatch, RowsSeen, rows_in_order
 from dvcodec.tables.table import Snapshot
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-__all__ = ["FOUND", "TASK_BYTES", "Collected", "Piece", "Search", "Tasks", "bytes_of", "decode", "pack"]
+__all__ = ["FOUND", "TASK_BYTES", "Collected", "Piece", "Search", "bytes_of", "decode", "jobs_of", "pieces_of"]
 
 PART_BYTES = 32 << 20
 """Bytes of a data file in a part."""
@@ -43,8 +38,6 @@ TASK_BYTES, _FEW_TASKS = 128 << 20, 8
 _OPEN_COST = 1 << 20
 _ROW_BYTES = 16
 """Assumed where the size of a file is not recorded."""
-_GROUP_BYTES = 8 << 20
-"""Bytes of tasks in one job: Spark Connect takes functions of some tens of megabytes."""
 
 FOUND = struct(file=INT, part=INT, rows=LONG, groups_skipped=LONG, dv=BINARY, missing=STRING)
 """The result for one part of a file: its rows, skipped row groups, and the vector of the rows that were found; or why
@@ -83,22 +76,9 @@ class Piece:
             raise NotCanonical("rows of the data file", source=self.path, expected=expected, actual=seen.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Tasks:
-    """The tasks of one Spark job, pickled one by one: a worker unpickles its own."""
-
-    packed: tuple[bytes, ...]
-
-    def pieces(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
-        """Yield the pieces of some tasks, whose numbers are the first column of batches."""
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                yield from pickle.loads(zlib.decompress(self.packed[number]))  # noqa: S301  (of this driver)
-
-    def run(self, spark: SparkSession, work: Any, schema: Any) -> Any:
-        """Return a DataFrame of what some work makes of each task's number, one Spark task for each."""
-        count = len(self.packed)
-        return spark.range(0, count, 1, count).mapInArrow(settled(work), schema)
+def pieces_of(tasks: Tasks[list[Piece]], numbers: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
+    """Yield the pieces of some tasks, whose numbers are the first column of batches."""
+    return chain.from_iterable(tasks.values(numbers))
 
 
 def bytes_of(file: DataFile) -> int:
@@ -106,7 +86,7 @@ def bytes_of(file: DataFile) -> int:
     return (file.physical_rows or 0) * _ROW_BYTES if file.size is None else file.size
 
 
-def pack(snapshot: Snapshot, files: Sequence[DataFile], columns: Sequence[str]) -> Iterator[Tasks]:
+def jobs_of(snapshot: Snapshot, files: Sequence[DataFile], columns: Sequence[str]) -> Iterator[Tasks[list[Piece]]]:
     """Cut data files into tasks, and those into jobs.
 
     Raises:
@@ -119,16 +99,8 @@ def pack(snapshot: Snapshot, files: Sequence[DataFile], columns: Sequence[str]) 
         reader = snapshot.row_reader(file, columns)
         pieces += [Piece(number, file.path, reader, Part(i, count), file.physical_rows) for i in range(count)]
         costs += [size // count + _OPEN_COST] * count
-    group, weight = [], 0
     most = min(max(sum(costs) // _FEW_TASKS, PART_BYTES + _OPEN_COST), TASK_BYTES)
-    for cut in cut_by_weight(np.array(costs, np.int64), most):
-        group.append(zlib.compress(pickle.dumps(pieces[cut]), 1))
-        weight += len(group[-1])
-        if weight >= _GROUP_BYTES:
-            yield Tasks(tuple(group))
-            group, weight = [], 0
-    if group:
-        yield Tasks(tuple(group))
+    return pack(pieces[cut] for cut in cut_by_weight(np.array(costs, np.int64), most))
 
 
 @dataclass(frozen=True)
@@ -140,12 +112,12 @@ class Search:
         condition: bound to the snapshot.
     """
 
-    tasks: Tasks
+    tasks: Tasks[list[Piece]]
     condition: Condition
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield `FOUND` for each piece of the tasks."""
-        yield from map(self._search, self.tasks.pieces(batches))
+        yield from map(self._search, pieces_of(self.tasks, batches))
 
     def _search(self, piece: Piece) -> pa.RecordBatch:
         rows, missing, seen = RowSet(), None, RowsSeen()

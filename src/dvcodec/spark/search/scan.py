@@ -24,6 +24,7 @@ from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import local_path
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.columns import VECTORS
+from dvcodec.spark.compat import metadata_of, to_arrow
 from dvcodec.spark.hand_over import NUMBER_ROWS, hands_over, task_bytes, without_byte_limit
 from dvcodec.spark.keyed_rows import ScannedFiles, packed
 from dvcodec.spark.paths import data_file_column
@@ -65,7 +66,7 @@ class Scan(NamedTuple):
         if isinstance(self.encode, ScannedFiles) and not hands_over(places):
             limits = without_byte_limit(places.sparkSession, task_bytes(places), NUMBER_ROWS)
         with limits:
-            found = places.mapInArrow(settled(self.encode), VECTORS).toArrow()
+            found = to_arrow(places.mapInArrow(settled(self.encode), VECTORS))
         for name, frame in zip(found["data_file"].to_pylist(), found["dv"].to_pylist(), strict=True):
             yield name, decode(frame, name)
 
@@ -107,7 +108,8 @@ def scan_table(spark: SparkSession, snapshot: Snapshot, files: Sequence[DataFile
     listed = ScannedFiles.of([uri for scan, _ in scans for uri in scan.inputFiles()])
     if listed is None or set(map(file_key, listed.names.to_pylist())) != set(map(file_key, paths)):
         return None
-    return Scan(reduce(DataFrame.union, (scan.select(_place(scan), *columns) for scan, columns in scans)), listed)
+    placed = (scan.select(_place(scan), *columns) for scan, columns in scans)
+    return Scan(reduce(lambda one, other: one.union(other), placed), listed)
 
 
 def scan_files(rows: DataFrame) -> Scan:
@@ -144,7 +146,7 @@ def _place(rows: DataFrame) -> Column:
 
 
 def _metadata(rows: DataFrame) -> tuple[Column, Column]:
-    metadata = rows.metadataColumn("_metadata")
+    metadata = metadata_of(rows)
     return metadata.getField("file_path"), metadata.getField("row_index")
 
 

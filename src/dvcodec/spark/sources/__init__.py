@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from dvcodec.spark.compat import HAS_SOURCES
 from dvcodec.spark.functions.udfs import register_functions
 from dvcodec.spark.sources.manifest import read_manifest
 from dvcodec.spark.sources.pythons import check_python
-from dvcodec.spark.sources.shipped import register_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["read_manifest", "register"]
 
 _SOURCES = {"position_deletes": "PositionDeleteSource", "source": "VectorSource", "zap": "SegmentSource"}
+_LOG = logging.getLogger("dvcodec.spark")
 _registered: WeakSet[SparkSession] = WeakSet()
 
 
@@ -24,7 +26,8 @@ def register(spark: SparkSession) -> None:
     """Register dvcodec's formats and SQL functions with a session, classic or Connect.
 
     The formats are ``dvcodec``, ``dvcodec_position_deletes`` and ``zap``. The functions are those of
-    `dvcodec.spark.functions` whose names begin with ``dv_``, for SQL text and ``expr``.
+    `dvcodec.spark.functions` whose names begin with ``dv_``, for SQL text and ``expr``. Spark 3.5 has no
+    data sources in Python: there a warning is logged, and only the functions are registered.
 
     If dvcodec is shipped with the session (``spark.addArtifacts``, ``--py-files``), that may happen before or after.
     Registering twice does nothing (Spark would warn that a source was replaced).
@@ -36,7 +39,11 @@ def register(spark: SparkSession) -> None:
     if spark in _registered:
         return
     check_python(spark)
-    for module, name in _SOURCES.items():
-        register_class(spark, getattr(import_module(f"dvcodec.spark.sources.{module}"), name))
-    register_functions(spark)
     _registered.add(spark)
+    register_functions(spark)
+    if not HAS_SOURCES:
+        _LOG.warning("spark.read.format('dvcodec') and its kin need Spark 4.0: here, use jobs.read_vectors(path)")
+        return
+    shipped = import_module("dvcodec.spark.sources.shipped")  # it imports what 3.5 lacks
+    for module, name in _SOURCES.items():
+        shipped.register_class(spark, getattr(import_module(f"dvcodec.spark.sources.{module}"), name))

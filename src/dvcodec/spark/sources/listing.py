@@ -17,7 +17,6 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql.datasource import InputPartition
 
 from dvcodec.core import frame
 from dvcodec.core.cursor import Cursor
@@ -31,6 +30,7 @@ from dvcodec.io.frames import VERSION, check_version
 from dvcodec.io.target import is_local, join, split
 from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, refuse_segment, sniff_source
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
+from dvcodec.spark.compat import datasource
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.manifest import committed_in, stored_in
 from dvcodec.spark.sources.options import OPEN_COST_BYTES, REMOTE_OPEN_COST_BYTES, ReadOptions
@@ -86,7 +86,7 @@ class FileSplit:
 
 
 @dataclass(frozen=True)
-class FilePartition(InputPartition):
+class FilePartition(datasource.InputPartition):
     """The files that one task reads, in order."""
 
     splits: tuple[FileSplit, ...]

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, cast, overload
+from typing import Any, Literal, TypeAlias, cast, overload
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import Limits, parse_limits
 from dvcodec.io.store import StoreOptions
 from dvcodec.ops.sniff import ContainerKind
 
-__all__ = ["SOURCE_LIMITS", "Options", "ReadOptions", "StoreValues", "Target", "WriteOptions", "storage_keys"]
+__all__ = [
+    "SOURCE_LIMITS",
+    "Options",
+    "PathsInput",
+    "ReadOptions",
+    "StoreValues",
+    "Target",
+    "WriteOptions",
+    "paths_option",
+    "storage_keys",
+]
 
 StoreValues: TypeAlias = tuple[tuple[str, str], ...]
 """Storage options as (key, value): frozen, and in no repr, as some are secrets."""
@@ -150,6 +161,22 @@ class WriteOptions:
         )
         given.expect_all_known()
         return parsed
+
+
+PathsInput: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A path or URL, or several."""
+
+
+def paths_option(paths: object) -> str:
+    """Return `PathsInput` as the option ``paths`` of a data source.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    several: Any = paths if isinstance(paths, (list, tuple)) else [paths]
+    if not all(isinstance(path, (str, os.PathLike)) for path in several):
+        raise UsageError(f"expected a DataFrame, or a path or several, not {type(paths).__name__}")
+    return json.dumps(list(map(os.fspath, several)))
 
 
 def storage_keys(storage_options: Mapping[str, object] | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ and returns only vectors to Spark. Several tasks may return vectors of one data 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.ragged import cut_by_weight
@@ -26,12 +25,12 @@ from dvcodec.io.parquet import arrow_damage, column_chunks, parquet_file
 from dvcodec.io.target import is_local, local_path
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.columns import VECTORS
-from dvcodec.spark.sources.options import REMOTE_OPEN_COST_BYTES, Options, StoreValues, storage_keys
+from dvcodec.spark.compat import datasource
+from dvcodec.spark.sources.options import REMOTE_OPEN_COST_BYTES, Options, StoreValues
 from dvcodec.spark.sources.requests import counted, fetched_ahead
 from dvcodec.spark.sources.storage import FileEntry, find_all
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 __all__ = ["PositionDeleteSource"]
@@ -57,13 +56,13 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class PositionDeletePartition(InputPartition):
+class PositionDeletePartition(datasource.InputPartition):
     """The row groups that one task reads."""
 
     pieces: tuple[Piece, ...]
 
 
-class PositionDeleteSource(DataSource):
+class PositionDeleteSource(datasource.DataSource):
     """Parquet files of (data file, position), as vectors: `VECTORS`; data files may repeat.
 
     Options: ``path`` (or several paths in ``load``), ``file-column`` (``file_path``), ``position-column`` (``pos``),
@@ -75,25 +74,11 @@ class PositionDeleteSource(DataSource):
         """Return the name for ``format``."""
         return NAME
 
-    @classmethod
-    def read(
-        cls,
-        spark: SparkSession,
-        paths: Sequence[str],
-        file_column: str,
-        position_column: str,
-        storage_options: Mapping[str, object] | None = None,
-    ) -> DataFrame:
-        """Read paths through a session in which this source is registered."""
-        reader = spark.read.format(NAME).option("file-column", file_column).option("position-column", position_column)
-        reader = reader.options(**storage_keys(storage_options))
-        return reader.load(list(paths))
-
     def schema(self) -> StructType:
         """Return `VECTORS`."""
         return VECTORS
 
-    def reader(self, schema: StructType) -> DataSourceReader:
+    def reader(self, schema: StructType) -> datasource.DataSourceReader:
         """Return the reader.
 
         Raises:
@@ -114,7 +99,7 @@ class PositionDeleteSource(DataSource):
 
 
 @dataclass(frozen=True)
-class PositionDeleteReader(DataSourceReader):
+class PositionDeleteReader(datasource.DataSourceReader):
     """Splits files into tasks that read them."""
 
     paths: Sequence[str]
@@ -123,7 +108,7 @@ class PositionDeleteReader(DataSourceReader):
     partition_bytes: int
     storage_options: StoreValues = field(default=(), repr=False)
 
-    def partitions(self) -> Sequence[InputPartition]:
+    def partitions(self) -> Sequence[datasource.InputPartition]:
         """List files, split large ones, pack small ones together."""
         with counted("plan", *self.paths):
             files = [file for one in find_all(self.paths, Storage(dict(self.storage_options))) for file in one.files]
@@ -140,7 +125,7 @@ class PositionDeleteReader(DataSourceReader):
         for start, stop in itertools.pairwise(bounds):
             yield Piece(entry.path, start, stop, entry.size)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the row groups of a task and yield vectors."""
         assert isinstance(partition, PositionDeletePartition)  # noqa: S101  (Spark returns those of `partitions`)
         with counted("read", *(piece.path for piece in partition.pieces[:1])):

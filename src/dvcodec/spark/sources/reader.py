@@ -9,8 +9,6 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import datasource
-from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -28,6 +26,7 @@ from dvcodec.spark.columns import (
     is_utf8,
     text_array,
 )
+from dvcodec.spark.compat import datasource
 from dvcodec.spark.sources.listing import FilePartition, Want, plan
 from dvcodec.spark.sources.options import ReadOptions
 from dvcodec.spark.sources.read_windows import Window, windows
@@ -283,11 +282,11 @@ def reader_of(options: ReadOptions, schema: StructType) -> VectorReader:
         if expected != given:
             raise UsageError(f"column {field.name!r}: expected {expected}, found {given}")
     # pyspark before 4.1 has no pushFilters, and a reader that defines it fails unless push-down is enabled.
-    pushes = options.push_filters and hasattr(DataSourceReader, "pushFilters")
+    pushes = options.push_filters and hasattr(datasource.DataSourceReader, "pushFilters")
     return (_FilteringReader if pushes else VectorReader)(options, schema)
 
 
-class VectorReader(DataSourceReader):
+class VectorReader(datasource.DataSourceReader):
     """Reads the vectors of containers; see `VectorSource`."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -297,12 +296,12 @@ class VectorReader(DataSourceReader):
         self.data_files: frozenset[str] | None = None
         """Data files of pushed filters, spelled exactly so."""
 
-    def partitions(self) -> list[InputPartition]:
+    def partitions(self) -> list[datasource.InputPartition]:
         """Distribute the files among tasks."""
         with counted("plan", *self.options.paths):
             return list(plan(self.options)) or [FilePartition(())]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task's partition."""
         options = self.options
         content = not _PLACE.issuperset(self.names)

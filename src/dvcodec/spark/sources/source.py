@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
 from pyspark.sql.types import StructType
 
+from dvcodec.spark.compat import datasource
 from dvcodec.spark.sources.options import ReadOptions, WriteOptions
 from dvcodec.spark.sources.reader import reader_of, schema_of
 from dvcodec.spark.sources.writer import writer_of
@@ -12,7 +12,7 @@ from dvcodec.spark.sources.writer import writer_of
 __all__ = ["VectorSource"]
 
 
-class VectorSource(DataSource):
+class VectorSource(datasource.DataSource):
     """Deletion vectors in files of any container.
 
     **Reading** returns one row per vector (`columns.STORED_VECTORS`), from containers that `dvcodec.sniff` detects::
@@ -86,10 +86,10 @@ class VectorSource(DataSource):
         """Return the schema of a read without a user's schema."""
         return schema_of(ReadOptions.parse(self.options))
 
-    def reader(self, schema: StructType) -> DataSourceReader:
+    def reader(self, schema: StructType) -> datasource.DataSourceReader:
         """Return a reader of these columns."""
         return reader_of(ReadOptions.parse(self.options), schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> datasource.DataSourceWriter:
         """Return a writer, and begin the write."""
         return writer_of(WriteOptions.parse(self.options), schema, overwrite=overwrite)

@@ -15,7 +15,6 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from dvcodec import delta, iceberg, paimon
@@ -26,6 +25,7 @@ from dvcodec.io import Storage, open_sink
 from dvcodec.io.file_key import file_keys
 from dvcodec.io.target import join
 from dvcodec.spark.columns import numbers
+from dvcodec.spark.compat import datasource
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.manifest import SCHEMA, WRITING, manifest_name, write_manifest
 from dvcodec.spark.sources.options import Target, WriteOptions
@@ -78,7 +78,7 @@ _PACKED = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):
+class Written(datasource.WriterCommitMessage):
     """The containers that one task wrote.
 
     Attributes:
@@ -113,7 +113,7 @@ def writer_of(options: WriteOptions, schema: StructType, *, overwrite: bool) -> 
 
 
 @dataclass(frozen=True)
-class VectorWriter(DataSourceArrowWriter):
+class VectorWriter(datasource.DataSourceArrowWriter):
     """Writes vectors into containers; see `VectorSource`."""
 
     options: WriteOptions
@@ -193,7 +193,7 @@ class VectorWriter(DataSourceArrowWriter):
 
     # ------------------------------------------------------------------ driver
 
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+    def commit(self, messages: list[datasource.WriterCommitMessage | None]) -> None:
         """Write the manifest of the containers that these tasks wrote.
 
         Raises:
@@ -209,7 +209,7 @@ class VectorWriter(DataSourceArrowWriter):
             with suppress(OSError):
                 stores.remove(self.marker)
 
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: list[datasource.WriterCommitMessage | None]) -> None:
         """Remove the manifest and the containers of tasks that succeeded; cancelled tasks may still write others."""
         stores = self.stores()
         try:

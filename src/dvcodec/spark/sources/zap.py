@@ -30,13 +30,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import ArrayType, DataType, FloatType, StructType
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, UsageError
@@ -46,6 +44,7 @@ from dvcodec.io import Storage
 from dvcodec.io.target import is_local, split
 from dvcodec.ops.layout import Part, layout
 from dvcodec.spark.columns import BINARY, BOOLEAN, LONG, STRING, struct
+from dvcodec.spark.compat import datasource
 from dvcodec.spark.sources import storage
 from dvcodec.spark.sources.options import (
     OPEN_COST_BYTES,
@@ -58,9 +57,6 @@ from dvcodec.spark.sources.reader import wanted_values
 from dvcodec.spark.sources.requests import counted, fetched_ahead
 from dvcodec.zap import Segment
 from dvcodec.zap.columns import SCHEMAS
-
-if TYPE_CHECKING:
-    from pyspark.sql import datasource
 
 __all__ = [
     "SegmentOptions",
@@ -156,7 +152,7 @@ class SegmentPart:
 
 
 @dataclass(frozen=True)
-class SegmentShare(InputPartition):
+class SegmentShare(datasource.InputPartition):
     """The parts of segments that one task reads, in order."""
 
     parts: tuple[SegmentPart, ...]
@@ -268,7 +264,7 @@ def _spark_type(kind: pa.DataType) -> DataType:
     return ArrayType(_spark_type(kind.value_type)) if pa.types.is_list(kind) else _SPARK_TYPES[kind]
 
 
-class SegmentSource(DataSource):
+class SegmentSource(datasource.DataSource):
     """The data source ``zap``; `dvcodec.spark.register` makes it known to a session."""
 
     @classmethod
@@ -284,11 +280,11 @@ class SegmentSource(DataSource):
         """Return the reader; `schema` may have fewer columns than the table, in any order."""
         options = SegmentOptions.parse(self.options)
         # pyspark before 4.1 has no pushFilters, and a reader that defines it fails unless push-down is enabled.
-        pushes = options.push_filters and hasattr(DataSourceReader, "pushFilters")
+        pushes = options.push_filters and hasattr(datasource.DataSourceReader, "pushFilters")
         return (_FilteringReader if pushes else SegmentReader)(options, schema)
 
 
-class SegmentReader(DataSourceReader):
+class SegmentReader(datasource.DataSourceReader):
     """Plans on the driver, which opens large segments, and reads in tasks.
 
     Raises:
@@ -299,12 +295,12 @@ class SegmentReader(DataSourceReader):
         self.options = options
         self.names = _chosen(options.table, schema)
 
-    def partitions(self) -> Sequence[InputPartition]:
+    def partitions(self) -> Sequence[datasource.InputPartition]:
         """Return the parts of all segments, in the order of their paths; see `plan` and `shares`."""
         with counted("plan", *self.options.paths):
             return shares(plan(self.options), self.options) or [SegmentShare(())]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: datasource.InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the parts of one task, in batches of bounded size.
 
         Raises:
