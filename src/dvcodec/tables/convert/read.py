@@ -18,8 +18,9 @@ from dvcodec.io import Source
 from dvcodec.io.frames import read_frame
 from dvcodec.ops.convert import GapKeys, encode_frame, frame_for
 from dvcodec.tables.convert.record import Speller, absolute, partition_values
-from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, TableKind
+from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, TableKind, vectors_of
 from dvcodec.tables.snapshots import rules
+from dvcodec.tables.snapshots.reading import Deletes
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["FRAMED", "ConvertedVector", "How", "Planned", "Reader", "check_deletes", "plan", "rows_of"]
@@ -85,8 +86,6 @@ def plan(snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
         raise UsageError(
             f"{table.location}: a {table.kind.value} table has no data files that Iceberg, Delta or Paimon could have"
         )
-    files = snapshot.files
-    vectors: dict[str, DeletionVector] = {}
     for vector in snapshot.vectors:
         if vector.format == POSITION_DELETES:
             continue
@@ -95,22 +94,24 @@ def plan(snapshot: Snapshot, read: Callable[[], None]) -> list[Planned]:
         if vector.data_file is None:
             raise NotCanonical("deletion vector", source=vector.where, expected="one data file", actual="none named")
         rules.refuse(rules.paths(snapshot, vector))
-        rules.refuse(rules.older(vector, files[vector.data_file]))
-        if vector.data_file in vectors:
-            rules.refuse(rules.doubles(files[vector.data_file], (vectors[vector.data_file], vector)))
-        vectors[vector.data_file] = vector
-    planned = [Planned(files[path], (vector,)) for path, vector in vectors.items()]
-    deletes: dict[str, list[tuple[DeletionVector, RowSet]]] = {}
-    for vector in snapshot.vectors:
-        if vector.format == POSITION_DELETES:
-            rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
-            for found in snapshot.read(vector):
-                if found.data_file not in vectors:
-                    deletes.setdefault(found.data_file, []).append((vector, found.rows))
+        rules.refuse(rules.older(vector, snapshot.files[vector.data_file]))
+    deletes, named = Deletes(snapshot), vectors_of(snapshot.vectors)
+    planned: list[Planned] = []
+    for file in snapshot.data_files:
+        own = named.get(file.path, ())
+        vectors = tuple(vector for vector in own if vector.format != POSITION_DELETES)
+        rules.refuse(rules.doubles(file, vectors))
+        found = [] if vectors else deletes.found(file)
+        if found:
+            sources = tuple(vector for vector, _ in found)
+            planned.append(Planned(file, sources, RowSet().union(*(deleted.rows for _, deleted in found))))
+        elif vectors:
+            planned.append(Planned(file, vectors))
+        for _ in range(len(own) - len(vectors)):
             read()
-    for path, parts in deletes.items():
-        sources = tuple(vector for vector, _ in parts)
-        planned.append(Planned(files[path], sources, RowSet().union(*(rows for _, rows in parts))))
+    for vector in snapshot.vectors:
+        if vector.format == POSITION_DELETES and vector.data_file not in snapshot.files:
+            read()
     planned.sort(key=lambda item: (item.sources[0].location, item.sources[0].offset or 0))
     return planned
 

@@ -14,7 +14,6 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, pc
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_choice
-from dvcodec.tables import deleting
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.plan import Finder
 from dvcodec.tables.deleting.run import Isolation, run
@@ -120,4 +119,4 @@ def _finder(
 class WritableTable(Table):
     """A table of a format that ``dvcodec.tables.<format>.commit`` commits to."""
 
-    delete = deleting.delete
+    delete = delete

@@ -19,7 +19,18 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.tables.model import DeletionVector, FileDelete
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["Backoff", "Committer", "Retries", "StreamBatch", "Written", "batch_number", "check_read_back"]
+__all__ = [
+    "STREAM_BATCH",
+    "STREAM_QUERY",
+    "Backoff",
+    "Committer",
+    "Retries",
+    "StreamBatch",
+    "Written",
+    "batch_number",
+    "batch_properties",
+    "check_read_back",
+]
 
 
 _LONGEST_MS = 600_000
@@ -81,6 +92,15 @@ class StreamBatch:
 
     query: str
     number: int
+
+
+STREAM_QUERY, STREAM_BATCH = "dvcodec.stream.query", "dvcodec.stream.batch"
+"""What commits record a `StreamBatch` by, where the format has properties of a commit (Iceberg, Lance)."""
+
+
+def batch_properties(batch: StreamBatch | None) -> dict[str, str]:
+    """Return the properties of a commit of a batch; none without a batch."""
+    return {} if batch is None else {STREAM_QUERY: batch.query, STREAM_BATCH: str(batch.number)}
 
 
 def batch_number(text: object, source: str) -> int:

@@ -23,7 +23,16 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.interrupts import uninterrupted
 from dvcodec.io.frames import load_ranges
 from dvcodec.io.target import local_path
-from dvcodec.tables.deleting.committer import Committer, Retries, Written, batch_number, check_read_back
+from dvcodec.tables.deleting.committer import (
+    STREAM_BATCH,
+    STREAM_QUERY,
+    Committer,
+    Retries,
+    Written,
+    batch_number,
+    batch_properties,
+    check_read_back,
+)
 from dvcodec.tables.iceberg.change import MAIN, Change, number_of, properties_of
 from dvcodec.tables.iceberg.folder_place import place_of
 from dvcodec.tables.iceberg.manifests import ManifestEntry
@@ -39,9 +48,6 @@ from dvcodec.tables.table import Table
 from dvcodec.tables.writing import removed_on_error
 
 __all__ = ["IcebergCommitter", "committer", "enable", "refuse_unknown", "refuse_without_vectors"]
-
-STREAM_QUERY, STREAM_BATCH = "dvcodec.stream.query", "dvcodec.stream.batch"
-"""Members of a snapshot's summary: see `StreamBatch`."""
 
 
 def committer(table: Table) -> IcebergCommitter:
@@ -152,9 +158,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
             removed=frozenset(removed),
             gone=places(gone),
             manifests=frozenset(ManifestEntry.of(vector).manifest for vector in gone),
-            summary={}
-            if self.batch is None
-            else {STREAM_QUERY: self.batch.query, STREAM_BATCH: str(self.batch.number)},
+            summary=batch_properties(self.batch),
         )
         return self.replace(base, replacement, files)
 

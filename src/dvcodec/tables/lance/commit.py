@@ -39,7 +39,15 @@ from dvcodec.io.target import local_path, split
 from dvcodec.lance import DeletionFile, choose_kind, read_deletion_file, read_manifest
 from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.lance.manifest import manifest_name
-from dvcodec.tables.deleting.committer import Committer, Written, batch_number, check_read_back
+from dvcodec.tables.deleting.committer import (
+    STREAM_BATCH,
+    STREAM_QUERY,
+    Committer,
+    Written,
+    batch_number,
+    batch_properties,
+    check_read_back,
+)
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import DELETIONS, TRANSACTIONS, VERSIONS
 from dvcodec.tables.lance.rows import of_library, open_version
@@ -128,8 +136,6 @@ class NextVersion:
 
 
 _NAME = re.compile(r"([0-9]+)-([0-9]+)-([0-9]+)\.(arrow|bin)")
-STREAM_QUERY, STREAM_BATCH = "dvcodec.stream.query", "dvcodec.stream.batch"
-"""Properties of a transaction: see `StreamBatch`."""
 _FILE_TYPES = {"arrow": "array", "bin": "bitmap"}
 _WRITE_AHEAD_LOG = "_mem_wal"
 _UNKNOWN = "check the table state before retrying: "
@@ -222,13 +228,11 @@ class LanceCommitter(Committer[LanceSnapshot]):
         files.append(folder.join(f"{TRANSACTIONS}/{version}-{token}.txn"))
         next_version = NextVersion(folder, version, split(manifests[version])[1])
         location, options = of_library(folder.location, folder.storage.options)
-        batch = self.batch
-        properties = {} if batch is None else {STREAM_QUERY: batch.query, STREAM_BATCH: str(batch.number)}
         try:
             operation = lance.LanceOperation.Delete(*_changes(base, deletes, written), "")
             lance.LanceDataset.commit(
                 location,
-                lance.Transaction(version, operation, token, properties),
+                lance.Transaction(version, operation, token, batch_properties(self.batch)),
                 storage_options=options,
                 max_retries=0,
                 namespace_client=next_version,

@@ -12,7 +12,6 @@ __all__ = ["JsonFields", "bare_name", "is_path"]
 
 T = TypeVar("T")
 _MISSING = object()
-_PARTITION_COLUMNS = 100
 
 
 def is_path(text: str) -> bool:
