@@ -17,11 +17,10 @@ from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.ops.stats import VectorStats
 from dvcodec.tables.metadata.partition_value import PartitionValue
+from dvcodec.tables.rows.bounds import RowGroupFilter
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from dvcodec.tables.rows.bounds import RowGroupFilter
 
 __all__ = [
     "METADATA_SUFFIXES",

@@ -30,12 +30,11 @@ from dvcodec.tables.model import (
     StoredNames,
     TableKind,
 )
+from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter
+from dvcodec.tables.snapshots.findings import Finding
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter
-    from dvcodec.tables.snapshots.findings import Finding
 
 __all__ = ["Snapshot", "Table", "Walk", "check_progress", "check_table"]
 

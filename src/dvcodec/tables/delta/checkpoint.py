@@ -15,19 +15,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.extras import pa, pc
+from dvcodec.core.extras import pa, pc, pq
 from dvcodec.io.parquet import column_chunks
 from dvcodec.tables.delta.actions import parse_lines, plain_path
 from dvcodec.tables.delta.log import LOG, SIDECARS
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.rows.data_file import open_metadata, physical_batches
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
 
 __all__ = ["json_text", "name_bytes", "read_checkpoint", "read_sidecars"]
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.extras import types
+from dvcodec.core.extras import pa, types
 from dvcodec.io import Storage
 from dvcodec.tables.delta.partition import partition_scalar
 from dvcodec.tables.delta.schema import TableSchema
@@ -15,9 +14,6 @@ from dvcodec.tables.rows.bounds import RowGroupFilter
 from dvcodec.tables.rows.columns import Column
 from dvcodec.tables.rows.data_file import open_parquet, physical_batches, skipped_groups
 from dvcodec.tables.rows.schema_evolution import Evolution, check_related, file_columns
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["DeltaEvolution", "read_rows"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dvcodec.core.bitmap import ContainerMix
+from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.delta import EMPTY, read_frames
 from dvcodec.delta.vectors import read_inline, read_vector
@@ -27,10 +28,6 @@ from dvcodec.tables.rows.columns import chosen
 from dvcodec.tables.rows.data_file import count_rows
 from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 __all__ = ["DeltaSnapshot"]
 

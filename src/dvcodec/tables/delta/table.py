@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError
-from dvcodec.core.usage import check_integer
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.delta.actions import AddFile, LoggedVector, LogicalFile, Protocol, plain_path
 from dvcodec.tables.delta.checkpoint import read_checkpoint, read_sidecars
@@ -21,7 +20,7 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.contents import Contents
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.snapshots.older import names_older
+from dvcodec.tables.snapshots.older import checks_snapshot
 from dvcodec.tables.table import Snapshot, Walk
 
 __all__ = ["DeltaTable", "open"]
@@ -92,15 +91,13 @@ class DeltaTable(WritableTable):
         self.log.latest  # noqa: B018  (checked)
         return tuple(commit_infos(self.folder, self.log, self.log.versions))
 
-    @names_older
+    @checks_snapshot
     def snapshot(self, id: int | None = None) -> DeltaSnapshot:  # noqa: A002
         """Return a version; see `Table.snapshot`.
 
         Raises:
             NotCanonical: also if a data file is live both with and without a vector: its rows would appear twice.
         """
-        if id is not None:
-            check_integer(id, "the id of a snapshot")
         version = self.log.latest if id is None else id
         self.log.check(version)
         (info,) = commit_infos(self.folder, self.log, [version])

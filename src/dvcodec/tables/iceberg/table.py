@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TypeVar, cast
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
-from dvcodec.core.usage import check_integer
 from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import split
@@ -45,7 +44,7 @@ from dvcodec.tables.model import (
     SnapshotInfo,
     TableKind,
 )
-from dvcodec.tables.snapshots.older import add_note, is_damage, names_older
+from dvcodec.tables.snapshots.older import add_note, checks_snapshot, is_damage
 from dvcodec.tables.table import Snapshot, Walk
 
 __all__ = ["IcebergTable", "Place", "open", "open_newest", "table_of"]
@@ -166,7 +165,7 @@ class IcebergTable(WritableTable):
         """Return the snapshots of the metadata by sequence number, with the current one last, whatever its branch."""
         return tuple(record.info for record in self.metadata.snapshots.values())
 
-    @names_older
+    @checks_snapshot
     def snapshot(self, id: int | None = None) -> IcebergSnapshot:  # noqa: A002
         """Return a snapshot; None = the current one, that of the main branch.
 
@@ -182,8 +181,6 @@ class IcebergTable(WritableTable):
             Unsupported: they are encrypted, or have an unknown feature.
             OSError: they cannot be read.
         """
-        if id is not None:
-            check_integer(id, "the id of a snapshot")
         metadata = self.metadata
         number = metadata.current if id is None else id
         if metadata.current is None and number in (None, NO_SNAPSHOT):

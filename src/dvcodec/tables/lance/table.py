@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
-from dvcodec.core.usage import check_integer
 from dvcodec.io.parallel import run_bounded
 from dvcodec.lance import Fragment, Manifest, read_manifest, read_operation
 from dvcodec.lance.manifest import manifest_names
@@ -16,7 +15,7 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.files import TRANSACTIONS, VERSIONS, data_file_place, deletion_file_place, needed
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
-from dvcodec.tables.snapshots.older import names_older
+from dvcodec.tables.snapshots.older import checks_snapshot
 
 __all__ = ["KNOWN_FLAGS", "LanceTable", "open"]
 
@@ -78,7 +77,7 @@ class LanceTable(WritableTable):
 
         return tuple(run_bounded(info, manifests.items(), self.folder.storage.readers(self.location)))
 
-    @names_older
+    @checks_snapshot
     def snapshot(self, id: int | None = None) -> LanceSnapshot:  # noqa: A002
         """Return a version; see `Table.snapshot`.
 
@@ -88,8 +87,6 @@ class LanceTable(WritableTable):
             Unsupported: it has an unknown feature, or names a file that metadata must not reference.
             OSError: it cannot be read.
         """
-        if id is not None:
-            check_integer(id, "the id of a snapshot")
         return self._snapshot(id, self.manifests())
 
     def older_ids(self) -> Iterator[int]:

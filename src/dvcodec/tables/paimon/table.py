@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TypeAlias
 
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.core.usage import check_integer
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
@@ -23,7 +22,7 @@ from dvcodec.tables.paimon.references import referenced_files
 from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 from dvcodec.tables.paimon.vectors import IndexedVector, vectors_of_entry
 from dvcodec.tables.paimon.visible import visible_records
-from dvcodec.tables.snapshots.older import names_older
+from dvcodec.tables.snapshots.older import checks_snapshot
 from dvcodec.tables.table import Snapshot, Walk
 
 __all__ = ["PaimonTable", "open"]
@@ -72,11 +71,9 @@ class PaimonTable(WritableTable):
         """Return the snapshots that still have metadata; see `Table.snapshots`."""
         return tuple(self.state(name).info for name in self._state_names().values())
 
-    @names_older
+    @checks_snapshot
     def snapshot(self, id: int | None = None) -> PaimonSnapshot:  # noqa: A002
         """Return a snapshot; see `Table.snapshot`."""
-        if id is not None:
-            check_integer(id, "the id of a snapshot")
         if id in (None, NO_SNAPSHOT) and not self._state_names():
             newest = self._newest_schema()
             return PaimonSnapshot(

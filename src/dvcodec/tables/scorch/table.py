@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 
 from dvcodec.core.errors import DecodeError, DvcodecError, NotCanonical, Unsupported, UsageError
-from dvcodec.core.usage import check_integer
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
 from dvcodec.tables.scorch.metadata import Epoch, Root, SegmentEntry, read_root, read_transaction
 from dvcodec.tables.scorch.snapshot import ScorchSnapshot, SegmentRecord
-from dvcodec.tables.snapshots.older import names_older
+from dvcodec.tables.snapshots.older import checks_snapshot
 from dvcodec.tables.table import Table
 from dvcodec.zap.footer import decode_footer
 
@@ -57,7 +56,7 @@ class ScorchTable(Table):
         """
         return tuple(map(_info, self._root().epochs))
 
-    @names_older
+    @checks_snapshot
     def snapshot(self, id: int | None = None) -> ScorchSnapshot:  # noqa: A002
         """Return an epoch; see `Table.snapshot`.
 
@@ -67,8 +66,6 @@ class ScorchTable(Table):
         Raises:
             Unsupported: contents that the application transformed (encrypted).
         """
-        if id is not None:
-            check_integer(id, "the id of a snapshot")
         return self._snapshot(self._root(), id)
 
     def opener(self) -> Callable[[int], ScorchSnapshot]:

@@ -8,10 +8,11 @@ from itertools import islice
 from typing import TypeVar, cast
 
 from dvcodec.core.errors import DecodeError, DvcodecError, LimitExceeded, Unsupported
+from dvcodec.core.usage import check_integer
 from dvcodec.tables.snapshots.findings import Finding, Severity
 from dvcodec.tables.table import Snapshot, Table
 
-__all__ = ["add_note", "is_damage", "names_older", "older_without"]
+__all__ = ["add_note", "checks_snapshot", "is_damage", "older_without"]
 
 Method = TypeVar("Method", bound=Callable[..., Snapshot])
 _MOST = 10
@@ -48,11 +49,16 @@ def _older_snapshots(table: Table) -> Iterator[Snapshot]:
         return
 
 
-def names_older(snapshot: Method) -> Method:
-    """Let the error of a current snapshot whose metadata is damaged name an older one that can be read, in a note."""
+def checks_snapshot(snapshot: Method) -> Method:
+    """Check the id that is asked for; where the current snapshot is damaged, name an older one that can be read.
+
+    The error of the current snapshot gets a note then.
+    """
 
     @wraps(snapshot)
     def opened(table: Table, id: int | None = None) -> Snapshot:  # noqa: A002
+        if id is not None:
+            check_integer(id, "the id of a snapshot")
         try:
             return snapshot(table, id)
         except (DecodeError, FileNotFoundError) as error:
