@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from dvcodec.core.bitmap_set import Positions
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
@@ -15,6 +14,9 @@ from dvcodec.tables.deleting.plan import Finder, Found
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.snapshots.naming import FileNames
 from dvcodec.tables.table import Snapshot
+
+if TYPE_CHECKING:
+    from dvcodec.core.bitmap_set import Positions
 
 __all__ = ["PositionsInput", "positions_finder"]
 
