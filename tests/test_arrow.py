@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec import RowSet, UsageError, iceberg
-from dvcodec.arrow import live_rows, row_mask
+from dvcodec.arrow import _filtered, live_rows, row_mask
 
 Make: TypeAlias = Callable[[dict[str, list[int]]], Any]
 ROWS = RowSet([0, 3, 4, 7, 8, 9, 64, 65_535, 65_536, 2**33])
@@ -203,6 +203,22 @@ def test_short_and_long_stretches_of_columns_of_many_kinds(every: int) -> None:
                 assert found.to_pylist() == frame.take(pa.array(mine, pa.int64())).to_pylist()
                 found.validate(full=True)
             assert len(live_rows(table.select([]), rows, start=start, keep=keep)) == len(wanted)
+
+
+class Whole:
+    """Stands for a frame whose rows are copied in runs: it knows Arrow's filter alone."""
+
+    num_columns = 1
+
+    def filter(self, mask: pa.BooleanArray) -> int:
+        return int(mask.true_count)
+
+
+@pytest.mark.parametrize("rows", [RowSet([5]), RowSet(range(0, 800, 16)), RowSet(range(800))], ids=["1", "50", "all"])
+def test_long_stretches_are_copied_by_arrow(rows: RowSet) -> None:
+    for keep in (True, False):
+        mask = row_mask(rows, start=0, length=800, keep=keep)
+        assert _filtered(Whole(), mask) == mask.true_count
 
 
 @given(

@@ -19,6 +19,7 @@ from dvcodec.core import avro
 from dvcodec.core.avro import CODECS, MAGIC
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import (
+    BadMagic,
     LimitExceeded,
     NotCanonical,
     Truncated,
@@ -93,6 +94,14 @@ def test_metadata_may_stand_in_many_blocks_and_state_their_sizes() -> None:
 # ---------------------------------------------------------------------- headers
 
 
+@each("data", [b"", b"O", b"Obj", b"Obj\0", b"Obj\2more", b"PAR1", bytes(100)])
+def test_other_file_is_a_bad_magic(data: bytes) -> None:
+    with pytest.raises(BadMagic) as caught:
+        decoded(data)
+    assert (caught.value.what, caught.value.offset, caught.value.source) == ("Avro magic", 0, "x.avro")
+    assert caught.value.actual == (data[:4].hex(" ") or "no bytes")
+
+
 @each(
     "schema",
     [b"", b"record", b"{", b"\xff\xff", b'{"type":}', b"[" * 60_000, b'{"type":' * 100_000],
@@ -136,6 +145,15 @@ def test_record_count_beyond_the_content_is_refused(codec: str) -> None:
         else:
             assert caught.value.what == "Avro record"
             assert str(caught.value.expected) == f"record 3 of {count} in this block"
+
+
+@codecs
+def test_bytes_after_the_last_record_are_refused(codec: str) -> None:
+    for count in [0, 1, 2]:
+        with pytest.raises(NotCanonical) as caught:
+            decoded(header(SCHEMA, codec) + block(count, packed(DATA, codec)))
+        assert caught.value.what == "bytes after the last record"
+        assert caught.value.actual == len(records(SCHEMA, *ROWS[count:]))
 
 
 @each(

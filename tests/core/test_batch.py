@@ -269,3 +269,16 @@ def test_hazard_empty_bitmaps_below_high_positions_are_bounded_for_all_vectors_t
         megabytes=500,
     )
     assert "expected enough for the vectors, found" in output
+
+
+def test_too_little_memory_for_a_batch_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: object) -> None:
+        raise MemoryError
+
+    one = ice.encode(RowSet([1]))
+    places = np.zeros(1, np.int64), np.full(1, len(one), np.int64)
+    monkeypatch.setattr(sys.modules["dvcodec.core.batch.decode"], "read_small", none_left)
+    with pytest.raises(LimitExceeded, match="enough for the vectors, found a failed allocation"):
+        batch.survey(one, *places)
+    with pytest.raises(LimitExceeded, match=r"^x: memory"):
+        batch.load(Cursor(one, source="x"), *places, allowed=(Magic.PORTABLE64,))

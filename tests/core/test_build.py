@@ -122,6 +122,16 @@ def test_ranges_over_as_many_containers_as_are_allowed_are_built(monkeypatch: py
 # ------------------------------------------------------------------ ascending values
 
 
+@each("at", range(9))
+def test_values_that_descend_anywhere_are_sorted(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    monkeypatch.setattr(build, "_PIECE", 4)
+    values = np.arange(10, dtype=np.uint64)
+    values[at : at + 2] = values[at : at + 2][::-1].copy()
+    assert build.ascending(values).tolist() == list(range(10))
+    values[at] = values[at + 1]
+    assert build.ascending(values).tolist() == sorted(set(range(10)) - {at + 1})
+
+
 @pytest.mark.parametrize("containers", [1, 3, 4, 9])
 def test_ranges_are_handed_over_in_a_valid_bitmap(containers: int) -> None:
     keys = np.repeat(np.arange(containers), 2)

@@ -101,6 +101,15 @@ def test_a_varint_above_64_bits_is_refused_where_it_begins(data: str, expected: 
 # ------------------------------------------------------------------ windows
 
 
+def test_a_restricted_window_may_be_empty_or_the_whole_rest() -> None:
+    cursor = Cursor(bytes(10))
+    with cursor.restrict_to(0, "nothing") as part:
+        assert part.remaining == 0
+    with cursor.restrict_to(10, "everything") as part:
+        part.take(10, "x")
+    assert cursor.remaining == 0
+
+
 def test_restricted_windows_nest() -> None:
     cursor = Cursor(bytes(10))
     with cursor.restrict_to(8, "outer"):

@@ -15,7 +15,7 @@ from cases import each
 from core.test_roaring import mutate
 from dvcodec import RowSet
 from dvcodec.core.cursor import BytesLike, Cursor
-from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Truncated
+from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Limits
 from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_KEY, VectorView, encoded_size, pieces_of, walk64
 from samples.bitmaps import EMPTY, array, bitmap, gaps, runs, small_bitmaps, vector64
@@ -165,6 +165,14 @@ def test_the_size_is_known_before_encoding(keys: list[int], gap_keys: bool) -> N
     assert encoded_size({key: len(data) for key, data in parts.items()}, gap_keys) == len(
         encode(rows, gap_keys=gap_keys)
     )
+
+
+def test_a_vector_larger_than_it_may_be_is_not_written() -> None:
+    rows = {0: BitMap([1, 5, 9])}
+    size = len(encode(rows))
+    assert len(encode(rows, max_size=size)) == size
+    with pytest.raises(UsageError, match=f"would have {size} bytes, more than the {size - 1} that fit$"):
+        encode(rows, max_size=size - 1)
 
 
 @given(st.dictionaries(st.integers(0, 40), st.sets(st.integers(0, 2**32 - 1), min_size=1, max_size=5), max_size=6))

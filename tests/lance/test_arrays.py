@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.lance import EncodedArray
 from dvcodec.lance.arrays import ArrayParts
-from samples.lance import TOP, WIDTHS, Arr, as_array, starts
+from samples.lance import TOP, WIDTHS, Arr, starts
 
 values = st.one_of(st.integers(0, 300), st.integers(0, 2**33), st.integers(0, TOP), st.integers(TOP - 10, TOP))
 
@@ -52,16 +51,3 @@ def test_search_counts_what_is_below(spec: Arr, value: int) -> None:
     near = {near for known in spec.values() for near in (known - 1, known, known + 1)}
     for wanted in near | {value, 0, TOP, -1, TOP + 1, spec.base}:
         assert array.search(wanted) == sum(known < wanted for known in spec.values())
-
-
-@pytest.mark.parametrize(
-    ("spread", "width", "base"),
-    [(0, 2, True), (65535, 2, True), (65536, 4, True), (2**32 - 1, 4, True), (2**32, 8, False)],
-)
-def test_borders_of_the_widths(spread: int, width: int, base: bool) -> None:
-    for low in [0, 1, 2**40, TOP - 2**33]:
-        for turned in [False, True]:
-            ids = [low, low + spread]
-            array = EncodedArray.from_values(as_array(ids[::-1] if turned else ids))
-            assert (array.width, array.base) == (width, low if base else 0)
-            assert sorted(array.to_numpy().tolist()) == ids

@@ -16,7 +16,6 @@ from dvcodec.lance import (
     FragmentIds,
     RangeSegment,
     RowIdSequence,
-    SortedArray,
 )
 from samples.lance import as_array, expand, sequences
 
@@ -41,25 +40,6 @@ def failures(*fragments: FragmentIds, next_row_id: int | None = None) -> dict[st
     }
 
 
-def test_every_check_of_every_fragment() -> None:
-    found = states(FragmentIds(0, ids(3, 1), RowSet(), 2), FragmentIds(4, ids(0), RowSet(), 1), next_row_id=4)
-    names = ("row-count", "duplicates", "overlap", "next-row-id")
-    assert found == {(name, subject): Status.PASS for name in names for subject in ("fragment 0", "fragment 4")}
-    found = states(FragmentIds(0, ids(3, 1)))
-    assert found["row-count", "fragment 0"] is Status.NOT_APPLICABLE
-    assert found["next-row-id", "fragment 0"] is Status.NOT_APPLICABLE
-    assert lance.check_row_ids([]).ok
-
-
-def test_duplicates_within_a_fragment() -> None:
-    found = failures(FragmentIds(7, ids(5, 3, 5, 9, 3, 3)))
-    assert found == {"duplicates fragment 7": "6 distinct ids: 2 ids (3, 5) more than once"}
-    across = RowIdSequence((RangeSegment(0, 9), SortedArray(EncodedArray.from_values(as_array([8, 20])))))
-    assert failures(FragmentIds(7, across)) == {"duplicates fragment 7": "11 distinct ids: 1 ids (8) more than once"}
-    many = ids(*list(range(5)) * 2)
-    assert failures(FragmentIds(7, many))["duplicates fragment 7"].endswith("5 ids (0, 1, 2, ...) more than once")
-
-
 def test_overlap_across_fragments() -> None:
     found = failures(FragmentIds(1, ids(1, 2)), FragmentIds(2, ids(9)), FragmentIds(3, ids(2, 9)))
     assert found == {"overlap fragment 3": "ids of no other fragment: 2 ids (2, 9) also in fragment 1, 2"}
@@ -81,13 +61,6 @@ def test_an_update_keeps_the_id_and_deletes_the_old_row() -> None:
     }
     assert failures(FragmentIds(0, ids(5, 5), RowSet([0]))) == {}
     assert failures(FragmentIds(0, ids(5, 6), RowSet([0, 1])), FragmentIds(1, ids(5, 6))) == {}
-
-
-def test_next_row_id() -> None:
-    assert failures(FragmentIds(0, ids(4, 9)), next_row_id=10) == {}
-    assert failures(FragmentIds(0, ids(4, 9)), next_row_id=9) == {"next-row-id fragment 0": "below 9: 9"}
-    assert failures(FragmentIds(0, ids(4, 9), RowSet([1])), next_row_id=9) == {}
-    assert failures(FragmentIds(0, RowIdSequence()), next_row_id=0) == {}
 
 
 def test_hazard_ranges_that_overlap_are_bounded() -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from cases import each
-from dvcodec import NotCanonical, lance
+from dvcodec import lance
 from dvcodec.core.cursor import Cursor
 from dvcodec.lance.manifest import decode_fragment
 from samples.lance import message
@@ -44,20 +41,3 @@ def test_overlays() -> None:
         lance.FragmentFile("o.lance", 3),
         lance.FragmentFile("p.lance", 0, 2),
     )
-
-
-@each(
-    ("data", "text"),
-    [
-        (b"\x10\x01", "data file"),
-        (b"\x12\x02\x08\x01", "path of a data file"),
-        (b"\x12\x03\x0a\x01\xff", "path of a data file.*UTF-8"),
-        (b"\x12\x02\x32\x00", "size of a data file"),
-        (b"\x12\x02\x3a\x00", "base path of a data file"),
-        (b"\x58\x01", "overlay"),
-        (b"\x5a\x02\x08\x01", "data file"),
-    ],
-)
-def test_fields_of_another_type(data: bytes, text: str) -> None:
-    with pytest.raises(NotCanonical, match=text):
-        decode_fragment(Cursor(data))

@@ -8,7 +8,6 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,9 +31,6 @@ from dvcodec.lance.manifest import Stored
 from samples.lance import TOP, Seg, message, sequence_bytes
 
 IDS = sequence_bytes([Seg("range", 0, 4)])
-VERSIONS: bytes = message(
-    "VersionSequence", runs=[message("VersionRun", span=Seg("range", 0, 4).message(), version=6)]
-).SerializeToString()
 
 
 def file_of(content: Any, *, before: bytes = b"", version: tuple[int, int] = (0, 2)) -> bytes:
@@ -130,26 +126,6 @@ def test_every_flipped_bit_ends_in_a_value_or_a_decode_error(vectors: Path) -> N
 
 
 # ---------------------------------------------------------------------- crafted
-
-
-@pytest.mark.parametrize("name", ["row_ids", "updated", "created"])
-def test_sequences_are_decoded_when_asked_for(name: str) -> None:
-    (entry,) = read(manifest(fragment(**{name: b"\x0a\x00"}))).fragments
-    get = {
-        "row_ids": entry.row_id_sequence,
-        "updated": entry.last_updated_at_versions,
-        "created": entry.created_at_versions,
-    }[name]
-    with pytest.raises(NotCanonical):
-        get()
-
-
-@pytest.mark.parametrize("rows", [3, 5, 2**40])
-def test_sequences_of_other_length(rows: int) -> None:
-    (entry,) = read(manifest(fragment(row_ids=IDS, created=VERSIONS, updated=VERSIONS, physical_rows=rows))).fragments
-    for get in (entry.row_id_sequence, entry.created_at_versions, entry.last_updated_at_versions):
-        with pytest.raises(NotCanonical, match=rf"of fragment 5: expected {rows} \(physical rows\), found 4"):
-            get()
 
 
 def test_spilled_sequences_are_named() -> None:
@@ -294,25 +270,6 @@ def test_messages_of_protobuf(fragments: list[Any], number: int) -> None:
 
 
 # ---------------------------------------------------------------------- names
-
-
-@pytest.mark.parametrize(
-    ("version", "v1", "v2"),
-    [
-        (1, "1.manifest", "18446744073709551614.manifest"),
-        (12345, "12345.manifest", "18446744073709539270.manifest"),
-        (TOP, f"{TOP}.manifest", "00000000000000000000.manifest"),
-    ],
-)
-def test_names(version: int, v1: str, v2: str) -> None:
-    assert lance.manifest_name(version, "V1") == v1
-    assert lance.manifest_name(version) == lance.manifest_name(version, "V2") == v2
-    assert lance.manifest_version(v2) == version
-    for kind in (np.int32, np.int64, np.uint64):
-        if version <= np.iinfo(kind).max:
-            assert lance.manifest_name(kind(version)) == v2
-    if version < 10**19:
-        assert lance.manifest_version(v1) == version
 
 
 @pytest.mark.parametrize("scheme", ["V1", "V2"])

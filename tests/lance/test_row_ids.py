@@ -17,11 +17,9 @@ from hypothesis import strategies as st
 
 from amounts import examples
 from battery import outcome
-from cases import each
 from dvcodec import DecodeError, LimitExceeded, RowSet, Unsupported, UsageError
 from dvcodec.lance import (
     ArraySegment,
-    EncodedArray,
     RangeSegment,
     RangeWithBitmap,
     RangeWithHoles,
@@ -177,29 +175,6 @@ def test_from_values_is_the_writers_rule(ids: list[int]) -> None:
 def test_rechunk_into_other_rows(sizes: list[int]) -> None:
     with pytest.raises(UsageError):
         rechunk([RowIdSequence.from_values(range(10))], sizes)
-
-
-@pytest.mark.parametrize("ids", [[1, 1], [5, 3, 5], np.array([0, 2**63, 2**63], np.uint64), [TOP, TOP]], ids=str)
-def test_repeated_ids_are_refused_by_the_writer(ids: Any) -> None:
-    with pytest.raises(UsageError, match="repeated"):
-        RowIdSequence.from_values(ids)
-
-
-@each(
-    ("ids", "segments"),
-    [
-        (range(2**60), (RangeSegment(0, 2**60),)),
-        (range(5, TOP), (RangeSegment(5, TOP),)),
-        (range(7, 7), ()),
-        (range(7, 3), ()),
-        (range(0, 6, 2), (RangeWithBitmap(0, 5, b"\x15"),)),
-        (range(2, -1, -1), (ArraySegment(EncodedArray(2, 0, b"\2\0\1\0\0\0")),)),
-        (range(TOP - 1, TOP + 1), (SortedArray(EncodedArray(2, TOP - 1, b"\0\0\1\0")),)),
-    ],
-    ids=str,
-)
-def test_python_ranges(ids: range, segments: tuple[object, ...]) -> None:
-    assert RowIdSequence.from_values(ids).segments == segments
 
 
 # ---------------------------------------------------------------------- damage

@@ -265,8 +265,3 @@ def test_refused_with_what_and_where(name: str) -> None:
             assert error.expected == expected
         if actual is not None:
             assert error.actual == actual
-
-
-def test_proposed_kind_is_named() -> None:
-    with pytest.raises(Unsupported, match=r"RangeWithRuns \(field 6\)"):
-        decode_row_ids(segment(6, span(0, 9)))

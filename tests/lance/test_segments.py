@@ -10,15 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
-from cases import each
 from dvcodec.lance import (
     ArraySegment,
     EncodedArray,
     RangeSegment,
     RangeWithBitmap,
     RangeWithHoles,
-    Segment,
-    SortedArray,
 )
 from dvcodec.lance.segments import from_values
 from samples.lance import KINDS, TOP, Seg, as_array, id_lists, segments, segments_of, write
@@ -80,41 +77,6 @@ def test_slice_and_mask_take_the_writers_form(kind: str, width: int, data: st.Da
 def test_writers_choice(ids: list[int]) -> None:
     segment = from_values(as_array(ids))
     assert segment.encode() == by_protobuf(write(ids))
-    assert segment.values().tolist() == ids
-
-
-def without(slots: int, holes: list[int]) -> list[int]:
-    return [value for value in range(slots) if value not in holes]
-
-
-@each(
-    ("ids", "kind"),
-    [
-        ([], RangeSegment),
-        ([0], RangeSegment),
-        ([TOP - 1], RangeSegment),
-        ([0, 2], RangeWithBitmap),
-        ([0, 1, 2, 3, 9], RangeWithBitmap),
-        (without(128, [5, 9, 60, 99]), RangeWithHoles),  # 4 * 4 = 128 / 8
-        (without(127, [5, 9, 60, 99]), RangeWithHoles),  # 4 * 4 = ceil(127 / 8)
-        (without(120, [5, 9, 60, 99]), RangeWithBitmap),
-        (without(128, [5, 9, 60, 99, 100]), RangeWithBitmap),
-        ([0, 9, 30, 63], RangeWithBitmap),  # ceil(64 / 8) = 2 * 4
-        ([0, 9, 30, 64], SortedArray),
-        ([0, 2**16], SortedArray),
-        ([0, 2**63], SortedArray),
-        ([TOP], SortedArray),
-        ([TOP - 1, TOP], SortedArray),
-        ([TOP - 2, TOP - 1], RangeSegment),
-        ([1, 0, 2], ArraySegment),
-        ([TOP, 0], ArraySegment),
-        ([7, 7], ArraySegment),
-    ],
-    ids=str,
-)
-def test_ties_and_borders(ids: list[int], kind: type[Segment]) -> None:
-    segment = from_values(as_array(ids))
-    assert type(segment) is kind
     assert segment.values().tolist() == ids
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from itertools import groupby
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
-from cases import each
-from dvcodec import DecodeError, LimitExceeded, NotCanonical, Truncated, Unsupported
 from dvcodec.lance import (
     RowDatasetVersionSequence,
     VersionRun,
@@ -63,43 +59,3 @@ def test_from_versions(values: list[int]) -> None:
 
 
 RANGE = b"\x0a\x04\x0a\x02\x10\x03"  # span of 3 rows
-
-
-@each(
-    ("data", "kind", "what", "offset"),
-    [
-        (b"\x12\x00", NotCanonical, "field of RowDatasetVersionSequence", 0),
-        (b"\x0a\x00", NotCanonical, "run", 2),
-        (b"\x0a\x02\x10\x07", NotCanonical, "run", 2),
-        (b"\x0a\x02\x0a\x00", NotCanonical, "segment", 4),
-        (b"\x0a\x08" + RANGE + b"\x12\x00", NotCanonical, "version", 8),
-        (b"\x0a\x02\x08\x01", NotCanonical, "span", 2),
-        (b"\x08\x01", NotCanonical, "run", 0),
-        (b"\x0a\x06\x0a\x04\x0a\x02\x08\x03", NotCanonical, "Range", 4),
-        (b"\x0a\x06\x0a\x04\x32\x02\x08\x03", Unsupported, "RangeWithRuns", 4),
-        (b"\x0a\x09" + RANGE, Truncated, "field 1", 2),
-    ],
-)
-def test_refused_with_what_and_where(data: bytes, kind: type[DecodeError], what: str, offset: int) -> None:
-    for base in (0, 70):
-        with pytest.raises(DecodeError) as caught:
-            decode_versions(data, source="m", base=base)
-        assert type(caught.value) is kind
-        assert what in caught.value.what
-        assert (caught.value.source, caught.value.offset) == ("m", base + offset)
-
-
-def test_hazard_runs_are_not_expanded_beyond_the_limit() -> None:
-    found = decode_versions(run_bytes([(Seg("range", 0, 2**63), 4), (Seg("range", 0, 2**62), 5)]))
-    tracemalloc.start()
-    with pytest.raises(LimitExceeded) as caught:
-        found.to_numpy()
-    assert caught.value.actual == found.count == 2**63 + 2**62
-    assert found.get(2**63 - 1) == 4
-    assert found.get(2**63) == 5
-    assert found.get(2**63 + 2**62) is None
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 1 << 20
-    with pytest.raises(LimitExceeded):
-        RowDatasetVersionSequence.from_versions([1] * 5).to_numpy(max_rows=4)

@@ -66,15 +66,6 @@ def test_small_messages_are_judged_as_by_protobuf(parts: list[int]) -> None:
     assert (None if isinstance(found, DecodeError) else found) == by_protobuf(data)
 
 
-def test_zero_and_empty_are_left_out_and_messages_are_not() -> None:
-    assert wire.scalar(1, 0) == b""
-    assert wire.blob(3, b"") == []
-    assert wire.message(3) == wire.message(3, b"") == b"\x1a\x00"
-    assert wire.message(2, b"ab", b"", b"c") == b"\x12\x03abc"
-    assert wire.blob(16, b"x") == [b"\x82\x01\x01", b"x"]
-    assert b"".join(wire.nested(2, [b"ab", *wire.blob(1, b"xy")])) == wire.message(2, b"ab", b"\x0a\x02xy")
-
-
 @each(
     ("data", "kind", "offset"),
     [
@@ -102,15 +93,3 @@ def test_refused_with_where(data: bytes, kind: type[DecodeError], offset: int) -
         list(wire.fields(Cursor(data, source="f", base=50)))
     assert type(caught.value) is kind
     assert (caught.value.source, caught.value.offset) == ("f", 50 + offset)
-
-
-def test_wrong_types_are_named() -> None:
-    cursor = Cursor(b"\x08\x01\x12\x00\x1d\0\0\0\0", source="f")
-    number, window, fixed = wire.fields(cursor)
-    with pytest.raises(NotCanonical, match="size: expected a length-delimited field, found another wire type"):
-        number.window(cursor, "size")
-    with pytest.raises(NotCanonical, match="at byte 2: size: expected a varint"):
-        window.integer(cursor, "size")
-    for get in (fixed.integer, fixed.window):
-        with pytest.raises(NotCanonical, match="at byte 4"):
-            get(cursor, "size")

@@ -27,24 +27,6 @@ MAPPINGS = st.dictionaries(st.sampled_from(["a", "b", "c", None]), ROW_SETS)
 # ---------------------------------------------------------------------- diff
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "added", "restored"),
-    [
-        ([], [], [], []),
-        ([], [1], [1], []),
-        ([1], [], [], [1]),
-        ([1, 2], [2, 3], [3], [1]),
-        ([1, 1 << 33], [1, (1 << 33) + 1], [(1 << 33) + 1], [1 << 33]),
-    ],
-)
-def test_diff_says_what_was_added_and_restored(
-    old: list[int], new: list[int], added: list[int], restored: list[int]
-) -> None:
-    found = diff(RowSet(old), RowSet(new))
-    assert found == Diff(RowSet(added), RowSet(restored))
-    assert (list(found.added), list(found.restored)) == (added, restored)
-
-
 @given(ROW_SETS, ROW_SETS)
 def test_diff_laws(old: RowSet, new: RowSet) -> None:
     added, restored = diff(old, new)

@@ -170,13 +170,6 @@ def test_corrupt_source_leaves_no_file(tmp_path: Path, source: bytes, kind: type
 # ---------------------------------------------------------------------- names
 
 
-@pytest.mark.parametrize("name", ["delta", "blob", "paimon 32", "roaring 64"])
-def test_puffin_needs_the_data_files(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="unknown data file"):
-        convert(SAMPLES[name].data, "puffin", tmp_path / "out")
-    assert list(tmp_path.iterdir()) == []
-
-
 @each(
     ("data_files", "match"),
     [
@@ -193,31 +186,16 @@ def test_names_have_to_fit(data_files: Sequence[str] | Mapping[int, str], match:
         run(SAMPLES["delta"].data, "puffin", data_files=data_files)
 
 
-@each("to", ["puffin", "delta", "paimon32", "paimon64"])
-@each("source", [SAMPLES["delta without vectors"].data, b'PFA1PFA1{"blobs":[]}\x0c' + bytes(7) + b"PFA1"])
-def test_no_vectors_make_no_file_but_one_of_paimon(source: bytes, to: Target, tmp_path: Path) -> None:
-    assert convert(source, to, tmp_path / "out") == []
-    assert [file.read_bytes() for file in tmp_path.iterdir()] == ([b"\1"] if to.startswith("paimon") else [])
-    (tmp_path / "out").unlink(missing_ok=True)
-    with pytest.raises(UsageError, match="exactly one vector, found 0"):
-        convert(source, "blob", tmp_path / "out")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_bare_map_up_to_the_highest_position_is_copied() -> None:
-    highest = 0x7FFFFFFE80000000
-    for position, fits in ((highest, True), (highest + 1, False)):
-        low = (position & 0xFFFFFFFF).to_bytes(4, "little")
-        bitmap = bytes.fromhex("3a30000001000000") + low[2:] + bytes(2) + bytes.fromhex("10000000") + low[:2]
-        bare = (1).to_bytes(8, "little") + (position >> 32).to_bytes(4, "little") + bitmap
-        if fits:
-            assert iceberg.decode(run(bare, "blob")[0]) == RowSet([position])
-        else:
-            with pytest.raises(UsageError, match="highest in a deletion vector"):
-                run(bare, "blob")
-
-
 # ---------------------------------------------------------------------- write
+
+
+def test_row_set_without_a_name_is_written_where_no_name_is_needed() -> None:
+    sets: dict[str | None, RowSet] = {None: A}
+    for to in ("delta", "paimon32", "paimon64", "blob"):
+        (location,) = write(to, io.BytesIO(), sets)
+        assert location.data_file is None
+    with pytest.raises(UsageError, match="data file of every vector"):
+        write("puffin", io.BytesIO(), sets)
 
 
 @each(("position", "gaps"), [((1 << 48) - 1, True), (1 << 48, False), ((2**31 - 2) << 32, False)])

@@ -12,16 +12,12 @@ import pytest
 from battery import Recorder, flipped
 from cases import each
 from dvcodec import (
-    BadMagic,
     CardinalityMismatch,
     ChecksumMismatch,
-    ContainerKind,
     DecodeError,
     LimitExceeded,
     Limits,
-    NotCanonical,
     RowSet,
-    Truncated,
     Unsupported,
     UsageError,
     VectorRef,
@@ -37,72 +33,13 @@ from dvcodec import (
 from dvcodec.io import Source, open_source
 from dvcodec.ops.convert import TARGETS
 from dvcodec.ops.convert import ConvertTarget as Target
-from dvcodec.ops.read import read_vector, survey_vectors
-from dvcodec.puffin import BlobMetadata, Footer, encode_footer
-from samples.bitmaps import framed
+from dvcodec.ops.read import survey_vectors
 from samples.containers import BARE, FRAMED, SAMPLES, A
 
 # ---------------------------------------------------------------------- reading what was found
 
 
-@each("name", ["blob", "roaring 32", "delta native"])
-@each("limits", [Limits(max_cardinality=2), Limits(max_vector_bytes=20)])
-def test_limits_are_kept_when_vectors_are_read(name: str, limits: Limits) -> None:
-    data = SAMPLES[name].data
-    ref = sniff(data).vectors[0]
-    with open_source(data) as source:
-        assert read_vector(source, ref).cardinality == 3
-        with pytest.raises(LimitExceeded):
-            read_vector(source, ref, limits=limits)
-
-
 NATIVE, PAIMON32 = delta.encode(A, layout="native"), paimon.encode(A)
-
-
-@pytest.mark.parametrize(
-    ("data", "allowed"),
-    [
-        (b"\1" + NATIVE + PAIMON32, [False, True]),
-        (b"\1" + iceberg.encode(A) + PAIMON32, [True, True]),
-        (b"\1" + iceberg.encode(A) + NATIVE, [True, True]),
-        (NATIVE, [True]),
-        (PAIMON32, [True]),
-    ],
-)
-def test_layout_has_to_be_one_of_the_container(data: bytes, allowed: list[bool]) -> None:
-    container = sniff(data)
-    assert (container.kind is ContainerKind.PAIMON) == (data[:1] == b"\1" and PAIMON32 in data)
-    with open_source(data) as source:
-        for ref, right in zip(container.vectors, allowed, strict=True):
-            if right:
-                assert read_vector(source, ref).load() == A
-            else:
-                with pytest.raises(BadMagic):
-                    read_vector(source, ref)
-
-
-@pytest.mark.parametrize(
-    ("stored", "changes", "kind"),
-    [
-        (iceberg.encode(A), {}, None),
-        (NATIVE, {}, BadMagic),
-        (PAIMON32, {}, BadMagic),
-        (iceberg.encode(A), {"compression_codec": "zstd"}, NotCanonical),
-        (iceberg.encode(A), {"properties": {"cardinality": "three"}}, NotCanonical),
-    ],
-)
-def test_vector_of_a_puffin_file_has_to_keep_its_rules(
-    stored: bytes, changes: dict[str, Any], kind: type[DecodeError] | None
-) -> None:
-    blob = BlobMetadata("deletion-vector-v1", (), -1, -1, 4, len(stored))
-    data = b"PFA1" + stored + encode_footer(Footer((replace(blob, **changes),)))
-    (ref,) = sniff(data).vectors
-    with open_source(data) as source:
-        if kind is None:
-            assert read_vector(source, ref).load() == A
-        else:
-            with pytest.raises(kind):
-                read_vector(source, ref)
 
 
 # ---------------------------------------------------------------------- decode
@@ -153,41 +90,6 @@ def test_vector_is_decoded_by_both_conventions_of_size(name: str) -> None:
             size = {"whole frame": whole, "magic and bitmap": whole - 8, "what the frame says": None}[convention]
             assert decode_at(sample.data, at, size) == rows
             assert decode_at(sample.data, at, size, cardinality=len(rows)) == rows
-
-
-@each(
-    ("offset", "size", "kind"),
-    [
-        (1, None, DecodeError),
-        (38, None, Truncated),
-        (46, None, Truncated),
-        (47, None, Truncated),
-        (10**12, None, Truncated),
-        (0, 0, DecodeError),
-        (0, 10**12, DecodeError),
-        (0, 3, DecodeError),
-    ],
-)
-def test_place_without_a_vector_is_refused(offset: int, size: int | None, kind: type[DecodeError]) -> None:
-    data = iceberg.encode(A)
-    assert len(data) == 46
-    with pytest.raises(kind):
-        decode_at(data, offset, size)
-
-
-def test_decode_at_checks_what_decode_checks() -> None:
-    data = b"PFA1" + iceberg.encode(A)
-    with pytest.raises(CardinalityMismatch):
-        decode_at(data, 4, cardinality=2)
-    with pytest.raises(LimitExceeded):
-        decode_at(data, 4, limits=Limits(max_cardinality=2))
-    damaged = flipped(data, 8 * len(data) - 1)
-    with pytest.raises(ChecksumMismatch) as caught:
-        decode_at(damaged, 4)
-    assert caught.value.offset == len(data) - 4
-    assert decode_at(damaged, 4, verify_checksum=False) == A
-    with pytest.raises(NotCanonical):
-        decode_at(b"\1" + framed(delta.encode(A)[4:-4] + b"\0"), 1)
 
 
 # ---------------------------------------------------------------------- many at once

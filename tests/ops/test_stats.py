@@ -6,13 +6,11 @@ import json
 from collections import Counter
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cases import each
-from dvcodec import ContainerMix, RowSet, VectorStats, delta, describe, iceberg, paimon, sniff
-from samples.containers import SAMPLES, A, B, C
+from dvcodec import ContainerMix, RowSet, VectorStats, describe, iceberg, sniff
+from samples.containers import A
 
 KEY = 1 << 32
 
@@ -67,39 +65,6 @@ def test_numbers_are_those_counted_by_hand(positions: set[int], run_optimize: bo
     if positions:
         assert found.density == len(positions) / (max(positions) - min(positions) + 1)
         assert found.bytes_per_row == len(blob) / len(positions)
-
-
-@each("name", SAMPLES)
-def test_size_is_that_of_the_stored_vector(name: str) -> None:
-    sample = SAMPLES[name]
-    for i, (size, rows) in enumerate(sample.vectors.values()):
-        found = stats_of(sample.data, vector=i)
-        assert (found.size, found.cardinality, found.min, found.max) == (size, len(rows), rows.min, rows.max)
-
-
-@each(
-    ("data", "containers", "bitmaps", "gaps"),
-    [
-        (iceberg.encode(RowSet()), (0, 0, 0), 0, 0),
-        (iceberg.encode(A), (1, 0, 0), 1, 0),
-        (iceberg.encode(B), (0, 0, 1), 1, 0),
-        (iceberg.encode(B, run_optimize=False), (1, 0, 0), 1, 0),
-        (iceberg.encode(C), (2, 0, 0), 2, 1),
-        (iceberg.encode(C, gap_keys=False), (2, 0, 0), 2, 0),
-        (delta.encode(C, layout="native"), (2, 0, 0), 2, 1),
-        (paimon.encode(RowSet(range(0, 65536, 2)) | B), (0, 1, 0), 1, 0),
-        (iceberg.encode(RowSet([KEY - 1, KEY, 70000]) | RowSet(range(0, 20000, 2))), (3, 1, 0), 2, 0),
-    ],
-)
-def test_containers_are_counted(data: bytes, containers: tuple[int, int, int], bitmaps: int, gaps: int) -> None:
-    found = stats_of(data)
-    assert (tuple(found.containers), found.bitmaps, found.gaps) == (containers, bitmaps, gaps)
-
-
-@pytest.mark.parametrize(("row_count", "share"), [(None, None), (0, None), (3, 1.0), (6, 0.5), (300, 0.01)])
-def test_deleted_share_needs_the_rows_of_the_data_file(row_count: int | None, share: float | None) -> None:
-    found = stats_of(iceberg.encode(A), row_count=row_count)
-    assert (found.row_count, found.deleted_share) == (row_count, share)
 
 
 def test_numbers_go_into_json() -> None:

@@ -134,16 +134,6 @@ def test_wrong_metadata_is_found_under_its_name(old: bytes, new: bytes, name: st
     assert name in failed(verify(data))
 
 
-def test_wrong_crc_does_not_hide_a_wrong_structure_and_cardinality() -> None:
-    report = verify(flipped(BLOB, 8 * len(BLOB) - 1), cardinality=4, row_count=5)
-    assert failed(report) == ["crc", "cardinality", "rows"]
-    data = bytearray(BLOB)
-    data[-6] = 0
-    report = verify(bytes(data), cardinality=4, row_count=5)
-    assert failed(report) == ["crc", "structure"]
-    assert statuses(report)["cardinality"] is NOT_APPLICABLE
-
-
 # ---------------------------------------------------------------------- promises
 
 
@@ -160,19 +150,6 @@ def test_row_count_is_checked(name: str) -> None:
     found = report.findings[-1]
     assert (found.message, found.actual) == ("highest position", str(highest))
     assert found.expected == f"below {highest} (rows of the data file)"
-
-
-@each("name", ["blob", "roaring 64", "roaring 32", "native blob", "paimon blob", "puffin of one"])
-def test_cardinality_of_the_caller_is_checked(name: str) -> None:
-    sample = SAMPLES[name]
-    count = len(sample.rows[0])
-    assert statuses(verify(sample.data, cardinality=count))["cardinality"] is PASS
-    found = finding(verify(sample.data, cardinality=count + 1), "cardinality")
-    assert (found.message, found.expected, found.actual) == (
-        "cardinality stated by the caller",
-        str(count + 1),
-        str(count),
-    )
 
 
 # ---------------------------------------------------------------------- any bytes

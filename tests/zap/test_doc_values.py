@@ -7,23 +7,17 @@ import pytest
 
 from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated
-from dvcodec.zap.doc_values import DocValueBlock, DocValues, encode_doc_values, split_terms
-from dvcodec.zap.documents import FieldOptions
+from dvcodec.zap.doc_values import DocValueBlock, encode_doc_values, split_terms
 from samples.zap.doc_values import (
-    BOTH,
     CHUNK,
     FRONT,
-    NONE,
-    RAW,
-    SINGLE,
     TOP,
     close,
     decode,
     join,
     trailer,
-    write,
 )
-from samples.zap.parts import Sample, pack, survives
+from samples.zap.parts import Sample, pack
 from samples.zap.segments import uv
 
 
@@ -105,22 +99,3 @@ def test_refused(raw: bytes, kind: type[DecodeError], what: str) -> None:
 def test_a_chunk_size_of_zero() -> None:
     with pytest.raises(NotCanonical, match="chunk mode"):
         decode(close([CHUNK]), 3, version=11, size=0)
-
-
-@pytest.mark.parametrize("options", [NONE, RAW, SINGLE, BOTH])
-def test_damage(options: FieldOptions) -> None:
-    rows = {1: b"alpha\xffbeta\xff", 2: b"beta\xff", 5: b"alpha\xffgamma\xff" * 5}
-    raw = write(rows, 7, 3, options)
-
-    def again(found: DocValues) -> DocValues:
-        mine = options if options in {NONE, BOTH} else BOTH
-        return decode(encode_doc_values(17, 7, 1024, mine, found.docs, found.values), 7, mine)
-
-    version, size = (11, 3) if not options else (17, 1024)
-    if options == RAW:
-        raw = write(rows, 7, 1024, options)
-
-    def decode_bad(bad: bytes) -> DocValues:
-        return decode(bad[: len(raw)], 7, options, version=version, size=size)
-
-    survives(decode_bad, again, raw, 0, len(raw))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from amounts import examples
 from cases import each
 from dvcodec import DecodeError
+from dvcodec.io import open_source
 from dvcodec.zap import FieldInfo, FieldOptions, Segment
 from dvcodec.zap.fields import (
     MAX_FIELDS,
@@ -21,6 +22,7 @@ from dvcodec.zap.fields import (
     encode_record,
     encode_text,
 )
+from dvcodec.zap.footer import decode_footer
 from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, minimal, uv
 
 EARLY, LATE = range(11, 16), (16, 17)
@@ -132,6 +134,19 @@ def test_hazard_more_fields_than_zapx_can_count() -> None:
 # ------------------------------------------------------------------ names
 
 
+@each("version", VERSIONS)
+def test_hazard_one_name_twice(version: int) -> None:
+    for name in ("_id", "a"):
+        craft = minimal(version)
+        craft.field("a")
+        craft.field("b")
+        craft.field(name)
+        error = refusal(craft)
+        assert (error.what, error.actual) == ("fields", f"{name!r} twice")
+        with open_source(craft.finish()) as source:
+            assert error.offset == decode_footer(source).fields_index
+
+
 def test_hazard_records_in_each_other() -> None:
     """Names that hold other records make gigabytes of a small file."""
     craft = minimal(15)
@@ -162,6 +177,18 @@ def test_hazard_lists_of_sections(version: int) -> None:
         craft = minimal(version)
         craft.field("f", sections=[(0, 0), (2, 0)], count=count)
         assert refusal(craft).what == "number of sections"
+
+
+def test_options_are_one_byte() -> None:
+    for bits in (0, 3, 127, 128, 255):
+        craft = minimal(17)
+        craft.field("f", options=bits)
+        assert fields_of(craft)[1].options == FieldOptions(bits)
+    for bits in (256, 2**31, NOT):
+        craft = minimal(17)
+        craft.field("f", options=bits)
+        error = refusal(craft)
+        assert (error.what, error.actual) == ("options of a field", bits)
 
 
 # ------------------------------------------------------------------ doc value blocks

@@ -14,6 +14,7 @@ from dvcodec.core.errors import ChecksumMismatch, Truncated, Unsupported
 from dvcodec.io import open_source
 from dvcodec.io.source import Source
 from dvcodec.zap import Footer, Segment
+from dvcodec.zap import footer as module
 from dvcodec.zap.footer import decode_footer, encode_footer, refuse_writer_id, verify_checksum
 from samples.bitmaps import crc_oracle
 from samples.zap.parts import Sample
@@ -104,6 +105,15 @@ def test_every_flipped_bit_breaks_the_checksum(samples: list[Sample]) -> None:
                 if at < body or at >= len(raw) - 4:
                     assert isinstance(caught.value, ChecksumMismatch)
                     assert caught.value.offset == len(raw) - 4
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100, 1 << 20])
+def test_the_checksum_is_taken_piece_by_piece(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_CRC_PIECE", piece)
+    raw = minimal(16).finish()
+    verify_checksum(source_of(raw), decode(raw))
+    with pytest.raises(ChecksumMismatch):
+        verify_checksum(source_of(b"\xff" + raw[1:]), decode(raw))
 
 
 # ------------------------------------------------------------------ hazards

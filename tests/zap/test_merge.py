@@ -154,6 +154,19 @@ def test_a_merge_changes_the_version(data: st.DataObject, source: int, target: i
     assert numbers == [list(range(len(content_of(source, found).stored)))]
 
 
+def test_segments_of_all_versions_together() -> None:
+    raws = [written(version, [document(b"%d" % version, b"x", b"%d" % version)]) for version in VERSIONS]
+    for target in VERSIONS:
+        raw, numbers = merged(raws, None, target)
+        assert numbers == [[i] for i in range(7)]
+        with Segment.open(raw) as segment:
+            found = segment.postings("f", "x")
+            assert found is not None
+            assert (segment.version, found.docs.tolist(), found.norms.tolist()) == (target, list(range(7)), [0.5] * 7)
+    assert Segment.open(merged(raws[:3])[0]).version == 13
+    assert Segment.open(merged(raws[::-1])[0]).version == 17
+
+
 def test_many_documents_in_many_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [document(b"%04d" % i, b"all", b"t%d" % (i % 5), b"only%d" % i) for i in range(1200)]
     raw = written(16, found)

@@ -29,7 +29,9 @@ from samples.zap.postings import (
     cases,
     columns,
     decoded,
+    read,
     read_list,
+    refusal,
     rows,
     segment_of,
 )
@@ -146,6 +148,17 @@ def test_hazard_bitmaps(name: str, with_others: bool) -> None:
     wanted = np.array(values if with_others else values[1:2], np.uint64)
     with pytest.raises(kind):
         read_all(craft, wanted)
+
+
+def test_hazard_a_document_behind_the_last_one() -> None:
+    """In a chunk that is there."""
+    craft = SegmentBuilder(15, 1024)
+    craft.documents(3000)
+    freqs = chunked([b"", b"", uv(2, 1)])
+    last, behind = craft.postings([2999], freqs), craft.postings([3000], freqs)
+    assert read(craft, last) == [Posting(2999, 1, 1)]
+    error = refusal(craft, behind)
+    assert (error.what, error.expected, error.actual) == ("document number", "below 3000", 3000)
 
 
 # ------------------------------------------------------------------ chunks of postings

@@ -54,6 +54,15 @@ def test_every_kind_of_bitmap() -> None:
     assert plain(decode(*lay(17, lists, names_of(17, names)))) == plain(expected)
 
 
+def test_a_cookie_directly_behind_another() -> None:
+    """The second is the number of containers of the first; no bitmap is that short."""
+    listed = struct.pack("<QII", 2, 1, 12346) + DOC0
+    raw, at = lay(17, {b"a": listed}, names_of(17, {1: b"s", 12346: b"t"}))
+    with pytest.raises(Truncated, match="roaring descriptors") as caught:
+        decode(raw, at)
+    assert caught.value.offset == (FRONT + raw).index(DOC0) + 4
+
+
 def test_many_uneven_bitmaps(monkeypatch: pytest.MonkeyPatch) -> None:
     walked: list[int] = []
 

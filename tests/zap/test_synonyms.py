@@ -15,7 +15,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.zap import synonyms
 from dvcodec.zap.synonyms import Thesaurus, decode_thesaurus, encode_thesaurus
 from dvcodec.zap.vellum import Fst
-from samples.zap.parts import Sample, footer, plain, segment, survives
+from samples.zap.parts import Sample, plain
 from samples.zap.segments import take, uv
 from samples.zap.synonyms import (
     BOOK,
@@ -157,18 +157,6 @@ def test_names_refused(names: bytes, kind: type[DecodeError], what: str) -> None
     with pytest.raises(kind, match=what) as caught:
         decode(raw, at, num_docs=5000)
     assert len(FRONT) <= (caught.value.offset or 0) < len(FRONT + raw)
-
-
-@pytest.mark.parametrize("version", [16, 17])
-def test_damage(version: int) -> None:
-    raw, at = encode_thesaurus(version, thesaurus_of(BOOK, BOOK_NAMES), len(FRONT))
-    foot = footer(version, 400)
-
-    def again(found: Thesaurus) -> Thesaurus:
-        data, place = encode_thesaurus(version, found, len(FRONT))
-        return decode(data, place, version)
-
-    survives(lambda bad: decode_thesaurus(segment(bad), foot, at), again, FRONT + raw, len(FRONT), len(FRONT + raw))
 
 
 @each(

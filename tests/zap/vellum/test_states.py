@@ -100,6 +100,15 @@ def test_targets_outside(over: int) -> None:
         assert (error.expected, error.actual) == ("0 or an address of at least 16", bottom - delta)
 
 
+def test_a_next_state_without_a_state_below() -> None:
+    for state in (follow(ord("t")), follow(200)):
+        states = states_of(blob(state, 1))
+        addr = 15 + len(state)
+        for read in (states.parse, states.chain, lambda addr, states=states: table(states, [addr])):
+            with pytest.raises(NotCanonical, match="target of a state: expected 0 or an address of at least 16, found"):
+                read(addr)
+
+
 def test_chains_end_at_other_states_and_at_borders() -> None:
     data = blob(one(97, 0, 4, sizes=(1, 1)) + follow(98) + one(200, 1, 5) + follow(0) * 3000, 1)
     states = states_of(data)
