@@ -186,7 +186,26 @@ def test_names_have_to_fit(data_files: Sequence[str] | Mapping[int, str], match:
         run(SAMPLES["delta"].data, "puffin", data_files=data_files)
 
 
+@pytest.mark.parametrize("to", ["", "iceberg", "paimon", "PUFFIN", "roaring64"])
+def test_unknown_target_is_a_usage_error(to: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="puffin, delta, paimon32, paimon64, blob"):
+        convert(SAMPLES["blob"].data, to, tmp_path / "out")
+    with pytest.raises(UsageError, match="puffin, delta, paimon32, paimon64, blob"):
+        write(to, tmp_path / "out", {"a": A})
+    assert list(tmp_path.iterdir()) == []
+
+
 # ---------------------------------------------------------------------- write
+
+
+def test_one_row_set_is_written_as_a_blob() -> None:
+    out = io.BytesIO()
+    (location,) = write("blob", out, {"a": A})
+    assert out.getvalue() == iceberg.encode(A)
+    assert (location.offset, location.size, location.data_file) == (0, 46, "a")
+    for sets in ({}, {"a": A, "b": B}):
+        with pytest.raises(UsageError, match="exactly one vector"):
+            write("blob", io.BytesIO(), sets)
 
 
 def test_row_set_without_a_name_is_written_where_no_name_is_needed() -> None:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from cases import each
-from dvcodec.ops.layout import Part, layout
+from dvcodec.ops.layout import Part, Span, layout
 from dvcodec.zap import Segment
 
 VERSIONS = range(11, 18)
@@ -52,3 +52,12 @@ def test_every_byte_is_of_one_part(version: int, vectors: Path, own_vectors: Pat
     for path in paths:
         with Segment.open(path) as segment:
             assert check(segment)[Part.OTHER] == 0, path
+
+
+def test_section_of_shapes_in_front_of_postings(own_vectors: Path) -> None:
+    with Segment.open(own_vectors / "zap/zapx-17.2.3/geo.zap") as segment:
+        spans = layout(segment)
+        (shapes,) = [info for info in segment.fields if info.shapes is not None]
+        (found,) = [span for span in spans if span.part is Part.SHAPES]
+        assert (found.start, found.field) == (shapes.shapes, shapes.name)
+        assert Span(Part.POSTINGS, *(postings_of(segment, "_id") or (0, 0)), "_id") in spans

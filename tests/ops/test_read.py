@@ -36,9 +36,6 @@ from dvcodec.ops.convert import ConvertTarget as Target
 from dvcodec.ops.read import survey_vectors
 from samples.containers import BARE, FRAMED, SAMPLES, A
 
-# ---------------------------------------------------------------------- reading what was found
-
-
 NATIVE, PAIMON32 = delta.encode(A, layout="native"), paimon.encode(A)
 
 
@@ -90,6 +87,13 @@ def test_vector_is_decoded_by_both_conventions_of_size(name: str) -> None:
             size = {"whole frame": whole, "magic and bitmap": whole - 8, "what the frame says": None}[convention]
             assert decode_at(sample.data, at, size) == rows
             assert decode_at(sample.data, at, size, cardinality=len(rows)) == rows
+
+
+def test_decode_at_reads_one_frame_only() -> None:
+    blob = iceberg.encode(A)
+    source = Recorder(bytes(1_000_000) + blob + bytes(1_000_000))
+    assert decode_at(source, 1_000_000) == A
+    assert source.reads == [(1_000_000, 4), (1_000_000, len(blob))]
 
 
 # ---------------------------------------------------------------------- many at once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,10 @@ from cases import each
 from dvcodec import (
     Container,
     ContainerKind,
+    Limits,
     Unsupported,
+    convert,
+    read_rows,
     sniff,
     zap,
 )
@@ -72,6 +76,14 @@ def test_real_file_is_recognised(vectors: Path, name: str) -> None:
     kind, count = REAL_FILES[name]
     found = sniff(vectors / name)
     assert (found.kind.value, len(found.vectors)) == (kind, count)
+
+
+@each("data", [b"", b"\2", b"{}", b"PAR1....PAR1", bytes(7), bytes(9), b"\xff" * 100, b"PK\3\4" * 9])
+def test_other_bytes_are_unsupported(data: bytes) -> None:
+    with pytest.raises(Unsupported) as caught:
+        sniff(data)
+    assert caught.value.actual == (data[:12].hex(" ") or "no bytes")
+    assert caught.value.offset == 0
 
 
 @pytest.mark.parametrize(
@@ -139,7 +151,24 @@ def test_segment_of_another_writer(tmp_path: Path) -> None:
     assert sniff(changed).kind is ContainerKind.ZAP
 
 
+@pytest.mark.parametrize(
+    "read", [read_rows, lambda data: convert(data, "delta", io.BytesIO())], ids=["rows", "convert"]
+)
+def test_segment_holds_no_vectors(read: Callable[[bytes], object]) -> None:
+    with pytest.raises(Unsupported, match="<bytes>: a search segment has no deletion vectors: see dvcodec"):
+        read(segment(zap.Document(b"a")))
+
+
 # ---------------------------------------------------------------------- damage
+
+
+@pytest.mark.parametrize("name", ["delta", "delta native", "paimon 32", "paimon 64"])
+def test_vector_file_with_a_zeroed_byte_of_the_magic_is_a_vector_file(name: str) -> None:
+    sample = SAMPLES[name]
+    for at in range(5, 9):
+        data = bytearray(sample.data)
+        data[at] = 0
+        assert [ref.offset for ref in sniff(bytes(data)).vectors] == list(sample.vectors)
 
 
 @pytest.mark.parametrize("name", ["delta", "delta native", "paimon 32", "paimon 64"])
@@ -180,6 +209,13 @@ def test_blob_is_sniffed_by_its_ends() -> None:
 def test_an_arrow_file_is_of_lance_by_the_names_at_its_start() -> None:
     with pytest.raises(Unsupported):
         sniff(b"ARROW1\0\0" + bytes(2000) + b"row_id" + bytes(2000))
+
+
+def test_bare_map_over_the_limit_is_not_read() -> None:
+    source = Recorder(bytes(8) + bytes(5_000_000))
+    with pytest.raises(Unsupported):
+        sniff(source, limits=Limits(max_vector_bytes=1_000_000))
+    assert sum(size for _, size in source.reads) <= 200
 
 
 def test_length_field_that_fits_too_few_bytes_is_not_a_blob() -> None:

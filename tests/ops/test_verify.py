@@ -6,6 +6,7 @@ import io
 import struct
 import zlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from battery import flipped
 from cases import each
 from dvcodec import Check, ContainerKind, Report, Status, iceberg, verify, zap
 from dvcodec.ops.verify import VECTOR_CHECKS
+from dvcodec.puffin import BlobMetadata, Footer, encode_footer
 from samples.containers import BARE, FRAMED, SAMPLES, A
 
 PASS, FAIL, NOT_APPLICABLE = Status.PASS, Status.FAIL, Status.NOT_APPLICABLE
@@ -58,10 +60,53 @@ def test_vector_is_checked_in_order(name: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", BARE)
+def test_bare_bitmap_has_no_frame_to_check(name: str) -> None:
+    report = verify(SAMPLES[name].data, cardinality=len(SAMPLES[name].rows[0]))
+    assert statuses(report) == {
+        "container": PASS,
+        "length": NOT_APPLICABLE,
+        "crc": NOT_APPLICABLE,
+        "magic": NOT_APPLICABLE,
+        "structure": PASS,
+        "cardinality": PASS,
+        "rows": NOT_APPLICABLE,
+    }
+
+
+def test_vectors_are_called_by_data_file_place_or_nothing() -> None:
+    def subjects(name: str) -> list[str]:
+        return [check.subject for check in verify(SAMPLES[name].data).checks if check.name == "crc"]
+
+    assert subjects("puffin") == ["vector of a", "vector of b", "vector of c"]
+    assert subjects("delta") == [f"vector at byte {at}" for at in SAMPLES["delta"].vectors]
+    assert subjects("blob") == ["vector"]
+
+
 # ---------------------------------------------------------------------- one flipped bit
 
 BLOB = iceberg.encode(A)
 STORED = zlib.crc32(BLOB[4:-4])
+
+
+@pytest.mark.parametrize("at", [0, 4, 1000])
+def test_flip_in_the_length_is_found_there(at: int) -> None:
+    for bit in range(32):
+        data = flipped(BLOB, bit)
+        if at == 0:
+            report = verify(data)
+        else:
+            metadata = BlobMetadata(
+                "deletion-vector-v1", (), -1, -1, at, len(data), None, {"referenced-data-file": "a", "cardinality": "3"}
+            )
+            report = verify(b"PFA1" + bytes(at - 4) + data + encode_footer(Footer((metadata,))))
+        assert failed(report) == ["length"]
+        found = finding(report, "length")
+        assert (found.message, found.offset) == ("length field", at)
+        assert found.actual == str(int.from_bytes(data[:4], "big"))
+        assert str(len(BLOB) - 8) in (found.expected or "")
+        after = [check.status for check in report.checks if check.name in VECTOR_CHECKS[1:]]
+        assert after == [NOT_APPLICABLE] * 5
 
 
 def test_flip_in_the_vector_is_found_by_the_crc() -> None:
@@ -180,3 +225,9 @@ def test_segment_gets_the_checks_of_segments() -> None:
     assert report.ok
     assert (report.source, report.kind) == ("<bytes>", "zap v15")
     assert report.checks == (Check("container", PASS, "file", 0), *own.checks)
+
+
+def test_promises_about_vectors_do_not_apply_to_a_segment() -> None:
+    found = statuses(verify(segment(), cardinality=3, row_count=5))
+    assert (found["cardinality"], found["rows"]) == (NOT_APPLICABLE, NOT_APPLICABLE)
+    assert failed(verify(segment(), data_file="x")) == ["data-file"]
