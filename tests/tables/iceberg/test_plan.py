@@ -11,7 +11,7 @@ from dvcodec.tables import DataFile, DeletionVector
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, ManifestEntry
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition
-from dvcodec.tables.iceberg.plan import Plan
+from dvcodec.tables.iceberg.plan import ScanPlan
 
 SPECS = {
     0: (),
@@ -43,8 +43,8 @@ def equality(path: str, number: int, partition: Partition) -> EqualityDeletes:
     return EqualityDeletes(path, path, 1, number, (1,), record)
 
 
-def plan(*files: ListedFile) -> Plan:
-    return Plan.of(files, SPECS, "list.avro")
+def plan(*files: ListedFile) -> ScanPlan:
+    return ScanPlan.of(files, SPECS, "list.avro")
 
 
 def test_a_vector_without_a_data_file_is_listed() -> None:

@@ -29,7 +29,7 @@ from dvcodec.io.orc import open_orc
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID, EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.partitions import identity_values
-from dvcodec.tables.iceberg.plan import Plan
+from dvcodec.tables.iceberg.plan import ScanPlan
 from dvcodec.tables.iceberg.rows import NameMapping, read_rows
 from dvcodec.tables.iceberg.schema import read_column
 from dvcodec.tables.iceberg.vectors import refuse_encrypted
@@ -175,7 +175,7 @@ class EqualityMatcher:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ScanPlan,
         metadata: TableMetadata,
         storage: Storage,
         names: Callable[[], Mapping[str, NameMapping] | None],

@@ -24,7 +24,7 @@ from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
 from dvcodec.tables.metadata.avro_fields import (
     INTEGERS,
     AvroColumn,
-    Found,
+    FoundField,
     fail,
     fields_of,
     open_avro,
@@ -460,7 +460,7 @@ class _EntryReader:
 
 
 def _renamed(
-    found: Mapping[str, Found], columns: Sequence[AvroColumn], names: AbstractSet[str]
+    found: Mapping[str, FoundField], columns: Sequence[AvroColumn], names: AbstractSet[str]
 ) -> dict[str, str] | None:
     """Return the specification's names of fields -> those in the file; None if a record has the former already.
 

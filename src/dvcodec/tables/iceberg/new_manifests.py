@@ -38,7 +38,7 @@ from dvcodec.tables.iceberg.manifests import (
     PARTITION,
     entry_schema,
 )
-from dvcodec.tables.metadata.avro_fields import AvroColumn, Found, fields_of, not_null, open_avro, select
+from dvcodec.tables.metadata.avro_fields import AvroColumn, FoundField, fields_of, not_null, open_avro, select
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.metadata.partition_value import is_nan
 
@@ -149,7 +149,9 @@ def counts_of(entries: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return counts
 
 
-def _by_name(record: Mapping[str, Any], names: Mapping[str, Found], columns: Iterable[AvroColumn]) -> dict[str, Any]:
+def _by_name(
+    record: Mapping[str, Any], names: Mapping[str, FoundField], columns: Iterable[AvroColumn]
+) -> dict[str, Any]:
     return {column.name: record[names[column.name].name] if column.name in names else None for column in columns}
 
 
@@ -162,7 +164,7 @@ def _inherit(entry: dict[str, Any], manifest: Mapping[str, Any]) -> None:
                 entry[name] = manifest["sequence_number"]
 
 
-def _fields(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Cursor) -> dict[str, Found]:
+def _fields(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Cursor) -> dict[str, FoundField]:
     """Find the fields of a file, as `select` does.
 
     Raises:

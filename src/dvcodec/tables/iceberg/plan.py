@@ -35,7 +35,7 @@ from dvcodec.tables.iceberg.partitions import Partition
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
 from dvcodec.tables.snapshots.findings import Finding, shortened
 
-__all__ = ["Plan", "Spellings", "contradictions", "repeated"]
+__all__ = ["ScanPlan", "Spellings", "contradictions", "repeated"]
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*(?=/)|(?=/))")
@@ -79,7 +79,7 @@ def _is_bare(path: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScanPlan:
     """The contents of a snapshot's manifests.
 
     Attributes:
@@ -102,7 +102,7 @@ class Plan:
     spellings: Spellings
 
     @classmethod
-    def of(cls, files: Iterable[ListedFile], specs: Mapping[int, tuple[PartitionField, ...]], source: str) -> Plan:
+    def of(cls, files: Iterable[ListedFile], specs: Mapping[int, tuple[PartitionField, ...]], source: str) -> ScanPlan:
         """Sort the files of the manifests that `source` lists.
 
         Raises:
@@ -197,7 +197,7 @@ VECTORS_VERSION = 3
 """The first format version that has Puffin vectors."""
 
 
-def contradictions(metadata: TableMetadata, plan: Plan, skipped_metadata: tuple[str, ...]) -> Iterator[Finding]:
+def contradictions(metadata: TableMetadata, plan: ScanPlan, skipped_metadata: tuple[str, ...]) -> Iterator[Finding]:
     """Find metadata that does not fit the vectors of a snapshot.
 
     Checks:

@@ -14,7 +14,7 @@ from dvcodec.tables.iceberg.deletes import EqualityMatcher, PositionDeletes, rea
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.partitions import identity_values
-from dvcodec.tables.iceberg.plan import Plan, contradictions
+from dvcodec.tables.iceberg.plan import ScanPlan, contradictions
 from dvcodec.tables.iceberg.rows import ROW_FORMATS, NameMapping, names_in_file, read_name_mapping, read_rows
 from dvcodec.tables.iceberg.schema import SchemaColumns, constant_of_partition, stored_ids
 from dvcodec.tables.iceberg.vectors import check_vectors, read_vector, refuse_encrypted
@@ -53,7 +53,7 @@ class IcebergSnapshot(Snapshot):
     """
 
     metadata: TableMetadata = field(repr=False, compare=False)
-    plan: Plan = field(repr=False, compare=False)
+    plan: ScanPlan = field(repr=False, compare=False)
     deletes: Cache[str, PositionDeletes] = field(repr=False, compare=False)
     skipped_metadata: tuple[str, ...] = ()
 

@@ -120,11 +120,11 @@ _Group = tuple[int, str]
 """Partition spec, and the Avro type of partitions as JSON: entries of one manifest share both."""
 
 
-Place = tuple[str, int | None, str | None]
+VectorPlace = tuple[str, int | None, str | None]
 """Path of a delete file; offset and data file of a vector in it. Where offsets are wrong, vectors may share one."""
 
 
-def places(vectors: Iterable[DeletionVector]) -> frozenset[Place]:
+def places(vectors: Iterable[DeletionVector]) -> frozenset[VectorPlace]:
     """Return where vectors are; position deletes are whole files."""
     return frozenset((one.path, one.offset, None if one.offset is None else one.data_file) for one in vectors)
 
@@ -144,7 +144,7 @@ class Replacement:
 
     vectors: Mapping[str, DvLocation]
     removed: frozenset[str]
-    gone: frozenset[Place]
+    gone: frozenset[VectorPlace]
     manifests: frozenset[str]
     operation: str = "delete"
     summary: Mapping[str, str] = field(default_factory=dict)

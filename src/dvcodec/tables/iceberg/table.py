@@ -30,7 +30,7 @@ from dvcodec.tables.iceberg.latest import (
 )
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
-from dvcodec.tables.iceberg.plan import Plan, repeated
+from dvcodec.tables.iceberg.plan import ScanPlan, repeated
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.metadata.contents import Contents, Key
@@ -135,7 +135,7 @@ class IcebergTable(WritableTable):
         self.folder = folder
         self._read: tuple[TableMetadata, tuple[str, ...]] | None = (metadata, skipped_metadata)
         self.place: Place | None = None
-        self._plans: Cache[str, Plan] = Cache(_KEPT_PLANS, lambda _: 1)  # by manifest list: snapshots may share one
+        self._plans: Cache[str, ScanPlan] = Cache(_KEPT_PLANS, lambda _: 1)  # by manifest list: snapshots may share one
         self._lists: Cache[str, list[Manifest]] = Cache(_KEPT_ENTRIES, lambda manifests: len(manifests) + 1)
         self._entries: Cache[Manifest, tuple[ListedFile, ...]] = Cache(_KEPT_ENTRIES, len)
         self._deletes: Cache[str, PositionDeletes] = Cache(_KEPT_DELETES, lambda deletes: deletes.cost)
@@ -184,7 +184,7 @@ class IcebergTable(WritableTable):
         metadata = self.metadata
         number = metadata.current if id is None else id
         if metadata.current is None and number in (None, NO_SNAPSHOT):
-            info, plan, schema_id = SnapshotInfo(NO_SNAPSHOT), Plan.of((), metadata.specs, metadata.source), None
+            info, plan, schema_id = SnapshotInfo(NO_SNAPSHOT), ScanPlan.of((), metadata.specs, metadata.source), None
         elif number is None or number not in metadata.snapshots:
             raise UsageError(f"{self.location}: no snapshot {number}")
         else:
@@ -197,7 +197,7 @@ class IcebergTable(WritableTable):
         """Return what reads the manifests that neighbours do not share; see `Table.walk_from`."""
         return ManifestWalk(self, cast("IcebergSnapshot", snapshot))
 
-    def snapshot_of(self, info: SnapshotInfo, plan: Plan, schema_id: int | None) -> IcebergSnapshot:
+    def snapshot_of(self, info: SnapshotInfo, plan: ScanPlan, schema_id: int | None) -> IcebergSnapshot:
         """Return a snapshot of these files, in the table's current schema by default."""
         return IcebergSnapshot(
             self,
@@ -244,8 +244,8 @@ class IcebergTable(WritableTable):
         """
         return self.read_entries(self.listed(record))
 
-    def _read_plan(self, record: SnapshotRecord) -> Plan:
-        return Plan.of(self.entries(record), self.metadata.specs, self.manifest_list(record))
+    def _read_plan(self, record: SnapshotRecord) -> ScanPlan:
+        return ScanPlan.of(self.entries(record), self.metadata.specs, self.manifest_list(record))
 
     def _each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Read metadata files of one level, several concurrently if they are remote."""
@@ -343,7 +343,7 @@ class ManifestWalk(Walk):
 
     def _part(self, info: SnapshotInfo, files: Iterable[ListedFile]) -> Snapshot:
         table, record = self._table, self._table.metadata.snapshots[info.id]
-        plan = Plan.of(files, table.metadata.specs, table.manifest_list(record))
+        plan = ScanPlan.of(files, table.metadata.specs, table.manifest_list(record))
         return table.snapshot_of(info, plan, record.schema_id)
 
     def _read(

@@ -23,7 +23,7 @@ from dvcodec.ops.sniff import sniff_source
 from dvcodec.ops.stats import measure
 from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata, Footer
 from dvcodec.tables.iceberg.manifests import ManifestEntry
-from dvcodec.tables.iceberg.plan import Plan
+from dvcodec.tables.iceberg.plan import ScanPlan
 from dvcodec.tables.metadata.path_matching import PathMatcher
 from dvcodec.tables.model import DeletedRows, DeletionVector
 from dvcodec.tables.snapshots import rules
@@ -33,7 +33,7 @@ from dvcodec.tables.snapshots.rules import OF_ANOTHER, blob_path
 __all__ = ["check_vectors", "read_vector", "refuse_encrypted"]
 
 
-def read_vector(vector: DeletionVector, plan: Plan, storage: Storage) -> DeletedRows:
+def read_vector(vector: DeletionVector, plan: ScanPlan, storage: Storage) -> DeletedRows:
     """Read a deletion vector by its byte range, in any file.
 
     Raises:

@@ -15,7 +15,7 @@ from dvcodec.io.target import join, split
 from dvcodec.lance import BasePath, DeletionFile, FragmentFile, Manifest, manifest_version, read_manifest
 from dvcodec.tables.folder import Folder, StoredFile
 
-__all__ = ["TRANSACTIONS", "VERSIONS", "Place", "data_file_place", "deletion_file_place", "needed"]
+__all__ = ["TRANSACTIONS", "VERSIONS", "FileLocation", "data_file_place", "deletion_file_place", "needed"]
 
 VERSIONS, DATA, DELETIONS, TRANSACTIONS, BRANCHES = "_versions", "data", "_deletions", "_transactions", "tree"
 _BRANCH_NAMES = "_refs/branches"
@@ -25,14 +25,14 @@ _DETACHED = re.compile(r"d[0-9]{1,20}\.manifest")
 _DATA_SUFFIX = ".lance"
 
 
-class Place(NamedTuple):
+class FileLocation(NamedTuple):
     """A file of a dataset: its path below the dataset's folder, or its location if outside; and where to open it."""
 
     path: str
     location: str
 
 
-def data_file_place(folder: Folder, file: FragmentFile, manifest: Manifest, source: str) -> Place:
+def data_file_place(folder: Folder, file: FragmentFile, manifest: Manifest, source: str) -> FileLocation:
     """Return where a data file is stored.
 
     Raises:
@@ -43,12 +43,12 @@ def data_file_place(folder: Folder, file: FragmentFile, manifest: Manifest, sour
         raise NotCanonical("path of a data file", source=source, expected="a relative path", actual=repr(file.path))
     base = _base(folder, file.base_id, manifest, source)
     if base is None:
-        return Place(f"{DATA}/{file.path}", folder.join(f"{DATA}/{file.path}"))
+        return FileLocation(f"{DATA}/{file.path}", folder.join(f"{DATA}/{file.path}"))
     path = join(base.path, f"{DATA}/{file.path}" if base.is_dataset_root else file.path)
-    return Place(path, folder.locate(path))
+    return FileLocation(path, folder.locate(path))
 
 
-def deletion_file_place(folder: Folder, file: DeletionFile, manifest: Manifest, source: str) -> Place:
+def deletion_file_place(folder: Folder, file: DeletionFile, manifest: Manifest, source: str) -> FileLocation:
     """Return where a deletion file is stored.
 
     Raises:
@@ -57,12 +57,12 @@ def deletion_file_place(folder: Folder, file: DeletionFile, manifest: Manifest, 
     base = _base(folder, file.base_id, manifest, source)
     if base is None:
         path = file.path("").lstrip("/")
-        return Place(path, folder.join(path))
+        return FileLocation(path, folder.join(path))
     if not base.is_dataset_root:
         what = f"base path of the deletion file of fragment {file.fragment}"
         raise NotCanonical(what, source=source, expected="the folder of a dataset", actual=base.path)
     path = file.path(base.path)
-    return Place(path, folder.locate(path))
+    return FileLocation(path, folder.locate(path))
 
 
 def _base(folder: Folder, base_id: int | None, manifest: Manifest, source: str) -> BasePath | None:

@@ -20,7 +20,17 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage, read_within
 from dvcodec.tables.metadata.partition_value import MAX_DIGITS
 
-__all__ = ["INTEGERS", "AvroColumn", "Found", "Logical", "fail", "fields_of", "open_avro", "partition_names", "select"]
+__all__ = [
+    "INTEGERS",
+    "AvroColumn",
+    "FoundField",
+    "Logical",
+    "fail",
+    "fields_of",
+    "open_avro",
+    "partition_names",
+    "select",
+]
 
 INTEGERS = ("int", "long")
 """Types of an `AvroColumn` of integers."""
@@ -56,7 +66,7 @@ class Logical(NamedTuple):
     precision: int = 0
 
 
-class Found(NamedTuple):
+class FoundField(NamedTuple):
     """A field that a file has.
 
     Attributes:
@@ -91,7 +101,7 @@ def open_avro(location: str, storage: Storage, *, rows: bool = False) -> Iterato
         yield replace(file, schema=schema), cursor
 
 
-def select(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Cursor) -> dict[str, Found]:
+def select(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Cursor) -> dict[str, FoundField]:
     """Find fields of a record type by their ids; by name if a field has no id.
 
     Returns:
@@ -103,7 +113,7 @@ def select(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Curs
     fields = fields_of(schema, what, cursor)
     by_id = {field["field-id"]: field for field in fields if isinstance(field.get("field-id"), int)}
     by_name = {field["name"]: field for field in fields if "field-id" not in field}
-    found: dict[str, Found] = {}
+    found: dict[str, FoundField] = {}
     for column in columns:
         field = by_id.get(column.field_id, by_name.get(column.name))
         if field is None:
@@ -113,7 +123,7 @@ def select(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Curs
         kind = not_null(field["type"])
         if _type_name(kind) not in column.types:
             fail(cursor, f"field {column.name} of {what}", " or ".join(column.types), _type_name(kind))
-        found[column.name] = Found(field["name"], kind)
+        found[column.name] = FoundField(field["name"], kind)
     return found
 
 

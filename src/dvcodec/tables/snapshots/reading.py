@@ -16,7 +16,7 @@ from dvcodec.io import Storage
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, vectors_of
 from dvcodec.tables.snapshots import rules
-from dvcodec.tables.snapshots.rules import Found
+from dvcodec.tables.snapshots.rules import VectorRows
 from dvcodec.tables.table import Snapshot
 
 __all__ = ["Deletes", "Progress", "VectorRead", "by_container", "read_vectors"]
@@ -167,7 +167,7 @@ class Deletes:
             rules.refuse(rules.paths(snapshot, vector), "gone-data-file")
         self._snapshot = snapshot
         self._named = vectors_of(snapshot.vectors)
-        self._wide: dict[str, list[Found]] = {}
+        self._wide: dict[str, list[VectorRows]] = {}
         for vector in snapshot.vectors:
             if vector.data_file is None:
                 for deleted in snapshot.read(vector):
@@ -182,7 +182,7 @@ class Deletes:
         """
         return RowSet().union(*(deleted.rows for _, deleted in self.found(file)), self._snapshot.deleted_by_value(file))
 
-    def found(self, file: DataFile) -> list[Found]:
+    def found(self, file: DataFile) -> list[VectorRows]:
         """Return the vectors and position deletes of a data file, and which rows each deletes.
 
         Raises:

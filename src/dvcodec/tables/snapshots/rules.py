@@ -34,8 +34,8 @@ from dvcodec.tables.table import Snapshot, Table
 __all__ = [
     "BEYOND",
     "OF_ANOTHER",
-    "Found",
     "Refused",
+    "VectorRows",
     "blob_path",
     "container",
     "doubles",
@@ -58,7 +58,7 @@ OF_ANOTHER = frozenset({"blob-at-range", "referenced-data-file"})
 """Checks of a vector whose recorded range is not that of its data file: what is there may be another file's rows."""
 
 
-Found: TypeAlias = tuple[DeletionVector, DeletedRows]
+VectorRows: TypeAlias = tuple[DeletionVector, DeletedRows]
 """A vector, and its deleted rows of one data file."""
 
 
@@ -184,7 +184,7 @@ def _check_of(error: Exception) -> str:
     return "unreadable-file"
 
 
-def of_data_file(file: DataFile, vectors: Sequence[DeletionVector], found: Sequence[Found]) -> Iterator[Finding]:
+def of_data_file(file: DataFile, vectors: Sequence[DeletionVector], found: Sequence[VectorRows]) -> Iterator[Finding]:
     """Apply `positions` and `doubles` to all vectors of a data file."""
     for vector, deleted in found:
         yield from positions(file, vector, deleted.rows.max)
@@ -199,7 +199,7 @@ def positions(file: DataFile, vector: DeletionVector, highest: int | None) -> It
         yield Finding.of_vector(BEYOND, vector, "highest position", expected, highest, data_file=file.path)
 
 
-def doubles(file: DataFile, vectors: Sequence[DeletionVector], found: Sequence[Found] = ()) -> Iterator[Finding]:
+def doubles(file: DataFile, vectors: Sequence[DeletionVector], found: Sequence[VectorRows] = ()) -> Iterator[Finding]:
     """Find a second live vector, ``equal-vectors`` or ``different-vectors``; there may be many position deletes.
 
     Args:

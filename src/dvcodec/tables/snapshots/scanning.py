@@ -23,7 +23,7 @@ from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, Snapshot
 from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.snapshots.reading import Progress, VectorRead, read_vectors
-from dvcodec.tables.snapshots.rules import BEYOND, Found
+from dvcodec.tables.snapshots.rules import BEYOND, VectorRows
 from dvcodec.tables.table import Snapshot, Table, check_progress, check_table
 
 __all__ = [
@@ -186,7 +186,7 @@ class _Collector:
         self._named = vectors_of(vector for vector in snapshot.vectors if vector.data_file in snapshot.files)
         self._waiting = {path: len(vectors) for path, vectors in self._named.items()}
         self._wide = sum(vector.data_file is None for vector in snapshot.vectors)
-        self._found: dict[str, list[Found]] = {}
+        self._found: dict[str, list[VectorRows]] = {}
         self._stored_bytes: Counter[str] = Counter()
         self._errors: dict[str, list[str]] = {}
         self._wide_errors: dict[Hashable | None, list[str]] = {}
