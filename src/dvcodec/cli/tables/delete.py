@@ -15,6 +15,7 @@ from dvcodec.tables.adapters import enable as enable_vectors
 from dvcodec.tables.deleting import Deletion, Isolation
 from dvcodec.tables.deleting import delete as delete_rows
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes as upgrade
+from dvcodec.tables.model import POSITION_DELETES
 
 
 def delete(
@@ -108,7 +109,8 @@ def show(done: Deletion, limit: int) -> None:
     shown = Table("data file", "deleted now", "before", "rows", "then", right=("deleted now", "before", "rows"))
     for one in done.deletes[:limit]:
         rows = one.data_file.physical_rows
-        then = "removed" if one.whole else "vector replaced" if one.replaced else "vector added"
+        replaced = any(vector.format != POSITION_DELETES for vector in one.replaced)
+        then = "removed" if one.whole else "vector replaced" if replaced else "deletes added"
         cells = (number(one.gained), number(one.before.cardinality), "?" if rows is None else number(rows))
         shown.add(plain(one.data_file.path), *cells, then)
     shown.show()

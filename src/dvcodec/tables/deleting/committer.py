@@ -175,6 +175,13 @@ class Committer(ABC, Generic[S]):
             Unsupported: it uses a feature that is not known here; the message names it.
         """
 
+    def check_vectors(self, base: S) -> None:
+        """Refuse a table whose deletes are not vectors.
+
+        Raises:
+            UsageError: the message says how they are enabled.
+        """
+
     def retries(self, base: S) -> Retries:  # noqa: ARG002  (of the formats whose tables say it)
         """Return how often the table wants a commit to be tried again after a conflict."""
         return Retries()

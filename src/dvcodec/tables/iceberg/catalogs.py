@@ -260,7 +260,7 @@ class CatalogPlace(Place):
             snapshot = change.snapshot
             if snapshot is not None and (
                 snapshot["sequence-number"] <= members.integer("last-sequence-number")
-                or snapshot["first-row-id"] < members.integer("next-row-id")
+                or ("first-row-id" in snapshot and snapshot["first-row-id"] < members.integer("next-row-id"))
             ):
                 raise CommitFailedException(f"{previous}: another branch was committed to")
             try:

@@ -91,7 +91,8 @@ def changed(members: JsonFields, change: Change, source: str) -> dict[str, Any]:
         new["refs"] = {**refs.values, MAIN: {"type": "branch", **branch, "snapshot-id": number}}
         new["current-snapshot-id"] = number
         new["last-sequence-number"] = snapshot["sequence-number"]
-        new["next-row-id"] = _next_row_id(members, snapshot)
+        if "first-row-id" in snapshot:  # from version 3 on
+            new["next-row-id"] = _next_row_id(members, snapshot)
     log = _array(members, "metadata-log")
     most = max(1, number_of(properties_of(members).get(_PREVIOUS_MAX), 100))
     kept = log[len(log) - most + 1 :] if len(log) >= most else log

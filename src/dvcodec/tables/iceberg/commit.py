@@ -1,9 +1,12 @@
-"""Commits deletes to Iceberg tables of format version 3: new manifests, a manifest list, a snapshot.
+"""Commits deletes to Iceberg tables of format versions 2 and 3: new manifests, a manifest list, a snapshot.
 
-Specification: Iceberg table spec, "Deletion Vectors", "Manifests", "Snapshots"; where it leaves a choice, commits
-are those of Iceberg Java's ``RowDelta``. A data file has one vector at most: the new one includes the old one and
-position deletes for that data file alone, whose entries become deleted. Position deletes of a whole partition and
-equality deletes stay. The commit is to the main branch; tags and other branches are not touched.
+Specification: Iceberg table spec, "Deletion Vectors", "Position Delete Files", "Manifests", "Snapshots"; where it
+leaves a choice, commits are those of Iceberg Java's ``RowDelta``. The commit is to the main branch; tags and other
+branches are not touched.
+
+In version 3, a data file has one vector at most: the new one includes the old one and position deletes for that data
+file alone, whose entries become deleted. Position deletes of a whole partition and equality deletes stay. In version 2,
+new files of position deletes have the rows that were not deleted before, and all other deletes stay.
 
 `enable` makes format version 3 of a table of version 2: Iceberg table spec, "Version 3". Position deletes of the table
 stay valid; rows get ids from now on.
@@ -13,15 +16,17 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from dvcodec import iceberg
 from dvcodec.core.errors import CommitConflict, Unsupported, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.interrupts import uninterrupted
+from dvcodec.core.rowset import RowSet
 from dvcodec.io.frames import load_ranges
+from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import local_path
 from dvcodec.tables.deleting.committer import (
     STREAM_BATCH,
@@ -38,6 +43,7 @@ from dvcodec.tables.iceberg.folder_place import place_of
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.plan import VECTORS_VERSION
+from dvcodec.tables.iceberg.position_delete_files import PositionDeleteFile, compression_of, new_rows, write_file
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter, places
 from dvcodec.tables.iceberg.table import IcebergTable, Place, table_of
@@ -47,7 +53,7 @@ from dvcodec.tables.model import NO_SNAPSHOT, DeletionVector, Enabled, FileDelet
 from dvcodec.tables.table import Table
 from dvcodec.tables.writing import removed_on_error
 
-__all__ = ["IcebergCommitter", "committer", "enable", "refuse_unknown", "refuse_without_vectors"]
+__all__ = ["IcebergCommitter", "committer", "enable", "refuse_unknown"]
 
 
 def committer(table: Table) -> IcebergCommitter:
@@ -55,8 +61,15 @@ def committer(table: Table) -> IcebergCommitter:
     return IcebergCommitter(place_of(table))
 
 
+@dataclass(frozen=True, slots=True)
+class IcebergWritten(Written):
+    """The deletes of a commit; in version 2, files of position deletes instead of vectors."""
+
+    position_deletes: tuple[PositionDeleteFile, ...] = ()
+
+
 class IcebergCommitter(Committer[IcebergSnapshot]):
-    """Commits deletes to an Iceberg table of format version 3.
+    """Commits deletes to an Iceberg table of format version 2 or 3.
 
     Args:
         place: a folder or a catalog.
@@ -74,7 +87,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         """Refuse a table that must not be written to; see `Committer.check`.
 
         Raises:
-            UsageError: format version 1 or 2; ``write.delete.mode`` is copy-on-write; the table was moved, or cannot be
+            UsageError: format version 1; ``write.delete.mode`` is copy-on-write; the table was moved, or cannot be
                 committed to where it was opened from.
             Unsupported: encryption, or a property that dvcodec cannot obey.
             CommitConflict: it is another table than before.
@@ -83,7 +96,11 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         self._uuid = self._checked_uuid(members)
         refuse_unknown(table, members)
         self._place.check(table, members)
-        refuse_without_vectors(base, members)
+        refuse_without_deletes(base, members)
+
+    def check_vectors(self, base: IcebergSnapshot) -> None:
+        """Refuse a table of format version 2; see `Committer.check_vectors`."""
+        refuse_without_vectors(base)
 
     def _checked_uuid(self, members: JsonFields) -> str | None:
         found = members.text_or_none("table-uuid")
@@ -117,26 +134,41 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
             number = snapshots.pop(number).integer_or_none("parent-snapshot-id")
         return None
 
-    def write(self, base: IcebergSnapshot, deletes: Sequence[FileDelete], written: list[str]) -> Written:
-        """Write all vectors into one Puffin file in the table's data folder, and read it back; see `Committer.write`.
+    def write(self, base: IcebergSnapshot, deletes: Sequence[FileDelete], written: list[str]) -> IcebergWritten:
+        """Write new files into the table's data folder, and read them back; see `Committer.write`.
+
+        These are one Puffin file with all vectors, or in version 2 the files of `new_rows`.
 
         Raises:
-            Unsupported: an encrypted data file, whose vector would have to be encrypted too.
+            Unsupported: an encrypted data file, whose deletes would have to be encrypted too.
         """
-        vectors = {delete.data_file.path: delete.rows for delete in deletes}
         for delete in deletes:
             refuse_encrypted(ManifestEntry.of(delete.data_file), delete.data_file.path)
-        if not vectors:
-            return Written({}, 0)
-        table = table_of(base)
-        root = properties_of(_members(base)).get("write.data.path", f"{table.metadata.location}/data").rstrip("/")
-        path = f"{root}/{uuid.uuid4()}-deletes.puffin"
-        location = table.folder.locate(path)
-        local = local_path(location)
-        if local is not None:
-            local.parent.mkdir(parents=True, exist_ok=True)
-        written.append(location)
+        if not deletes:
+            return IcebergWritten({}, 0)
+        table, properties = table_of(base), properties_of(_members(base))
         storage = table.folder.storage
+        root = properties.get("write.data.path", f"{table.metadata.location}/data").rstrip("/")
+        local = local_path(table.folder.locate(root))
+        if local is not None:
+            local.mkdir(parents=True, exist_ok=True)
+        name = f"{root}/{uuid.uuid4()}"
+        if table.metadata.format_version < VECTORS_VERSION:
+            codec = compression_of(properties, base.metadata.source)
+
+            def write_one(numbered: tuple[int, Mapping[str, RowSet]]) -> PositionDeleteFile:
+                path = f"{name}-{numbered[0]:05}-deletes.parquet"
+                location = table.folder.locate(path)
+                written.append(location)
+                return write_file(path, location, numbered[1], codec, storage)
+
+            threads = storage.threads(table.location, None)
+            new = tuple(run_bounded(write_one, enumerate(new_rows(deletes, properties, base.metadata.source)), threads))
+            return IcebergWritten({}, sum(one.entry["file_size_in_bytes"] for one in new), new)
+        vectors = {delete.data_file.path: delete.rows for delete in deletes}
+        path = f"{name}-deletes.puffin"
+        location = table.folder.locate(path)
+        written.append(location)
         found = iceberg.write_deletion_vectors(location, vectors, storage_options=storage)
         size = found[0].file_size or 0
         ranges = [(one.offset, one.size, one.cardinality) for one in found]
@@ -144,17 +176,21 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
             rows = load_ranges(source, ranges, allowed=(Magic.PORTABLE64,))
         names = (str(one.data_file) for one in found)
         check_read_back(location, vectors, dict(zip(names, rows, strict=True)))
-        return Written({str(one.data_file): replace(one, path=path) for one in found}, size)
+        return IcebergWritten({str(one.data_file): replace(one, path=path) for one in found}, size)
 
     def commit(self, base: IcebergSnapshot, deletes: Sequence[FileDelete], written: Written, files: list[str]) -> int:
         """Commit a snapshot of operation ``delete`` on top of the base; see `Committer.commit`."""
         removed = {delete.data_file.path for delete in deletes if delete.whole}
         touched = {delete.data_file.path for delete in deletes}
-        gone = [vector for vector in base.vectors if vector.data_file in touched]
-        _check_replaced(base, deletes, gone)
+        has_vectors = base.metadata.format_version >= VECTORS_VERSION
+        without = touched if has_vectors else removed
+        gone = [vector for vector in base.vectors if vector.data_file in without]
+        if has_vectors:
+            _check_replaced(base, deletes, gone)
         gone += self.dropped
         replacement = Replacement(
-            vectors={path: written.locations[path] for path in touched - removed},
+            vectors=written.locations,
+            position_deletes=written.position_deletes if isinstance(written, IcebergWritten) else (),
             removed=frozenset(removed),
             gone=places(gone),
             manifests=frozenset(ManifestEntry.of(vector).manifest for vector in gone),
@@ -255,12 +291,11 @@ def refuse_unknown(table: IcebergTable, members: JsonFields) -> None:
         raise Unsupported(f"refs.{MAIN}", source=source, expected="a branch", actual=branch.values["type"])
 
 
-def refuse_without_vectors(base: IcebergSnapshot, members: JsonFields) -> None:
-    """Refuse a table whose format version or properties do not have deletion vectors.
+def refuse_without_vectors(base: IcebergSnapshot) -> None:
+    """Refuse a table whose format version does not have deletion vectors.
 
     Raises:
-        UsageError: the message says how they are enabled.
-        NotCanonical: numbers that the next snapshot would have are in use, or out of range.
+        UsageError: the message says how to upgrade it.
     """
     source, version = base.metadata.source, base.metadata.format_version
     if version < VECTORS_VERSION:
@@ -269,14 +304,31 @@ def refuse_without_vectors(base: IcebergSnapshot, members: JsonFields) -> None:
             "(dvcodec enable, or ALTER TABLE ... SET TBLPROPERTIES ('format-version' = '3')); readers of version 2 "
             "cannot read it afterwards"
         )
-    if base.info.id != NO_SNAPSHOT and members.integer_or_none("next-row-id", least=0) is None:
+
+
+def refuse_without_deletes(base: IcebergSnapshot, members: JsonFields) -> None:
+    """Refuse a table whose format version or properties do not have deletes of rows in data files that stay.
+
+    Raises:
+        UsageError: the message says what to change.
+        NotCanonical: numbers that the next snapshot would have are in use, or out of range.
+    """
+    source, version = base.metadata.source, base.metadata.format_version
+    if version < VECTORS_VERSION - 1:
+        raise UsageError(
+            f"{source}: format version {version} has no deletes of rows: upgrade the table to 2 or 3 first"
+        )
+    if version < VECTORS_VERSION and any(vector.format == "iceberg" for vector in base.vectors):
+        raise UsageError(f"{source}: deletion vectors in a table of format version {version}: see dvcodec audit")
+    has_row_ids = version >= VECTORS_VERSION and base.info.id != NO_SNAPSHOT
+    if has_row_ids and members.integer_or_none("next-row-id", least=0) is None:
         members.fail("next-row-id", "a number, in format version 3")
     _refuse_numbers_in_use(base, members)
     mode = properties_of(members).get(_DELETE_MODE, "merge-on-read")
     if mode.lower() != "merge-on-read":
         raise UsageError(
-            f"{source}: property {_DELETE_MODE} is {mode}: deletes are to rewrite data files, not to write deletion "
-            "vectors; set it to merge-on-read, or remove it"
+            f"{source}: property {_DELETE_MODE} is {mode}: deletes are to rewrite data files; set it to merge-on-read, "
+            "or remove it"
         )
 
 

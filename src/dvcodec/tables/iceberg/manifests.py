@@ -40,7 +40,6 @@ __all__ = [
     "ENTRY_COLUMNS",
     "FILE_COLUMNS",
     "LIST_COLUMNS",
-    "LIST_SCHEMA",
     "OBSOLETE",
     "PARTITION",
     "EqualityDeletes",
@@ -49,12 +48,15 @@ __all__ = [
     "ManifestEntry",
     "chosen",
     "entry_schema",
+    "list_schema",
     "read_list",
     "read_manifest",
 ]
 
 PARTITION = "partition"
 """The field of a file whose type depends on the partition spec."""
+_FROM_3 = frozenset({142, 144, 145, 520})
+"""Field ids of what version 3 added: first row ids, and the byte ranges of vectors."""
 OBSOLETE = frozenset({105, 106, 107, 111})
 """Field ids of ``block_size_in_bytes``, ``file_ordinal``, ``sort_columns`` and ``distinct_counts``: fields of files
 that older versions had and that writers of version 3 leave out."""
@@ -118,7 +120,7 @@ _SUMMARY = {
         _optional(511, "upper_bound", "bytes"),
     ],
 }
-LIST_SCHEMA: dict[str, Any] = {
+_LIST: dict[str, Any] = {
     "type": "record",
     "name": "manifest_file",
     "fields": [
@@ -142,16 +144,27 @@ LIST_SCHEMA: dict[str, Any] = {
 }
 
 
-def entry_schema(partition: Mapping[str, Any]) -> dict[str, Any]:
+def entry_schema(partition: Mapping[str, Any], version: int) -> dict[str, Any]:
     """Return the schema of manifest entries.
 
     Args:
         partition: the record type of the partition spec's fields.
+        version: format version of the table.
     """
-    file = [field | {"type": partition} if field["name"] == PARTITION else field for field in _FILE]
+    known = _of_version(_FILE, version)
+    file = [field | {"type": partition} if field["name"] == PARTITION else field for field in known]
     record = {"type": "record", "name": "r2", "fields": file}
     fields = [field | {"type": record} if field["name"] == "data_file" else field for field in _ENTRY]
     return {"type": "record", "name": "manifest_entry", "fields": fields}
+
+
+def list_schema(version: int) -> dict[str, Any]:
+    """Return the schema of manifest lists of a format version."""
+    return _LIST | {"fields": _of_version(_LIST["fields"], version)}
+
+
+def _of_version(fields: list[dict[str, Any]], version: int) -> list[dict[str, Any]]:
+    return [field for field in fields if version >= 3 or field["field-id"] not in _FROM_3]
 
 
 def _columns(fields: list[dict[str, Any]], *required: str) -> tuple[AvroColumn, ...]:
@@ -172,7 +185,7 @@ ENTRY_COLUMNS = _columns(_ENTRY, "status", "data_file")
 """Fields of an entry, to be found by their ids in manifests of any version."""
 FILE_COLUMNS = _columns(_FILE, "file_path", "file_format", PARTITION, "record_count", "file_size_in_bytes")
 """Fields of a file."""
-LIST_COLUMNS = _columns(LIST_SCHEMA["fields"], "manifest_path", "manifest_length", "partition_spec_id")
+LIST_COLUMNS = _columns(_LIST["fields"], "manifest_path", "manifest_length", "partition_spec_id")
 """Fields of a manifest list."""
 
 

@@ -1,4 +1,4 @@
-"""New manifests and manifest lists of version 3, as bytes.
+"""New manifests and manifest lists of versions 2 and 3, as bytes.
 
 Specification: Iceberg table spec, "Manifests", "Manifest Lists", and appendix D, "Binary single-value serialization".
 The header has what Iceberg Java writes there.
@@ -33,10 +33,10 @@ from dvcodec.tables.iceberg.manifests import (
     ENTRY_COLUMNS,
     FILE_COLUMNS,
     LIST_COLUMNS,
-    LIST_SCHEMA,
     OBSOLETE,
     PARTITION,
     entry_schema,
+    list_schema,
 )
 from dvcodec.tables.metadata.avro_fields import AvroColumn, FoundField, fields_of, not_null, open_avro, select
 from dvcodec.tables.metadata.json_fields import JsonFields
@@ -221,12 +221,13 @@ class NewManifest:
     partition: Mapping[str, Any]
     spec: JsonFields
 
-    def encode(self, schema: JsonFields, codec: str) -> bytes:
+    def encode(self, schema: JsonFields, codec: str, version: int) -> bytes:
         """Return the file.
 
         Args:
             schema: of the table, as its metadata has it.
             codec: compression.
+            version: format version of the table.
 
         Raises:
             UsageError: an entry that does not fit.
@@ -235,11 +236,11 @@ class NewManifest:
             "schema": json.dumps(schema.values, separators=(",", ":")),
             "partition-spec": json.dumps(self.spec.array("fields"), separators=(",", ":")),
             "partition-spec-id": str(self.spec.integer("spec-id")),
-            "format-version": "3",
+            "format-version": str(version),
             "content": "deletes" if self.content == DELETES else "data",
         }
         tagged = map(_tagged, self.entries)
-        return avro.encode(entry_schema(self.partition), tagged, codec=codec, metadata=header, validate=False)
+        return avro.encode(entry_schema(self.partition, version), tagged, codec=codec, metadata=header, validate=False)
 
     def record(self, path: str, length: int, snapshot_id: int, sequence_number: int) -> dict[str, Any]:
         """Return the record of the manifest in a manifest list; data manifests have no first row id yet.
@@ -293,22 +294,23 @@ def manifest_list_bytes(
     snapshot_id: int,
     parent: int | None,
     sequence_number: int,
-    first_row_id: int,
+    first_row_id: int | None,
     codec: str,
 ) -> bytes:
-    """Build a manifest list.
+    """Build a manifest list of version 3; without `first_row_id`, of version 2.
 
     Raises:
         UsageError: a manifest that lacks a field of version 3.
     """
+    version = 2 if first_row_id is None else 3
     header = {
         "snapshot-id": str(snapshot_id),
         "parent-snapshot-id": "null" if parent is None else str(parent),
         "sequence-number": str(sequence_number),
-        "first-row-id": str(first_row_id),
-        "format-version": "3",
+        **({} if first_row_id is None else {"first-row-id": str(first_row_id)}),
+        "format-version": str(version),
     }
-    return avro.encode(LIST_SCHEMA, manifests, codec=codec, metadata=header, validate=False)
+    return avro.encode(list_schema(version), manifests, codec=codec, metadata=header, validate=False)
 
 
 # ---------------------------------------------------------------------- summaries of partitions

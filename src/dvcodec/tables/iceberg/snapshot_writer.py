@@ -46,6 +46,8 @@ from dvcodec.tables.iceberg.new_manifests import (
     read_all_manifests,
     read_carried,
 )
+from dvcodec.tables.iceberg.plan import VECTORS_VERSION
+from dvcodec.tables.iceberg.position_delete_files import PositionDeleteFile
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import DeletionVector
@@ -135,6 +137,7 @@ class Replacement:
 
     Attributes:
         vectors: new vectors by data file.
+        position_deletes: new files of position deletes.
         removed: data files to remove.
         gone: delete files and vectors to remove, see `places`.
         manifests: paths of the manifests that `gone` is in.
@@ -148,6 +151,7 @@ class Replacement:
     manifests: frozenset[str]
     operation: str = "delete"
     summary: Mapping[str, str] = field(default_factory=dict)
+    position_deletes: Sequence[PositionDeleteFile] = ()
 
 
 class SnapshotWriter:
@@ -185,7 +189,10 @@ class SnapshotWriter:
         groups: dict[_Group, list[_Entry]] = defaultdict(list)
         for path, location in replacement.vectors.items():
             group, partition = self._partition_of(path, by_path)
-            groups[group].append(self._new_vector(location, partition, group[0]))
+            groups[group].append(self._new_entry(iceberg.manifest_entry(location), partition, group[0]))
+        for one in replacement.position_deletes:
+            group, partition = self._partition_of(one.data_files[0], by_path)
+            groups[group].append(self._new_entry(one.entry, partition, group[0]))
         touched = {ManifestEntry.of(self._base.files[path]).manifest for path in replacement.removed}
         rewritten = touched | replacement.manifests | self._small_manifests()
         for manifest in self._base_manifests:
@@ -241,14 +248,13 @@ class SnapshotWriter:
         carried = self._carried(by_path[entry.manifest])
         return (spec_id, json.dumps(carried.partition)), carried.partitions[path]
 
-    def _new_vector(self, location: DvLocation, partition: Mapping[str, Any], spec_id: int) -> _Entry:
-        file = {column.name: None for column in FILE_COLUMNS} | iceberg.manifest_entry(location)
+    def _new_entry(self, file: Mapping[str, Any], partition: Mapping[str, Any], spec_id: int) -> _Entry:
         entry = {
             "status": ADDED,
             "snapshot_id": self._id,
             "sequence_number": None,
             "file_sequence_number": None,
-            "data_file": file | {"partition": partition},
+            "data_file": {**dict.fromkeys(column.name for column in FILE_COLUMNS), **file, "partition": partition},
         }
         self._added.append(entry | {"spec_id": spec_id})
         return entry
@@ -278,7 +284,7 @@ class SnapshotWriter:
         current = self._members.integer("current-schema-id")
         schema = next(one for one in self._members.objects("schemas") if one.integer("schema-id") == current)
         manifest = NewManifest(content, entries, partition, spec)
-        data = manifest.encode(schema, self._codec)
+        data = manifest.encode(schema, self._codec, self._base.metadata.format_version)
         path = self._put(f"{self._commit}-m{self._manifests_written}.avro", data)
         self._manifests_written += 1
         return manifest.record(path, len(data), self._id, self._sequence_number)
@@ -286,14 +292,16 @@ class SnapshotWriter:
     def _snapshot(self, manifests: list[_Entry], replaced: int, replacement: Replacement) -> Change:
         """Write the manifest list and return the change with the snapshot."""
         parent = self._base.info.id
-        first_row = self._members.integer("next-row-id")
-        next_row = assign_row_ids(manifests, first_row)
+        row_ids: dict[str, int] = {}
+        if self._base.metadata.format_version >= VECTORS_VERSION:
+            first_row = self._members.integer("next-row-id")
+            row_ids = {"first-row-id": first_row, "added-rows": assign_row_ids(manifests, first_row) - first_row}
         data = manifest_list_bytes(
             manifests,
             snapshot_id=self._id,
             parent=parent,
             sequence_number=self._sequence_number,
-            first_row_id=first_row,
+            first_row_id=row_ids.get("first-row-id"),
             codec=self._codec,
         )
         path = self._put(f"snap-{self._id}-1-{self._commit}.avro", data)
@@ -317,8 +325,7 @@ class SnapshotWriter:
             | dict(replacement.summary),
             "manifest-list": path,
             "schema-id": self._members.integer("current-schema-id"),
-            "first-row-id": first_row,
-            "added-rows": next_row - first_row,
+            **row_ids,
         }
         return Change(timestamp_ms, snapshot)
 

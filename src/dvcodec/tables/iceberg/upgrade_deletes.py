@@ -89,6 +89,7 @@ def upgrade(committer: IcebergCommitter, *, dry_run: bool = False, progress: Pro
     while True:
         base = committer.current()
         committer.check(base)
+        committer.check_vectors(base)
         try:
             return _upgrade(committer, base, dry_run, progress)
         except CommitConflict as conflict:

@@ -94,6 +94,7 @@ def commit_repair(plan: RepairPlan, table: Table) -> Repaired:
             f"{table.location}: the current snapshot is {base.info.id}, and {plan.snapshot} was audited: audit it again"
         )
     writer.check(base)
+    writer.check_vectors(base)
     new = _NewVectors(base, plan)
     judged = [(action, new.reason(action)) for action in plan.actions]
     done = tuple(action for action, reason in judged if reason is None)
