@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from operator import eq
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -152,6 +153,67 @@ def test_several_specs_and_columns(engines: Engines) -> None:
     assert found == [number for number in kept if number % 7 == 4]
     every = engines.ask("iceberg-sql", name="specs", statement="SELECT id FROM {table} ORDER BY id")
     assert [row[0] for row in every] == pyiceberg_ids(root) == kept
+
+
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+def test_a_table_of_version_2(engines: Engines, granularity: str) -> None:
+    """Position deletes as Spark's own DELETE leaves them on a twin; Spark and pyiceberg read them and write on."""
+    roots = {}
+    mine, twin = (f"{name}_{granularity}" for name in ("mine", "twin"))
+    for name in (mine, twin):
+        roots[name] = engines.ask("iceberg-create", name=name, files=2, stop=STOP, partition="part", version=2)
+        statement = f"ALTER TABLE {{table}} SET TBLPROPERTIES ('write.delete.granularity' = '{granularity}')"
+        engines.ask("iceberg-sql", name=name, statement=statement)
+    root = roots[mine]
+    delete_where(root, first)
+    engines.ask("iceberg-delete", name=twin, where="id % 11 = 3")
+    assert engines.read("iceberg", name=mine) == engines.read("iceberg", name=twin) == left(first)
+    ours, theirs = (engines.ask("iceberg-summaries", name=name)[-1] for name in (mine, twin))
+    other = (*OURS, "added-files-size", "total-files-size", "manifests-created", "manifests-kept", "manifests-replaced")
+    assert {key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)} <= {*other}, (ours, theirs)
+    ours, theirs = (sorted(map(repr, delete_files(engines, name, roots[name]))) for name in (mine, twin))
+    assert ours == theirs
+
+    engines.ask("iceberg-delete", name=mine, where="id > 100 AND id < 300")
+    check(root)
+    engines.ask("iceberg-insert", name=mine, start=STOP, stop=STOP + 100)
+    delete_where(root, lambda number: number % 7 == 2)  # all rows of a partition, and so whole files
+    source = "(SELECT id FROM {table} WHERE id % 13 = 5)"
+    merge = f"MERGE INTO {{table}} t USING {source} s ON t.id = s.id WHEN MATCHED THEN DELETE"
+    engines.ask("iceberg-sql", name=mine, statement=merge)
+    gone = [second, lambda number: number % 7 == 2, lambda number: number % 13 == 5]
+    more = [number for number in range(STOP, STOP + 100) if number % 7 != 2 and number % 13 != 5]
+    for number, procedure in enumerate(
+        (
+            f"rewrite_manifests(table => 'db.{mine}')",
+            f"rewrite_position_delete_files(table => 'db.{mine}', options => map('rewrite-all', 'true'))",
+            f"rewrite_data_files(table => 'db.{mine}', options => map('rewrite-all', 'true'))",
+        ),
+        401,
+    ):
+        assert engines.read("iceberg", name=mine) == pyiceberg_ids(root) == [*left(*gone), *more]
+        engines.ask("iceberg-sql", name=mine, statement=f"CALL {{catalog}}.system.{procedure}")
+        check(root)
+        delete_where(root, partial(eq, number))
+        gone.append(partial(eq, number))
+    assert engines.read("iceberg", name=mine) == pyiceberg_ids(root) == [*left(*gone), *more]
+    snapshots = [info.id for info in open_table(root).snapshots()]
+    travel = f"SELECT id FROM {{table}} VERSION AS OF {snapshots[1]} ORDER BY id"
+    assert [row[0] for row in engines.ask("iceberg-sql", name=mine, statement=travel)] == left(first)
+
+
+def delete_files(engines: Engines, name: str, root: str) -> list[list[Any]]:
+    """What the metadata says of files of position deletes, but for names and sizes of files.
+
+    Java leaves out `referenced_data_file` in version 2, in which it is optional.
+    """
+    columns = (
+        "content, file_format, spec_id, partition, record_count, size(column_sizes) > 0, value_counts, "
+        "null_value_counts, nan_value_counts, map_keys(lower_bounds), hex(lower_bounds[2147483545]), "
+        "hex(upper_bounds[2147483545]), lower_bounds[2147483546] = upper_bounds[2147483546], split_offsets, "
+        "equality_ids, sort_order_id"
+    )
+    return engines.ask("iceberg-sql", name=name, statement=f"SELECT {columns} FROM {{table}}.delete_files")  # type: ignore[no-any-return]
 
 
 def live_ids(root: str) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,14 +21,14 @@ def make_delta(folder: Path, rows: int, size: int) -> None:
     delta_log.commit(folder, 1, "WRITE", *adds)
 
 
-def make_iceberg(folder: Path, rows: int, size: int, location: str | None = None) -> IcebergFiles:
+def make_iceberg(folder: Path, rows: int, size: int, location: str | None = None, *, version: int = 3) -> IcebergFiles:
     """Make a table; `location` is where it is uploaded to."""
     schema = field_ids(pa.schema([pa.field("id", pa.int64(), nullable=False)]), [1])
     data = {
         f"{start}.parquet": pa.table({"id": range(start, start + size)}, schema=schema)
         for start in range(0, rows, size)
     }
-    return build_iceberg(folder, Commit(data=data), location=location, fields=FIELDS[:1])
+    return build_iceberg(folder, Commit(data=data), location=location, fields=FIELDS[:1], version=version)
 
 
 def make_lance(folder: Path, rows: int, size: int) -> None:
@@ -47,6 +48,7 @@ def make_paimon(folder: Path, rows: int, size: int) -> None:
 MAKERS: dict[str, Callable[[Path, int, int], object]] = {
     "delta": make_delta,
     "iceberg": make_iceberg,
+    "iceberg 2": partial(make_iceberg, version=2),
     "lance": make_lance,
     "paimon": make_paimon,
 }

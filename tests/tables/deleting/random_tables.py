@@ -48,6 +48,10 @@ def make_iceberg(folder: Path, rows: Sequence[pa.Table]) -> None:
                 spec.remove_field("flag")
                 spec.remove_field(BY)
         table.append(some)
+
+
+def make_iceberg_3(folder: Path, rows: Sequence[pa.Table]) -> None:
+    make_iceberg(folder, rows)
     enable(open_table(folder))
 
 
@@ -167,7 +171,8 @@ def plain_rows(found: pa.Table) -> list[str]:
 
 FORMATS: dict[str, tuple[Callable[[Path, Sequence[pa.Table]], None], Callable[[Path], Any] | None]] = {
     "delta": (make_delta, read_delta),
-    "iceberg": (make_iceberg, read_iceberg),
+    "iceberg": (make_iceberg_3, read_iceberg),
+    "iceberg 2": (make_iceberg, read_iceberg),
     "lance": (make_lance, read_lance),
     "paimon": (make_paimon, None),
 }

@@ -325,7 +325,7 @@ def test_new_files_go_where_the_properties_say(crafted: IcebergFiles, tmp_path: 
 @pytest.mark.parametrize(
     ("tweak", "error", "match"),
     [
-        ({"format-version": 2}, UsageError, "format version 2.*upgrade"),
+        ({"format-version": 2}, UsageError, "deletion vectors in a table of format version 2"),
         ({"properties": {"write.delete.mode": "copy-on-write"}}, UsageError, "write.delete.mode"),
         ({"properties": {"write.metadata.path": "/elsewhere"}}, UsageError, "write.metadata.path"),
         ({"properties": {"write.location-provider.impl": "x.Y"}}, Unsupported, "write.location-provider.impl"),

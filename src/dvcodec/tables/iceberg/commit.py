@@ -311,6 +311,7 @@ def refuse_without_deletes(base: IcebergSnapshot, members: JsonFields) -> None:
 
     Raises:
         UsageError: the message says what to change.
+        Unsupported: position deletes are to be written in another format than Parquet.
         NotCanonical: numbers that the next snapshot would have are in use, or out of range.
     """
     source, version = base.metadata.source, base.metadata.format_version
@@ -330,6 +331,9 @@ def refuse_without_deletes(base: IcebergSnapshot, members: JsonFields) -> None:
             f"{source}: property {_DELETE_MODE} is {mode}: deletes are to rewrite data files; set it to merge-on-read, "
             "or remove it"
         )
+    if version < VECTORS_VERSION:
+        compression_of(properties_of(members), source)
+        new_rows((), properties_of(members), source)
 
 
 def _refuse_numbers_in_use(base: IcebergSnapshot, members: JsonFields) -> None:
