@@ -63,8 +63,9 @@ def delete(
 ) -> None:
     """Delete rows of a table: write deletion vectors and commit them.
 
-    Iceberg tables of format version 2 get position deletes instead. Data files that lose all their rows are removed from the table; none is rewritten. Nothing is committed if no live
-    row matches. Delta and Paimon tables must have deletion vectors: see enable.
+    Iceberg tables of format version 2 get position deletes instead. Data files that lose all their rows are removed
+    from the table; none is rewritten. Nothing is committed if no live row matches. Delta and Paimon tables must have
+    deletion vectors: see enable.
     """
     given = [name for name, value in (("--where", where), ("--keys", keys), ("--positions", positions)) if value]
     if len(given) != 1:

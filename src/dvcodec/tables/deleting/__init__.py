@@ -44,8 +44,9 @@ def delete(
     """Delete the rows of a table that match, in one commit.
 
     Data files that lose rows get a deletion vector, which includes the old one; in Iceberg tables of format version 2,
-    position deletes are added instead. Data files that lose all their rows are removed. None is rewritten. If nothing matches, nothing is committed. If another writer commits first, the
-    rows are merged with its vectors, or searched again in the data files that it wrote, and then committed.
+    position deletes are added instead. Data files that lose all their rows are removed. None is rewritten. If nothing
+    matches, nothing is committed. If another writer commits first, the rows are merged with its vectors, or searched
+    again in the data files that it wrote, and then committed.
 
     Args:
         table: see `open_table`; its newest state counts, and afterwards it shows the new one.
