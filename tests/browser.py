@@ -89,10 +89,6 @@ class Page:
         """Return the page as PNG; the whole of it, or what fits the window."""
         return b64decode(self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"])
 
-    def pdf(self) -> bytes:
-        """Return the page as it prints."""
-        return b64decode(self.call("Page.printToPDF", printBackground=True)["data"])
-
     def _next(self) -> dict[str, Any]:
         """Read a message; keep the events."""
         until = time.monotonic() + _TIMEOUT

@@ -11,14 +11,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from battery import lowered
 from dvcodec import Limits, NotCanonical
 from dvcodec.io import source as sources
-from dvcodec.tables import open_table
 from samples.bombs import BOMB, MEGA
 
 Run = Callable[[], object]
@@ -140,20 +138,6 @@ def at_most(most: int) -> Iterator[None]:
         yield
     finally:
         sources._RangeSource.read = original  # type: ignore[method-assign]
-
-
-def tables(kind: str, files: Callable[[bytes], dict[str, bytes]], inputs: Inputs) -> tuple[Case, ...]:
-    """Whole tables of one hostile file."""
-    return tuple(Case(f"{kind} table: {what}", partial(table_of, files, make)) for what, make in inputs.items())
-
-
-def table_of(files: Callable[[bytes], dict[str, bytes]], make: Callable[[], bytes]) -> Run:
-    folder = Path(tempfile.mkdtemp())
-    for name, data in files(make()).items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return lambda: open_table(folder).snapshot()
 
 
 # --------------------------------------------------------------------------------------------------------- entry points

@@ -5,74 +5,30 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 
-import dvcodec
 from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, MissingExtra, NotCanonical, Unsupported
 from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
-from dvcodec.tables import DeletionVector, Folder, StoredFile, auditing, open_table
+from dvcodec.tables import Folder, StoredFile, auditing, open_table
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.repair import repair_plan
-from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.findings import Severity
-from samples.delta_log import restored_table
 from samples.iceberg_table import Commit, build_iceberg
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
 def checks(found: Audit) -> list[str]:
     return [finding.check for finding in found.findings]
-
-
-def calls_back(work: Callable[[], Any]) -> set[tuple[str, str]]:
-    """Calls, (calling module, function), from one module of dvcodec into another that waits for it, on its stack."""
-    root, stacks, found = f"{Path(dvcodec.__file__).parent}{os.sep}", threading.local(), set()
-
-    def profile(frame: FrameType, event: str, _: Any) -> None:
-        module = frame.f_code.co_filename
-        if event not in ("call", "return") or not module.startswith(root):
-            return
-        stack = stacks.__dict__.setdefault("modules", [])
-        if event == "return":
-            del stack[-1:]
-            return
-        if stack and module != stack[-1] and module in stack:
-            found.add((stack[-1].removeprefix(root), frame.f_code.co_name))
-        stack.append(module)
-
-    threading.setprofile(profile)
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)
-    return found
-
-
-def test_an_audit_seldom_calls_back(tmp_path: Path) -> None:
-    """Modules call downwards, except for progress and the tasks that worker threads pull.
-
-    This counts calls into a module that waits on the stack, not how often a reader of the code turns back.
-    """
-    folder = tmp_path / "t"
-    restored_table(folder)
-    audit(open_table(str(folder)))  # imports what it needs
-    found = calls_back(lambda: audit(open_table(str(folder))))
-    assert found  # progress, at least
-    assert len(found) <= 3, found
 
 
 def test_a_valid_table(tmp_path: Path) -> None:
@@ -293,29 +249,6 @@ def test_damage_is_found_named_and_placed(
     json.dumps(found.to_dict())
 
 
-def test_places(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    flipped_bit(table, tmp_path)
-    vector = table.snapshot().vectors[0]
-    (finding,) = audit(table).findings
-    assert (finding.path, finding.vectors, finding.data_file) == (vector.location, (vector,), vector.data_file)
-    assert finding.offset is not None
-    assert vector.offset is not None
-    assert vector.size is not None
-    assert vector.offset <= finding.offset < vector.offset + vector.size
-    assert finding.to_dict()["vectors"] == [
-        {
-            "format": "iceberg",
-            "data_file": vector.data_file,
-            "path": vector.path,
-            "location": vector.location,
-            "offset": vector.offset,
-            "size": vector.size,
-            "cardinality": 3,
-        }
-    ]
-
-
 def test_orphans(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     write_vectors(tmp_path, "orphan", {"x": RowSet([1])})
@@ -344,18 +277,6 @@ def test_orphans_are_young_for_a_day(seconds: int, young: bool, tmp_path: Path) 
     os.utime(tmp_path / "orphan.parquet", (0, time.time() - seconds))
     (found,) = audit(table).findings
     assert ("in progress" in found.message) == young
-
-
-def test_storage_that_knows_no_times(tmp_path: Path) -> None:
-    class Timeless(FakeTable):
-        def stored_files(self) -> Iterator[StoredFile]:
-            return (StoredFile(file.location, file.size) for file in super().stored_files())
-
-    made = make_table(tmp_path)
-    write_vectors(tmp_path, "orphan", {"x": RowSet([1])})
-    (finding,) = audit(Timeless(str(tmp_path), made.states)).findings
-    assert finding.details["age_seconds"] is None
-    assert "unknown age" in finding.message
 
 
 def test_orphans_that_cannot_be_determined(tmp_path: Path) -> None:
@@ -419,15 +340,6 @@ def test_footers_of_an_unknown_format_are_not_counted(tmp_path: Path, monkeypatc
     assert note.message.endswith("a.parquet and 3 more were not counted: the format of the footer is not supported")
 
 
-def test_relative_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    table = make_table(Path("t"))
-    assert audit(table).findings == ()
-    Path("t/data/c.parquet").unlink()
-    Path("t/data/o.parquet").touch()
-    assert checks(audit(table)) == ["missing-data-file", "orphan-data-file"]
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="links")
 def test_files_that_are_needed_by_another_way_to_them(tmp_path: Path) -> None:
     """The metadata names its files whole, the table is opened through a link; and a needed file is one itself."""
@@ -487,10 +399,3 @@ def test_findings_of_a_file_that_are_alike_are_counted(tmp_path: Path, monkeypat
         assert (last.what, last.path) == (f"{len(every) - 5} more vectors of the file", every[0].vectors[0].location)
         assert last.message == f"{last.path}: {len(every) - 5} more vectors of the file"
     assert repair_plan(found, open_table(tmp_path)).actions == repair_plan(whole, open_table(tmp_path)).actions
-
-
-def test_vectors_of_one_wrong_size_are_one_finding() -> None:
-    recorded = [70, None, 60, 70, 99, 70]
-    group = [DeletionVector("iceberg", f"{i}", "v", "v", i, 50, file_size=size) for i, size in enumerate(recorded)]
-    found = [(finding.expected, [v.data_file for v in finding.vectors]) for finding in rules.file_sizes("v", group, 99)]
-    assert found == [("60 (metadata)", ["2"]), ("70 (metadata)", ["0", "3", "5"])]

@@ -14,7 +14,7 @@ import pytest
 from cases import each
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.metadata.avro_fields import AvroColumn, Logical, open_avro, partition_names, select
+from dvcodec.tables.metadata.avro_fields import AvroColumn, open_avro, partition_names, select
 
 
 def written(folder: Path, schema: Any, records: Iterable[Any] = ()) -> str:
@@ -83,39 +83,6 @@ def test_a_field_of_another_type(tmp_path: Path) -> None:
             pytest.raises(NotCanonical, match="field wanted of x: expected long or int, found"),
         ):
             select(file.schema, COLUMNS, "x", cursor)
-
-
-def test_values_come_as_they_are_stored(tmp_path: Path) -> None:
-    uuid = {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"}
-    kinds: dict[str, Any] = {
-        "day": {"type": "int", "logicalType": "date"},
-        "at": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
-        "much": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}],
-        "one": uuid,
-        "two": "uuid_fixed",
-        "real": "float",
-    }
-    schema = record(*(of(kind, name, **{"field-id": 1000 + i}) for i, (name, kind) in enumerate(kinds.items())))
-    plain = record(of("int", "day"), of("long", "at"), of(["null", "bytes"], "much"), *schema["fields"][3:])
-    path = Path(written(tmp_path, schema))
-    row = {"day": 2**31 - 1, "at": 2**62, "much": b"\xff", "one": bytes(16), "two": b"x" * 16, "real": 0.5}
-    body = io.BytesIO()
-    fastavro.writer(body, fastavro.parse_schema(plain), [row], sync_marker=bytes(16))
-    empty = io.BytesIO()
-    fastavro.writer(empty, fastavro.parse_schema(plain), [], sync_marker=bytes(16))
-    head = io.BytesIO()
-    fastavro.writer(head, schema, [], sync_marker=bytes(16))
-    path.write_bytes(head.getvalue() + body.getvalue()[len(empty.getvalue()) :])
-    with open_avro(str(path), Storage()) as (file, cursor):
-        assert list(file.records()) == [row]
-        assert partition_names(file.schema, cursor) == {
-            1000: ("day", Logical("date", 0, utc=False)),
-            1001: ("at", Logical("timestamp-micros", 0, utc=True)),
-            1002: ("much", Logical("decimal", 2, utc=False, precision=9)),
-            1003: ("one", Logical("uuid", 0, utc=False)),
-            1004: ("two", Logical("uuid", 0, utc=False)),
-            1005: ("real", Logical("float", 0, utc=False)),
-        }
 
 
 def deep(levels: int) -> Any:

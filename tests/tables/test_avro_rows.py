@@ -172,14 +172,3 @@ def container(schema: Any, blocks: list[tuple[int, bytes]]) -> bytes:
     text, sync = json.dumps(schema).encode(), bytes(16)
     header = b"Obj\1" + number(1) + number(11) + b"avro.schema" + number(len(text)) + text + number(0) + sync
     return header + b"".join(number(count) + number(len(data)) + data + sync for count, data in blocks)
-
-
-def test_hazard_a_count_allocates_nothing(tmp_path: Path) -> None:
-    """Records that take no bytes, and a number of them."""
-    path = tmp_path / "f.avro"
-    empty = {"type": "record", "name": "t", "fields": [{"name": "x", "type": "null"}]}
-    path.write_bytes(container(empty, [(2**60, b"")]))
-    with open_avro_rows(str(path), Storage()) as file:
-        assert file.rows == 2**60
-        with pytest.raises(NotCanonical, match="record count"):
-            next(file.read(["x"], 100, ()))

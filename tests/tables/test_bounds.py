@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import random
 from typing import Any
-from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
 from cases import each
-from dvcodec.tables.rows import bounds
 from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds, ending_text, may_be_true, safe_text
 from tables.deleting.plain import exact_bounds
 from tables.deleting.statements import SCHEMA, random_rows, random_statement
@@ -57,26 +54,6 @@ def test_one_column(where: Any, known: ColumnBounds, may: bool) -> None:
     assert may_be_true(where, INT, {})
     filtered = FilterBounds(where, INT)
     assert (filtered.may_be_true({"n": known}), filtered.may_be_true({})) == (may, True)
-
-
-def test_files_of_equal_bounds_are_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    decide = Mock(wraps=may_be_true)
-    monkeypatch.setattr(bounds, "may_be_true", decide)
-    filtered = FilterBounds(N == 5, INT)
-    for _ in range(20):
-        assert not filtered.may_be_true({"n": ints(10, 20), "other": ints(1, 2)})
-        assert filtered.may_be_true({"n": ints(0, 20)})
-        assert filtered.may_be_true({"other": ints(1, 2)})
-    assert decide.call_count == 3
-
-
-def test_many_columns_that_may_be_null() -> None:
-    names = [f"c{i}" for i in range(30)]
-    schema = pa.schema([(name, pa.int64()) for name in names])
-    where = pc.field("c0") == 5
-    for name in names[1:]:
-        where = where & (pc.field(name) == 15)
-    assert not may_be_true(where, schema, dict.fromkeys(names, ints(10, 20)))
 
 
 def loosened(chance: random.Random, rows: pa.Table) -> dict[str, ColumnBounds]:

@@ -122,18 +122,6 @@ def edited(folder: Path, edit: contradictions.Edit) -> Table:
     return open_table(str(folder))
 
 
-def test_delta_protocol_of_a_checkpoint(tmp_path: Path) -> None:
-    """The writer's half of a protocol is read from checkpoints too."""
-    table = DeltaBuilder(tmp_path / "t")
-    table.create()
-    table.commit({"add": table.write_file("a", rows_from(0))})
-    table.delete({"a": RowSet([1])})
-    table.checkpoint()
-    for path in table.log.glob("*.json"):
-        path.unlink()
-    assert named(table.root, orphans=False) == []
-
-
 @each("name", contradictions.ICEBERG)
 def test_iceberg(name: str, tmp_path: Path) -> None:
     expected = contradictions.make_iceberg(name, tmp_path / "t")
@@ -175,17 +163,6 @@ def test_metadata_files_without_a_version(tmp_path: Path, caplog: pytest.LogCapt
     assert caplog.records == []
 
 
-def test_earlier_metadata_files_may_be_called_anything(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def tweak(metadata: dict[str, Any]) -> dict[str, Any]:
-        return metadata | {"metadata-log": [{"timestamp-ms": 1, "metadata-file": "s3://x/metadata/vold.metadata.json"}]}
-
-    build_iceberg(tmp_path / "t", Commit({"a": 100}), tweak=tweak)
-    metadata = tmp_path / "t" / "metadata"
-    shutil.copy(metadata / "v1.metadata.json", metadata / "vold.metadata.json")
-    assert "references" not in named(tmp_path / "t")
-    assert caplog.records == []
-
-
 def test_only_metadata_files_without_a_version(tmp_path: Path) -> None:
     build_iceberg(tmp_path / "t", Commit({"a": 100}))
     metadata = tmp_path / "t" / "metadata"
@@ -202,15 +179,6 @@ def test_only_metadata_files_without_a_version(tmp_path: Path) -> None:
 def test_paimon(name: str, tmp_path: Path) -> None:
     expected = contradictions.make_paimon(name, tmp_path / "t")
     assert named(tmp_path / "t") == expected
-
-
-def test_paimon_by_its_id(tmp_path: Path) -> None:
-    """A state asked for by its id has the options that it was committed with."""
-    contradictions.make_paimon("off by now", tmp_path / "t")
-    table = open_table(str(tmp_path / "t"))
-    (finding,) = audit(table).findings
-    assert (finding.actual, finding.path) == ("false", f"{tmp_path}/t/schema/schema-1")
-    assert audit(table, 2).findings == ()
 
 
 # ---------------------------------------------------------------------- rows of data files
@@ -296,13 +264,6 @@ def test_data_files_that_cannot_be_counted(tmp_path: Path) -> None:
     assert steps[-1] == (3, 3)
     without = audit(open_table(str(tmp_path / "t")), deep=True, orphans=False)
     assert [one.check for one in without.findings] == ["missing-data-file", "unreadable-data-file"]
-
-
-def test_a_fake_table_has_nothing_to_count(tmp_path: Path) -> None:
-    """The defaults of the model: no contradictions, no rows, no blind spots."""
-    found = audit(make_table(tmp_path), deep=True)
-    assert (found.findings, found.counts.counted_files) == ((), 0)
-    assert [note.check for note in found.notes] == ["rows-not-counted"]
 
 
 # ---------------------------------------------------------------------- vectors that cannot be read

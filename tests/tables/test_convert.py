@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -29,9 +28,7 @@ from dvcodec import (
     iceberg,
     paimon,
 )
-from dvcodec.core.report import Status
 from dvcodec.io import open_source
-from dvcodec.puffin import open_puffin
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, SnapshotInfo, TableKind, open_table
 from dvcodec.tables.convert import ENTRIES, TARGETS, Conversion, How, Target, convert_table
 from dvcodec.tables.convert import write as writing
@@ -180,20 +177,6 @@ def test_delta_vectors_are_referenced_in_place(tmp_path: Path) -> None:
     }
     assert line["sources"] == [{"format": "delta", "path": container.name, "offset": at, "size": line["size"]}]
     assert (line["physical_rows"], line["data_file_size"], line["how"]) == (1000, 99, "in-place")
-
-
-def test_delta_vectors_are_copied_byte_for_byte(tmp_path: Path) -> None:
-    table = open_table(delta_table(tmp_path, on_disk(tmp_path, {"a.parquet": ROWS, "b.parquet": OTHER})))
-    done = convert_table(table, "iceberg", str(beside(tmp_path) / "out"), reference_in_place=False)
-    assert [vector.how for vector in done.vectors] == [How.COPIED, How.COPIED]
-    (puffin,) = done.files
-    assert iceberg.read_deletion_vectors(puffin) == {f"{tmp_path}/a.parquet": ROWS, f"{tmp_path}/b.parquet": OTHER}
-    with open_puffin(puffin) as reader:
-        assert all(check.status is Status.PASS for check in iceberg.lint(reader.footer))
-    data = Path(puffin).read_bytes()
-    for line in lines(done).values():
-        rows = rows_of(line)
-        assert data[line["offset"] : line["offset"] + line["size"]] == delta.encode(rows)
 
 
 def test_vectors_of_other_layouts_are_encoded_again(tmp_path: Path) -> None:
@@ -391,18 +374,6 @@ def test_position_deletes_become_one_vector_for_each_data_file(tmp_path: Path) -
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-def test_iceberg_vectors_in_place_keep_their_recorded_paths(tmp_path: Path) -> None:
-    """Of a moved table: what is recorded is what a commit has to say again."""
-    file = a_file(path="s3://lake/t/a.parquet", location=f"{tmp_path}/a.parquet")
-    (vector,) = write_vectors(tmp_path, "v", {file.path: ROWS})
-    table = a_table([file], [replace(vector, path="s3://lake/t/v.puffin")], tmp_path)
-    (line,) = lines(convert_table(table, "iceberg", str(beside(tmp_path) / "out"))).values()
-    assert line["manifest_entry"]["file_path"] == "s3://lake/t/v.puffin"
-    assert line["manifest_entry"]["referenced_data_file"] == "s3://lake/t/a.parquet"
-    (other,) = lines(convert_table(table, "delta", str(beside(tmp_path) / "o2"), reference_in_place=True)).values()
-    assert other["path"] == vector.location
-
-
 # ---------------------------------------------------------------------- Paimon
 
 
@@ -566,12 +537,6 @@ def test_paths_are_whole_however_the_folders_are_named(tmp_path: Path, monkeypat
 
 
 # ---------------------------------------------------------------------- what cannot be converted
-
-
-def test_a_table_without_vectors(tmp_path: Path) -> None:
-    done = convert_table(a_table([a_file()], [], tmp_path), "paimon32", str(beside(tmp_path) / "out"))
-    assert (done.vectors, done.files, done.rows) == ((), (), 0)
-    assert (beside(tmp_path) / "out" / ENTRIES).read_bytes() == b""
 
 
 def with_vectors(tmp_path: Path, file: DataFile, *rows: RowSet) -> Given:

@@ -109,9 +109,3 @@ def test_records_of_paimon_that_are_no_rows_yet(tmp_path: Path) -> None:
 
 def keyed(*ids: int) -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "_VALUE_KIND": pa.array([0] * len(ids), pa.int8())})
-
-
-def test_a_waiting_file_of_pypaimon(vectors: Path) -> None:
-    table = open_table(vectors / "paimon/pypaimon-2.1.0/postpone")
-    assert sorted(value for batch in live_batches(table) for value in batch.column(0).to_pylist()) == [1, 2]
-    assert totals(scan(table)).max_live == 2

@@ -43,14 +43,6 @@ class Workshop(ABC):
         """Make the table; all vectors are in one file."""
 
     @abstractmethod
-    def count(self) -> None:
-        """Record another cardinality of the vector of a."""
-
-    @abstractmethod
-    def swap(self) -> None:
-        """Give a and c each other's vectors, which have one cardinality."""
-
-    @abstractmethod
     def twice(self, rows: RowSet) -> None:
         """Give a a second live vector."""
 
@@ -70,26 +62,6 @@ class Iceberg(Workshop):
         data = dict.fromkeys((A, B, C), ROWS)
         build_iceberg(self.folder, Commit(data), Commit(vectors=deletes), *more, tweak_entry=tweak)
 
-    def count(self) -> None:
-        def tweak(entry: Any) -> Any:
-            if str(entry["data_file"].get("referenced_data_file")).endswith(A):
-                entry["data_file"]["record_count"] += 1
-            return entry
-
-        self.make(VALID, tweak=tweak)
-
-    def swap(self) -> None:
-        places = {A: self.vector(C), C: self.vector(A)}
-
-        def tweak(entry: Any) -> Any:
-            name = str(entry["data_file"].get("referenced_data_file")).rpartition("/")[2]
-            if name in places:
-                other = places[name]
-                entry["data_file"] |= {"content_offset": other.offset, "content_size_in_bytes": other.size}
-            return entry
-
-        self.make(VALID, tweak=tweak)
-
     def twice(self, rows: RowSet) -> None:
         def tweak(entry: Any) -> Any:
             return entry | {"status": 0} if entry["status"] == 2 else entry  # the first vector is not taken away
@@ -104,25 +76,6 @@ class Delta(Workshop):
         adds = [self.made.write_file(name, rows_from(i * ROWS)) for i, name in enumerate((A, B, C))]
         self.made.commit(*({"add": added} for added in adds))
         self.made.delete(deletes)
-
-    def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
-        """Change the last commit: its live actions by path."""
-        path = self.made.commit_file(len(self.made.truth) - 1)
-        actions = [json.loads(line) for line in path.read_text().splitlines()]
-        change({action["add"]["path"]: action["add"]["deletionVector"] for action in actions if "add" in action})
-        path.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
-
-    def count(self) -> None:
-        def change(vectors: dict[str, Any]) -> None:
-            vectors[A]["cardinality"] += 1
-
-        self.edit(change)
-
-    def swap(self) -> None:
-        def change(vectors: dict[str, Any]) -> None:
-            vectors[A]["offset"], vectors[C]["offset"] = vectors[C]["offset"], vectors[A]["offset"]
-
-        self.edit(change)
 
     def twice(self, rows: RowSet) -> None:
         (descriptor,) = self.made.write_vectors({A: rows}).values()
@@ -140,19 +93,6 @@ class Paimon(Workshop):
         ]
         without = [replace(file, deleted=None) for file in files]
         paimon_table.build_paimon(self.folder, columns, [without, files])
-
-    def edit(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Change the vectors of the index manifest, by data file."""
-        path = self.folder / "manifest/index-manifest-2-0"
-        (entry,) = read_index_manifest(path)
-        metas = change({meta.data_file: meta for meta in entry.vectors or ()})
-        write_index_manifest(path, [replace(entry, vectors=tuple(metas.values()))])
-
-    def count(self) -> None:
-        self.edit(lambda metas: metas | {A: replace(metas[A], cardinality=4)})
-
-    def swap(self) -> None:
-        self.edit(lambda metas: {A: replace(metas[C], data_file=A), C: replace(metas[A], data_file=C)})
 
     def twice(self, rows: RowSet) -> None:
         path = self.folder / "manifest/index-manifest-2-0"
@@ -219,21 +159,6 @@ def test_one_flipped_bit(shop: Workshop) -> None:
     refused(shop.table)
 
 
-def test_a_swapped_blob_of_equal_cardinality(shop: Workshop) -> None:
-    """Only Puffin files name the data files of their vectors; in others nothing tells such vectors apart."""
-    shop.swap()
-    expected: Named = [("referenced-data-file", A), ("referenced-data-file", C)]
-    assert sorted(findings(shop.table)) == (expected if isinstance(shop, Iceberg) else [])
-
-
-def test_a_wrong_count_in_the_metadata(shop: Workshop) -> None:
-    shop.count()
-    found = findings(shop.table)
-    assert found[0] == ("cardinality", A)
-    assert found[1:] == ([("blob-cardinality", A)] if isinstance(shop, Iceberg) else [])
-    refused(shop.table)
-
-
 def test_two_live_vectors(shop: Workshop) -> None:
     shop.twice(RowSet([8]))
     assert findings(shop.table) == [("different-vectors", A)]
@@ -268,15 +193,6 @@ def test_a_position_beyond_the_file(tmp_path: Path) -> None:
         refused(shop.table)
 
 
-def test_a_moved_table(shop: Workshop, tmp_path: Path) -> None:
-    """Whole paths in the metadata are looked for below the folder; that they are elsewhere is said."""
-    shop.folder.rename(tmp_path / "moved")
-    table = open_table(str(tmp_path / "moved"))
-    assert findings(table) == ([("moved", None)] if isinstance(shop, Iceberg) else [])
-    assert audit(table).ok
-    assert sum(batch.num_rows for batch in live_batches(table)) == 3 * ROWS - 6
-
-
 def test_a_table_in_a_store(shop: Workshop) -> None:
     """The same by URL: listed, read and reported as a local one."""
     url = f"memory://{uuid.uuid4()}"
@@ -303,14 +219,6 @@ def test_a_missing_data_file(shop: Workshop) -> None:
 def lance(own_vectors: Path, tmp_path: Path) -> Path:
     """A dataset by pylance, of which only the metadata and the deletion files are kept."""
     return Path(shutil.copytree(own_vectors / "lance" / "pylance-14.0.2" / "deletions", tmp_path / "lance"))
-
-
-@pytest.mark.parametrize("name", ["life", "life-stable", "kinds"])
-def test_lance_valid(name: str, own_vectors: Path) -> None:
-    table = open_table(str(own_vectors / "tables" / "lance" / "pylance-14.0.2" / name))
-    for info in table.snapshots():
-        assert audit(table, info.id).findings == ()
-    assert scan(table).lost == ()
 
 
 def test_lance_data_files(own_vectors: Path, tmp_path: Path) -> None:

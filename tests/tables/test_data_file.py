@@ -63,11 +63,3 @@ def test_time_that_nanoseconds_do_not_hold_is_refused(tmp_path: Path, nested: bo
         assert len(list(file.read(["a"], 10, ()))) == 1
         with pytest.raises(Unsupported, match="column t: expected times of the years 1678 to 2261"):
             list(file.read(["t"], 10, ()))
-
-
-def test_other_formats_are_named(tmp_path: Path) -> None:
-    with (
-        pytest.raises(Unsupported, match="file format: expected parquet or orc, found avro"),
-        open_data_file(str(tmp_path / "f"), Storage(), "avro"),
-    ):
-        pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -96,14 +95,6 @@ def test_paths_that_climb_out_of_the_folder(path: str) -> None:
         assert caught.value.actual == path
 
 
-def test_folders_that_were_spelled_with_steps_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "cwd").mkdir()
-    monkeypatch.chdir(tmp_path / "cwd")
-    folder = Folder("../t", recorded=f"{tmp_path}/t")
-    assert folder.locate("a/b") == "../t/a/b"
-    assert folder.locate(f"{tmp_path}/t/a/b") == "../t/a/b"
-
-
 @each(
     ("location", "recorded", "moved"),
     [
@@ -118,12 +109,6 @@ def test_folders_that_were_spelled_with_steps_up(tmp_path: Path, monkeypatch: py
 )
 def test_moved(location: str, recorded: str | None, moved: bool) -> None:
     assert Folder(location, recorded).moved is moved
-
-
-def test_a_folder_of_here_is_not_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert not Folder("t", recorded=str(tmp_path / "t")).moved
-    assert Folder("u", recorded=str(tmp_path / "t")).moved
 
 
 def test_names(location: str) -> None:
@@ -155,16 +140,6 @@ def test_walk(location: str) -> None:
         assert file.size == len(name)
         assert file.modified_ms is not None
         assert abs(file.modified_ms / 1000 - datetime.now(timezone.utc).timestamp()) < 3600
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="links")
-def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"1234")
-    (tmp_path / "loop").symlink_to(tmp_path)
-    (tmp_path / "file").symlink_to("a")
-    (tmp_path / "nothing").symlink_to("gone")
-    found = {Path(file.location).name: file.size for file in Folder(str(tmp_path)).walk()}
-    assert found == {"a": 4, "file": 4}
 
 
 @pytest.mark.parametrize(

@@ -51,14 +51,6 @@ def test_each_snapshot_against_the_one_before(tmp_path: Path) -> None:
     assert change["files"][0]["restored_ranges"] == [[1, 2]]
 
 
-def test_unchanged_vectors_are_not_read(tmp_path: Path) -> None:
-    table = grown(tmp_path)
-    (change,) = history(table, since=3, until=3)
-    assert (change.files[0].deleted, change.files[0].deleted_rows) == (1, None)
-    assert "deleted_ranges" not in change.to_dict()["files"][0]
-    assert [vector.data_file for vector in table.reads] == [table.states[0].data_files[0].path] * 2
-
-
 def test_a_rolled_back_snapshot_is_held_against_its_parent(tmp_path: Path) -> None:
     table = grown(tmp_path)
     first = table.states[0]
@@ -67,13 +59,6 @@ def test_a_rolled_back_snapshot_is_held_against_its_parent(tmp_path: Path) -> No
     (change,) = history(table, since=5)
     assert change.previous == first.info
     assert (change.deleted, change.restored, change.removed) == (1, 0, ())
-
-
-def test_a_parent_that_is_gone(tmp_path: Path) -> None:
-    table = grown(tmp_path)
-    del table.states[0]
-    (change,) = history(table, until=2)
-    assert (change.previous, len(change.added), change.deleted) == (None, 4, 1006)
 
 
 def test_without_parents_the_list_decides(tmp_path: Path) -> None:

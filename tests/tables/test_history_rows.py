@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from cases import each
 from dvcodec import RowSet
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector
-from dvcodec.tables.snapshots import changes
 from dvcodec.tables.snapshots.changes import SnapshotRows, history
 from samples.memory_table import FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
@@ -25,15 +22,6 @@ def by_turns(folder: Path, turns: int = 3) -> FakeTable:
         for i, state in enumerate((without, with_them))
     ]
     return made
-
-
-def test_vectors_that_snapshots_have_by_turns_are_read_once(tmp_path: Path) -> None:
-    table = by_turns(tmp_path)
-    count = len(table.states[1].vectors)
-    changes = list(history(table, keep_rows=True))
-    assert [(change.deleted, change.restored) for change in changes] == [(0, 0), *[(1006, 0), (0, 1006)] * 2, (1006, 0)]
-    assert len(table.reads) == count
-    assert [file.deleted_rows for file in changes[1].files] == [file.restored_rows for file in changes[2].files]
 
 
 def test_what_could_not_be_read_is_reported_again(tmp_path: Path) -> None:
@@ -59,13 +47,6 @@ def test_position_deletes_are_read_again(tmp_path: Path) -> None:
     table = Deletes(str(tmp_path), [replace(state, vectors=(deletes,) * bool(state.vectors)) for state in made.states])
     assert [change.deleted for change in history(table)] == [0, 1000] * 3  # as many as the file has
     assert table.reads == [deletes] * 5
-
-
-def test_no_more_is_kept_than_there_is_memory_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "_KEPT", changes._KEPT_VECTOR)
-    table = by_turns(tmp_path)
-    list(history(table))
-    assert len(table.reads) == 5 * len(table.states[1].vectors)
 
 
 @each(

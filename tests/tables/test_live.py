@@ -67,16 +67,6 @@ def test_small_batches_are_written_as_few_row_groups(tmp_path: Path, monkeypatch
     assert pq.read_table(sink)["id"].to_pylist() == LIVE
 
 
-def test_many_columns_are_read_in_few_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dvcodec.tables.snapshots.live._BATCH_VALUES", 100)
-    table = make_table(tmp_path)
-    batches = list(live_batches(table))
-    assert ids(iter(batches)) == LIVE
-    assert max(batch.num_rows for batch in batches) == 50
-    assert max(batch.num_rows for batch in live_batches(table, columns=["id"])) == 100
-    assert max(batch.num_rows for batch in live_batches(table, batch_rows=7)) == 7
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30), deadline=None)
 @given(rows=st.sets(st.integers(0, ROWS - 1)), batch_rows=st.integers(1, 400))
 def test_live_and_deleted_are_the_file(

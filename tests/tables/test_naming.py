@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 from cases import each
 from dvcodec import RowSet, UsageError
-from dvcodec.io.file_key import file_key
 from dvcodec.tables import open_table
-from dvcodec.tables.snapshots import naming
 from dvcodec.tables.snapshots.live import deleted_rows, live_batches
-from dvcodec.tables.snapshots.naming import FileNames
 from samples import delta_log
 from samples.iceberg_table import Commit, build_iceberg
 from samples.memory_table import make_table
@@ -51,28 +47,3 @@ def test_errors(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(UsageError, match=message):
             deleted_rows(table, name)
-
-
-@pytest.mark.parametrize("count", [naming._MOST_COMPARED, naming._MOST_COMPARED + 1])
-def test_similar_names_are_sought_among_few_files(count: int, tmp_path: Path) -> None:
-    """Each comparison takes up to half a millisecond."""
-    table = make_table(tmp_path)
-    file = table.snapshot().data_files[0]
-    files = [replace(file, path=f"s3://lake/t/part-{i}", location=f"s3://lake/t/part-{i}") for i in range(count)]
-    names = FileNames(replace(table.snapshot(), data_files=tuple(files), vectors=()))
-    hint = "; similar: s3://lake/t/part-" if count == naming._MOST_COMPARED else "$"
-    with pytest.raises(UsageError, match=rf"no data file part-00 in snapshot 2{hint}"):
-        names.find("part-00")
-
-
-def test_every_file_is_keyed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looking up all files by other spellings is linear in their number."""
-    table = make_table(tmp_path)
-    file = table.snapshot().data_files[0]
-    files = [replace(file, path=f"s3://lake/t/{i}", location=f"s3://lake/t/{i}") for i in range(50)]
-    names = FileNames(replace(table.snapshot(), data_files=tuple(files), vectors=()))
-    counted = Mock(wraps=file_key)
-    monkeypatch.setattr(naming, "file_key", counted)
-    for file in files:
-        assert names.find(file.path.replace("s3:", "s3a:")) == (file,)
-    assert counted.call_count == 3 * len(files)

@@ -67,19 +67,3 @@ def test_no_columns_at_all_prove_no_rows(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": range(10)}).select([]), tmp_path / "f")
     with open_parquet(str(tmp_path / "f"), Storage()) as file:
         assert list(physical_batches(file, [])) == []
-
-
-@pytest.mark.parametrize("data", [b"", b"PAR1", b"no Parquet at all, but long enough to be one"])
-def test_no_parquet(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "f").write_bytes(data)
-    with (
-        pytest.raises(NotCanonical, match="/f: Parquet file: expected a readable footer"),
-        open_parquet(str(tmp_path / "f"), Storage()),
-    ):
-        pass
-
-
-def test_an_error_of_the_system_is_not_corruption(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"a": range(10)}), tmp_path / "f")
-    with pytest.raises(PermissionError), open_parquet(str(tmp_path / "f"), Storage()):
-        raise PermissionError(13, "Permission denied")

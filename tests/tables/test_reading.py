@@ -111,22 +111,3 @@ def test_a_missing_extra_is_raised(tmp_path: Path) -> None:
     table = Bare(str(tmp_path), made.states)
     with pytest.raises(MissingExtra):
         list(read_vectors(table.snapshot(), table.snapshot().vectors))
-
-
-@pytest.mark.parametrize(
-    ("size", "location", "given", "used"),
-    [(40, "/t/v", None, 1), (40, "/t/v", 3, 3), (1 << 20, "/t/v", None, 8), (40, "s3://b/v", None, 8)],
-)
-def test_many_small_local_vectors_have_one_thread(
-    size: int, location: str, given: int | None, used: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-
-    def run(_work: object, _tasks: object, threads: int) -> Iterator[object]:
-        asked.append(threads)
-        return iter(())
-
-    monkeypatch.setattr(reading, "run_bounded", run)
-    vectors = [DeletionVector("delta", f"{i}", location, location, i * size, size) for i in range(100)]
-    assert list(read_vectors(make_table(tmp_path).snapshot(), vectors, threads=given)) == []
-    assert asked == [used]

@@ -221,9 +221,3 @@ def test_density_is_the_share_of_each_part(rows: int, data: st.DataObject) -> No
         expected.append(mask[start : max(stop, start + 1)].mean())
     assert found.dtype == np.float32
     assert found.tolist() == np.array(expected or [0] * DENSITY_PARTS, np.float32).tolist()
-
-
-def test_density_of_large_files() -> None:
-    half = density(RowSet.from_ranges([(0, 2**33)]), 2**34)
-    assert half.tolist() == [1.0] * 32 + [0.0] * 32
-    assert density(RowSet([1]), None).tolist() == []

@@ -90,26 +90,6 @@ AVRO_VALUES: Inputs = {
 }
 
 
-EXTRAS: dict[str, Any] = {
-    "array of nulls": {"type": "array", "items": "null"},
-    "array of empty records": {"type": "array", "items": {"type": "record", "name": "e", "fields": []}},
-    "array of nothing": {"type": "array", "items": {"type": "fixed", "name": "z", "size": 0}},
-    "type of its own": [
-        "null",
-        {"type": "record", "name": "own", "fields": [{"name": "x", "type": ["null", "own"]}]},
-    ],
-    "types of types": {
-        "type": "record",
-        "name": "t0",
-        "fields": [
-            {"name": "a", "type": {"type": "record", "name": "t1", "fields": [{"name": "b", "type": "null"}]}},
-            *({"name": f"x{i}", "type": "t1"} for i in range(200)),
-        ],
-    },
-}
-"""Types that a schema may have besides what is looked for: of little bytes, or of none."""
-
-
 def read_avro(data: bytes) -> int:
     return drained(avro.decode(Cursor(data), limits=SMALL).records())
 

@@ -13,7 +13,7 @@ from dvcodec.tables.delta.checkpoint import read_checkpoint
 from dvcodec.tables.folder import Folder
 from limits.cases.parquet import LARGE_FOOTER
 from limits.cases.vectors import FULL, LARGE_FRAME, MORE_BITMAPS, frames
-from limits.making import accepted, case, cases, large, large_file, limit, tables
+from limits.making import accepted, case, cases, large, large_file, limit
 from samples import bitmaps
 from samples.bombs import JSONS, MEGA
 
@@ -75,7 +75,6 @@ CASES = [
         "delta log", lambda data: [line.text("path") for line in parse_lines(b'{"add":' + data + b"}", "log")], JSONS
     ),
     *cases("delta descriptor", delta.Descriptor.from_json, JSONS),
-    *tables("delta", lambda data: {"_delta_log/00000000000000000000.json": b'{"metaData":' + data + b"}"}, JSONS),
     large_file(
         "delta commit",
         lambda path: open_table(Path(path).parent.parent).snapshot(),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import struct
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 from dvcodec import DvLocation, iceberg
 from dvcodec.io import Storage
@@ -14,11 +12,11 @@ from dvcodec.tables.iceberg.deletes import read_deletes
 from dvcodec.tables.iceberg.manifests import DELETES, Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import read_metadata
 from dvcodec.tables.metadata.avro_fields import open_avro
-from limits.cases.avro import AVRO_SCHEMAS, AVRO_VALUES, EXTRAS, FLAT, avro_blocks, avro_bombs, avro_file
+from limits.cases.avro import AVRO_SCHEMAS, AVRO_VALUES, FLAT, avro_blocks, avro_bombs, avro_file
 from limits.cases.parquet import LARGE_FOOTER
 from limits.cases.puffin import OVERLAPPING, PUFFIN_FOOTERS, PUFFINS, large_puffin
 from limits.cases.vectors import frames, large_blob
-from limits.making import SMALL, by_path, case, cases, drained, error, large, large_file, limit, saved, tables
+from limits.making import SMALL, by_path, case, cases, drained, error, large, large_file, limit, saved
 from samples.bombs import BOMB, JSONS, MEGA, gzipped
 
 
@@ -34,11 +32,6 @@ def iceberg_records(path: str) -> int:
 read_iceberg = by_path("m.avro", iceberg_records)
 
 
-def with_field(kind: Any) -> bytes:
-    """A file of a schema with one field more."""
-    return avro_file({**FLAT, "fields": [*FLAT["fields"], {"name": "x", "type": kind}]}, 1, b"\2" * 100_000)
-
-
 def manifest(path: str) -> object:
     listed = Manifest(path, path, 0, DELETES, 1, 1, encrypted=False)
     return read_manifest(listed, (), str, storage=Storage())
@@ -50,10 +43,6 @@ def large_avro() -> str:
 
 def position_deletes(kind: str) -> Callable[[str], object]:
     return lambda path: read_deletes(path, kind, 1, Storage())
-
-
-def zipped(make: Callable[[], bytes]) -> bytes:
-    return gzip.compress(make())
 
 
 CASES = [
@@ -79,17 +68,7 @@ CASES = [
         },
     ),
     *cases("iceberg manifest", read_iceberg, avro_bombs(FLAT), limit("max_metadata_bytes")),
-    *cases(
-        "iceberg manifest, a field more",
-        read_iceberg,
-        {what: partial(with_field, kind) for what, kind in EXTRAS.items()},
-    ),
     *cases("iceberg metadata", lambda data: metadata(saved(data, "v1.metadata.json")), JSONS),
-    *cases(
-        "iceberg metadata, gzip",
-        lambda data: metadata(saved(data, "v1.metadata.json.gz")),
-        {what: partial(zipped, make) for what, make in JSONS.items()},
-    ),
     *cases(
         "iceberg metadata",
         by_path("v1.metadata.json.gz", metadata),
@@ -107,7 +86,6 @@ CASES = [
         lambda: gzip.compress(b"{" + b'"a":[],' * (20 * MEGA // 7), 1),
         error("NotCanonical: .*expected JSON"),
     ),
-    *tables("iceberg", lambda data: {"metadata/v1.metadata.json": data}, JSONS),
     large_file(
         "iceberg manifest", iceberg_records, lambda: large(avro_file(FLAT, 1, b"\0"), "m"), limit("max_metadata_bytes")
     ),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dvcodec import Limits, lance
 from dvcodec.lance.manifest import read_operation
-from limits.making import SMALL, Inputs, case, cases, error, large, large_file, limit, no_memory, refuse, tables
+from limits.making import SMALL, Inputs, case, cases, error, large, large_file, limit, no_memory, refuse
 from samples import bitmaps
 from samples.bombs import HUGE, MEGA
 from samples.zap.segments import uv
@@ -172,10 +172,5 @@ CASES = [
         lance.read_deletion_file,
         lambda: large(b"ARROW1\0\0", "1.arrow"),
         limit("max_vector_bytes"),
-    ),
-    *tables(
-        "lance",
-        lambda data: {f"_versions/{lance.manifest_name(1)}": lance_file(data)},
-        {what: SEQUENCES[what] for what in ("length of an exabyte", "varint without an end", "groups in groups")},
     ),
 ]

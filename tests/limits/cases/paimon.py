@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from dvcodec import paimon
 from dvcodec.cli.manifest import check_entry
@@ -16,9 +14,9 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.paimon.manifests import read_manifest, read_manifest_list
 from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
-from limits.cases.avro import EXTRAS, avro_blocks, avro_bombs, avro_file, schema_of
+from limits.cases.avro import avro_blocks, avro_bombs, avro_file, schema_of
 from limits.cases.vectors import LARGE_FRAME, frames
-from limits.making import SMALL, VECTORS_OF, Case, by_path, case, cases, error, large, large_file, limit, refuse, tables
+from limits.making import SMALL, VECTORS_OF, Case, by_path, case, cases, error, large, large_file, limit, refuse
 from samples import bitmaps
 from samples.bombs import BOMB, JSONS, MEGA
 
@@ -28,11 +26,6 @@ from samples.bombs import BOMB, JSONS, MEGA
 # ---------------------------------------------------------------------------------------------------- index manifests
 
 KNOWN = schema_of(VECTORS_OF / "paimon/java-1.3.1/index-manifest-0")
-
-
-def with_field(kind: Any) -> bytes:
-    """A valid index manifest, but for an unknown field, and its contents."""
-    return avro_file({**KNOWN, "fields": [{"name": "extra", "type": kind}, *KNOWN["fields"]]}, 1, b"\2" * 100_000)
 
 
 # ------------------------------------------------------------------------------------------ manifests, metadata, tables
@@ -103,11 +96,6 @@ CASES = [
         lambda: large(avro_file(KNOWN, 1, b"\0"), "m"),
         limit("max_metadata_bytes"),
     ),
-    *cases(
-        "paimon.read_index_manifest, a field more",
-        paimon.read_index_manifest,
-        {what: partial(with_field, kind) for what, kind in EXTRAS.items()},
-    ),
     *manifests("paimon manifest", "manifest-[0-9a-f]*", read_manifest),
     *manifests("paimon manifest list", "manifest-list-*", read_manifest_list),
     large_file(
@@ -144,5 +132,4 @@ CASES = [
     *cases(
         "paimon metadata", lambda data: JsonFields.of(parse_json(data, "s", "metadata"), "s").text("location"), JSONS
     ),
-    *tables("paimon", lambda data: {"snapshot/snapshot-1": data, "schema/schema-0": data}, JSONS),
 ]

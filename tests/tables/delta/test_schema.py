@@ -133,14 +133,6 @@ def test_invalid_columns_are_refused(wrong: dict[str, Any]) -> None:
         parse(wrong).select(["a"])
 
 
-def test_names_are_unicode_and_void_is_nullable() -> None:
-    name = "\u00e9 \U0001f600"
-    assert parse(field("void", name)).select([name]) == pa.schema([(name, pa.null())])
-    mapped = {"delta.columnMapping.physicalName": "\ud800"}
-    with pytest.raises(NotCanonical, match=r"physicalName: expected a name of Unicode characters, found '.ud800'"):
-        parse(field("long", **mapped), mode="name").stored  # noqa: B018
-
-
 def test_partition_columns_have_to_be_columns() -> None:
     with pytest.raises(NotCanonical, match=r"partitionColumns: .*'b'"):
         parse(field("long"), partitions=("b",))

@@ -124,13 +124,6 @@ def test_a_damaged_checkpoint_is_skipped_if_the_commits_are_there(tmp_path: Path
             read()
 
 
-def test_a_wrong_hint_is_ignored(tmp_path: Path) -> None:
-    crafted = build_delta(tmp_path / "t")
-    for hint in ("", "{", '{"version": 99}', '{"version": 1, "parts": 7}'):
-        (crafted.log / "_last_checkpoint").write_text(hint)
-        assert opened(crafted).snapshot().info.id == 4
-
-
 def of_cardinality(vector: DeletionVector, cardinality: int) -> DeletionVector:
     added = AddFile.of(vector)
     assert added.vector is not None
@@ -183,15 +176,6 @@ def test_absolute_paths(tmp_path: Path) -> None:
     assert {str(source.root / "part-0.parquet"), snapshot.vectors[0].location} <= table.referenced()
 
 
-def test_two_vectors_for_a_data_file_are_both_listed(tmp_path: Path) -> None:
-    crafted = build_delta(tmp_path / "t")
-    descriptor = crafted.write_vectors({"part-0.parquet": RowSet([5])})["part-0.parquet"]
-    crafted.commit(crafted.replaced("part-0.parquet", descriptor)[1])
-    snapshot = opened(crafted).snapshot()
-    assert [file.path for file in snapshot.data_files].count("part-0.parquet") == 1
-    assert [vector.data_file for vector in snapshot.vectors].count("part-0.parquet") == 2
-
-
 @pytest.mark.parametrize("again", ["part-0.parquet", "part-3.parquet"])
 def test_a_data_file_with_a_vector_and_without(tmp_path: Path, again: str) -> None:
     crafted = build_delta(tmp_path / "t")
@@ -221,19 +205,6 @@ def test_damaged_vectors(tmp_path: Path, place: int, content: bytes | None, erro
     with pytest.raises(error) as info:
         snapshot.read(vector)
     assert str(file) in str(info.value)
-
-
-def test_a_descriptor_without_offset(tmp_path: Path) -> None:
-    crafted = build_delta(tmp_path / "t")
-    descriptor = crafted.write_vectors({"part-3.parquet": RowSet([5])})["part-3.parquet"]
-    del descriptor["offset"]
-    crafted.commit(*crafted.replaced("part-3.parquet", descriptor))
-    table = opened(crafted)
-    snapshot = table.snapshot()
-    vector = snapshot.vectors[-1]
-    assert vector.offset is None
-    assert snapshot.read(vector)[0].rows == RowSet([5])
-    assert list(snapshot.check_container(vector.location, [vector])) == []
 
 
 def test_containers(tmp_path: Path) -> None:

@@ -113,12 +113,6 @@ def test_a_small_file_does_not_become_a_large_one(tmp_path: Path) -> None:
         read_metadata(str(path), Storage(limits=Limits(max_metadata_bytes=2**20)))
 
 
-@pytest.mark.parametrize("missing", [-1, None])
-def test_no_current_snapshot(tmp_path: Path, missing: int | None) -> None:
-    found = read(tmp_path, VALID | {"current-snapshot-id": missing, "snapshots": []})
-    assert (found.current, found.snapshots) == (None, {})
-
-
 def test_version_1_counts_partition_fields(tmp_path: Path) -> None:
     old = {"format-version": 1, "location": "/t", "schema": {"type": "struct", "fields": []}, "snapshots": []}
     old["partition-spec"] = [{"name": name, "transform": "identity", "source-id": 1} for name in "ab"]
@@ -174,11 +168,6 @@ def test_wrong_members_are_named(tmp_path: Path, change: dict[str, Any], match: 
 def test_invalid_metadata_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(DecodeError, match=r"v1.metadata.json: table metadata"):
         read(tmp_path, text)
-
-
-def test_a_parent_may_be_gone(tmp_path: Path) -> None:
-    found = read(tmp_path, VALID | {"snapshots": [snapshot(2, **{"parent-snapshot-id": 77})]})
-    assert found.snapshots[2].info.parent == 77
 
 
 @pytest.mark.parametrize(

@@ -56,16 +56,6 @@ def test_texts(made: Partition, text: str) -> None:
     assert made.label == text
 
 
-def test_a_field_that_the_manifest_does_not_have_is_null() -> None:
-    made = PartitionReader(2, [PartitionField(1000, 1, "p", "void")], {}).read({})
-    assert (made.spec_id, made.values, made.texts, made.label) == (2, (None,), {"p": None}, "p=null")
-
-
-def test_no_fields() -> None:
-    made = PartitionReader(0, [], {}).read({"left": 1})
-    assert (made.spec_id, made.values, made.label) == (0, (), None)
-
-
 def test_not_a_number_is_itself() -> None:
     assert partition(float("nan")) == partition(float("nan"))
     assert partition(float("nan")) != partition(0.0)

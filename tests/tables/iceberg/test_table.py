@@ -145,25 +145,6 @@ def test_version_1_and_2_are_read(tmp_path: Path) -> None:
         assert numbers == ([0, 0] if version == 1 else [1, 2])
 
 
-def test_version_1_without_lists_of_schemas_and_specs(tmp_path: Path) -> None:
-    def tweak(metadata: dict[str, Any]) -> dict[str, Any]:
-        for name in (
-            "schemas",
-            "partition-specs",
-            "current-schema-id",
-            "default-spec-id",
-            "last-sequence-number",
-            "snapshot-log",
-            "metadata-log",
-        ):
-            del metadata[name]
-        return metadata
-
-    made = build_iceberg(tmp_path, Commit(data={"a": 5}), version=1, tweak=tweak)
-    table = open_iceberg(made.folder)
-    assert live_ids(table, table.snapshot()) == ids_of(0, 5)
-
-
 def test_a_table_without_snapshots(tmp_path: Path) -> None:
     table = open_iceberg(build_iceberg(tmp_path / "t").folder)
     assert table.snapshots() == ()

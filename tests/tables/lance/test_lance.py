@@ -202,12 +202,6 @@ def test_a_detached_version_is_not_the_newest(tmp_path: Path) -> None:
     assert lance.find_manifest(str(tmp_path)) == table.manifests()[3]
 
 
-def test_a_version_without_fragments(tmp_path: Path) -> None:
-    snapshot = dataset(tmp_path).snapshot()
-    assert (snapshot.data_files, snapshot.vectors) == ((), ())
-    assert (snapshot.info.timestamp_ms, snapshot.info.operation, snapshot.info.parent) == (None, None, None)
-
-
 def test_without_its_transaction_file_a_version_has_no_operation(tmp_path: Path) -> None:
     table = dataset(tmp_path, wire.message(12, b"2-x.txn"))
     assert table.snapshots()[0].operation is None

@@ -34,14 +34,6 @@ def read(folder: Path, columns: list[str] | None = None, batch_rows: int = 100) 
     return [(rows.start, rows.batch) for rows in snapshot.rows(file, columns=columns, batch_rows=batch_rows)]
 
 
-def test_physical_rows(folder: Path) -> None:
-    found = read(folder)
-    assert [start for start, _ in found] == [0, 100, 200]
-    assert pa.Table.from_batches([batch for _, batch in found]) == TABLE
-    assert [batch.schema.names for _, batch in read(folder, ["list", "key"])] == [["list", "key"]] * 3
-    assert [batch.num_rows for _, batch in read(folder, [])] == [100] * 3
-
-
 def test_blobs_of_both_kinds_are_bytes_as_pylance_returns_them(tmp_path: Path) -> None:
     """A column of the newer kind is a struct in the schema of the dataset."""
     old = pa.field("old", pa.large_binary(), metadata={"lance-encoding:blob": "true"})

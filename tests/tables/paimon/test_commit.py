@@ -18,7 +18,6 @@ from dvcodec.io.store import Reason, StoreError
 from dvcodec.tables import audit
 from dvcodec.tables.deleting.committer import Written
 from dvcodec.tables.paimon import PaimonTable, commit
-from dvcodec.tables.paimon.writable import index_target_size
 from samples.paimon_table import (
     MANIFEST_SCHEMA,
     PaimonFile,
@@ -163,14 +162,6 @@ def test_index_files_are_rolled_at_the_target_size(tmp_path: Path) -> None:
     delete(root, {f"f{i}.parquet": [i] for i in range(3)})
     assert [len(one.vectors or ()) for one in index_entries(root, 2)] == [1, 1, 1]
     assert_clean(root)
-
-
-def test_index_files_beside_data_files(tmp_path: Path) -> None:
-    root = craft(tmp_path, [file(0)], **{"index-file-in-data-file-dir": "true"})
-    delete(root, {"f0.parquet": [4]})
-    (entry,) = index_entries(root, 2)
-    assert (root / "bucket-0" / entry.file_name).is_file()
-    assert live(root) == left(4, files=1)
 
 
 # ---------------------------------------------------------------------- data files that are removed
@@ -324,14 +315,6 @@ def test_members_of_the_snapshot_before_are_carried_over(tmp_path: Path) -> None
     for which in ("base", "delta"):
         size = (root / "manifest" / after[f"{which}ManifestList"]).stat().st_size
         assert after[f"{which}ManifestListSize"] == size
-
-
-def test_older_snapshots_get_no_newer_members(tmp_path: Path) -> None:
-    root = craft(tmp_path, [file(0)])
-    delete(root, {"f0.parquet": [1]})
-    assert set(snapshot_of(root, 2)) == {name for name, value in snapshot_of(root, 1).items() if value is not None} | {
-        "indexManifest"
-    }
 
 
 def test_a_newer_schema_is_that_of_the_commit(tmp_path: Path) -> None:
@@ -538,12 +521,6 @@ def test_without_deletion_vectors_it_is_said_how_to_enable_them(tmp_path: Path, 
         delete(root, {"f0.parquet": [1]})
 
 
-def test_a_primary_key_is_refused(tmp_path: Path) -> None:
-    root = build_paimon(tmp_path / "t", COLUMNS, [[file(0, level=5)]], primary_keys=["id"], options={"bucket": "1"})
-    with pytest.raises(Unsupported, match="expected an append table, found the primary key id"):
-        delete(root, {"f0.parquet": [1]})
-
-
 def test_unknown_metadata_of_data_files_is_refused(tmp_path: Path) -> None:
     root = craft(tmp_path, [file(0)])
     inner = MANIFEST_SCHEMA["fields"][-1]["type"]  # type: ignore[index]
@@ -572,13 +549,6 @@ def test_a_schema_that_moves_files_is_refused(tmp_path: Path) -> None:
     (root / "schema/schema-1").write_text(json.dumps(schema))
     with pytest.raises(Unsupported, match="options of file paths"):
         delete(root, {"f0.parquet": [1]})
-
-
-@pytest.mark.parametrize("size", [("1k", 1024), ("2 MB", 2 << 20), ("3", 3), ("4 b", 4), ("1 gb", 1 << 30)])
-def test_sizes(tmp_path: Path, size: tuple[str, int]) -> None:
-    root = craft(tmp_path, [file(0)], **{"deletion-vector.index-file.target-size": size[0]})
-    base = open_committer(root).current()
-    assert index_target_size(base.schemas(0), "") == size[1]
 
 
 # ---------------------------------------------------------------------- errors that nobody expects

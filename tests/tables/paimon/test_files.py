@@ -30,29 +30,6 @@ def made(tmp_path: Path) -> tuple[Folder, TableSchema, ManifestEntry]:
     return folder, read_schema(folder, 0), read_manifest(folder, "manifest-1-0")[0]
 
 
-def external(entry: ManifestEntry, path: str) -> ManifestEntry:
-    return replace(entry, file=replace(entry.file, external_path=path))
-
-
-def test_data_file_is_stored_in_partition_and_bucket(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
-    folder, schema, entry = made
-    found = Layout(folder, schema).data_file(entry)
-    assert found.path == "p=x y/bucket-4/f.parquet"
-    assert found.location == f"{folder.location}/p=x y/bucket-4/f.parquet"
-    assert (found.physical_rows, found.size, found.partition) == (1, Path(found.location).stat().st_size, "p=x y")
-    assert (found.bucket, found.partition_key) == (4, entry.file.partition)
-    assert found.record == entry.file
-    assert list(Layout(folder, schema).files(entry)) == [found.path, "p=x y/bucket-4/f.index"]
-
-
-def test_external_path_is_taken_whole(made: tuple[Folder, TableSchema, ManifestEntry]) -> None:
-    folder, schema, entry = made
-    layout = Layout(folder, schema)
-    found = layout.data_file(external(entry, "s3://lake/ext/f.parquet"))
-    assert (found.path, found.location) == ("s3://lake/ext/f.parquet", "s3://lake/ext/f.parquet")
-    assert list(layout.files(external(entry, "/ext/f.parquet"))) == ["/ext/f.parquet", "/ext/f.index"]
-
-
 @each("path", ["", "f.parquet", "../f", "/a/../../etc/x", "s3://a/../b", "/a\0"])
 def test_external_path_that_leads_elsewhere_is_refused(path: str) -> None:
     with pytest.raises(NotCanonical, match="m: _EXTERNAL_PATH: expected an absolute path"):

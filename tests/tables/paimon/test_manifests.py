@@ -29,12 +29,6 @@ def names(folder: Folder, *lists: str) -> list[str]:
     return [entry.file.file_name for entry in live_entries(entries)]
 
 
-def test_additions_and_deletions_are_merged(folder: Folder) -> None:
-    assert names(folder, "manifest-list-1-0", "manifest-list-1-1") == ["a.parquet"]
-    assert names(folder, "manifest-list-2-0", "manifest-list-2-1") == ["a.parquet", "b.parquet"]
-    assert names(folder, "manifest-list-3-0", "manifest-list-3-1") == ["b.parquet"]
-
-
 def test_file_of_another_level_or_with_another_index_is_another(tmp_path: Path) -> None:
     indexed = PaimonFile("b.parquet", ROWS, level=1, more={"_EXTRA_FILES": ["b.parquet.index"]})
     upgraded = PaimonFile("a.parquet", ROWS, level=5)
@@ -46,37 +40,6 @@ def test_file_of_another_level_or_with_another_index_is_another(tmp_path: Path) 
         (5, "a.parquet", ()),
         (1, "b.parquet", ("b.parquet.index",)),
     ]
-
-
-def test_file_that_is_added_twice_is_refused(folder: Folder) -> None:
-    entries = read_manifest(folder, "manifest-1-0")
-    with pytest.raises(NotCanonical, match=r"manifest-1-0: _FILE: expected 'a\.parquet' added once"):
-        live_entries([*entries, *entries])
-
-
-@pytest.mark.parametrize(
-    ("table", "lists", "count"),
-    [
-        (
-            "java-0.9.0-tables/db.db/dv",
-            [
-                "manifest-list-ec7aac88-b7b6-41e2-b4bd-08e96441d63f-10",
-                "manifest-list-ec7aac88-b7b6-41e2-b4bd-08e96441d63f-11",
-            ],
-            2,
-        ),
-        (
-            "pypaimon-2.1.0/db.db/part",
-            [
-                "manifest-list-3ccb7a0a-8daa-44c6-bbae-978fe87efb7f-0",
-                "manifest-list-3ccb7a0a-8daa-44c6-bbae-978fe87efb7f-1",
-            ],
-            2,
-        ),
-    ],
-)
-def test_manifests_of_other_generations(vectors: Path, table: str, lists: list[str], count: int) -> None:
-    assert len(names(Folder(str(vectors / "paimon" / table)), *lists)) == count
 
 
 def _unchanged(record: dict[str, Any]) -> None:
@@ -116,19 +79,6 @@ def test_list_that_is_not_valid_is_refused_by_field(folder: Folder) -> None:
     rewrite_avro(path, lambda record: record.update(_FILE_NAME="x", _VERSION=1))
     with pytest.raises(Unsupported, match="_VERSION: expected 2, found 1"):
         read_manifest_list(folder, "manifest-list-1-1")
-
-
-def test_fields_that_a_producer_lacks_are_none(folder: Folder) -> None:
-    schema: dict[str, Any] = copy.deepcopy(MANIFEST_SCHEMA)
-    old = [
-        f
-        for f in FILE_FIELDS
-        if f["name"] not in ("_VALUE_STATS_COLS", "_EXTERNAL_PATH", "_FIRST_ROW_ID", "_WRITE_COLS")
-    ]
-    schema["fields"][-1]["type"]["fields"] = old
-    rewrite_avro(Path(folder.location) / "manifest/manifest-1-0", _unchanged, schema)
-    (entry,) = read_manifest(folder, "manifest-1-0")
-    assert entry.file.first_row_id is None
 
 
 def test_fields_that_are_not_known_are_named(folder: Folder) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cases import each
-from dvcodec import DecodeError, NotCanonical, Unsupported
+from dvcodec import NotCanonical, Unsupported
 from dvcodec.tables import Folder, SnapshotInfo
 from dvcodec.tables.paimon.metadata import numbered, read_schema, read_snapshot
 
@@ -113,13 +113,6 @@ def test_newer_versions_are_not_read(tmp_path: Path) -> None:
         read_schema(folder, 0)
 
 
-def test_what_is_missing_in_old_files_is_none(tmp_path: Path) -> None:
-    folder = put(tmp_path, "snapshot/snapshot-2", SNAPSHOT | {"version": "-"})
-    put(tmp_path, "schema/schema-0", {"id": 0, "fields": []})
-    assert read_snapshot(folder, "snapshot/snapshot-2").index_manifest is None
-    assert read_schema(folder, 0).options == {}
-
-
 def test_files_are_ordered_by_number() -> None:
     names = [
         "schema-0",
@@ -132,12 +125,3 @@ def test_files_are_ordered_by_number() -> None:
         "schema-" + "9" * 20,
     ]
     assert numbered(names, "schema") == [0, 9, 10]
-
-
-def test_damaged_json_ends_in_a_decode_error(tmp_path: Path) -> None:
-    data = json.dumps(SNAPSHOT).encode()
-    folder = put(tmp_path, "snapshot/snapshot-2", SNAPSHOT)
-    for end in range(len(data)):
-        (tmp_path / "snapshot/snapshot-2").write_bytes(data[:end])
-        with pytest.raises(DecodeError):
-            read_snapshot(folder, "snapshot/snapshot-2")

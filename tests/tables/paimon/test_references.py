@@ -41,16 +41,6 @@ def stored(table: Path) -> set[str]:
     return {file.location.removeprefix(f"{table}/") for file in Folder(str(table)).walk()}
 
 
-def test_all_that_is_there_is_needed(table: Path) -> None:
-    assert needed(table) == stored(table)
-
-
-def test_what_no_state_names_is_not_needed(table: Path) -> None:
-    for name in ("manifest/manifest-x", "bucket-0/x.parquet", "index/index-x"):
-        (table / name).write_bytes(b"x")
-    assert stored(table) - needed(table) == {"manifest/manifest-x", "bucket-0/x.parquet", "index/index-x"}
-
-
 def test_expired_states_need_nothing(table: Path) -> None:
     (table / "snapshot/snapshot-1").unlink()
     (table / "snapshot/snapshot-2").unlink()
@@ -113,24 +103,6 @@ def test_each_layout_has_its_own_paths(table: Path) -> None:
     assert needed(table) == before | {
         *("schema/schema-1", "data/bucket-0/a.parquet", "data/bucket-0/a.parquet.index"),
     }
-
-
-def test_a_file_that_one_state_removed_is_needed_by_another(table: Path) -> None:
-    """Whichever of them is read first."""
-    for number in (1, 2, 3):
-        (table / "tag").mkdir(exist_ok=True)
-        shutil.copy(table / f"snapshot/snapshot-{number}", table / f"tag/tag-{9 - number}")
-        (table / f"snapshot/snapshot-{number}").unlink()
-    assert {"bucket-0/a.parquet", "bucket-0/b.parquet", "bucket-0/c.parquet"} <= needed(table)
-    (table / "tag/tag-8").unlink()
-    (table / "tag/tag-7").unlink()
-    assert stored(table) & {f"bucket-0/{name}.parquet" for name in "abc"} - needed(table) == {"bucket-0/a.parquet"}
-
-
-def test_hints_and_progress_of_readers_are_needed(table: Path) -> None:
-    (table / "consumer").mkdir()
-    (table / "consumer/consumer-x").write_text("{}")
-    assert {"consumer/consumer-x", "snapshot/LATEST", "schema/schema-0"} <= needed(table)
 
 
 def test_real_tables_hold_no_file_that_is_not_needed(vectors: Path) -> None:

@@ -123,16 +123,6 @@ def test_partition_columns_are_those_of_the_partition(tmp_path: Path) -> None:
     assert read(path)[1].data_files[0].partition == "day=2022-01-08/at=2023-11-14 22:13:20.123456/p=null/d=12.50"
 
 
-def test_columns_that_a_file_was_not_written_with_are_null(tmp_path: Path) -> None:
-    some = pa.table({"id": pa.array([1, 2])})
-    options = {"data-evolution.enabled": "true", "row-tracking.enabled": "true"}
-    file = PaimonFile("f.parquet", some, more={"_FIRST_ROW_ID": 0, "_WRITE_COLS": ["id"]})
-    path = build_paimon(tmp_path / "t", COLUMNS, [[file]], options=options)
-    assert values(path) == [{"id": 1, "name": None}, {"id": 2, "name": None}]
-    path = build_paimon(tmp_path / "hive", COLUMNS, [[PaimonFile("f.parquet", some)]])
-    assert values(path) == [{"id": 1, "name": None}, {"id": 2, "name": None}]
-
-
 def test_records_that_are_rows_are_kept(tmp_path: Path) -> None:
     files = [PaimonFile("new.parquet", keyed()), PaimonFile("f.parquet", keyed(), level=5)]
     path = build_paimon(tmp_path / "t", COLUMNS, [files], primary_keys=["id"])
@@ -205,13 +195,6 @@ def test_file_with_other_rows_than_the_metadata_says(tmp_path: Path, name: str) 
         read(path)
 
 
-@pytest.mark.parametrize("name", ["f.parquet", "f.orc"])
-def test_file_that_is_damaged(tmp_path: Path, name: str) -> None:
-    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile(name, b"PAR1 no")]])
-    with pytest.raises(NotCanonical, match=f"{name}: (Parquet|ORC) file"):
-        read(path)
-
-
 def test_format_that_is_not_read_is_named(tmp_path: Path) -> None:
     build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("data-1.csv", b"1,x", more={"_ROW_COUNT": 1})]])
     with pytest.raises(Unsupported, match=r"data-1\.csv: file format: expected parquet or orc, found csv"):
@@ -277,20 +260,6 @@ def test_avro(tmp_path: Path) -> None:
     meant = dict(zip(names, (value for *_, value in AVRO), strict=True))
     assert values(tmp_path / "t") == [meant, dict.fromkeys(names)]
     assert [part.start for part in read(tmp_path / "t", columns=["c3"], batch_rows=1)[2]] == [0, 1]
-
-
-def test_missing_file_is_an_oserror(tmp_path: Path) -> None:
-    path = build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("f.parquet", ROWS)]])
-    (path / "bucket-0/f.parquet").unlink()
-    with pytest.raises(FileNotFoundError):
-        read(path)
-
-
-def test_column_of_another_type_than_the_schema_says_is_named(tmp_path: Path) -> None:
-    path = build_paimon(tmp_path / "t", [(0, "id", "BIGINT"), (1, "name", "INT")], [[PaimonFile("f.parquet", ROWS)]])
-    assert values(path, columns=["id"])[3] == {"id": 3}
-    with pytest.raises(Unsupported, match="column name: expected values of INT, found string"):
-        read(path)
 
 
 def test_type_that_is_not_known_hides_no_other_column(tmp_path: Path) -> None:

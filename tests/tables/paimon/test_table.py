@@ -14,18 +14,15 @@ import pytest
 
 from dvcodec import (
     CardinalityMismatch,
-    ChecksumMismatch,
-    DecodeError,
     NotCanonical,
     RowSet,
     Unsupported,
     UsageError,
-    paimon,
 )
 from dvcodec.tables import SnapshotInfo, TableKind, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.model import NO_SNAPSHOT
-from dvcodec.tables.paimon import DataFileMeta, PaimonTable, open  # noqa: A004
+from dvcodec.tables.paimon import DataFileMeta, PaimonTable
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.snapshots.live import live_batches
 from samples.paimon_table import TIME_MS, PaimonFile, build_paimon, rewrite_avro, rewrite_json
@@ -72,12 +69,6 @@ def test_the_current_state_has_the_columns_that_the_table_has_now(tmp_path: Path
         assert pa.Table.from_batches([part.batch for part in parts]).column_names == names
 
 
-def test_folder_is_recognised(table: PaimonTable) -> None:
-    found = open_table(table.location)
-    assert (type(found), found.kind, found.location) == (PaimonTable, TableKind.PAIMON, table.location)
-    assert open(table.location).location == table.location
-
-
 def test_states_data_files_and_vectors(table: PaimonTable) -> None:
     assert table.snapshots() == (
         SnapshotInfo(1, TIME_MS + 1, "APPEND", None),
@@ -104,20 +95,6 @@ def test_live_rows_of_each_state(table: PaimonTable) -> None:
     assert live(table, 1)["id"].to_pylist() == first
     assert live(table, 2)["id"].to_pylist() == [*first, *range(350, 500)]
     assert live(table)["id"].to_pylist() == list(range(350, 600))
-
-
-def test_vectors_are_read_with_their_numbers(table: PaimonTable) -> None:
-    snapshot = table.snapshot(2)
-    found = [snapshot.read(vector) for vector in snapshot.vectors]
-    assert [(part.data_file, part.rows) for (part,) in found] == [
-        ("bucket-0/a.parquet", RowSet([0, 5, 299])),
-        ("bucket-0/b.parquet", RowSet(range(50))),
-    ]
-    for vector, (part,) in zip(snapshot.vectors, found, strict=True):
-        assert part.stats is not None
-        assert (part.stats.size, part.stats.cardinality) == (vector.size, vector.cardinality)
-        assert vector.to_location().cardinality == vector.cardinality
-    assert list(snapshot.check_container(snapshot.vectors[0].location, snapshot.vectors)) == []
 
 
 def test_state_of_an_expired_snapshot_is_that_of_its_tag(table: PaimonTable) -> None:
@@ -181,33 +158,6 @@ def test_data_files_elsewhere(tmp_path: Path) -> None:
     assert snapshot.vectors[0].data_file == str(outside)
     assert live(table)["id"].to_pylist() == [0, 3, 4, 5, 6, 7, 8, 9]
     assert str(outside) in table.referenced()
-
-
-def test_vector_whose_data_file_is_gone_is_reported_with_its_path(table: PaimonTable) -> None:
-    path = Path(table.location) / "snapshot/snapshot-3"
-    rewrite_json(path, indexManifest="index-manifest-1-0")
-    snapshot = table.snapshot()
-    assert [vector.data_file for vector in snapshot.vectors] == ["bucket-0/a.parquet"]
-    assert "bucket-0/a.parquet" not in {file.path for file in snapshot.data_files}
-
-
-def test_two_vectors_for_a_data_file_are_both_reported(table: PaimonTable) -> None:
-    path = Path(table.location) / "manifest/index-manifest-3-0"
-    entries = paimon.read_index_manifest(path)
-    paimon.write_index_manifest(path, [*entries, *entries])
-    assert [vector.data_file for vector in table.snapshot().vectors] == ["bucket-0/b.parquet"] * 2
-
-
-@pytest.mark.parametrize(("at", "kind"), [(20, ChecksumMismatch), (4, NotCanonical)])
-def test_damaged_vector_is_an_error_with_its_place(table: PaimonTable, at: int, kind: type[DecodeError]) -> None:
-    snapshot = table.snapshot(2)
-    path = Path(snapshot.vectors[0].location)
-    data = bytearray(path.read_bytes())
-    data[at] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(kind, match="index/index-2-0 at byte"):
-        snapshot.read(snapshot.vectors[0])
-    assert snapshot.read(snapshot.vectors[1])[0].rows == RowSet(range(50))
 
 
 def test_vector_with_another_cardinality_than_recorded(table: PaimonTable) -> None:
@@ -286,11 +236,6 @@ def test_a_branch_has_its_snapshots_and_the_files_of_its_table(table: PaimonTabl
     assert live(found)["id"].to_pylist() == live(table, 2)["id"].to_pylist()
     assert found.snapshot().vectors == table.snapshot(2).vectors
     assert [str(finding) for finding in audit(found).findings] == []
-
-
-def test_a_table_that_is_called_like_a_branch_is_a_table(tmp_path: Path) -> None:
-    table = PaimonTable(str(build_paimon(tmp_path / "branch/branch-b", COLUMNS, [[A]])))
-    assert live(table).num_rows == 297
 
 
 def _quoted(part: str) -> str:

@@ -71,11 +71,6 @@ def test_magic_decides_where_records_leave_gaps(tmp_path: Path) -> None:
     assert [vector.format for vector in vectors(tmp_path, some, bitmap64=True)] == ["paimon64", "paimon64"]
 
 
-def test_entries_of_other_kinds_have_no_vectors(tmp_path: Path) -> None:
-    assert vectors(tmp_path, IndexManifestEntry(paimon.HASH, "index-1", 4, 1)) == []
-    assert vectors(tmp_path, IndexManifestEntry(paimon.DELETION_VECTORS, "index-1", 1, 0, vectors=())) == []
-
-
 def change_meta(entry: IndexManifestEntry, number: int, **changes: Any) -> IndexManifestEntry:
     metas = list(entry.vectors or ())
     metas[number] = replace(metas[number], **changes)

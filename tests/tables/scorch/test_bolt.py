@@ -17,11 +17,10 @@ from dvcodec import (
     LimitExceeded,
     Limits,
     NotCanonical,
-    Truncated,
     Unsupported,
 )
 from dvcodec.io import open_source
-from dvcodec.tables.scorch.bolt import Bucket, Meta, Value, read_bolt, read_meta
+from dvcodec.tables.scorch.bolt import Bucket, Meta, Value, read_bolt
 from samples.bolt import Bolt, Inline, meta, plain
 
 
@@ -45,16 +44,6 @@ DEEP: dict[bytes, Any] = {
     b"empty": {},
 }
 """Inline and other buckets, empty ones, a value over several pages."""
-
-
-@each("page_size", [1024, 4096, 16384])
-@each("per_page", [1, 2, 100])
-def test_nested_buckets(page_size: int, per_page: int) -> None:
-    data = Bolt(DEEP, page_size=page_size, per_page=per_page).data()
-    found, root = read(data)
-    assert (found.page_size, found.transaction) == (page_size, 7)
-    assert plain(root) == DEEP
-    assert list(root.entries) == sorted(DEEP)
 
 
 KEYS = st.binary(min_size=1, max_size=6)
@@ -93,17 +82,6 @@ def test_the_later_transaction_counts() -> None:
     data[size + 40] ^= 1  # now it is damaged, and the one before it counts
     found, root = read(bytes(data))
     assert (found.transaction, plain(root)) == (7, {b"k": b"v"})
-
-
-@pytest.mark.parametrize("page_size", [1024, 4096, 65536])
-def test_the_first_meta_page_may_be_damaged(page_size: int) -> None:
-    data = bytearray(Bolt({b"k": b"v"}, page_size=page_size).data())
-    data[:80] = bytes(80)
-    found, root = read(bytes(data))
-    assert (found.transaction, found.page_size, plain(root)) == (6, page_size, {b"k": b"v"})
-    data[page_size : page_size + 80] = bytes(80)
-    with pytest.raises(BadMagic):
-        read(bytes(data))
 
 
 def both(**other: int) -> bytes:
@@ -189,12 +167,6 @@ def test_pages_that_are_refused(page: int, offset: int, form: str, numbers: tupl
         read(put(two(), page, offset, form, *numbers))
 
 
-@pytest.mark.parametrize("child", [0, 1, 6, 2**63])
-def test_pages_that_are_not_there(child: int) -> None:
-    with pytest.raises(Truncated, match="page: expected number 2 to 5"):
-        read(put(two(), 5, 24, "<Q", child))
-
-
 def test_a_file_that_was_cut() -> None:
     data = Bolt(DEEP).data()
     for size in range(0, len(data), 97):
@@ -248,9 +220,3 @@ def test_trees_of_any_depth_end() -> None:
 
 
 # ---------------------------------------------------------------------- damage
-
-
-def test_the_meta_page_alone() -> None:
-    file = Bolt({b"k": b"v"})
-    with open_source(file.data(transaction=12)) as source:
-        assert read_meta(source) == Meta(1024, 3, 4, 12, 32)

@@ -86,12 +86,6 @@ def test_a_snapshot(tmp_path: Path) -> None:
     assert data[segment.deleted.offset :][:3] == bytes(segment.deleted.data) == b"any"
 
 
-def test_nothing_in_it(tmp_path: Path) -> None:
-    assert read(tmp_path, {}).epochs == ()
-    assert read(tmp_path, {b"s": {}}).epochs == ()
-    assert read(tmp_path, {b"other": {}}).epochs == ()
-
-
 @pytest.mark.parametrize(
     ("text", "milliseconds"),
     [
@@ -111,12 +105,6 @@ def test_times(text: str, milliseconds: int, tmp_path: Path) -> None:
 def test_times_that_are_refused(text: bytes, tmp_path: Path) -> None:
     with pytest.raises(NotCanonical, match="time of a snapshot"):
         read(tmp_path, {b"s": {b"\x88": snapshot({b"timeStamp": text})}})
-
-
-def test_older_indexes_say_no_time(tmp_path: Path) -> None:
-    meta = Inline({b"type": b"zap", b"version": b"\0\0\0\x0b"})
-    found = read(tmp_path, {b"s": {b"\x88": {b"m": meta}}})
-    assert (found.epochs[0].timestamp_ms, found.epochs[0].version) == (None, 11)
 
 
 @each(

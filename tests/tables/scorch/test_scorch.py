@@ -87,13 +87,6 @@ def test_columns(indexes: Path) -> None:
         next(snapshot.rows(file, columns=["title"]))
 
 
-def test_a_stray_segment(copied: Callable[[str], ScorchTable]) -> None:
-    table = copied("small-v16")
-    stray = Path(table.location) / "store" / "0000000000ff.zap"
-    stray.touch()
-    assert {file.location for file in table.stored_files()} - table.referenced() == {str(stray)}
-
-
 # ---------------------------------------------------------------------- damage
 
 
@@ -248,14 +241,6 @@ def test_a_segment_is_read_in_one_part(indexes: Path) -> None:
     assert [snapshot.unknown_files(vector) for vector in snapshot.vectors] == [()] * len(snapshot.vectors)
 
 
-def test_an_index_without_snapshots(tmp_path: Path) -> None:
-    table = index(tmp_path, {})
-    assert table.snapshots() == ()
-    with pytest.raises(UsageError, match="no snapshot yet"):
-        table.snapshot()
-    assert table.referenced() == {f"{tmp_path}/root.bolt"}
-
-
 def test_a_transaction_after_the_snapshot_was_read(tmp_path: Path) -> None:
     segments = {"s5": {b"p": b"a.zap", b"d": bitmap(1, 2)}}
     table = index(tmp_path, {b"\x88": epoch(**segments)})
@@ -277,15 +262,6 @@ def test_a_record_that_is_not_in_the_file(tmp_path: Path) -> None:
     found = [one for one in table.snapshot().check_container(one.location, [moved]) if one.check == "range"]
     assert [finding.offset for finding in found] == [other.offset]
     assert found[0].actual == str((one.offset, one.size))
-
-
-def test_an_empty_bitmap_is_a_vector_too(tmp_path: Path) -> None:
-    """bleve writes them after merges."""
-    table = index(tmp_path, {b"\x88": epoch(s5={b"p": b"a.zap", b"d": bitmap()})})
-    snapshot = table.snapshot()
-    (vector,) = snapshot.vectors
-    assert (vector.size, vector.cardinality) == (8, None)
-    assert snapshot.read(vector)[0].rows == set()
 
 
 def test_what_transformed_contents_are(tmp_path: Path) -> None:
