@@ -1,12 +1,14 @@
-"""Standard output in any encoding, and problems on one line of standard error."""
+"""Standard output in any encoding, problems on one line of standard error, and what of the log is written there."""
 
 from __future__ import annotations
 
+import logging
 import sys
 from io import BytesIO, StringIO, TextIOWrapper
 
 import pytest
 
+from dvcodec.cli.storage import _logged
 from dvcodec.cli.streams import BARS, NONE_HERE, complain, speak_any_encoding
 
 
@@ -48,3 +50,24 @@ def test_other_errors_and_streams_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     speak_any_encoding()
     with pytest.raises(UnicodeDecodeError, match="invalid start byte"):
         b"\xff".decode("utf-8", "dvcodec")
+
+
+@pytest.mark.parametrize(("verbose", "shown"), [(0, ["zero"]), (1, ["zero", "one"]), (2, ["zero", "one", "two"])])
+def test_levels_of_the_log(verbose: int, shown: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("dvcodec")
+    level = logger.level
+    with _logged(verbose):
+        logger.warning("zero")
+        logger.info("one")
+        logger.debug("two")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "object stores" not in line] == [f"dvcodec: {word}" for word in shown]
+    assert len(lines) == len(shown) + (verbose > 0), "and the requests, at the end"
+    assert (logger.level, logger.handlers) == (level, [])
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_a_record_of_the_log_is_one_line_of_plain_text(verbose: int, capsys: pytest.CaptureFixture[str]) -> None:
+    with _logged(verbose):
+        logging.getLogger("dvcodec.tables").warning("%s: ignored", "x\x1b[31m\nok  b")
+    assert capsys.readouterr().err.splitlines()[0] == r"dvcodec: x\x1b[31m\nok  b: ignored"

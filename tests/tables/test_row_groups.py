@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+import amounts
 from dvcodec.io import open_source
 from dvcodec.io.parquet import ColumnChunk, parquet_file
 from dvcodec.tables.deleting.predicate import where_finder
@@ -25,7 +26,7 @@ from dvcodec.tables.rows.schema_evolution import file_columns
 from tables.deleting.plain import PlainTable
 from tables.deleting.test_skipping import POOLS, SCHEMA, random_condition
 
-GROUP, GROUPS, STATEMENTS = 3, 15, 40
+GROUP, GROUPS, STATEMENTS = 3, 15, amounts.of(15, 40)
 WRITERS: dict[str, dict[str, Any]] = {
     "pyarrow": {},
     "integers": {"store_decimal_as_integer": True, "use_dictionary": False, "version": "2.4"},

@@ -1,4 +1,4 @@
-"""Partition values as Delta's log has them."""
+"""Vectors that become entries, values of partitions, and what a commit says of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 
 from cases import each
 from dvcodec.core.errors import UsageError
-from dvcodec.tables import DataFile
-from dvcodec.tables.convert.record import partition_values
+from dvcodec.core.frame import Magic, StoredFrame
+from dvcodec.tables import DataFile, SnapshotInfo, TableKind
+from dvcodec.tables.convert.record import Speller, partition_values
+from dvcodec.tables.convert.write import _until
 from dvcodec.tables.delta.partition import partition_scalar
 from dvcodec.tables.metadata.partition_value import PartitionValue
 from dvcodec.tables.rows.columns import Column
@@ -65,3 +67,29 @@ def test_texts_are_read_as_the_values(kind: str, value: Any, text: str | None, a
 def test_what_delta_does_not_have(kind: str, value: Any, why: str) -> None:
     with pytest.raises(UsageError, match=rf"/t/a: its partition value c {why}"):
         spelled(kind, value)
+
+
+@each(
+    ("to", "magic", "offset", "may_stay"),
+    [
+        ("iceberg", Magic.PORTABLE64, 2**31, True),
+        ("iceberg", Magic.NATIVE64, 4, False),
+        ("delta", Magic.PORTABLE64, 2**31 - 1, True),
+        ("delta", Magic.PORTABLE64, 2**31, False),  # Delta's offsets are numbers of 32 bits
+        ("delta", Magic.PAIMON32, 1, False),
+        ("paimon64", Magic.PORTABLE64, 1, False),
+    ],
+)
+def test_vectors_that_stay_in_their_files(to: str, magic: Magic, offset: int, may_stay: bool) -> None:
+    speller = Speller(to, TableKind.PAIMON, "/t", SnapshotInfo(1))  # type: ignore[arg-type]
+    assert speller.may_stay(magic, offset) == may_stay
+
+
+FRAMES = [StoredFrame(f"{i}.parquet", 1, bytes(3)) for i in range(4)]
+
+
+@each(("size", "taken"), [(-1, 0), (0, 0), (1, 1), (3, 1), (4, 2), (7, 3), (100, 4)])
+def test_frames_until_a_file_is_full(size: int, taken: int) -> None:
+    frames = iter(FRAMES)
+    assert list(_until(frames, size)) == FRAMES[:taken]
+    assert list(frames) == FRAMES[taken:], "the others are for the next file"

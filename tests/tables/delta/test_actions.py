@@ -1,4 +1,4 @@
-"""What the lines of a commit say, and what is refused."""
+"""Commits of a log: actions, their statistics, and the protocols that they may have."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from typing import Any
 import pytest
 
 from cases import each
-from dvcodec.core.errors import NotCanonical
+from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.tables.delta.actions import AddFile, LogicalFile, Metadata, Protocol, parse_lines, plain_path
+from dvcodec.tables.delta.bounds import loosened
+from dvcodec.tables.delta.protocol import (
+    KNOWN,
+    OF_COLUMNS,
+    OF_WRITERS,
+    check_protocol,
+    declares_mapping,
+    is_on,
+    mapping_mode,
+)
 from dvcodec.tables.metadata.json_fields import JsonFields
 
 ADD: dict[str, Any] = {
@@ -169,3 +179,70 @@ def test_invalid_lines_are_refused(data: bytes, error: str) -> None:
     with pytest.raises(NotCanonical) as info:
         list(parse_lines(data, "c.json"))
     assert str(info.value).startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("stats", "expected"),
+    [
+        (None, '{"numRecords":7,"tightBounds":false}'),
+        ("", '{"numRecords":7,"tightBounds":false}'),
+        (" { } ", '{"numRecords":7,"tightBounds":false}'),
+        ('{ "a" : 1.10 , "tightBounds" : true }', '{"a":1.10,"tightBounds":false,"numRecords":7}'),
+        ('{"maxValues":{"x":"}, é\\u00e9"}}', '{"maxValues":{"x":"}, é\\u00e9"},"numRecords":7,"tightBounds":false}'),
+    ],
+)
+def test_members_keep_their_text(stats: str | None, expected: str) -> None:
+    assert loosened(stats, 7, "0.json") == expected
+
+
+@each("stats", ["7", "[]", "{", '{"a"', '{"a" 1}', '{"a":}', '{"a":1 "b":2}', '{"a":1,}', '{"a":' + "[" * 50_000])
+def test_what_is_not_an_object_is_refused(stats: str) -> None:
+    with pytest.raises(NotCanonical, match=r"^0\.json: add\.stats: expected a JSON object, found "):
+        loosened(stats, 7, "0.json")
+
+
+def protocol(version: int, *features: str) -> Protocol:
+    return Protocol(version, features, "0.json, line 2")
+
+
+def metadata(mode: str | None) -> Metadata:
+    configuration = {} if mode is None else {"delta.columnMapping.mode": mode}
+    return Metadata("{}", (), configuration, "parquet", "0.json, line 3")
+
+
+def test_known() -> None:
+    for version in (1, 2):
+        check_protocol(protocol(version))
+    check_protocol(protocol(3, *KNOWN, *OF_COLUMNS, *OF_WRITERS))
+
+
+@pytest.mark.parametrize("feature", ["catalogManaged", "catalogOwned-preview", "adaptiveMetadata-preview", "sorcery"])
+def test_unknown_features_are_named(feature: str) -> None:
+    with pytest.raises(Unsupported, match=rf"0\.json, line 2: protocol\.readerFeatures: .*found {feature}"):
+        check_protocol(protocol(3, "deletionVectors", feature))
+
+
+@each(("value", "on"), [("true", True), ("TRUE", True), ("false", False), (" true", False), ("", False), (None, False)])
+def test_properties_are_true_as_delta_reads_them(value: str | None, on: bool) -> None:
+    configuration = {} if value is None else {"x": value}
+    assert is_on(Metadata("{}", (), configuration, "parquet", "0.json, line 3"), "x") is on
+
+
+def test_newer_versions() -> None:
+    with pytest.raises(Unsupported, match="at most 3, found 4"):
+        check_protocol(protocol(4))
+
+
+def test_column_mapping_holds_whatever_the_protocol_says() -> None:
+    assert mapping_mode(protocol(1), metadata("name")) == "name"
+    assert mapping_mode(protocol(3), metadata("name")) == "name"
+    assert mapping_mode(protocol(1), metadata("path")) == "none"
+    assert not declares_mapping(protocol(1))
+    assert not declares_mapping(protocol(3))
+    assert declares_mapping(protocol(2))
+    assert declares_mapping(protocol(3, "columnMapping"))
+    assert mapping_mode(protocol(2), metadata("name")) == "name"
+    assert mapping_mode(protocol(3, "columnMapping"), metadata("id")) == "id"
+    assert mapping_mode(protocol(3, "columnMapping"), metadata(None)) == "none"
+    with pytest.raises(Unsupported, match=r"delta\.columnMapping\.mode: .*'path'"):
+        mapping_mode(protocol(2), metadata("path"))

@@ -1,4 +1,4 @@
-"""Manifests: generations of their fields, what is inherited, what is left out."""
+"""Manifest lists, manifests, and the spellings of the data files that they name."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from dvcodec.tables.iceberg.manifests import (
     ListedFile,
     Manifest,
     ManifestEntry,
+    read_list,
     read_manifest,
 )
-from samples.iceberg_table import entry_schema, moved, write_avro
+from dvcodec.tables.iceberg.plan import Spellings
+from samples.iceberg_table import entry_schema, list_schema, moved, write_avro
 
 FILE = {
     "content": 0,
@@ -103,3 +105,73 @@ def test_encrypted_manifests(tmp_path: Path) -> None:
         read_manifest(manifest, (), moved, Storage())
     with pytest.raises(FileNotFoundError):
         read_manifest(replace(manifest, encrypted=False), (), moved, Storage())
+
+
+LISTED = {
+    "manifest_path": "s3://t/m.avro",
+    "manifest_length": 7,
+    "partition_spec_id": 2,
+    "content": 1,
+    "sequence_number": 4,
+    "min_sequence_number": 1,
+    "added_snapshot_id": 6,
+    **{f"{word}_{what}_count": 0 for word in ("added", "existing", "deleted") for what in ("files", "rows")},
+}
+
+
+def listed(folder: Path, version: int, *records: dict[str, Any]) -> list[Manifest]:
+    write_avro(folder / "l.avro", list_schema(version), records, "null")
+    return read_list(str(folder / "l.avro"), moved, Storage())
+
+
+def test_manifest_lists(tmp_path: Path) -> None:
+    wanted = Manifest("s3://t/m.avro", "/here/m.avro", 2, DELETES, 4, 6, encrypted=False)
+    assert listed(tmp_path, 2, LISTED) == [wanted]
+    assert listed(tmp_path, 1, LISTED) == [replace(wanted, content=DATA, sequence_number=0)]
+    assert listed(tmp_path, 2, LISTED | {"key_metadata": b""}) == [replace(wanted, encrypted=True)]
+    assert listed(tmp_path, 2) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"content": 2}, Unsupported, r"content of manifest 0: expected 0 \(data\), 1 \(deletes\), found 2"),
+        ({"manifest_path": ""}, NotCanonical, "manifest_path of manifest 0: expected a path"),
+        ({"manifest_path": "\0"}, NotCanonical, "manifest_path of manifest 0: expected a path"),
+    ],
+)
+def test_wrong_lists(tmp_path: Path, change: dict[str, Any], error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=rf"l.avro at byte 0: {match}"):
+        listed(tmp_path, 2, LISTED | change)
+
+
+def test_a_spec_id_that_is_null(tmp_path: Path) -> None:
+    schema = list_schema(2)
+    schema["fields"][2]["type"] = ["null", "int"]
+    write_avro(tmp_path / "l.avro", schema, [LISTED | {"partition_spec_id": None}], "null")
+    with pytest.raises(NotCanonical, match="partition_spec_id of manifest 0: expected a number, found nothing"):
+        read_list(str(tmp_path / "l.avro"), moved, Storage())
+
+
+@each(
+    ("known", "path", "meant"),
+    [
+        (["/t/a", "/t/b"], "hdfs://host:8020/t/a", "/t/a"),
+        (["/t/a"], "hdfs:/t/a", "/t/a"),
+        (["/t/a"], "file:///t/a", "/t/a"),
+        (["hdfs://host/t/a"], "/t/a", "hdfs://host/t/a"),
+        (["s3://lake/t/a"], "s3a://lake/t/a", "s3://lake/t/a"),
+        (["file:/t/a"], "file:///t/a", "file:/t/a"),
+        (["hdfs://one/t/a"], "hdfs://two/t/a", None),
+        (["s3://lake/t/a"], "s3://pond/t/a", None),
+        (["s3://lake/t/a"], "hdfs://host/t/a", None),
+        (["hdfs://one/t/a", "hdfs://two/t/a"], "/t/a", None),
+        (["/t/a", "hdfs://one/t/a"], "file:/t/a", None),
+        (["/t/a"], "hdfs://host/t/b", None),
+        (["/t/a"], "hdfs://host", None),
+        (["t:0/a"], "/a", None),
+        ([], "/t/a", None),
+    ],
+)
+def test_find(known: list[str], path: str, meant: str | None) -> None:
+    assert Spellings(known).find(path) == meant

@@ -21,9 +21,9 @@ lance = pytest.importorskip("lance")
 TABLE = pa.table({"key": range(300), "text": [f"t{i % 7}" for i in range(300)], "list": [[1, 2]] * 300})
 
 
-@pytest.fixture(params=["2.0", "2.1"])
-def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    lance.write_dataset(TABLE, str(tmp_path / "t"), data_storage_version=request.param)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    lance.write_dataset(TABLE, str(tmp_path / "t"), data_storage_version="2.1")
     lance.dataset(str(tmp_path / "t")).delete("key < 5")
     return tmp_path / "t"
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import amounts
 from cases import each
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
@@ -67,7 +68,7 @@ def merge_manifests(table: Path, number: int) -> None:
     base.write_bytes(avro.encode(schema, [first | {"_FILE_NAME": f"merged-{number}"}]))
 
 
-@each("seed", range(8))
+@each("seed", range(amounts.of(3, 8)))
 def test_random_states(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     made = build_paimon(tmp_path / "t", COLUMNS, random_states(chance, 25), partition_keys=["p"])
