@@ -40,9 +40,9 @@ OF_STORES = ("answers", "environment", "errors", "opening", "stale", "store")
 ROOMS = {
     "core": ("core", "tests/core"),
     "batch": ("core/batch", "tests/core"),
-    "delta": ("delta", "tests/delta"),
-    "iceberg": ("iceberg", "tests/iceberg"),
-    "paimon": ("paimon", "tests/paimon"),
+    "delta": ("delta", "tests/delta", "tests/test_doors.py"),
+    "iceberg": ("iceberg", "tests/iceberg", "tests/test_doors.py"),
+    "paimon": ("paimon", "tests/paimon", "tests/test_doors.py"),
     "puffin": ("puffin", "tests/puffin"),
     "lance": ("lance", "tests/lance"),
     "zap": ("zap", "tests/zap"),

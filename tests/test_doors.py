@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import io
 import re
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,13 @@ from typing import Any
 import pytest
 
 from dvcodec import (
+    CardinalityMismatch,
     LimitExceeded,
     Limits,
     RowSet,
+    Truncated,
+    Unsupported,
+    UsageError,
     delta,
     iceberg,
     paimon,
@@ -136,3 +141,33 @@ def test_locations_are_read_back(module: Any, tmp_path: Path) -> None:
     assert module.read_deletion_vectors(path, *rest) == VECTORS
     with pytest.raises(LimitExceeded):
         module.load(max(locations, key=lambda one: one.size), limits=Limits(max_vector_bytes=20))
+
+
+def test_manifest_entries_are_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "x.puffin"
+    for location in iceberg.write_deletion_vectors(path, VECTORS):
+        entry = iceberg.manifest_entry(location)
+        rows = VECTORS[entry["referenced_data_file"]]
+        assert iceberg.load(entry) == iceberg.load(entry, path.read_bytes()) == rows
+        with pytest.raises(CardinalityMismatch):
+            iceberg.load(entry | {"record_count": 7})
+        with pytest.raises(Truncated):
+            iceberg.load(entry | {"content_offset": 10**6})
+        with pytest.raises(Unsupported):
+            iceberg.load(entry | {"file_path": "http://host/x.puffin"})
+        with pytest.raises(UsageError, match="content_offset must be of type int"):
+            iceberg.load(entry | {"content_offset": None})
+
+
+def test_delta_reads_by_descriptors() -> None:
+    out = io.BytesIO()
+    locations = delta.write_deletion_vectors(out, VECTORS)
+    descriptors = {
+        str(one.data_file): delta.Descriptor("p", "/elsewhere", one.size - 8, one.cardinality, one.offset)
+        for one in locations
+    }
+    assert delta.read_deletion_vectors(out.getvalue(), descriptors) == VECTORS
+    with pytest.raises(UsageError, match="inline"):
+        delta.read_deletion_vectors(out.getvalue(), {"a": delta.encode_inline(RowSet([1]))})
+    with pytest.raises(UsageError, match="a second vector"):
+        delta.read_deletion_vectors(out.getvalue(), [locations[0], locations[0]])

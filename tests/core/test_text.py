@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec.core.text import folder_of, plain
+from dvcodec.core.text import bytes_text, folder_of, number, plain, share_text
 
 
 @each(
@@ -30,3 +30,15 @@ def test_folder_of(paths: list[str], folder: str) -> None:
 def test_plain_text_prints_on_one_line(text: str) -> None:
     assert plain(text).isprintable()
     assert plain(plain(text)) == plain(text)
+
+
+def test_numbers_of_people() -> None:
+    assert [number(value) for value in (None, 0, 1234567)] == ["\N{EN DASH}", "0", "1,234,567"]
+    shares = (None, 0.0, 0.12345, 0.9994, 0.9995, 1.0, 1.5)
+    assert [share_text(value) for value in shares] == [
+        "\N{EN DASH}", "0 %", "12.3 %", "99.9 %", ">99.9 %", "100 %", "150 %",
+    ]  # fmt: skip
+    sizes = (None, 0, 999, 1023, 1024, 1023 * 1024, 1 << 30, 1 << 40)
+    assert [bytes_text(value) for value in sizes] == [
+        "\N{EN DASH}", "0 B", "999 B", "1023 B", "1 KiB", "1023 KiB", "1 GiB", "1024 GiB",
+    ]  # fmt: skip

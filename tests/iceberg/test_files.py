@@ -252,3 +252,12 @@ def test_vectors_beside_other_blobs_are_read_in_few_ranges() -> None:
     source = Recorder(out.getvalue())
     assert iceberg.read_deletion_vectors(source) == sets
     assert len(source.reads) == 4
+
+
+def test_blobs_of_another_type_are_no_vectors_though_all_are_alike() -> None:
+    out = io.BytesIO()
+    with PuffinWriter(out) as writer:
+        for i in range(150):
+            properties = {"referenced-data-file": f"{i:04d}", "cardinality": "3"}
+            writer.add("other", bytes(60), fields=[], snapshot_id=-1, sequence_number=-1, properties=properties)
+    assert iceberg.read_deletion_vectors(out.getvalue()) == {}

@@ -55,6 +55,10 @@ ODD_CARDINALITY = replace(A, properties={"referenced-data-file": "a.parquet", "c
         ([replace(A, type="delete-vector-v1")], [("blob-type", "vector of a.parquet", 4)]),
         ([A, replace(B, offset=103)], [("blob-overlap", "vector of b.parquet", 103)]),
         ([replace(B, offset=103), A], [("blob-overlap", "vector of b.parquet", 103)]),
+        (
+            [A, replace(THETA, offset=50, length=1)],
+            [("blob-overlap", "apache-datasketches-theta-v1 at byte 50", 50)],
+        ),
         ([A, replace(THETA, offset=50)], [("blob-overlap", "apache-datasketches-theta-v1 at byte 50", 50)]),
         ([A, replace(A, offset=104)], [("one-vector-per-file", "vector of a.parquet", 104)]),
         ([replace(THETA, length=101)], [("blob-range", "apache-datasketches-theta-v1 at byte 104", 104)]),
@@ -69,6 +73,7 @@ def test_broken_rule_is_named(blobs: list[BlobMetadata], expected: list[tuple[st
     [
         [A, replace(THETA, snapshot_id=9, sequence_number=9, compression_codec="lz4")],
         [A, replace(B, offset=104, length=0), THETA],
+        [A, replace(THETA, offset=50, length=0)],
         [replace(A, fields=(480,)), replace(B, fields=(2147483645,))],
         [replace(A, offset=104), replace(B, offset=4)],
         [A, replace(THETA, properties={"referenced-data-file": "a.parquet"})],

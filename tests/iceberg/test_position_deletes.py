@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical
+from dvcodec.core.roaring64 import MAX_DV_POSITION
 from dvcodec.iceberg import position_deletes, read_position_deletes, write_position_deletes
 from dvcodec.iceberg.position_deletes import vectors_from_arrow
 
@@ -188,3 +189,21 @@ def test_what_is_not_written(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=message):
             write_position_deletes(tmp_path / "none", vectors, **options)  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
+
+
+def test_the_highest_position_is_the_last_that_is_written_and_read() -> None:
+    vectors = {"a": RowSet([MAX_DV_POSITION])}
+    write_position_deletes(out := io.BytesIO(), vectors)
+    assert read_position_deletes(out) == vectors
+    assert vectors_from_arrow(columns(["a"], [MAX_DV_POSITION])) == vectors
+    with pytest.raises(UsageError, match="expected at most"):
+        write_position_deletes(io.BytesIO(), {"a": RowSet([MAX_DV_POSITION + 1])})
+    with pytest.raises(UsageError, match="expected at most"):
+        vectors_from_arrow(columns(["a"], [MAX_DV_POSITION + 1]))
+
+
+def test_row_groups_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(position_deletes, "_ROW_GROUP", 1 << 16)
+    write_position_deletes(out := io.BytesIO(), {"a": RowSet(range(1 << 17)), "b": RowSet(range(5))})
+    metadata = pq.ParquetFile(out).metadata
+    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [1 << 16, 1 << 16, 5]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec import LimitExceeded, RowSet, lance
+from dvcodec import LimitExceeded, RowSet, UsageError, lance
 from dvcodec.core.report import Status
 from dvcodec.lance import (
     ArraySegment,
@@ -16,8 +17,9 @@ from dvcodec.lance import (
     FragmentIds,
     RangeSegment,
     RowIdSequence,
+    check,
 )
-from samples.lance import as_array, expand, sequences
+from samples.lance import TOP, as_array, expand, sequences
 
 
 def ids(*values: int) -> RowIdSequence:
@@ -63,6 +65,27 @@ def test_an_update_keeps_the_id_and_deletes_the_old_row() -> None:
     assert failures(FragmentIds(0, ids(5, 6), RowSet([0, 1])), FragmentIds(1, ids(5, 6))) == {}
 
 
+def test_ranges_that_are_apart_are_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = create_autospec(lance.live_row_ids, side_effect=lance.live_row_ids)
+    monkeypatch.setattr(check, "live_row_ids", live)
+    apart = [FragmentIds(i, RowIdSequence((RangeSegment(i << 32, (i + 1) << 32),))) for i in range(3_000)]
+    assert failures(*apart, FragmentIds(9_000, RowIdSequence()), next_row_id=3_000 << 32) == {}
+    assert not live.called
+    touching = RowIdSequence((RangeSegment(2**30, 2**30 + 9), RangeSegment(2**30 + 8, 2**30 + 20)))
+    assert failures(FragmentIds(9, touching)) == {
+        "duplicates fragment 9": "21 distinct ids: 1 ids (1073741832) more than once"
+    }
+    assert failures(FragmentIds(3, ids(2, 3)), FragmentIds(4, RowIdSequence((RangeSegment(3, 4),)))) == {
+        "overlap fragment 4": "ids of no other fragment: 1 ids (3) also in fragment 3"
+    }
+    assert live.call_count == 3
+    assert failures(apart[1], next_row_id=2**33 - 1) == {"next-row-id fragment 1": f"below {2**33 - 1}: {2**33 - 1}"}
+    last = apart[1]._replace(deleted=RowSet([2**32 - 1]))
+    assert failures(last, next_row_id=2**33 - 1) == {}
+    with pytest.raises(UsageError, match="row offset 9 of a sequence of 9"):
+        lance.check_row_ids([FragmentIds(0, RowIdSequence((RangeSegment(0, 9),)), RowSet([9]))])
+
+
 def test_hazard_ranges_that_overlap_are_bounded() -> None:
     same = RowIdSequence((RangeSegment(0, 2**32),))
     found = failures(*(FragmentIds(i, same) for i in range(4)))
@@ -71,6 +94,27 @@ def test_hazard_ranges_that_overlap_are_bounded() -> None:
     ]
     with pytest.raises(LimitExceeded, match=r"^it: ranges of row ids that overlap: expected at most 262464 blocks"):
         failures(*(FragmentIds(i, same) for i in range(5)))
+
+
+def test_blocks_of_ranges_that_overlap_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "_BLOCKS", 1)
+    apart = FragmentIds(7, RowIdSequence((RangeSegment(2**20, 2**30),)))
+    parts = [apart, *(FragmentIds(i, RowIdSequence((RangeSegment(65_535, 65_537),))) for i in range(2))]
+    monkeypatch.setattr(check, "_MOST_BLOCKS", 1)
+    assert failures(*parts).keys() == {"overlap fragment 1"}
+    monkeypatch.setattr(check, "_MOST_BLOCKS", 0)
+    with pytest.raises(LimitExceeded, match=r"expected at most 3 blocks of 65,536 ids for 3 fragments, found 4$"):
+        failures(*parts)
+
+
+@pytest.mark.parametrize("next_row_id", [None, TOP])
+@pytest.mark.parametrize("stop", [2**63, TOP])
+def test_ranges_end_below_2_to_the_63(stop: int, next_row_id: int | None) -> None:
+    one = RowIdSequence((RangeSegment(5, 6), RangeSegment(stop - 3, stop)))
+    found = failures(FragmentIds(0, one), FragmentIds(1, one), next_row_id=next_row_id)
+    assert found == {f"next-row-id fragment {i}": f"below {2**63 - 1}: {stop - 1}" for i in range(2)}
+    fits = RowIdSequence((RangeSegment(2**63 - 3, 2**63 - 1),))
+    assert failures(FragmentIds(0, fits), FragmentIds(1, fits)).keys() == {"overlap fragment 1"}
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12), st.sets(st.integers(0, 11)))), st.integers(0, 55))

@@ -171,6 +171,14 @@ def test_from_values_is_the_writers_rule(ids: list[int]) -> None:
     assert RowIdSequence.from_values(iter(ids)) == found
 
 
+@pytest.mark.parametrize("rows", [[10], [2, 11], [2**40]])
+def test_mask_of_rows_that_are_not_there(rows: list[int]) -> None:
+    with pytest.raises(UsageError, match="sequence of 10"):
+        RowIdSequence.from_values(range(10)).mask(rows)
+    with pytest.raises(UsageError):
+        RowIdSequence().mask([0])
+
+
 @pytest.mark.parametrize("sizes", [[], [9], [5, 6], [11, -1], [-1, 11]])
 def test_rechunk_into_other_rows(sizes: list[int]) -> None:
     with pytest.raises(UsageError):

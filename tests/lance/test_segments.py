@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from cases import each
 from dvcodec.lance import (
     ArraySegment,
     EncodedArray,
@@ -125,3 +126,11 @@ def test_huge_range_with_few_holes_is_never_expanded(start: int) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 20
+
+
+@each("hole", [1, 16_383, 16_384, 16_385, 32_769, 39_999])
+def test_a_hole_is_found_once_wherever_it_is(hole: int) -> None:
+    """The values are looked at in blocks of 2**14."""
+    values = np.arange(40_000, dtype=np.uint64)
+    values[hole:] += np.uint64(1)
+    assert from_values(values) == RangeWithHoles(0, 40_001, EncodedArray.from_values(as_array([hole])))

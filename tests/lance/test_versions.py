@@ -5,10 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amounts import examples
+from dvcodec import NotCanonical
 from dvcodec.lance import (
     RowDatasetVersionSequence,
     VersionRun,
@@ -59,3 +61,15 @@ def test_from_versions(values: list[int]) -> None:
 
 
 RANGE = b"\x0a\x04\x0a\x02\x10\x03"  # span of 3 rows
+
+
+def test_too_many_rows() -> None:
+    whole = message("VersionRun", span=Seg("range", 0, TOP).message(), version=1)
+    one = message("VersionRun", span=Seg("range", 0, 1).message(), version=2)
+    data = message("VersionSequence", runs=[whole]).SerializeToString()
+    found = decode_versions(data)
+    assert found.count == TOP
+    assert found.get(2**63) == 1
+    with pytest.raises(NotCanonical) as caught:
+        decode_versions(message("VersionSequence", runs=[whole, one]).SerializeToString())
+    assert (caught.value.what, caught.value.offset, caught.value.actual) == ("rows", len(data), TOP + 1)

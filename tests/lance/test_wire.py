@@ -93,3 +93,10 @@ def test_refused_with_where(data: bytes, kind: type[DecodeError], offset: int) -
         list(wire.fields(Cursor(data, source="f", base=50)))
     assert type(caught.value) is kind
     assert (caught.value.source, caught.value.offset) == ("f", 50 + offset)
+
+
+@pytest.mark.parametrize(("depth", "fits"), [(1, True), (100, True), (101, False), (100_000, False)])
+def test_groups_in_groups(depth: int, fits: bool) -> None:
+    found = outcome(read, b"\x0b" * depth + b"\x0c" * depth)
+    assert isinstance(found, DecodeError) is not fits
+    assert not fits or found == [(1, None)]

@@ -277,6 +277,14 @@ def test_other_spellings_of_a_path_change_beside_blobs_without_one() -> None:
     assert paths_of(out.getvalue()) == [None, "x", "y"]
 
 
+def test_two_blobs_of_one_file_stay_so() -> None:
+    spelled = (F0, F0.replace("s3:", "s3a:"))
+    blobs = [BlobMetadata("t", (), 1, 1, 4, 0, None, {"referenced-data-file": path}) for path in spelled]
+    data = b"PFA1" + encode_footer(Footer(tuple(blobs)))
+    assert rewrite_paths(data, out := io.BytesIO(), dict.fromkeys(spelled, "x")) == 2
+    assert paths_of(out.getvalue()) == ["x", "x"]
+
+
 def test_path_that_no_blob_has_is_a_usage_error_and_nothing_is_written(vectors: Path, tmp_path: Path) -> None:
     source = vectors / "iceberg/java-main/three-files.puffin"
     with pytest.raises(UsageError, match=r"'s3://b/t/data/f9\.parquet'"):

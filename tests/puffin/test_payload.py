@@ -102,6 +102,16 @@ def test_blob_member_that_is_missing_is_named(member: str) -> None:
     assert caught.value.actual == "nothing"
 
 
+def test_integers_have_64_bits() -> None:
+    members = ("snapshot_id", "sequence_number", "offset", "length")
+    for value in (-(2**63), 2**63 - 1):
+        blob = decode(with_blob(fields=[value], **dict.fromkeys(members, value))).blobs[0]
+        assert (*blob.fields, *(getattr(blob, member) for member in members)) == (value,) * 5
+    for value in (-(2**63) - 1, 2**63):
+        with refused(NotCanonical, "footer member blobs[0]", 8):
+            decode(with_blob(fields=[value], **dict.fromkeys(members, value)))
+
+
 def test_blobs_are_limited() -> None:
     data = puffin(as_json({"blobs": [BLOB] * 3}))
     assert len(decode(data, Limits(max_records=3)).blobs) == 3

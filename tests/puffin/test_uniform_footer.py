@@ -157,8 +157,17 @@ def test_damage_gives_the_same_errors(by_json: Callable[[bytes], Footer | str]) 
 @pytest.mark.parametrize("twice", [b'"blobs":[]', b'"properties":{}'])
 def test_members_twice(twice: bytes, by_json: Callable[[bytes], Footer | str]) -> None:
     payload = payload_of([blob(i) for i in range(5)])[:-1] + b"," + twice + b"}"
-    assert "twice" in str(outcome(payload))
+    name = twice.split(b'"')[1].decode()
+    assert f"'{name}' twice" in str(outcome(payload))
     assert outcome(payload) == by_json(payload)
+
+
+def test_numbers_have_decimal_digits(by_json: Callable[[bytes], Footer | str]) -> None:
+    payload = payload_of([blob(i) for i in range(5)])
+    wrong = payload.replace(b'"offset":21', b'"offset":2:')
+    assert wrong != payload
+    assert isinstance(outcome(wrong), str)
+    assert outcome(wrong) == by_json(wrong)
 
 
 def test_limits_hold() -> None:
