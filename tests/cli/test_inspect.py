@@ -127,29 +127,6 @@ def test_stats_text(puffin: Path) -> None:
     ]
 
 
-def test_stats_json(puffin: Path, tmp_path: Path) -> None:
-    other = delta_file(tmp_path / "bin", {"x": LONG})
-    found = run("stats", "--json", puffin, other).json
-    assert found["total"] == {"vectors": 3, "cardinality": 5 + LONG.cardinality, "size": 90 + other.stat().st_size - 1}
-    assert [(item["source"], item["data_file"], item["offset"]) for item in found["vectors"]] == [
-        (str(puffin), A, 4),
-        (str(puffin), B, 52),
-        (str(other), None, 1),
-    ]
-    assert found["vectors"][2]["cardinality"] == LONG.cardinality
-    assert found["vectors"][2]["gaps"] == 1
-
-
-def test_stats_of_no_vectors(tmp_path: Path) -> None:
-    file = tmp_path / "empty.bin"
-    file.write_bytes(b"\x01")
-    assert run("stats", file).out == "no vectors, no rows, 0 B\n"
-    assert run("stats", "--json", file).json == {
-        "vectors": [],
-        "total": {"vectors": 0, "cardinality": 0, "size": 0},
-    }
-
-
 # ---------------------------------------------------------------------------------------------------- positions
 
 
@@ -174,13 +151,6 @@ def test_positions_limit(limit: int, tmp_path: Path) -> None:
     expected = LONG.to_numpy().tolist()[:limit]
     assert [int(line) for line in run("positions", "--limit", str(limit), file).out.splitlines()] == expected
     assert run("positions", "--limit", str(limit), "--json", file).json[0]["positions"] == expected
-
-
-def test_positions_json(puffin: Path) -> None:
-    assert run("positions", "--json", puffin).json == [
-        {"source": str(puffin), "data_file": A, "offset": 4, "positions": [0, 1, 2, 7]},
-        {"source": str(puffin), "data_file": B, "offset": 52, "positions": [42]},
-    ]
 
 
 def test_data_file_chooses_a_vector(puffin: Path, tmp_path: Path) -> None:

@@ -189,15 +189,6 @@ def test_convert_copies_the_frames(puffin: Path, tmp_path: Path) -> None:
     assert out.read_bytes() == b"\x01" + puffin.read_bytes()[4:94]
 
 
-def test_convert_there_and_back(tmp_path: Path) -> None:
-    puffin = tmp_path / "a.puffin"
-    iceberg.write_deletion_vectors(puffin, VECTORS, order="given")
-    assert run("convert", puffin, "--to", "paimon64", "-o", tmp_path / "index").code == 0
-    names = ["--data-file", A, "--data-file", B]
-    assert run("convert", tmp_path / "index", "--to", "puffin", "-o", tmp_path / "back", *names).code == 0
-    assert (tmp_path / "back").read_bytes() == puffin.read_bytes()
-
-
 def test_convert_one_vector(puffin: Path, tmp_path: Path) -> None:
     out = tmp_path / "one.dv"
     assert run("convert", f"{puffin}@52:42", "--to", "blob", "-o", out).code == 0

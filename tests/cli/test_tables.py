@@ -248,20 +248,6 @@ def test_export_of_damaged_vectors_leaves_nothing(damaged: Path, tmp_path: Path)
     assert not file.exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--column", "nope"), "{lake} has no column 'nope': it has id"),
-        (("--data-file", "c.parquet"), "{lake}: no data file c.parquet in snapshot 2; similar: b.parquet, a.parquet"),
-        (("--snapshot", "7"), "{lake}/_delta_log: there is no version 7"),
-    ],
-)
-def test_export_of_what_is_not_there(lake: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    result = run("export-live", lake, *arguments, "-o", tmp_path / "out.parquet")
-    assert result.code == 2
-    assert result.complaint == message.format(lake=lake)
-
-
 # ---------------------------------------------------------------------------------------------------- all of them
 
 

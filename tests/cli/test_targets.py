@@ -10,7 +10,7 @@ import pytest
 
 from cases import each
 from cli_runner import VECTORS, A, B, delta_file, flipped, puffin_file, run
-from dvcodec import DecodeError, RowSet, Truncated, UsageError, iceberg
+from dvcodec import RowSet, Truncated, UsageError, iceberg
 from dvcodec.cli.targets import Part, Target, expand, only, open_source_of, open_target
 from dvcodec.io import open_source
 from dvcodec.ops.sniff import ContainerKind
@@ -176,15 +176,6 @@ def test_errors_in_a_part_have_the_offset_of_the_file(command: str, tmp_path: Pa
     result = run(command, f"{bad}@49", *options)
     assert result.code == (1 if command == "verify" else 2)
     assert "at byte 87: CRC-32" in (result.out if command == "verify" else result.complaint)
-
-
-def test_error_of_the_container_in_a_part_has_the_offset_of_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "outer"
-    file.write_bytes(b"head" + puffin_file(tmp_path / "inner").read_bytes()[:-1])
-    with pytest.raises(DecodeError, match="magic at the end of the file") as caught, open_target(Target(str(file), 4)):
-        pass
-    assert caught.value.offset == file.stat().st_size - 4
-    assert caught.value.source == str(file)
 
 
 def test_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_runner import A, B, delta_file, flipped, puffin_file, run
+from cli_runner import A, B, flipped, puffin_file, run
 from dvcodec import RowSet, iceberg
 from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata, PuffinWriter
 
@@ -75,15 +75,6 @@ def test_what_the_table_promises(options: list[str], code: int, finding: str | N
     assert finding is None or f"  FAIL  {finding}" in result.out
 
 
-def test_cardinality_of_one_vector_by_its_place(tmp_path: Path) -> None:
-    file = delta_file(tmp_path / "bin")
-    assert run("verify", "--cardinality", "4", f"{file}@1").code == 0
-    wrong = run("verify", "--cardinality", "4", f"{file}@49")
-    assert wrong.code == 1
-    assert "  FAIL  cardinality: vector at byte 49: " in wrong.out
-    assert "expected 4, found 1" in wrong.out
-
-
 def test_json(puffin: Path, tmp_path: Path) -> None:
     bad = flipped(puffin, 46, to=tmp_path / "bad")
     result = run("verify", "--json", puffin, bad)
@@ -108,12 +99,6 @@ def test_rules_of_puffin_metadata(tmp_path: Path) -> None:
     assert result.code == 1
     names = set(re.findall(r"  FAIL  ([\w-]+):", result.out))
     assert names == {"blob-ids", "blob-properties", "one-vector-per-file", "cardinality"}
-
-
-def test_part_outside_of_the_file_is_a_finding(tmp_path: Path) -> None:
-    result = run("verify", f"{delta_file(tmp_path / 'bin')}@9999")
-    assert result.code == 1
-    assert "  FAIL  container: file at byte 9999: byte range: expected a vector, found 0 left of 91" in result.out
 
 
 def test_unreadable_outweighs_findings(puffin: Path, tmp_path: Path) -> None:

@@ -99,27 +99,6 @@ def test_footer(segment: Path, vectors: Path) -> None:
     assert shown[2].endswith("matches  1,024 documents")
 
 
-def test_footer_json(segment: Path) -> None:
-    (found,) = answer("footer", segment)
-    with Segment.open(segment) as this:
-        footer = this.footer
-    assert found == {
-        "source": str(segment),
-        "kind": "zap",
-        "size": segment.stat().st_size,
-        "version": 15,
-        "num_docs": 12,
-        "stored_index": footer.stored_index,
-        "fields_index": footer.fields_index,
-        "doc_value_table": footer.doc_value_table,
-        "chunk_mode": 1026,
-        "chunks": "about 1,024 postings",
-        "crc": f"0x{footer.crc:08x}",
-        "crc_ok": True,
-        "writer_id": "",
-    }
-
-
 @pytest.mark.parametrize(
     ("version", "mode", "words"),
     [

@@ -127,16 +127,6 @@ def test_a_second_interrupt_ends_the_commit(tmp_path: Path) -> None:
     assert [path.suffix for path in set(folder.rglob("*")) - files] == [".bin"]
 
 
-@pytest.mark.usefixtures("interrupts")
-def test_an_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
-    """As in a background job of a shell."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    folder = delta_folder(tmp_path)
-    assert delete(folder, 200, between=lambda: signal.raise_signal(signal.SIGINT)).rows == 1
-    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    assert 200 not in ids(open_table(folder))
-
-
 def test_serializable_goes_on_if_what_is_added_cannot_match(tmp_path: Path) -> None:
     """Its bounds say so; the same file would be a conflict without them."""
     for number, bounds in enumerate(({"minValues": {"id": 300}, "maxValues": {"id": 427}}, {})):
@@ -428,14 +418,6 @@ def delta(tmp_path: Path) -> Path:
     MAKERS["delta"](tmp_path / "delta", ROWS, SIZE)
     delete(tmp_path / "delta", 1, 100)
     return tmp_path / "delta"
-
-
-def test_a_checkpoint_that_is_written_meanwhile(delta: Path) -> None:
-    """It is no conflict."""
-    deltalake = pytest.importorskip("deltalake")
-    done = delete(delta, 5, between=lambda: deltalake.DeltaTable(str(delta)).create_checkpoint())
-    assert (done.snapshot, done.retries) == (3, 0)
-    check(delta, 1, 100, 5)
 
 
 # ---------------------------------------------------------------------- two vectors for a data file

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -220,18 +219,6 @@ def test_files_without_keys_are_not_opened(where: str, tmp_path: Path) -> None:
     found(table, pa.table({"b": ["y", "z"]}), ["b"])
     found(table, pa.table({"a": pa.array([], pa.int64())}), ["a"])
     assert table.opened == []
-
-
-def test_what_a_reader_raises(where: str, tmp_path: Path) -> None:
-    """Errors of the caller's reader come through, and leave no folder."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_pydict({"a": [1]})
-        raise OSError("the network is gone")
-
-    reader = pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), batches())
-    with pytest.raises(OSError, match="the network is gone"):
-        found(PlainTable(tmp_path, pa.table({"a": [1]})), reader, ["a"])
 
 
 def test_keys_on_disk_go_with_the_finder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pytest
 import amounts
 from cases import each
 from dvcodec import RowSet, UsageError
-from dvcodec.core.errors import NotCanonical, Unsupported
+from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DataFile, PhysicalRows, Snapshot, delete, open_table
 from dvcodec.tables.deleting.plan import Found, plan_deletes
 from dvcodec.tables.deleting.predicate import where_finder
@@ -185,19 +185,6 @@ def test_many_rows_of_a_file_are_gathered_in_between(tmp_path: Path, monkeypatch
     table = PlainTable(tmp_path, pa.table({"a": range(1000)}))
     table.batch_rows = 7
     assert found(table, (A < 50) | (A > 900))[0] == [{*range(50), *range(901, 1000)}]
-
-
-def test_only_the_types_of_named_columns_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrow has no type of another one."""
-
-    def schema(self: PlainSnapshot, columns: Any = None) -> pa.Schema:
-        if columns is None:
-            raise Unsupported("column v", source="t", expected="a known type", actual="variant")
-        return whole(self, columns)
-
-    whole = PlainSnapshot.schema
-    monkeypatch.setattr(PlainSnapshot, "schema", schema)
-    assert found(PlainTable(tmp_path, SOME), A == 1)[0] == [{0}]
 
 
 @pytest.mark.parametrize(

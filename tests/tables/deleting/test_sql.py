@@ -8,7 +8,6 @@ import subprocess
 import sys
 from contextlib import suppress
 from decimal import Decimal
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +23,6 @@ from dvcodec import UsageError
 from dvcodec.core.errors import MissingExtra
 from dvcodec.tables.deleting import engine
 from dvcodec.tables.deleting.sql import SqlCondition
-from tables.deleting.plain import PlainTable
 from tables.deleting.statements import random_rows, random_statement
 
 pytest.importorskip("duckdb", "2.0")
@@ -310,16 +308,6 @@ def test_a_fatal_error_ends_the_database_alone() -> None:
         with suppress(UsageError):
             matched("CAST(t AS VARCHAR) LIKE '1%'", rows)
         assert matched("i = 1") == [0]
-
-
-def test_only_what_is_named_is_read(tmp_path: Path) -> None:
-    from dvcodec.tables.deleting.predicate import where_finder
-
-    table = PlainTable(tmp_path, ROWS.drop_columns(["half", "nothing", "coded"]))
-    finder = where_finder("d = 0.1 AND part.x = 1")
-    finder.prepare(table.now)
-    assert list(finder.find(table.now, table.now.data_files[0]).rows) == [0]
-    assert table.read == {"d", "part"}
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -679,26 +679,6 @@ def test_numbers_of_thousands_of_digits_are_no_numbers(crafted: IcebergFiles) ->
     assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
 
 
-@pytest.mark.parametrize("value", [5, None])
-def test_totals_that_are_not_text_are_ignored(crafted: IcebergFiles, value: object) -> None:
-    def tweak(metadata: dict[str, Any]) -> None:
-        metadata["snapshots"][-1]["summary"] = {"operation": "append", "total-records": value, "total-data-files": "3"}
-
-    delete(writer_of(tweaked(crafted, tweak)), {crafted.paths["a"]: RowSet([5])})
-    summary = metadata_of(crafted)["snapshots"][-1]["summary"]
-    assert "total-records" not in summary
-    assert summary["total-data-files"] == "3"
-
-
-def test_equality_deletes_stay(tmp_path: Path) -> None:
-    crafted = build_iceberg(tmp_path / "t", FIRST, Commit(equality=True))
-    writer = writer_of(crafted)
-    delete(writer, {crafted.paths["a"]: RowSet([5])})
-    snapshot = writer.current()
-    assert all(snapshot.other_deletes(file) for file in snapshot.data_files)
-    assert metadata_of(crafted)["snapshots"][-1]["summary"]["added-dvs"] == "1"
-
-
 @pytest.mark.parametrize(
     ("properties", "expected"),
     [({}, [1, 2, 3, 4, 5, 1, 2, 3, 4]), ({"commit.manifest-merge.enabled": "false"}, [1, 2, 3, 4, 5, 6, 7, 8, 9])],

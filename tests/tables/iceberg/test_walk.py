@@ -79,3 +79,15 @@ def test_a_data_file_that_comes_twice(tmp_path: Path) -> None:
     assert len(next(changes).added) == 1
     with pytest.raises(DecodeError, match=r"snap-102\.avro: manifests: expected each data file once, found .*/a twice"):
         next(changes)
+
+
+def test_a_snapshot_is_held_against_its_parent(tmp_path: Path) -> None:
+    """Which need not be the one that was looked at before."""
+
+    def other_parent(metadata: dict[str, Any]) -> dict[str, Any]:
+        metadata["snapshots"][2]["parent-snapshot-id"] = 101
+        return metadata
+
+    made = build_iceberg(tmp_path, *(Commit(data={name: 20}) for name in "abc"), tweak=other_parent)
+    found = [[Path(file.path).name for file in change.added] for change in history(open_table(made.folder))]
+    assert [sorted(names) for names in found] == [["a"], ["b"], ["b", "c"]]
