@@ -2,15 +2,16 @@
 
 A `Table` lists its snapshots and opens one as a `Snapshot`, which lists data files and deletion vectors and reads them.
 Everything else (audit, statistics, history, live rows, conversion, repair) is written once, over these two.
+A `Walk` goes from snapshot to snapshot by what differs, as `Contents` finds it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.extras import pa
@@ -36,7 +37,15 @@ from dvcodec.tables.snapshots.findings import Finding
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Snapshot", "Table", "Walk", "check_progress", "check_table"]
+__all__ = [
+    "Contents",
+    "Key",
+    "Snapshot",
+    "Table",
+    "Walk",
+    "check_progress",
+    "check_table",
+]
 
 
 R = TypeVar("R", bound=Record)
@@ -531,3 +540,49 @@ def check_progress(progress: object) -> None:
     """
     if progress is not None:
         check_callable(progress, "progress")
+
+
+Item = TypeVar("Item")
+Key: TypeAlias = tuple[Hashable, Hashable]
+"""The data file that something is of, None if it names none, and its own identity."""
+
+
+class Contents(Generic[Item]):
+    """What a snapshot records of data files and vectors.
+
+    Attributes:
+        items: each by the data file that it is of, None if it names none, and by its own identity.
+    """
+
+    def __init__(self, items: Mapping[Key, Item]) -> None:
+        self.items: dict[Key, Item] = {}
+        self._of_file: dict[Hashable, dict[Key, None]] = {}
+        self._add(items)
+
+    def step(self, gone: Mapping[Key, Item], new: Mapping[Key, Item]) -> tuple[list[Item], list[Item]]:
+        """Take out and put in items; those that come again in the same form are no change.
+
+        Returns:
+            All items of the data files that change: before, and now.
+        """
+        changed = [key for key in gone if key not in new]
+        changed += [key for key, item in new.items() if key not in gone or gone[key] != item]
+        files = dict.fromkeys(file for file, _ in changed if file is not None)
+        before = self.of(files)
+        for key in gone:
+            if self.items.pop(key, None) is not None:
+                left = self._of_file[key[0]]
+                del left[key]
+                if not left:
+                    del self._of_file[key[0]]
+        self._add(new)
+        return before, self.of(files)
+
+    def of(self, files: Iterable[Hashable]) -> list[Item]:
+        """Return the items of data files."""
+        return [self.items[key] for file in files for key in self._of_file.get(file, ())]
+
+    def _add(self, items: Mapping[Key, Item]) -> None:
+        self.items.update(items)
+        for key in items:
+            self._of_file.setdefault(key[0], {})[key] = None

@@ -11,7 +11,7 @@ import pytest
 
 from dvcodec.tables import Folder
 from dvcodec.tables.paimon.manifests import Manifests
-from dvcodec.tables.paimon.references import referenced_files
+from dvcodec.tables.paimon.table import referenced_files
 from samples.paimon_table import PaimonFile, build_paimon, rewrite_json
 
 ROWS = pa.table({"id": pa.array(range(10))})

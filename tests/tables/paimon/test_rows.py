@@ -15,9 +15,8 @@ from dvcodec.core import avro
 from dvcodec.tables import PhysicalRows, Snapshot
 from dvcodec.tables.paimon import PaimonTable
 from dvcodec.tables.paimon.metadata import SchemaField
-from dvcodec.tables.paimon.rows import _keep, partition_scalar
+from dvcodec.tables.paimon.rows import Visible, _keep, partition_scalar
 from dvcodec.tables.paimon.schema import read_column
-from dvcodec.tables.paimon.visible import Visible
 from samples.paimon_table import PaimonFile, build_paimon
 
 COLUMNS = [(0, "id", "BIGINT NOT NULL"), (1, "name", "STRING")]

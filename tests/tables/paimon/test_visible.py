@@ -8,7 +8,7 @@ from cases import each
 from dvcodec.tables import DataFile
 from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import TableSchema
-from dvcodec.tables.paimon.visible import Visible, visible_records
+from dvcodec.tables.paimon.rows import Visible, visible_records
 
 DV = {"deletion-vectors.enabled": "true"}
 APPEND: tuple[str, ...] = ()

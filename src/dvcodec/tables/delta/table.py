@@ -17,11 +17,10 @@ from dvcodec.tables.delta.replay import ActionChecks, Replay, State, commit_info
 from dvcodec.tables.delta.schema import read_schema
 from dvcodec.tables.delta.snapshot import DeltaSnapshot
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.metadata.contents import Contents
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.snapshots.older import checks_snapshot
-from dvcodec.tables.table import Snapshot, Walk
+from dvcodec.tables.table import Contents, Snapshot, Walk
 
 __all__ = ["DeltaTable", "open"]
 

@@ -33,7 +33,6 @@ from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_
 from dvcodec.tables.iceberg.plan import ScanPlan, repeated
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.metadata.cache import Cache
-from dvcodec.tables.metadata.contents import Contents, Key
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import (
     METADATA_SUFFIXES,
@@ -45,7 +44,7 @@ from dvcodec.tables.model import (
     TableKind,
 )
 from dvcodec.tables.snapshots.older import add_note, checks_snapshot, is_damage
-from dvcodec.tables.table import Snapshot, Walk
+from dvcodec.tables.table import Contents, Key, Snapshot, Walk
 
 __all__ = ["IcebergTable", "Place", "open", "open_newest", "table_of"]
 

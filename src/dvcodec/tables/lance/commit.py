@@ -49,10 +49,9 @@ from dvcodec.tables.deleting.committer import (
     check_read_back,
 )
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.lance.files import DELETIONS, TRANSACTIONS, VERSIONS
 from dvcodec.tables.lance.rows import of_library, open_version
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
-from dvcodec.tables.lance.table import KNOWN_FLAGS, LanceTable
+from dvcodec.tables.lance.table import DELETIONS, KNOWN_FLAGS, TRANSACTIONS, VERSIONS, LanceTable
 from dvcodec.tables.model import FileDelete
 from dvcodec.tables.writing import put_once
 

@@ -15,10 +15,9 @@ from dvcodec.tables.paimon.bounds import FileStatistics, bounds_of, read_statist
 from dvcodec.tables.paimon.manifests import DataFileMeta
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema
 from dvcodec.tables.paimon.partition import PartitionSpec, Value
-from dvcodec.tables.paimon.rows import partition_scalar, read_rows
+from dvcodec.tables.paimon.rows import Visible, partition_scalar, read_rows
 from dvcodec.tables.paimon.schema import SchemaColumns
 from dvcodec.tables.paimon.vectors import IndexedVector, check_index_file
-from dvcodec.tables.paimon.visible import Visible
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.columns import Column, chosen
 from dvcodec.tables.rows.data_file import count_rows
