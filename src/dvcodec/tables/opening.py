@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import Limits, check_limits
-from dvcodec.core.usage import check_choice
+from dvcodec.core.usage import check_choice, check_type
 from dvcodec.io import StorageOptions, storage_of
 from dvcodec.io.allowed_locations import protocols
 from dvcodec.io.target import local_path
@@ -43,6 +43,7 @@ def open_table(
     *,
     kind: TableKind | None = None,
     catalog: Catalog | str | None = None,
+    reference: str | None = None,
     only_writer: bool = False,
     allow: Iterable[str] = (),
     limits: Limits | None = None,
@@ -58,6 +59,8 @@ def open_table(
             and committed to through its catalog; or a ``deltalake.DeltaTable``, opened by its folder in all versions.
         kind: required if a folder has the metadata of several kinds (a Delta table that Iceberg reads too).
         catalog: a catalog of pyiceberg, or its name in pyiceberg's configuration (extra ``catalogs``).
+        reference: a branch or tag of an Iceberg table, whose snapshot is the current one then. Deletes are committed to
+            the branch; a tag cannot be committed to. None: the main branch.
         only_writer: lets deletes be committed to the folder of an Iceberg table whose metadata files are named as
             catalogs name them (``00003-<uuid>.metadata.json``). True says that no catalog has the table, and that
             nothing but dvcodec commits to it: other writers would not see the commits, and their own could be lost.
@@ -71,7 +74,7 @@ def open_table(
 
     Raises:
         UsageError: the path is empty, or the folder does not exist, has no table metadata, or has metadata of several
-            kinds; the catalog does not have the table, or is not configured.
+            kinds; the catalog does not have the table, or is not configured; there is no such branch or tag.
         DecodeError: the metadata is corrupt.
         MissingExtra: a package that reads the metadata, or asks the catalog, is not installed.
         OSError: it cannot be read.
@@ -86,7 +89,7 @@ def open_table(
     if in_catalog and only_writer:
         raise UsageError("only_writer: a table of a catalog is committed to through the catalog")
     if in_catalog:
-        return _of_catalog(target, catalog, allow, limits, storage_options)
+        return _at(_of_catalog(target, catalog, allow, limits, storage_options), reference)
     if _is(target, "deltalake.table", "DeltaTable"):
         options = getattr(target, "_storage_options", None)
         uri = cast("DeltaTable", target).table_uri
@@ -105,7 +108,17 @@ def open_table(
         from dvcodec.tables.iceberg.folder_place import FolderPlace  # noqa: PLC0415  (what reads Iceberg alone)
 
         cast("Any", table).place = FolderPlace(table.folder, only_writer=True)
-    return table
+    return _at(table, reference)
+
+
+def _at(table: Table, reference: str | None) -> Table:
+    if reference is None:
+        return table
+    check_type(reference, str, "reference", "the name of a branch or tag")
+    if table.kind is not TableKind.ICEBERG:
+        raise UsageError(f"{table.location}: reference is for Iceberg tables, not for {table.kind.value}")
+    found: Table = cast("Any", table).at(reference)
+    return found
 
 
 def _kind(kind: object) -> TableKind:

@@ -16,6 +16,7 @@ from dvcodec.cli.tables.shared import (
     Kind,
     OnlyWriter,
     Orphans,
+    Reference,
     SnapshotId,
     TableName,
     Threads,
@@ -43,6 +44,7 @@ def audit(
     snapshot: SnapshotId = None,
     kind: Kind = None,
     catalog: Catalog = None,
+    reference: Reference = None,
     only_writer: OnlyWriter = False,
     allow: Allow = None,
     orphans: Orphans = True,
@@ -73,7 +75,7 @@ def audit(
     """
     if commit and not plan:
         raise UsageError("--commit needs --repair-plan")
-    table = opened(target, kind, allow, catalog, only_writer)
+    table = opened(target, kind, allow, catalog, only_writer, reference)
 
     def check(number: int | None) -> Audit:
         with counter("auditing") as progress:
@@ -89,7 +91,7 @@ def audit(
             for action, reason in done.left:
                 complain(f"not committed: {action.action}: {reason}")
             if done.committed:
-                table = opened(target, kind, allow, catalog, only_writer)
+                table = opened(target, kind, allow, catalog, only_writer, reference)
                 found = check(None)
         print_json(summary)
     elif as_json:

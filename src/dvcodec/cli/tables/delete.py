@@ -9,7 +9,7 @@ import typer
 from dvcodec.cli.json_text import print_json
 from dvcodec.cli.render import Table, counted, counter, number, plain
 from dvcodec.cli.shared import Json
-from dvcodec.cli.tables.shared import Allow, Catalog, DryRun, Kind, OnlyWriter, TableName, Threads, opened
+from dvcodec.cli.tables.shared import Allow, Catalog, DryRun, Kind, OnlyWriter, Reference, TableName, Threads, opened
 from dvcodec.core.errors import UsageError
 from dvcodec.tables.adapters import enable as enable_vectors
 from dvcodec.tables.deleting import Deletion, Isolation
@@ -55,6 +55,7 @@ def delete(
     ] = "snapshot",
     kind: Kind = None,
     catalog: Catalog = None,
+    reference: Reference = None,
     only_writer: OnlyWriter = False,
     allow: Allow = None,
     threads: Threads = None,
@@ -72,7 +73,7 @@ def delete(
         raise UsageError(f"expected one of --where, --keys and --positions, found {' and '.join(given) or 'none'}")
     if (keys is None) != (on is None):
         raise UsageError("--keys and --on go together: --on names the columns of the key")
-    table = opened(target, kind, allow, catalog, only_writer)
+    table = opened(target, kind, allow, catalog, only_writer, reference)
     with counter("searching") as progress:
         done = delete_rows(
             table,

@@ -23,6 +23,7 @@ __all__ = [
     "Kind",
     "OnlyWriter",
     "Orphans",
+    "Reference",
     "SnapshotId",
     "TableName",
     "Threads",
@@ -71,6 +72,10 @@ Catalog = Annotated[
         show_default=False,
     ),
 ]
+Reference = Annotated[
+    str | None,
+    typer.Option("--ref", metavar="NAME", help="Branch or tag of an Iceberg table.", show_default=False),
+]
 OnlyWriter = Annotated[
     bool,
     typer.Option(
@@ -96,13 +101,20 @@ def opened(
     allow: list[str] | None,
     catalog: str | None = None,
     only_writer: bool = False,
+    reference: str | None = None,
 ) -> Table:
     """Open the table of a command; with a catalog and no storage options, the catalog's own settings apply."""
     given: Storage | None = storage()
     if catalog is not None and storage().options == StoreOptions.of(None):
         given = None
     return open_table(
-        target, kind=kind, catalog=catalog, only_writer=only_writer, allow=allow or (), storage_options=given
+        target,
+        kind=kind,
+        catalog=catalog,
+        reference=reference,
+        only_writer=only_writer,
+        allow=allow or (),
+        storage_options=given,
     )
 
 

@@ -26,6 +26,7 @@ from dvcodec.cli.tables.shared import (
     Allow,
     Catalog,
     Kind,
+    Reference,
     SnapshotId,
     TableName,
     Threads,
@@ -50,6 +51,7 @@ def table(
     snapshot: SnapshotId = None,
     kind: Kind = None,
     catalog: Catalog = None,
+    reference: Reference = None,
     allow: Allow = None,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Data files to show; JSON has all.")] = 20,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Show only data files worth rewriting.")] = False,
@@ -67,7 +69,7 @@ def table(
 
     Exit code 1 if a vector could not be read, or contradicts the metadata: the numbers are then bounds.
     """
-    source = opened(target, kind, allow, catalog)
+    source = opened(target, kind, allow, catalog, reference=reference)
     with counter("reading") as progress:
         scan = scan_table(source, snapshot, threads=threads, progress=progress)
     sums = totals(scan)
@@ -174,6 +176,7 @@ def log(
     target: TableName,
     kind: Kind = None,
     catalog: Catalog = None,
+    reference: Reference = None,
     allow: Allow = None,
     since: Annotated[int | None, typer.Option("--since", help="First snapshot or version.")] = None,
     until: Annotated[int | None, typer.Option("--until", help="Last snapshot or version.")] = None,
@@ -186,7 +189,7 @@ def log(
     Exit code 1 if a vector could not be read, or contradicts the metadata: the changes of its snapshot are then lower
     bounds.
     """
-    source = opened(target, kind, allow, catalog)
+    source = opened(target, kind, allow, catalog, reference=reference)
     lost: dict[str, str] = {}
     changes = _noting_lost(history(source, since=since, until=until, threads=threads), lost)
     if as_json:

@@ -11,7 +11,7 @@ from dvcodec import report as html
 from dvcodec.cli.render import counted, counter, plain
 from dvcodec.cli.shared import MinRatio, Output, messages_of, sink_of
 from dvcodec.cli.storage import storage
-from dvcodec.cli.tables.shared import Allow, Catalog, Kind, Orphans, SnapshotId, TableName, Threads, opened
+from dvcodec.cli.tables.shared import Allow, Catalog, Kind, Orphans, Reference, SnapshotId, TableName, Threads, opened
 from dvcodec.ops.stats import WORTH_REWRITING
 from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.snapshots.live import export_live as export
@@ -24,6 +24,7 @@ def report(
     snapshot: SnapshotId = None,
     kind: Kind = None,
     catalog: Catalog = None,
+    reference: Reference = None,
     allow: Allow = None,
     orphans: Orphans = True,
     min_ratio: MinRatio = WORTH_REWRITING,
@@ -33,7 +34,7 @@ def report(
 
     Exit code 1 if a vector could not be read, or contradicts the metadata: the page is written, with bounds as numbers.
     """
-    table = opened(target, kind, allow, catalog)
+    table = opened(target, kind, allow, catalog, reference=reference)
     check_outside(sink_of(output), table.location)  # an audit can take long
     with counter("auditing") as progress:
         found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
@@ -51,6 +52,7 @@ def export_live(
     snapshot: SnapshotId = None,
     kind: Kind = None,
     catalog: Catalog = None,
+    reference: Reference = None,
     allow: Allow = None,
     data_file: Annotated[
         str | None, typer.Option("--data-file", help="Only the rows of this data file, by path or name.")
@@ -61,7 +63,7 @@ def export_live(
     deleted: Annotated[bool, typer.Option("--deleted", help="Write the deleted rows instead.")] = False,
 ) -> None:
     """Write the live rows of a table, or of one data file, to one Parquet file."""
-    table = opened(target, kind, allow, catalog)
+    table = opened(target, kind, allow, catalog, reference=reference)
     with counter("exporting") as progress:
         rows = export(
             table,

@@ -20,7 +20,7 @@ from dvcodec.core.limits import Limits
 from dvcodec.io import Storage, StorageOptions, open_sink, remove, storage_of
 from dvcodec.io.allowed_locations import protocols
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.iceberg.change import MAIN, Change, changed, forgotten, metadata_bytes
+from dvcodec.tables.iceberg.change import Change, changed, forgotten, metadata_bytes
 from dvcodec.tables.iceberg.latest import old_metadata
 from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.iceberg.table import IcebergTable, Place
@@ -206,7 +206,7 @@ class CatalogPlace(Place):
         """Commit through the catalog; the table is loaded again to settle an unanswered request."""
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415
 
-        base = table.metadata.current
+        base = table.metadata.references[change.branch].snapshot_id
         written: list[str] = []
         loaded = self._load()
         try:
@@ -241,7 +241,8 @@ class CatalogPlace(Place):
         catalog = self._catalog
         if isinstance(catalog, MetastoreCatalog):
             catalog = self._with_own_metadata(table.folder, change, written)
-        requirements, updates = _requests(members, change, table.metadata.current)
+        base = table.metadata.references[change.branch].snapshot_id
+        requirements, updates = _requests(members, change, base)
         catalog.commit_table(loaded, requirements, updates)
         for location in written:
             new = read_members(location, self._storage)
@@ -304,7 +305,8 @@ class CatalogPlace(Place):
                 now = self._load()
                 if self._has(now, change):
                     return
-                current = now.metadata.current_snapshot_id
+                reference = now.metadata.refs.get(change.branch)
+                current = None if reference is None else reference.snapshot_id
                 if current != base:
                     raise CommitConflict(f"{self._name}: another writer committed first") from error
         said = f"{type(error).__name__}: {error}"
@@ -355,7 +357,7 @@ def _requests(members: JsonFields, change: Change, base: int | None) -> tuple[tu
 
     requirements: list[Any] = [
         AssertTableUUID.model_validate({"uuid": members.text("table-uuid")}),
-        AssertRefSnapshotId.model_validate({"ref": MAIN, "snapshot-id": base}),
+        AssertRefSnapshotId.model_validate({"ref": change.branch, "snapshot-id": base}),
     ]
     updates: list[Any] = []
     if change.upgrade is not None:
@@ -363,14 +365,14 @@ def _requests(members: JsonFields, change: Change, base: int | None) -> tuple[tu
     if change.snapshot is not None:
         schema = {"current-schema-id": members.integer("current-schema-id")}  # in which the rows were searched
         requirements.append(AssertCurrentSchemaId.model_validate(schema))
-        branch = members.object_if_any("refs").object_if_any(MAIN)
+        branch = members.object_if_any("refs").object_if_any(change.branch)
         kept = {
             name: branch.integer_or_none(name)
             for name in ("max-ref-age-ms", "max-snapshot-age-ms", "min-snapshots-to-keep")
         }
-        reference = {"ref-name": MAIN, "type": SnapshotRefType.BRANCH, "snapshot-id": change.snapshot_id, **kept}
+        moved = {"ref-name": change.branch, "type": SnapshotRefType.BRANCH, "snapshot-id": change.snapshot_id}
         updates.append(AddSnapshotUpdate(snapshot=Snapshot(**change.snapshot)))
-        updates.append(SetSnapshotRefUpdate.model_validate(reference))
+        updates.append(SetSnapshotRefUpdate.model_validate(moved | kept))
     return tuple(requirements), tuple(updates)
 
 

@@ -14,13 +14,12 @@ from typing import Any
 
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.json_text import encode_json
+from dvcodec.tables.iceberg.metadata import MAIN
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT
 
-__all__ = ["MAIN", "Change", "changed", "forgotten", "metadata_bytes", "number_of", "properties_of"]
+__all__ = ["Change", "changed", "forgotten", "metadata_bytes", "number_of", "properties_of"]
 
-MAIN = "main"
-"""The branch that is committed to."""
 _PREVIOUS_MAX = "write.metadata.previous-versions-max"
 _DELETE_AFTER = "write.metadata.delete-after-commit.enabled"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
@@ -32,13 +31,15 @@ class Change:
 
     Attributes:
         timestamp_ms: of the commit.
-        snapshot: the new snapshot of the main branch, as the metadata has it; None = no new snapshot.
+        snapshot: the new snapshot, as the metadata has it; None = no new snapshot.
         upgrade: the new format version; None = unchanged.
+        branch: whose snapshot it is.
     """
 
     timestamp_ms: int
     snapshot: Mapping[str, Any] | None = None
     upgrade: int | None = None
+    branch: str = MAIN
 
     @property
     def snapshot_id(self) -> int:
@@ -85,11 +86,12 @@ def changed(members: JsonFields, change: Change, source: str) -> dict[str, Any]:
         number = snapshot["snapshot-id"]
         entry = {"timestamp-ms": snapshot["timestamp-ms"], "snapshot-id": number}
         refs = members.object_if_any("refs")
-        branch = refs.object_if_any(MAIN).values
+        branch = refs.object_if_any(change.branch).values
         new["snapshots"] = [*_array(members, "snapshots"), dict(snapshot)]
-        new["snapshot-log"] = [*_array(members, "snapshot-log"), entry]
-        new["refs"] = {**refs.values, MAIN: {"type": "branch", **branch, "snapshot-id": number}}
-        new["current-snapshot-id"] = number
+        new["refs"] = {**refs.values, change.branch: {"type": "branch", **branch, "snapshot-id": number}}
+        if change.branch == MAIN:
+            new["snapshot-log"] = [*_array(members, "snapshot-log"), entry]
+            new["current-snapshot-id"] = number
         new["last-sequence-number"] = snapshot["sequence-number"]
         if "first-row-id" in snapshot:  # from version 3 on
             new["next-row-id"] = _next_row_id(members, snapshot)

@@ -1,7 +1,7 @@
 """Commits deletes to Iceberg tables of format versions 2 and 3: new manifests, a manifest list, a snapshot.
 
 Specification: Iceberg table spec, "Deletion Vectors", "Position Delete Files", "Manifests", "Snapshots"; where it
-leaves a choice, commits are those of Iceberg Java's ``RowDelta``. The commit is to the main branch; tags and other
+leaves a choice, commits are those of Iceberg Java's ``RowDelta``. The commit is to one branch; tags and other
 branches are not touched.
 
 In version 3, a data file has one vector at most: the new one includes the old one and position deletes for that data
@@ -38,10 +38,10 @@ from dvcodec.tables.deleting.committer import (
     batch_properties,
     check_read_back,
 )
-from dvcodec.tables.iceberg.change import MAIN, Change, number_of, properties_of
+from dvcodec.tables.iceberg.change import Change, number_of, properties_of
 from dvcodec.tables.iceberg.folder_place import place_of
 from dvcodec.tables.iceberg.manifests import ManifestEntry
-from dvcodec.tables.iceberg.metadata import read_members
+from dvcodec.tables.iceberg.metadata import MAIN, read_members
 from dvcodec.tables.iceberg.plan import VECTORS_VERSION
 from dvcodec.tables.iceberg.position_delete_files import PositionDeleteFile, compression_of, new_rows, write_file
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
@@ -58,7 +58,7 @@ __all__ = ["IcebergCommitter", "committer", "enable", "refuse_unknown"]
 
 def committer(table: Table) -> IcebergCommitter:
     """Return what commits deletes to a table: to the catalog that it was opened from, else to its folder."""
-    return IcebergCommitter(place_of(table))
+    return IcebergCommitter(place_of(table), table.reference if isinstance(table, IcebergTable) else MAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +73,16 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
 
     Args:
         place: a folder or a catalog.
+        branch: of the table.
     """
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, place: Place, branch: str = MAIN) -> None:
+        self._place, self._branch = place, branch
         self._uuid: str | None = None
 
     def current(self) -> IcebergSnapshot:
-        """Return the newest snapshot of the main branch; see `Committer.current`."""
-        return self._place.load().snapshot()
+        """Return the newest snapshot of the branch; see `Committer.current`."""
+        return self._place.load().at(self._branch).snapshot()
 
     def check(self, base: IcebergSnapshot) -> None:
         """Refuse a table that must not be written to; see `Committer.check`.
@@ -94,6 +95,8 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         """
         table, members = table_of(base), _members(base)
         self._uuid = self._checked_uuid(members)
+        if not table.metadata.references[self._branch].is_branch:
+            raise UsageError(f"{table.location}: {self._branch} is a tag, which stays as it is: commit to a branch")
         refuse_unknown(table, members)
         self._place.check(table, members)
         refuse_without_deletes(base, members)
@@ -212,7 +215,7 @@ class IcebergCommitter(Committer[IcebergSnapshot]):
         with removed_on_error(files, base.table.folder.storage):
             members = _members(base)
             self._checked_uuid(members)  # reading the rows may have taken long
-            change = SnapshotWriter(base, members, files).write(replacement)
+            change = replace(SnapshotWriter(base, members, files).write(replacement), branch=self._branch)
         self._place.put(table_of(base), members, change)
         return change.snapshot_id
 

@@ -17,7 +17,10 @@ from dvcodec.io import Storage
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT, SnapshotInfo
 
-__all__ = ["PartitionField", "SnapshotRecord", "TableMetadata", "read_members", "read_metadata"]
+__all__ = ["MAIN", "PartitionField", "Reference", "SnapshotRecord", "TableMetadata", "read_members", "read_metadata"]
+
+MAIN = "main"
+"""The branch whose snapshot is the table's current one."""
 
 VERSIONS = (1, 2, 3)
 NAME_MAPPING = "schema.name-mapping.default"
@@ -67,6 +70,19 @@ class SnapshotRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """A branch or a tag.
+
+    Attributes:
+        snapshot_id: its snapshot; None for the main branch of a table that has none.
+        is_branch: whether it can be committed to.
+    """
+
+    snapshot_id: int | None
+    is_branch: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TableMetadata:
     """One metadata file.
 
@@ -76,6 +92,7 @@ class TableMetadata:
         location: the table's folder as recorded.
         snapshots: by id, oldest first, the current one last.
         current: its id, None if the table has no current snapshot.
+        references: branches and tags by name, the main branch among them.
         schemas: by schema id.
         current_schema_id: schema id of new snapshots.
         specs: partition specs by id.
@@ -89,6 +106,7 @@ class TableMetadata:
     location: str
     snapshots: dict[int, SnapshotRecord]
     current: int | None
+    references: dict[str, Reference]
     schemas: dict[int, JsonFields]
     current_schema_id: int
     specs: dict[int, tuple[PartitionField, ...]]
@@ -127,6 +145,7 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
         location=members.path("location").rstrip("/") or "/",
         snapshots=snapshots,
         current=current,
+        references={**_references(members), MAIN: Reference(current, is_branch=True)},
         schemas=schemas,
         current_schema_id=current_schema,
         specs=_specs(members, schemas[current_schema]),
@@ -134,6 +153,15 @@ def read_metadata(location: str, storage: Storage) -> TableMetadata:
         statistics=tuple(item.path("statistics-path") for item in files),
         name_mapping=members.object_if_any("properties").text_or_none(NAME_MAPPING),
     )
+
+
+def _references(members: JsonFields) -> dict[str, Reference]:
+    refs = members.object_if_any("refs")
+    found = {name: refs.object_if_any(name) for name in refs.values}
+    return {
+        name: Reference(ref.integer("snapshot-id"), is_branch=ref.text_or_none("type") != "tag")
+        for name, ref in found.items()
+    }
 
 
 def read_members(location: str, storage: Storage) -> JsonFields:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.io.allowed_locations import check_reach
@@ -29,7 +29,7 @@ from dvcodec.tables.iceberg.latest import (
     without_version,
 )
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, Manifest, read_list, read_manifest
-from dvcodec.tables.iceberg.metadata import SnapshotRecord, TableMetadata, read_metadata
+from dvcodec.tables.iceberg.metadata import MAIN, SnapshotRecord, TableMetadata, read_metadata
 from dvcodec.tables.iceberg.plan import ScanPlan, repeated
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.metadata.cache import Cache
@@ -45,6 +45,9 @@ from dvcodec.tables.model import (
 )
 from dvcodec.tables.snapshots.older import add_note, checks_snapshot, is_damage
 from dvcodec.tables.table import Contents, Key, Snapshot, Walk
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["IcebergTable", "Place", "open", "open_newest", "table_of"]
 
@@ -126,6 +129,7 @@ class IcebergTable(WritableTable):
 
     Attributes:
         place: where commits go, if not to the folder: the catalog that the table was opened from.
+        reference: the branch or tag whose snapshot is the current one here.
     """
 
     kind = TableKind.ICEBERG
@@ -134,6 +138,7 @@ class IcebergTable(WritableTable):
         self.folder = folder
         self._read: tuple[TableMetadata, tuple[str, ...]] | None = (metadata, skipped_metadata)
         self.place: Place | None = None
+        self.reference = MAIN
         self._plans: Cache[str, ScanPlan] = Cache(_KEPT_PLANS, lambda _: 1)  # by manifest list: snapshots may share one
         self._lists: Cache[str, list[Manifest]] = Cache(_KEPT_ENTRIES, lambda manifests: len(manifests) + 1)
         self._entries: Cache[Manifest, tuple[ListedFile, ...]] = Cache(_KEPT_ENTRIES, len)
@@ -160,13 +165,46 @@ class IcebergTable(WritableTable):
             self._read = newest.metadata, newest.skipped_metadata
         return self._read
 
+    def at(self, reference: str) -> Self:
+        """Have a branch or tag be the current state of this table, and return the table.
+
+        Raises:
+            UsageError: it has no such branch or tag.
+        """
+        known = self.metadata.references
+        if reference not in known:
+            raise UsageError(f"{self.location}: no branch or tag {reference}; there are {', '.join(known)}")
+        self.reference = reference
+        return self
+
     def snapshots(self) -> tuple[SnapshotInfo, ...]:
-        """Return the snapshots of the metadata by sequence number, with the current one last, whatever its branch."""
-        return tuple(record.info for record in self.metadata.snapshots.values())
+        """Return the snapshots of the metadata by sequence number, with the current one last, whatever its branch.
+
+        Of a table opened at another branch or at a tag, these are its snapshot and the ancestors of that.
+        """
+        metadata = self.metadata
+        if self.reference == MAIN:
+            return tuple(record.info for record in metadata.snapshots.values())
+        found: list[SnapshotInfo] = []
+        number = self._current
+        while number in metadata.snapshots:
+            found.append(metadata.snapshots[number].info)
+            number = found[-1].parent
+        return tuple(reversed(found))
+
+    @property
+    def _current(self) -> int | None:
+        """The id of the current snapshot.
+
+        Raises:
+            UsageError: the branch or tag has been removed.
+        """
+        self.at(self.reference)
+        return self.metadata.references[self.reference].snapshot_id
 
     @checks_snapshot
     def snapshot(self, id: int | None = None) -> IcebergSnapshot:  # noqa: A002
-        """Return a snapshot; None = the current one, that of the main branch.
+        """Return a snapshot; None = the current one, that of the branch or tag (the main branch, by default).
 
         For a table without a current snapshot, this has the table's schema and no data files; its id is -1, as in the
         metadata.
@@ -181,8 +219,9 @@ class IcebergTable(WritableTable):
             OSError: they cannot be read.
         """
         metadata = self.metadata
-        number = metadata.current if id is None else id
-        if metadata.current is None and number in (None, NO_SNAPSHOT):
+        current = self._current
+        number = current if id is None else id
+        if current is None and number in (None, NO_SNAPSHOT):
             info, plan, schema_id = SnapshotInfo(NO_SNAPSHOT), ScanPlan.of((), metadata.specs, metadata.source), None
         elif number is None or number not in metadata.snapshots:
             raise UsageError(f"{self.location}: no snapshot {number}")
@@ -190,7 +229,8 @@ class IcebergTable(WritableTable):
             record = metadata.snapshots[number]
             info, schema_id = record.info, record.schema_id
             plan = self._plans.get(self.manifest_list(record), lambda: self._read_plan(record))
-        return self.snapshot_of(info, plan, None if id is None else schema_id)
+        has_own_columns = id is not None or not metadata.references[self.reference].is_branch
+        return self.snapshot_of(info, plan, schema_id if has_own_columns else None)
 
     def walk_from(self, snapshot: Snapshot) -> ManifestWalk:
         """Return what reads the manifests that neighbours do not share; see `Table.walk_from`."""
