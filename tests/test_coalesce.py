@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from battery import Recorder
+from dvcodec import Truncated
 from dvcodec.io import coalesce as module
-from dvcodec.io.coalesce import coalesce
+from dvcodec.io.coalesce import by_windows, coalesce
 
 
 def cut(ranges: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
@@ -43,3 +45,19 @@ def test_every_range_is_in_one_stretch(ranges: list[tuple[int, int]]) -> None:
         assert stop - start <= 100 or last == first + 1
         at = last
     assert at == len(ranges)
+
+
+@given(st.lists(st.tuples(st.integers(-3, 130), st.integers(-2, 40)), min_size=2, max_size=9))
+def test_windows_give_what_the_source_gives(ranges: list[tuple[int, int]]) -> None:
+    data = bytes(range(120))
+    source = Recorder(data)
+    source.remote = True  # type: ignore[attr-defined]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_GAP", 20)
+        found = by_windows(source, *zip(*ranges, strict=True))
+    valid = [(offset, size) for offset, size in ranges if offset >= 0 and size > 0 and offset + size <= len(data)]
+    for offset, size in sorted(valid):
+        assert found.read(offset, size) == data[offset : offset + size]
+    assert source.reads == sorted(set(source.reads)), "each window once, and within the file"
+    with pytest.raises(Truncated):
+        found.read(len(data) - 1, 2)

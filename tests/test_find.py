@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 import warnings
 
 import pytest
 
 from cases import each
-from dvcodec.io import Storage
+from dvcodec.io import Storage, open_sink
 from dvcodec.io.find import find_remote, pattern_regex
 from dvcodec.io.store import AccessDenied, Reason, StoreError
 from samples.memory_store import ROOT, MemoryStore
@@ -33,6 +34,21 @@ def test_sets_of_a_pattern(pattern: str, matching: list[str], others: list[str])
         warnings.simplefilter("error")
         regex = pattern_regex(pattern)
     assert [name for name in (*matching, *others) if regex.fullmatch(name)] == matching
+
+
+def test_what_stands_for_a_folder_matches_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fsspec")
+    root = f"memory://{uuid.uuid4()}"
+    storage = Storage()
+    for name in ("t/sub/deep/x", "t/a", "t/empty"):
+        with open_sink(f"{root}/{name}", storage_options=storage) as sink:
+            sink.write(b"" if name == "t/empty" else b"x")
+    listed = list(storage.walk(f"{root}/t"))
+    markers = [type(listed[0])(f"{root}/t/{name}", 0) for name in ("", "sub", "sub/deep")]
+    monkeypatch.setattr(storage, "walk", lambda _: [*markers, *listed])
+    found = find_remote(f"{root}/t/**", storage)
+    assert found is not None
+    assert [one.location for one in found.files] == [f"{root}/t/{name}" for name in ("a", "empty", "sub/deep/x")]
 
 
 @pytest.fixture
@@ -64,6 +80,12 @@ def test_what_a_url_is(url: str, found: list[str], folder: str | None, is_patter
     assert files is not None
     assert [one.location for one in files.files] == [f"{ROOT}/{name}" for name in found]
     assert (files.folder, files.is_pattern) == (None if folder is None else f"{ROOT}/{folder}", is_pattern)
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("url", ["t/none", "t/none/", "t/*/none", "t/[9]"])
+def test_what_a_url_is_not(url: str) -> None:
+    assert find_remote(f"{ROOT}/{url}", Storage()) is None
 
 
 @pytest.mark.parametrize("reason", [Reason.DENIED, Reason.BAD_CREDENTIALS])

@@ -257,6 +257,11 @@ def test_file_url_is_percent_encoded(name: str, tmp_path: Path) -> None:
         assert source.size == len(DATA)
 
 
+def test_file_url_of_another_host() -> None:
+    with pytest.raises(UsageError, match="must not name a host"), open_source("file://far/x"):
+        pass
+
+
 # ---------------------------------------------------------------------------------------------------- remote
 
 

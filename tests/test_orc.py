@@ -52,6 +52,20 @@ def test_a_footer_that_states_another_number_of_rows(path: Path, stated: int) ->
     assert read(path, "pos") == TABLE.select(["pos"])
 
 
+def test_a_file_that_cannot_be_read_to_its_end(path: Path) -> None:
+    """The worker waits for the rest: it is not used again."""
+
+    class Broken:
+        name, size = "broken", 100
+
+        def read(self, *_: int) -> memoryview:
+            raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"), open_orc(Broken()):
+        pass
+    assert read(path, "pos") == TABLE.select(["pos"])
+
+
 def test_a_file_that_a_worker_cannot_hold() -> None:
     class Large:
         name, size = "large", (3 << 30) + 1
@@ -61,6 +75,14 @@ def test_a_file_that_a_worker_cannot_hold() -> None:
 
     with pytest.raises(LimitExceeded, match=r"a file of at most 3221225472 bytes, found 3221225473"), open_orc(Large()):
         pass
+
+
+def test_one_worker_serves_many_files(path: Path) -> None:
+    read(path, "pos")
+    before = list(workers._IDLE)
+    for _ in range(20):
+        read(path, "pos")
+    assert before == workers._IDLE
 
 
 def test_threads(path: Path) -> None:
@@ -235,6 +257,16 @@ def read_command(rows: int, *columns: str) -> bytes:
 
 class TestProtocol:
     """What a worker answers, without a process for it."""
+
+    def test_a_file(self, path: Path) -> None:
+        commands = message(OPEN, path.read_bytes()), read_command(3, "pos"), *[message(NEXT)] * 4
+        schema, begun, *batches, end, after = served(*commands)
+        assert (schema[:9], pa.ipc.read_schema(pa.py_buffer(schema[9:]))) == (b"S" + bytes([4, *[0] * 7]), TABLE.schema)
+        assert {begun, end, after} == {worker_program.END}, "and nothing is left after the end"
+        assert {batch[:1] for batch in batches} == {worker_program.BATCH}
+        tables = [pa.ipc.open_stream(batch[1:]).read_all() for batch in batches]
+        assert [table.num_rows for table in tables] == [3, 1]
+        assert pa.concat_tables(tables) == TABLE.select(["pos"])
 
     @pytest.mark.parametrize("error", [MemoryError("x"), pa.ArrowMemoryError("malloc of size 9 failed")])
     def test_memory_that_is_not_there(self, path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:

@@ -83,6 +83,14 @@ def store_of(teller: Teller) -> Store:
     return open_store("s3://lake", KEYS | QUICK | {"aws_endpoint_url": teller.url})[0]
 
 
+def test_an_empty_object_of_which_a_range_is_wanted(teller: Teller) -> None:
+    """Some servers send all of it, which is nothing."""
+    teller.said = {"GET": [(200, STAMP, b"")], "HEAD": [(200, STAMP, b"")]}
+    found = store_of(teller).get("a", 0, 5)
+    assert (bytes(found.data), found.start, found.found.size, found.found.etag) == (b"", 0, 0, '"e"')
+    assert teller.asked == ["GET", "HEAD"]
+
+
 def test_another_page_in_place_of_a_range(teller: Teller) -> None:
     """The object is not empty: the answer was not the store's, and the store is asked again."""
     teller.said = {"GET": [(200, {}, b"<html>")], "HEAD": [(200, STAMP, b"12345")]}

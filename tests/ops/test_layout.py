@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import io
 from itertools import pairwise
 from pathlib import Path
 
 from cases import each
 from dvcodec.ops.layout import Part, Span, layout
-from dvcodec.zap import Segment
+from dvcodec.zap import Document, FieldOptions, Segment, Synonyms, text_field, write_segment
 
 VERSIONS = range(11, 18)
+OPTIONS = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.DOC_VALUES
+
+
+def written(version: int, count: int = 5) -> bytes:
+    out = io.BytesIO()
+    documents = [
+        Document(
+            f"d{i}".encode(),
+            (text_field("body", f"some words {i}"), text_field("only", "x", options=OPTIONS)),
+            synonyms=(Synonyms("thesaurus", ((b"big", (b"large", b"huge")),)),) if version >= 16 and not i else (),
+        )
+        for i in range(count)
+    ]
+    write_segment(out, documents, version)
+    return out.getvalue()
 
 
 def postings_of(segment: Segment, field: str) -> tuple[int, int] | None:
@@ -52,6 +68,15 @@ def test_every_byte_is_of_one_part(version: int, vectors: Path, own_vectors: Pat
     for path in paths:
         with Segment.open(path) as segment:
             assert check(segment)[Part.OTHER] == 0, path
+
+
+@each("version", VERSIONS)
+def test_written_segments(version: int) -> None:
+    with Segment.open(written(version)) as segment:
+        sizes = check(segment)
+    assert sizes[Part.OTHER] == sizes[Part.VECTORS] == 0
+    assert bool(sizes[Part.SYNONYMS]) == (version >= 16)
+    assert min(sizes[part] for part in (Part.STORED, Part.POSTINGS, Part.DICTIONARY, Part.DOC_VALUES, Part.FIELDS)) > 0
 
 
 def test_section_of_shapes_in_front_of_postings(own_vectors: Path) -> None:

@@ -16,6 +16,7 @@ from dvcodec import (
     Container,
     ContainerKind,
     Limits,
+    NotCanonical,
     Unsupported,
     convert,
     read_rows,
@@ -25,6 +26,7 @@ from dvcodec import (
 from dvcodec.core.frame import Magic
 from dvcodec.io import open_source
 from dvcodec.ops.read import read_vector
+from dvcodec.zap.footer import decode_footer as decode_zap_footer
 from samples.bitmaps import framed
 from samples.containers import SAMPLES
 
@@ -145,6 +147,21 @@ def test_segment_is_not_taken_for_the_vector_file_that_its_first_document_looks_
     assert sniff(data).kind is ContainerKind.ZAP
 
 
+def decode_zap_footer_of(data: bytes) -> zap.Footer:
+    with open_source(data) as source:
+        return decode_zap_footer(source)
+
+
+def test_segment_of_which_only_the_footer_is_valid() -> None:
+    data = bytearray(segment(zap.Document(b"a" * 60)))
+    footer = decode_zap_footer_of(bytes(data))
+    data[footer.fields_index : footer.fields_index + 8] = b"\xff" * 8
+    assert sniff(bytes(data)).kind is ContainerKind.ZAP
+    data[-44:-36] = (2**20).to_bytes(8, "big")
+    with pytest.raises(NotCanonical, match="stored index"):
+        sniff(bytes(data))
+
+
 def test_segment_of_another_writer(tmp_path: Path) -> None:
     data = segment(zap.Document(b"a" * 60), version=17)
     changed = data.replace(b"\x03_id", b"\x03\xff\xff\xff")[:-40] + b"key" + (3).to_bytes(4, "big") + data[-36:]
@@ -206,6 +223,11 @@ def test_blob_is_sniffed_by_its_ends() -> None:
     assert sum(size for _, size in source.reads) <= 20
 
 
+def test_an_empty_bitmap_is_a_bitmap() -> None:
+    """Eight bytes: the cookie, and no containers."""
+    assert sniff(bytes.fromhex("3a30000000000000")).kind is ContainerKind.ROARING32
+
+
 def test_an_arrow_file_is_of_lance_by_the_names_at_its_start() -> None:
     with pytest.raises(Unsupported):
         sniff(b"ARROW1\0\0" + bytes(2000) + b"row_id" + bytes(2000))
@@ -215,6 +237,14 @@ def test_bare_map_over_the_limit_is_not_read() -> None:
     source = Recorder(bytes(8) + bytes(5_000_000))
     with pytest.raises(Unsupported):
         sniff(source, limits=Limits(max_vector_bytes=1_000_000))
+    assert sum(size for _, size in source.reads) <= 200
+
+
+def test_map_of_too_many_bitmaps_is_not_read() -> None:
+    """The upper half of the number of bitmaps is not zero."""
+    source = Recorder(bytes(7) + b"\1" + bytes(5_000_000))
+    with pytest.raises(Unsupported):
+        sniff(source)
     assert sum(size for _, size in source.reads) <= 200
 
 

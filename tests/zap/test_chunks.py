@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec import DecodeError
+from dvcodec import DecodeError, NotCanonical
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.chunks import (
     ChunkedBlocks,
@@ -83,6 +83,20 @@ def test_blocks_come_back_as_they_were(spec: Blocks, gap: int, dice: object) -> 
         places[i] = len(raw)
         raw += found[i] + b"\xff" * (i % 2)
     assert contents(read(raw, [places[i] for i in range(len(spec))], counts), counts) == spec
+
+
+def test_errors_have_the_file_offset_of_the_chunk() -> None:
+    first, second = chunked([uv(1), uv(2)]), chunked([uv(3, 4), b"", uv(5)])
+    raw = b"???" + second + b"?" + first
+    found = read(raw, [4 + len(second), 3], [2, 3])
+    starts = [len(raw) - 2, len(raw) - 1, 3 + len(uv(3, 2, 2, 3)), 0, 3 + len(second) - 1]
+    for chunk in (0, 1, 2, 4):
+        error = found.error("x", chunk, expected=1, actual=2)
+        assert (error.what, error.offset, error.source) == ("x", starts[chunk], "crafted")
+    with pytest.raises(NotCanonical) as caught:
+        found.expect("numbers", np.array([1, 1, 2, 0, 1]), np.array([1, 1, 2, 0, 9]))
+    assert (caught.value.offset, caught.value.expected, caught.value.actual) == (starts[4], 9, 1)
+    found.expect("numbers", np.array([1]), np.array([1]))
 
 
 WRONG = {

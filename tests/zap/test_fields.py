@@ -179,6 +179,19 @@ def test_hazard_lists_of_sections(version: int) -> None:
         assert refusal(craft).what == "number of sections"
 
 
+@each("version", VERSIONS)
+def test_hazard_the_address_of_a_dictionary_outside(version: int) -> None:
+    craft = minimal(version)
+    craft.field("f", 300)
+    end = len(craft.finish()) - {16: 52, 17: 40}.get(version, 44)
+    assert 128 < end < 1 << 14, "the address takes two bytes"
+    for wrong in (end, end + 1, 10_000, 2**40, 2**63, NOT):
+        craft = minimal(version)
+        craft.field("f", wrong)
+        error = refusal(craft)
+        assert (error.what, error.actual) == ("address of a dictionary", wrong)
+
+
 def test_options_are_one_byte() -> None:
     for bits in (0, 3, 127, 128, 255):
         craft = minimal(17)

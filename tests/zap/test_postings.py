@@ -35,7 +35,7 @@ from samples.zap.postings import (
     rows,
     segment_of,
 )
-from samples.zap.segments import SegmentBuilder, chunked, docs_of, norm, uv
+from samples.zap.segments import VERSIONS, SegmentBuilder, chunked, docs_of, minimal, norm, uv
 
 
 def check(footer: Footer, lists: Lists, base: int) -> None:
@@ -162,6 +162,15 @@ def test_hazard_a_document_behind_the_last_one() -> None:
 
 
 # ------------------------------------------------------------------ chunks of postings
+
+
+@each("version", VERSIONS)
+def test_hazard_another_number_of_chunks(version: int) -> None:
+    entry = uv(2, norm(version, 1))
+    for blocks in ([entry, b""], []):
+        craft = minimal(version)
+        error = refusal(craft, craft.postings([1], chunked(blocks)))
+        assert (error.what, error.expected, error.actual) == ("number of freq/norm chunks", 1, len(blocks))
 
 
 @pytest.mark.parametrize("version", [11, 12, 15])

@@ -12,6 +12,7 @@ from dvcodec.io import open_source
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
 from dvcodec.zap.postings import Postings, decode_postings, decode_records, encode_one_hits, encode_postings
+from samples.bitmaps import bitmap, runs
 from samples.zap.postings import FIELDS, Lists, Posting, cases, columns, decoded, one_hit, read, refusal, rows
 from samples.zap.segments import NOT, VERSIONS, minimal
 
@@ -55,6 +56,13 @@ def test_hazard_addresses_of_blocks(version: int) -> None:
             assert len(read(craft, at)) == 2
         else:
             assert "location block" in refusal(craft, at).what
+
+
+def test_more_postings_than_documents_are_refused_before_they_are_read() -> None:
+    craft = minimal(15)
+    at = craft.postings(bitmap(runs(0, [(0, 65536)])))
+    error = refusal(craft, at)
+    assert (error.what, error.actual) == ("postings of a term", 65536)
 
 
 @settings(max_examples=examples(50))

@@ -76,3 +76,9 @@ def test_refused(block: bytes, kind: type[DecodeError], what: str) -> None:
         assert caught.value.offset is not None
         assert caught.value.offset >= 1000 + sum(map(len, blocks[:-1]))
         assert caught.value.source == "here"
+
+
+def test_a_size_ends_with_its_block() -> None:
+    """The next block's bytes are not taken for the rest of a size."""
+    with pytest.raises(Truncated, match="content size"):
+        unpack([b"\x80", b"\x00"])

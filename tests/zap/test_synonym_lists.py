@@ -130,6 +130,20 @@ def test_lists_refused(listed: bytes, kind: type[DecodeError], what: str) -> Non
         assert caught.value.source == "crafted"
 
 
+@pytest.mark.parametrize("address", [TOP, 2**63, 10_000])
+def test_addresses_refused(address: int) -> None:
+    raw, at = lay(17, {b"a": ONE}, NAMES, addresses={b"b": address})
+    with pytest.raises(NotCanonical, match="address of a synonym list"):
+        decode(raw, at)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 9])
+def test_lists_that_share_bytes(shift: int) -> None:
+    raw, at = lay(17, {b"a": ONE, b"b": ONE}, NAMES, addresses={b"c": len(FRONT) + shift})
+    with pytest.raises(DecodeError, match="synonym list" if shift != 9 else "."):
+        decode(raw, at)
+
+
 def test_limits() -> None:
     """Few bytes stand for many members where bitmaps have runs."""
 

@@ -85,6 +85,24 @@ def test_counted(case: tuple[Row, int]) -> None:
         assert (begins.tolist(), owner.tolist()) == expected[:2]
 
 
+@each("spans", [1, 7, 900])
+def test_counted_long(spans: int) -> None:
+    """Chains long enough for strides, in few spans and in many."""
+    counts = np.random.default_rng(spans).integers(0, 4, 20_000)
+    stops = np.cumsum(5 + counts)
+    begins = stops - 5 - counts
+    values = np.arange(stops[-1], dtype=np.uint64) % np.uint64(9)
+    values[begins + 4] = counts
+    first = np.linspace(0, len(begins), spans, endpoint=False).astype(np.int64)
+    last = np.append(first[1:], len(begins)) - 1
+    found, owner, bad = varlen_records.counted(values, begins[first], stops[last], 5)
+    assert bad == -1
+    assert found.tolist() == begins.tolist()
+    assert owner.tolist() == (np.searchsorted(first, np.arange(len(begins)), side="right") - 1).tolist()
+    values[begins[-1] + 4] += 1
+    assert varlen_records.counted(values, begins[first], stops[last], 5)[2] == spans - 1
+
+
 def follow_sized(row: Row, ends: list[int]) -> tuple[list[int], list[int], int]:
     begins, owner, bad = [], [], -1
     for span, (start, stop) in enumerate(zip(row.starts, row.stops, strict=True)):
