@@ -358,3 +358,4 @@ def test_positions_beyond_int64_are_not_given_as_int64() -> None:
         ("uint64", [2**63, 2**63 + 1]),
     ]
     assert [str(part.dtype) for part in (rows - [2**63, 2**63 + 1]).chunks()] == ["int64"]
+    assert RowSet([2**63 - 1]).to_numpy().tolist() == [2**63 - 1]

@@ -109,7 +109,7 @@ def test_integers_have_64_bits() -> None:
         assert (*blob.fields, *(getattr(blob, member) for member in members)) == (value,) * 5
     for value in (-(2**63) - 1, 2**63):
         with refused(NotCanonical, "footer member blobs[0]", 8):
-            decode(with_blob(fields=[value], **dict.fromkeys(members, value)))
+            decode(with_blob(fields=[value], properties={"a": "b"}, **dict.fromkeys(members, value)))
 
 
 def test_blobs_are_limited() -> None:
