@@ -58,6 +58,7 @@ DATE = dt.date(1970, 1, 1) + dt.timedelta(20_000)
         ("fixed[2]", b"ab", b"ab"),
         ("decimal(10,2)", (-12345).to_bytes(2, "big", signed=True), Decimal("-123.45")),
         ("decimal(38,0)", (10**37).to_bytes(16, "big"), Decimal(10**37)),
+        ("decimal(3,2)", b"\xfb", Decimal("-0.05")),
         # not of the type, or without an order that all agree on
         ("int", b"abc", None),
         ("int", struct.pack("<q", 2**40), None),
