@@ -1,11 +1,12 @@
 """What pyspark 3.5 does in another way than 4.0 and later: everything else here is written once for all of them.
 
-Data sources in Python came with Spark 4.0. Their readers run without Spark's interface too, see `sources.tasks`, so
+Data sources in Python came with Spark 4.0. Their readers run without Spark's interface too, see `dvcodec.spark.tasks`, so
 that only ``spark.read.format("dvcodec")`` and its kin need it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pyarrow as pa
+from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -96,7 +98,11 @@ class _Stored:
 
 
 def metadata_of(df: DataFrame) -> Column:
-    """Return the column of metadata that Spark adds to rows of files: ``df.metadataColumn("_metadata")``."""
+    """Return the column of metadata that Spark adds to rows of files: ``df.metadataColumn("_metadata")``.
+
+    Raises:
+        UsageError: over Spark Connect 3.5, rows with a column of that name.
+    """
     frame: Any = df
     if hasattr(frame, "metadataColumn"):
         found: Column = frame.metadataColumn(_METADATA)
@@ -105,16 +111,9 @@ def metadata_of(df: DataFrame) -> Column:
         from pyspark.sql import Column as ClassicColumn  # noqa: PLC0415  (of this version)
 
         return ClassicColumn(frame._jdf.metadataColumn(_METADATA))  # noqa: SLF001
-    from pyspark.sql.connect.column import Column as ConnectColumn  # noqa: PLC0415  (needs grpcio)
-    from pyspark.sql.connect.expressions import ColumnReference  # noqa: PLC0415
-
-    class MetadataReference(ColumnReference):
-        def to_plan(self, session: Any) -> Any:
-            made = super().to_plan(session)
-            made.unresolved_attribute.is_metadata_column = True
-            return made
-
-    return ConnectColumn(MetadataReference(_METADATA, frame._plan._plan_id))  # noqa: SLF001
+    if _METADATA in df.columns:
+        raise UsageError(f"over Spark Connect 3.5, a column {_METADATA} hides that of Spark: rename it")
+    return functions.col(_METADATA)
 
 
 def keep(df: DataFrame) -> DataFrame:
@@ -123,11 +122,14 @@ def keep(df: DataFrame) -> DataFrame:
     Raises:
         UsageError: a session of Spark Connect 3.5.
     """
-    if not hasattr(df, "localCheckpoint"):
-        raise UsageError("eager=True needs Spark 4.0 over Spark Connect: leave it out, or write the vectors")
-    return df.localCheckpoint()
+    try:
+        return df.localCheckpoint()
+    except PySparkNotImplementedError:
+        raise UsageError("eager=True needs Spark 4.0 over Spark Connect: leave it out, or write the vectors") from None
 
 
 def condition_of(err: Any) -> str:
-    """Return the name of an error of Spark: ``err.getCondition()``."""
-    return str(err.getCondition() if hasattr(err, "getCondition") else err.getErrorClass())
+    """Return the name of an error of Spark: ``err.getCondition()``, which Connect 3.5 has only in the text."""
+    named = err.getCondition() if hasattr(err, "getCondition") else err.getErrorClass()
+    said = re.search(r"\[([A-Z]\w+(?:\.\w+)*)\]", str(err))
+    return str(named or (said and said[1]))

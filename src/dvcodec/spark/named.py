@@ -122,9 +122,9 @@ def _full_name(spark: SparkSession, name: str) -> list[str]:
 def _settings(spark: SparkSession, catalog: str) -> dict[str, str]:
     """Return the settings of a catalog by their names in it, its class under an empty one."""
     start = f"{_CATALOG}{catalog}"
-    rows = spark.sql("SET").where(f"key LIKE '{start}%'").collect()
-    found = {row["key"].removeprefix(start).removeprefix("."): row["value"] for row in rows}
-    return {key: value for key, value in found.items() if f"{start}.{key}" in {row["key"] for row in rows} or not key}
+    keys = [row["key"] for row in spark.sql("SET").collect()]  # the values in it are redacted
+    chosen = [key for key in keys if key == start or key.startswith(f"{start}.")]
+    return {key.removeprefix(start).removeprefix("."): str(spark.conf.get(key)) for key in chosen}
 
 
 def _in_folders(settings: dict[str, str]) -> bool:

@@ -151,7 +151,7 @@ def _any_key(path: Column) -> Column:
     # Few and short expressions: Java compiles no method larger than 64 KiB, and a join contains this several times.
     local = sf.concat(sf.lit("/"), _tidy(sf.regexp_replace(path, LOCAL, "")))
     head = sf.lower(sf.regexp_extract(path, _HEAD, 0))
-    known = sf.coalesce(sf.create_map(*map(sf.lit, _HEADS))[head], head)
+    known = sf.coalesce(sf.try_element_at(sf.create_map(*map(sf.lit, _HEADS)), head), head)
     whole = sf.regexp_replace(path, _HEAD, "")
     rest = sf.when(whole.rlike(r"^/+\z") & head.endswith("://"), sf.lit("/")).otherwise(_tidy(whole))
     below = _tidy(sf.translate(sf.substr(path, sf.lit(2)), "\\", "/"))

@@ -19,7 +19,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import Limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
-from dvcodec.io import storage_of
+from dvcodec.io import is_url, storage_of
 from dvcodec.spark.columns import VECTORS, arrow_schema
 from dvcodec.spark.compat import datasource, is_frame, to_arrow
 from dvcodec.spark.jobs.build import build_vectors
@@ -256,6 +256,8 @@ def _open(
     named = resolve(spark, table)
     if not isinstance(named, (str, os.PathLike)):
         return open_table(named, limits=limits, storage_options=storage_options)
+    if os.fspath(named) and not is_url(os.fspath(named)):
+        named = os.path.abspath(named)  # noqa: PTH100  (workers may have another working folder)
     storage = storage_of(storage_options, limits)
     folder = Folder(folder_location(named), storage=storage)
     if folder.location.endswith(METADATA_SUFFIXES) or kinds_of(frozenset(folder.names())):
