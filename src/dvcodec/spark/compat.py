@@ -1,7 +1,7 @@
 """What pyspark 3.5 does in another way than 4.0 and later: everything else here is written once for all of them.
 
-Data sources in Python came with Spark 4.0. Their readers run without Spark's interface too, see `dvcodec.spark.tasks`, so
-that only ``spark.read.format("dvcodec")`` and its kin need it.
+Data sources in Python came with Spark 4.0. Their readers run without Spark's interface too, see `dvcodec.spark.tasks`,
+so that only ``spark.read.format("dvcodec")`` and its kin need it.
 """
 
 from __future__ import annotations
