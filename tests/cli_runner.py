@@ -41,6 +41,7 @@ COMMANDS = (
     "convert-table",
     "delete",
     "enable",
+    "compact-deletes",
     "upgrade-deletes",
     "zap",
 )

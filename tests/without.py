@@ -140,6 +140,7 @@ def commands(folder: Path) -> Iterator[Door]:
         "inspect of a manifest": ("inspect", *(folder / "paimon" / "manifest").glob("index-manifest-*")),
         "rewrite-paths": ("rewrite-paths", puffin, "-o", folder / "rewritten", "--map", "a=b"),
         "convert-table": ("convert-table", folder / "delta", "--to", "iceberg", "-o", folder / "delta as iceberg"),
+        "compact-deletes": ("compact-deletes", folder / "older", "--dry-run"),
         "upgrade-deletes": ("upgrade-deletes", folder / "older", "--dry-run"),
         "audit": ("audit", folder / "delta"),
         "table": ("table", folder / "delta"),

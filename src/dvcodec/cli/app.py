@@ -52,6 +52,7 @@ _MODULES = {
     "tables.delete": {
         "delete": "Delete rows of a table: write deletion vectors and commit them.",
         "enable": "Let engines write deletion vectors to a table: change its protocol, version or options.",
+        "compact-deletes": "Merge the files of position deletes of an Iceberg table of version 2, and commit.",
         "upgrade-deletes": "Replace position deletes and equality deletes of an Iceberg table by vectors, and commit.",
     },
     "zap.shared": {

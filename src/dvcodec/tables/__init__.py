@@ -2,8 +2,8 @@
 
 No JVM: a table is opened by its folder, through the metadata in it (extra ``tables``), or from a catalog. The verbs are
 here too: `audit`, `scan`, `totals` and `rewrite_candidates`, `history`, `live_batches`, `export_live`,
-`deleted_rows`, `convert_table`, `repair_plan`; those that commit are `delete`, `enable`, `upgrade_deletes`,
-`commit_repair` and `copy_deletes`. All are imported when first used.
+`deleted_rows`, `convert_table`, `repair_plan`; those that commit are `delete`, `enable`, `compact_deletes`,
+`upgrade_deletes`, `commit_repair` and `copy_deletes`. All are imported when first used.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dvcodec.tables.auditing import Audit, audit
     from dvcodec.tables.convert import Conversion, convert_table, copy_deletes
     from dvcodec.tables.deleting import Deletion, delete
+    from dvcodec.tables.iceberg.compact_deletes import CompactedDeletes, compact_deletes
     from dvcodec.tables.iceberg.upgrade_deletes import UpgradedDeletes, upgrade_deletes
     from dvcodec.tables.repair import Repaired, RepairPlan, commit_repair, repair_plan
     from dvcodec.tables.snapshots.changes import history
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Audit",
+    "CompactedDeletes",
     "Conversion",
     "DataFile",
     "DeletedRows",
@@ -60,6 +62,7 @@ __all__ = [
     "UpgradedDeletes",
     "audit",
     "commit_repair",
+    "compact_deletes",
     "convert_table",
     "copy_deletes",
     "delete",
@@ -83,6 +86,7 @@ _HOMES = {
     "deleting": ("Deletion", "delete"),
     "adapters": ("Enabled", "enable"),
     "snapshots.findings": ("Finding", "Severity"),
+    "iceberg.compact_deletes": ("CompactedDeletes", "compact_deletes"),
     "iceberg.upgrade_deletes": ("UpgradedDeletes", "upgrade_deletes"),
     "snapshots.live": ("deleted_rows", "export_live", "live_batches"),
     "repair": ("RepairPlan", "Repaired", "commit_repair", "repair_plan"),

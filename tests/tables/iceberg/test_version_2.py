@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 import pytest
 
 import amounts
+from cli_runner import run
 from dvcodec import Unsupported, UsageError
 from dvcodec.iceberg import read_position_deletes
-from dvcodec.tables import Table, audit, live_batches, open_table, repair
+from dvcodec.tables import Table, audit, compact_deletes, live_batches, open_table, repair
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
 from samples.id_tables import make_iceberg
 
@@ -87,6 +88,9 @@ class Pair:
             self.remove(lambda key, _: key in keys)
             assert file.path not in table.snapshot().files
 
+    def compact(self) -> None:
+        compact_deletes(open_table(self.theirs))
+
     def evolve(self) -> None:
         from pyiceberg.types import StringType
 
@@ -121,7 +125,7 @@ class Pair:
 def test_in_turn_with_pyiceberg(tmp_path: Path, seed: int) -> None:
     pair = Pair(tmp_path, random.Random(seed))
     steps = [pair.append, pair.delete_where, pair.delete_where, pair.delete_keys, pair.delete_file]
-    steps += [pair.delete_by_pyiceberg, pair.evolve, pair.partition, pair.tag]
+    steps += [pair.compact, pair.delete_by_pyiceberg, pair.evolve, pair.partition, pair.tag]
     pair.append()
     for _ in range(STEPS):
         step = pair.chance.choice(steps)
@@ -167,6 +171,37 @@ def test_tables_that_are_refused(tmp_path: Path) -> None:
         with pytest.raises(error, match=match):
             table.delete(pc.field("id") < 20)
         assert not [file for file in table.stored_files() if file.location.endswith("deletes.parquet")]
+
+
+@pytest.mark.parametrize(("granularity", "files"), [("file", 3), ("partition", 1)])
+def test_many_small_files_become_few(tmp_path: Path, granularity: str, files: int) -> None:
+    table = with_properties(tmp_path / "t", **{"write.delete.granularity": granularity})
+    for number in range(5):
+        table.delete(pc.field("id").isin([number, 100 + number, 200 + number]))
+    before = table.snapshot()
+    assert len(entries(table)) == 5 * files
+    source = table.metadata.source  # type: ignore[attr-defined]
+    shown = run("compact-deletes", tmp_path / "t", "--dry-run")
+    assert shown.out == f"dry run: {5 * files} files of position deletes would be merged into {files}, of 15 rows\n"
+    assert open_table(tmp_path / "t").metadata.source == source  # type: ignore[attr-defined]
+    assert run("compact-deletes", tmp_path / "t").code == 0
+    table.refresh()
+    after = table.snapshot()
+    assert len(entries(table)) == files
+    assert after.info.operation == "replace"
+    assert [file.path for file in after.data_files] == [file.path for file in before.data_files]
+    assert len([1 for batch in live_batches(table) for _ in range(batch.num_rows)]) == 285
+    assert audit(table).ok
+    said = run("compact-deletes", tmp_path / "t").out
+    assert (
+        said == f"{files} file{'s' * (files > 1)} of position deletes, as few as there can be: nothing was committed\n"
+    )
+
+
+def test_vectors_are_not_compacted(tmp_path: Path) -> None:
+    table = open_table(make_iceberg(tmp_path / "t", 300, 100).folder)
+    with pytest.raises(UsageError, match="upgrade-deletes turns position deletes into vectors"):
+        compact_deletes(table)
 
 
 def test_what_needs_vectors_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The commands that commit: delete, enable, upgrade-deletes."""
+"""The commands that commit: delete, enable, compact-deletes, upgrade-deletes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.tables.adapters import enable as enable_vectors
 from dvcodec.tables.deleting import Deletion, Isolation
 from dvcodec.tables.deleting import delete as delete_rows
+from dvcodec.tables.iceberg.compact_deletes import compact_deletes as compact
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes as upgrade
 from dvcodec.tables.model import POSITION_DELETES
 
@@ -173,6 +174,34 @@ def enable(
         print("dry run: nothing was written")
     else:
         print(f"{plain(table.location)}: deletion vectors are enabled, nothing was written")
+
+
+def compact_deletes(
+    target: TableName,
+    dry_run: DryRun = False,
+    catalog: Catalog = None,
+    reference: Reference = None,
+    only_writer: OnlyWriter = False,
+    allow: Allow = None,
+    as_json: Json = False,
+) -> None:
+    """Merge the files of position deletes of an Iceberg table of version 2, and commit.
+
+    There is one for each data file, or for each partition, afterwards; data files stay. The same rows are live.
+    """
+    table = opened(target, None, allow, catalog, only_writer, reference)
+    with counter("reading") as progress:
+        done = compact(table, dry_run=dry_run, progress=progress)
+    if as_json:
+        print_json(done.to_dict())
+        return
+    files = f"{counted(done.before, 'file')} of position deletes"
+    if done.committed:
+        print(f"snapshot {done.snapshot}: {files} merged into {done.after}, of {counted(done.rows, 'row')}")
+    elif done.after < done.before:
+        print(f"dry run: {files} would be merged into {done.after}, of {counted(done.rows, 'row')}")
+    else:
+        print(f"{files}, as few as there can be: nothing was committed")
 
 
 def upgrade_deletes(

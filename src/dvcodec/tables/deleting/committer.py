@@ -9,7 +9,7 @@ import random
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -79,6 +79,7 @@ class Backoff:
 
 
 S = TypeVar("S", bound=Snapshot)
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,3 +228,20 @@ class Committer(ABC, Generic[S]):
             CommitUnknown: it could not be found out whether the commit is in.
             OSError: the table cannot be written; nothing is committed.
         """
+
+
+def retried(committer: Committer[S], attempt: Callable[[S], R]) -> R:
+    """Return what an attempt to commit returns; after a conflict it is made again on the newest snapshot.
+
+    Raises:
+        CommitConflict: no retries are left.
+        UsageError, Unsupported: see `Committer.check`.
+    """
+    backoff = Backoff()
+    while True:
+        base = committer.current()
+        committer.check(base)
+        try:
+            return attempt(base)
+        except CommitConflict as conflict:
+            backoff.wait(conflict, committer.retries(base))

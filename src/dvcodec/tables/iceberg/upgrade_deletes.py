@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from dvcodec.core.errors import CommitConflict, UsageError
+from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.deleting.committer import Backoff
+from dvcodec.tables.deleting.committer import retried
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
@@ -85,15 +85,12 @@ def upgrade_deletes(table: Table, *, dry_run: bool = False, progress: Progress |
 
 def upgrade(committer: IcebergCommitter, *, dry_run: bool = False, progress: Progress | None = None) -> UpgradedDeletes:
     """Do the work of `upgrade_deletes` through a committer."""
-    backoff = Backoff()
-    while True:
-        base = committer.current()
-        committer.check(base)
+
+    def attempt(base: IcebergSnapshot) -> UpgradedDeletes:
         committer.check_vectors(base)
-        try:
-            return _upgrade(committer, base, dry_run, progress)
-        except CommitConflict as conflict:
-            backoff.wait(conflict, committer.retries(base))
+        return _upgrade(committer, base, dry_run, progress)
+
+    return retried(committer, attempt)
 
 
 def _upgrade(
