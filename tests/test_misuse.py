@@ -388,7 +388,6 @@ def test_no_function_of_a_format_is_left_out(here: Path) -> None:
     left_out = {
         # of manifests, which are tested where samples of them are
         *("lance.find_manifest", "lance.read_manifest", "lance.read_operation"),
-        "tables.compact_deletes",  # of a table of version 2
         *("paimon.read_index_manifest", "paimon.write_index_manifest"),
         # of Parquet and of analysed text
         *("iceberg.read_position_deletes", "iceberg.vectors_from_arrow"),
