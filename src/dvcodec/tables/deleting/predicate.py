@@ -28,6 +28,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, pc, types
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder, free_name, one_line
 from dvcodec.tables.deleting.sql import SqlCondition
+from dvcodec.tables.deleting.weaker import MIRRORED, MOST_VALUES, combined
 from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds
 from dvcodec.tables.rows.columns import EXTENSION, extensions, storage_field
 from dvcodec.tables.table import Snapshot
@@ -150,9 +151,7 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "less_equal": le,
     "greater_equal": ge,
 }
-_MIRRORED = {lt: gt, gt: lt, le: ge, ge: le, eq: eq, ne: ne}
 _BOTH = {"and_kleene": and_, "or_kleene": or_}
-_MOST_VALUES = 1000
 _MATCH, _SKIP = 0, 1
 """Of ``null_matching_behavior``: null is a value like others; null is in no set."""
 
@@ -166,10 +165,7 @@ def weaker(node: Node, schema: pa.Schema) -> pc.Expression | None:
     """
     if isinstance(node, Call) and node.function in _BOTH:
         parts = [weaker(operand, schema) for operand in _operands(node)]
-        known = [part for part in parts if part is not None]
-        if node.function == "and_kleene":
-            return reduce(and_, known) if known else None
-        return reduce(or_, known) if len(known) == len(parts) else None
+        return combined(parts, is_and=node.function == "and_kleene")
     if isinstance(node, Call) and node.function == "is_in":
         return _is_in(node, schema)
     return _same(node, schema)
@@ -202,7 +198,7 @@ def _comparison(
     compare: Callable[[Any, Any], Any], left: Node, right: Node, *, schema: pa.Schema
 ) -> pc.Expression | None:
     if isinstance(left, Literal):
-        compare, left, right = _MIRRORED[compare], right, left
+        compare, left, right = MIRRORED[compare], right, left
     field = _field(left, schema)
     value = _exact(right.value, field.type) if field is not None and isinstance(right, Literal) else None
     return None if field is None or value is None else compare(pc.field(field.name), value)
@@ -211,7 +207,7 @@ def _comparison(
 def _is_in(node: Call, schema: pa.Schema) -> pc.Expression | None:
     field, wanted = _field(node.arguments[0], schema), node.options["value_set"]
     nulls = node.options["null_matching_behavior"].as_py()
-    if field is None or nulls not in (_MATCH, _SKIP) or len(wanted) > _MOST_VALUES:
+    if field is None or nulls not in (_MATCH, _SKIP) or len(wanted) > MOST_VALUES:
         return None
     column = pc.field(field.name)
     values = [_exact(value, field.type) for value in wanted.values if value.is_valid]

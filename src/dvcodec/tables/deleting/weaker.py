@@ -22,7 +22,7 @@ from typing import Any
 from dvcodec.core.extras import pa, pc
 from dvcodec.tables.deleting.engine import Engine
 
-__all__ = ["Literals", "select_text", "weaker"]
+__all__ = ["MIRRORED", "MOST_VALUES", "Literals", "combined", "select_text", "weaker"]
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "COMPARE_EQUAL": eq,
@@ -32,7 +32,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "COMPARE_LESSTHANOREQUALTO": le,
     "COMPARE_GREATERTHANOREQUALTO": ge,
 }
-_MIRRORED = {lt: gt, gt: lt, le: ge, ge: le, eq: eq, ne: ne}
+MIRRORED = {lt: gt, gt: lt, le: ge, ge: le, eq: eq, ne: ne}
 _SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _UNSIGNED = tuple(f"U{name}" for name in _SIGNED)
 _FAMILIES = {
@@ -55,7 +55,7 @@ _FAMILIES = {
     "TIME": "time",
     "VARCHAR": "text",
 }
-_MOST_VALUES = 1000
+MOST_VALUES = 1000
 """Most values in a list that are evaluated."""
 
 
@@ -76,7 +76,7 @@ class Literals:
     def values(self, column: str, nodes: Sequence[dict[str, Any]]) -> list[pa.Scalar[Any]] | None:
         """Return values in the type of a column, without nulls; None if one is not of it, or has another order."""
         kind = self.kinds[column]
-        if _family(kind) is None or len(nodes) > _MOST_VALUES or not all(map(_is_constant, nodes)):
+        if _family(kind) is None or len(nodes) > MOST_VALUES or not all(map(_is_constant, nodes)):
             return None
         names = [f"k{i}" for i in range(len(nodes))]
         try:
@@ -125,15 +125,11 @@ def weaker(node: dict[str, Any], literals: Literals) -> pc.Expression | None:
     """Return a filter that is true of every row for which a predicate is; None if nothing is known."""
     kind, word = node["class"], node["type"]
     if kind == "CONJUNCTION":
-        parts = [weaker(child, literals) for child in node["children"]]
-        known = [part for part in parts if part is not None]
-        if word == "CONJUNCTION_AND":
-            return reduce(and_, known) if known else None
-        return reduce(or_, known) if len(known) == len(parts) else None
+        return combined([weaker(child, literals) for child in node["children"]], is_and=word == "CONJUNCTION_AND")
     if kind == "COMPARISON" and word in _OPERATORS:
         left, right, compare = node["left"], node["right"], _OPERATORS[word]
         if _column(left, literals) is None:
-            left, right, compare = right, left, _MIRRORED[compare]
+            left, right, compare = right, left, MIRRORED[compare]
         return _comparison(left, compare, [right], literals)
     if kind == "BETWEEN" and word == "COMPARE_BETWEEN":
         name = _column(node["input"], literals)
@@ -153,6 +149,14 @@ def weaker(node: dict[str, Any], literals: Literals) -> pc.Expression | None:
         if word == "COMPARE_IN":
             return _comparison(first, eq, others, literals)
     return None
+
+
+def combined(parts: Sequence[pc.Expression | None], *, is_and: bool) -> pc.Expression | None:
+    """Return what follows from conditions that AND or OR combines, each by what follows from it; None = nothing."""
+    known = [part for part in parts if part is not None]
+    if is_and:
+        return reduce(and_, known) if known else None
+    return reduce(or_, known) if len(known) == len(parts) else None
 
 
 def _comparison(
