@@ -8,6 +8,7 @@ from io import BytesIO, StringIO, TextIOWrapper
 
 import pytest
 
+from cli_runner import run
 from dvcodec.cli.storage import _logged
 from dvcodec.cli.streams import BARS, NONE_HERE, complain, speak_any_encoding
 
@@ -71,3 +72,13 @@ def test_a_record_of_the_log_is_one_line_of_plain_text(verbose: int, capsys: pyt
     with _logged(verbose):
         logging.getLogger("dvcodec.tables").warning("%s: ignored", "x\x1b[31m\nok  b")
     assert capsys.readouterr().err.splitlines()[0] == r"dvcodec: x\x1b[31m\nok  b: ignored"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"), [("aws_secret_access_key:hidden", "aws_secret_access_key"), ("=hidden", "=..")]
+)
+def test_a_storage_option_that_is_refused_is_not_shown(given: str, shown: str) -> None:
+    refused = run("verify", "vectors.puffin", "--storage-option", given)
+    assert refused.code == 2
+    assert f"--storage-option {shown}: expected KEY=VALUE" in refused.err
+    assert "hidden" not in refused.err

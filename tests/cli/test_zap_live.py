@@ -152,6 +152,9 @@ def test_segments_that_the_newest_snapshot_does_not_have(index: Path, tmp_path: 
     lost = run("zap", "merge", index, "-o", tmp_path / "out.zap")
     assert lost.code == 2
     assert lost.complaint.startswith(f"{store / segments[1]['file']}: no such file, but the newest snapshot has it")
+    for other in set(store.iterdir()) - {store / "root.bolt"}:
+        other.unlink()
+    assert "no such file, but the newest snapshot has it" in run("zap", "merge", store, "-o", tmp_path / "out.zap").err
 
 
 def test_a_root_bolt_that_says_nothing(index: Path, tmp_path: Path) -> None:

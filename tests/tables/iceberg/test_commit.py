@@ -142,6 +142,7 @@ def test_sequence_numbers_and_row_ids(crafted: IcebergFiles) -> None:
     start = before["next-row-id"]
     assert ids == {"a": start, "c": start + 40}  # written out, as the entry between them is gone
     assert metadata_of(crafted)["next-row-id"] == start + 45 + 25
+    assert metadata_of(crafted)["snapshots"][-1]["added-rows"] == 25
     numbers = [one["sequence_number"] for one in entries_of(crafted, 0)]
     assert numbers == [1, 1, 1]
     (added,) = (one for one in entries_of(crafted, 1) if one["status"] != 2 and one["data_file"]["content_offset"])
