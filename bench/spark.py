@@ -4,7 +4,7 @@ Every measurement is a whole job, including the Parquet read; rounds are interle
 bytes are Spark's own count; memory is the largest resident size of a Python worker, sampled ten times a second;
 nanoseconds are processor time of the JVM and of Python. Data are in a folder that is kept between runs (``--data``).
 
-    python bench/spark.py [build] [scan] [wide] [many] [paths] [skew] [apply] [delete] [audit] [--millions 20]
+    python bench/spark.py [build] [scan] [wide] [many] [paths] [skew] [apply] [udf] [delete] [audit] [--millions 20]
         [--rounds 3] [--warm-up 1] [--only PATTERN]
 """
 
@@ -19,13 +19,17 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.functions import pandas_udf
 
-from dvcodec import RowSet, iceberg
+from dvcodec import RowSet, arrow, iceberg
 from dvcodec.spark import jobs
 from dvcodec.spark.columns import VECTORS
+from dvcodec.spark.functions import dv_contains
 from dvcodec.spark.keyed_rows import packed
 from spark_data import containers, flagged, positions, table_of_rows
 from spark_meter import MILLION, Bench, Plans, session
@@ -172,6 +176,51 @@ def _apply(bench: Bench, data: Path, rows: int, name: str, sets: list[RowSet]) -
     gone.unpersist()
 
 
+def udf(bench: Bench, data: Path, millions: int) -> None:
+    """Rows that are not deleted, by functions of one's own as docs/guides/udf.md has them, and by `jobs.apply`."""
+    chance = np.random.default_rng(7)
+    spark, rows = bench.spark, millions * MILLION
+    folder = table_of_rows(data, rows)
+    df = spark.read.parquet(folder)
+    with_rows = df.select("*", "_metadata.file_path", "_metadata.row_index")
+    vectors = {f"file:{folder}/{i:04d}.parquet": _scattered(chance) for i in range(millions)}
+    stored = [(path, bytearray(iceberg.encode(one))) for path, one in vectors.items()]
+    dvs = spark.createDataFrame(stored, "data_file string, dv binary")
+
+    def live(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path in pc.unique(batch["file_path"]).to_pylist():
+                found = batch.filter(pc.equal(batch["file_path"], path))
+                found = arrow.live_rows(found, vectors[path], row_index="row_index")
+                yield found.drop_columns(["file_path", "row_index"])
+
+    def live_pandas(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for frame in frames:
+            for path, found in frame.groupby("file_path"):
+                keep = ~vectors[str(path)].contains(found["row_index"].to_numpy())
+                yield found[keep].drop(columns=["file_path", "row_index"])
+
+    @pandas_udf("boolean")  # type: ignore[call-overload,untyped-decorator,unused-ignore]
+    def deleted(path: pd.Series, row: pd.Series) -> pd.Series:
+        found = pd.Series(False, path.index)
+        for name in path.unique():
+            here = path == name
+            found[here] = vectors[name].contains(row[here].to_numpy())
+        return found
+
+    joined = with_rows.join(sf.broadcast(dvs), with_rows.file_path == dvs.data_file)
+    plans: Plans = {
+        "plain scan": (9, lambda: df),
+        "apply": (9, lambda: jobs.apply(df, dvs)),
+        "mapInArrow, live_rows": (9, lambda: with_rows.mapInArrow(live, df.schema)),
+        "mapInPandas": (9, lambda: with_rows.mapInPandas(live_pandas, df.schema)),
+        "pandas UDF": (9, lambda: df.where(~deleted("_metadata.file_path", "_metadata.row_index"))),
+        "join, dv_contains": (9, lambda: joined.where(~dv_contains("dv", "row_index"))),
+    }
+    assert {plan().count() for _, plan in list(plans.values())[1:]} == {rows - sum(map(len, vectors.values()))}
+    bench.compare(f"udf {millions} M, 1 % random", rows, "rows", plans)
+
+
 def delete(bench: Bench, data: Path, millions: int) -> None:
     """Find a fifth of the rows of Parquet files by a predicate; bench/deletes.py measures commits."""
     rows = millions * MILLION
@@ -213,6 +262,7 @@ GROUPS = {
     "paths": paths,
     "skew": skew,
     "apply": apply,
+    "udf": udf,
     "delete": delete,
     "audit": audit,
 }
