@@ -87,7 +87,8 @@ def test_a_stack_of_nothing() -> None:
 @each(("share", "width"), [(None, None), (0.0, None), (1e-9, 0.5), (0.25, 25), (1.0, 100), (7.0, 100)])
 def test_share_bar(share: float | None, width: float | None) -> None:
     found = [rect for rect in ET.fromstring(share_bar(share, "title")).iter("rect") if rect.attrib["class"] == "bar"]
-    assert [float(rect.attrib["width"]) for rect in found] == ([] if width is None else [width])
+    place = [tuple(float(rect.attrib[name]) for name in ("x", "y", "width")) for rect in found]
+    assert place == ([] if width is None else [(0, 0, width)])
 
 
 def test_files_by_deleted_share() -> None:
@@ -96,7 +97,9 @@ def test_files_by_deleted_share() -> None:
 
 
 def test_every_second_tenth_has_a_label() -> None:
-    labels = [bar.label for bar in share_bars(small().scan)]
+    drawn = share_bars(small().scan)
+    assert [drawn[0].title, drawn[9].title] == ["0 to 10 %", "90 to 100 %"]
+    labels = [bar.label for bar in drawn]
     assert labels == ["0 %", "", "20 %", "", "40 %", "", "60 %", "", "80 %", ""]
 
 
