@@ -28,7 +28,7 @@ from spark_meter import MILLION, Bench, session
 def written(dvs: DataFrame, folder: Path) -> None:
     """Write vectors into new Puffin containers."""
     shutil.rmtree(folder, ignore_errors=True)
-    dvs.write.format("dvcodec").mode("append").option("target", "puffin").save(str(folder))
+    dvs.write.format("dvcodec").mode("append").option("target", "iceberg").save(str(folder))
 
 
 def way(bench: Bench, data: Path, count: int, files: int, *, from_rows: bool) -> None:

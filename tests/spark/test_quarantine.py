@@ -73,7 +73,7 @@ def test_a_pipeline_over_a_damaged_lake(spark: SparkSession, tmp_path: Path) -> 
     found = spark.read.format("dvcodec").load(str(lake))
     valid, apart = jobs.quarantine(found)
     more = spark.createDataFrame([("f3", 1_000_000)], "file_path string, pos long")
-    jobs.merge(valid, more).write.format("dvcodec").mode("append").option("target", "puffin").save(
+    jobs.merge(valid, more).write.format("dvcodec").mode("append").option("target", "iceberg").save(
         str(tmp_path / "merged")
     )
     apart.select("container", "data_file", "error", sf.base64("dv").alias("dv")).write.json(str(tmp_path / "apart"))

@@ -69,7 +69,7 @@ def faulty(spark: SparkSession, fault: Callable[[int, int], None]) -> DataFrame:
     return spark.range(0, COUNT, 1, TASKS).mapInArrow(through, KIND)
 
 
-def write(df: DataFrame, path: Path, target: str = "puffin") -> None:
+def write(df: DataFrame, path: Path, target: str = "iceberg") -> None:
     """Containers of seven vectors, so that tasks leave some before they fail."""
     options = {"target": target, "max-vectors": "7"}
     df.write.format("dvcodec").mode("append").options(**options).save(str(path))
@@ -127,7 +127,7 @@ def siblings() -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("target", ["puffin", "delta"])
+@pytest.mark.parametrize("target", ["iceberg", "delta"])
 def test_a_worker_is_killed(target: str, spark: SparkSession, tmp_path: Path) -> None:
     def fault(task: int, batch: int) -> None:
         if task == 1 and batch == 3 and once(tmp_path / "killed"):
@@ -258,7 +258,7 @@ rows = [(f"f{i}", bytearray(iceberg.encode(RowSet(range(i, 60_000, 3))))) for i 
 df = spark.createDataFrame(rows, "data_file string, dv binary").repartition(2)
 spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
 df = df.mapInArrow(slowly, df.schema)
-df.write.format("dvcodec").mode("append").options(**{"target": "puffin", "max-vectors": "7"}).save(folder)
+df.write.format("dvcodec").mode("append").options(**{"target": "iceberg", "max-vectors": "7"}).save(folder)
 """
 
 

@@ -61,7 +61,7 @@ def vectors(spark: SparkSession, dvs: dict[str, bytes], tasks: int = 2) -> DataF
     )
 
 
-def write(df: DataFrame, path: Path | str, target: str = "puffin", **options: object) -> None:
+def write(df: DataFrame, path: Path | str, target: str = "iceberg", **options: object) -> None:
     writer = df.write.format("dvcodec").mode("append").option("target", target)
     for name, value in options.items():
         writer = writer.option(name.replace("_", "-"), str(value))
@@ -101,18 +101,18 @@ def test_every_target(target: str, spark: SparkSession, tmp_path: Path) -> None:
     dvs = frames(rows)
     write(vectors(spark, dvs), tmp_path / "out", target)
     found = check_manifest(tmp_path / "out", rows)
-    formats = {"puffin": "iceberg", "delta": "delta"}
-    assert {row["format"] for row in found} == {formats.get(target, target)}
+    assert {row["format"] for row in found} == {target}
     assert len({row["path"] for row in found}) == 2
     names = {
-        "puffin": r"[0-9a-f]{32}-\d{5}-\d+-0\.puffin",
+        "iceberg": r"[0-9a-f]{32}-\d{5}-\d+-0\.puffin",
         "delta": r"deletion_vector_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.bin",
     }.get(target, r"index-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-0")
     assert all(re.fullmatch(names, path.name) for path in containers(tmp_path / "out"))
     for row in found:  # the bytes of `convert`: copied where the layout is the one wanted
         blob, path = tmp_path / "blob", Path(row["path"])
         blob.write_bytes(dvs[row["data_file"]])
-        (location,) = convert(blob, target, tmp_path / "one", data_files=[row["data_file"]])  # type: ignore[arg-type]
+        kind = "puffin" if target == "iceberg" else target
+        (location,) = convert(blob, kind, tmp_path / "one", data_files=[row["data_file"]])  # type: ignore[arg-type]
         want = (tmp_path / "one").read_bytes()[location.offset :][: location.size]
         assert path.read_bytes()[row["offset"] :][: row["size"]] == want
 
@@ -219,7 +219,7 @@ def test_a_data_file_in_two_containers(tmp_path: Path) -> None:
     assert committed_in(str(tmp_path), None, Storage()) == {}
 
 
-@pytest.mark.parametrize("target", ["puffin", "delta"])
+@pytest.mark.parametrize("target", ["iceberg", "delta"])
 def test_a_data_file_in_two_spellings(target: str, tmp_path: Path) -> None:
     both = list(batches({"s3://b/x": RowSet([1]), "s3a://b//x": RowSet([2])}))
     to = writer(tmp_path, max_vectors=1, target=target)
@@ -258,8 +258,8 @@ def test_usage_errors(spark: SparkSession, tmp_path: Path) -> None:
     for what, message in (
         (df.write.format("dvcodec").mode("overwrite"), "UsageError: mode overwrite is not supported"),
         (
-            df.write.format("dvcodec").mode("append").option("target", "blob"),
-            "option target: expected one of puffin, delta",
+            df.write.format("dvcodec").mode("append").option("target", "puffin"),
+            "option target: expected one of iceberg, delta, .* for puffin use iceberg",
         ),
         (df.write.format("dvcodec").mode("append").option("targets", "x"), "unknown option 'targets'"),
         (df.write.format("dvcodec").mode("append").option("max-vectors", "99999"), "holds at most 65536 vectors"),

@@ -118,7 +118,7 @@ def run(folder: Path, rows: int = ROWS) -> None:
         wanted = sf.col("customer").isin(7, 77, 512, 900) | ((sf.col("region") == "south east") & (sf.col("day") >= 83))
         with step("deleted four customers, and the last week of one region: built vectors, wrote them as Puffin"):
             built = jobs.build_vectors(jobs.positions(orders.where(wanted)))
-            built.write.format("dvcodec").mode("append").option("target", "puffin").save(lake)
+            built.write.format("dvcodec").mode("append").option("target", "iceberg").save(lake)
         vectors = spark.read.format("dvcodec").load(lake)
         _show(spark, vectors, table)
         with step("audited them: checksums, structure, cardinalities"):

@@ -26,6 +26,7 @@ from dvcodec.spark.sources.options import PathsInput
 from dvcodec.spark.union import VectorUnion, input_bit
 from dvcodec.spark.vectors import EMPTY, NamedVectors, differences, has_magic, reencode, refuse_far, vector_columns
 from dvcodec.spark.worker import settled
+from dvcodec.tables.convert.record import hint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -159,7 +160,7 @@ def convert(dvs: DataFrame | PathsInput, to: Target) -> DataFrame:
         DecodeError: while it runs: a vector is corrupt.
     """
     if to not in TARGETS:
-        raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}")
+        raise UsageError(f"cannot convert to {to!r}, only to {', '.join(TARGETS)}{hint(to)}")
     dvs = as_vectors(dvs)
     vector_columns(dvs)
     return dvs.mapInArrow(settled(_Convert(to)), dvs.schema)

@@ -13,6 +13,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import Limits, parse_limits
 from dvcodec.io.store import StoreOptions
 from dvcodec.ops.sniff import ContainerKind
+from dvcodec.tables.convert.record import hint
 
 __all__ = [
     "SOURCE_LIMITS",
@@ -28,8 +29,8 @@ __all__ = [
 
 StoreValues: TypeAlias = tuple[tuple[str, str], ...]
 """Storage options as (key, value): frozen, and in no repr, as some are secrets."""
-Target = Literal["puffin", "delta", "paimon32", "paimon64"]
-TARGETS: tuple[Target, ...] = ("puffin", "delta", "paimon32", "paimon64")
+Target = Literal["iceberg", "delta", "paimon32", "paimon64"]
+TARGETS: tuple[Target, ...] = ("iceberg", "delta", "paimon32", "paimon64")
 
 MIB = 1 << 20
 PARTITION_BYTES = 32 * MIB
@@ -37,8 +38,8 @@ OPEN_COST_BYTES = 64 << 10
 """Cost of opening a file, in bytes that could be read meanwhile: 512 tiny files fill a partition."""
 REMOTE_OPEN_COST_BYTES = MIB
 """The same in an object store, where each open is a request: 32 tiny files fill a partition."""
-TARGET_BYTES: dict[Target, int] = {"puffin": 64 * MIB, "delta": 64 * MIB, "paimon32": 2 * MIB, "paimon64": 2 * MIB}
-MAX_VECTORS: dict[Target, int] = {"puffin": 1 << 16, "delta": 1 << 20, "paimon32": 1 << 20, "paimon64": 1 << 20}
+TARGET_BYTES: dict[Target, int] = {"iceberg": 64 * MIB, "delta": 64 * MIB, "paimon32": 2 * MIB, "paimon64": 2 * MIB}
+MAX_VECTORS: dict[Target, int] = {"iceberg": 1 << 16, "delta": 1 << 20, "paimon32": 1 << 20, "paimon64": 1 << 20}
 """Maximum vectors in a container; readers accept up to `Limits.max_records`."""
 
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)i?b?", re.IGNORECASE)
@@ -148,7 +149,10 @@ class WriteOptions:
         paths = given.paths()
         if len(paths) != 1:
             raise UsageError("a write needs one folder: save(path)")
-        target = cast("Target", given.choice("target", TARGETS, "puffin"))
+        try:
+            target = cast("Target", given.choice("target", TARGETS, "iceberg"))
+        except UsageError as err:
+            raise UsageError(f"{err}{hint(given.text('target'))}") from None
         max_vectors = given.size("max-vectors", MAX_VECTORS[target])
         if max_vectors > MAX_VECTORS[target]:
             raise UsageError(f"option max-vectors: a {target} container holds at most {MAX_VECTORS[target]} vectors")

@@ -60,7 +60,7 @@ class VectorSource(datasource.DataSource):
     **Writing** takes ``data_file string, dv binary``, and optionally ``cardinality long``, which is checked; other
     columns are ignored::
 
-        vectors.write.format("dvcodec").mode("append").option("target", "puffin").save("s3://lake/t/deletes")
+        vectors.write.format("dvcodec").mode("append").option("target", "iceberg").save("s3://lake/t/deletes")
 
     Every vector is verified. Frames of the shared layout are copied, others re-encoded. Tasks write containers with
     fresh names into the folder; the commit lists those of successful tasks in ``_manifest-<job>.parquet``, in
@@ -69,7 +69,7 @@ class VectorSource(datasource.DataSource):
     vector, the fields of `dvcodec.DvLocation`: see `read_manifest`.
 
     Options of a write:
-        ``target``: ``puffin`` (default), ``delta``, ``paimon32`` or ``paimon64``.
+        ``target``: ``iceberg`` (default; Puffin files), ``delta``, ``paimon32`` or ``paimon64``.
         ``target-bytes``, ``max-vectors``: limits of a container: 64m, for Paimon 2m; 65536 vectors for Puffin.
         ``storage.<key>``: as for reads.
 

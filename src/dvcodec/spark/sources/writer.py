@@ -135,7 +135,7 @@ class VectorWriter(datasource.DataSourceArrowWriter):
 
     def container_name(self, task: str, number: int) -> str:
         """Return a unique name for a task's container, in its format's form."""
-        if self.options.target == "puffin":
+        if self.options.target == "iceberg":
             return f"{self.job}-{task}-{number}.puffin"
         if self.options.target == "delta":
             return f"deletion_vector_{uuid.uuid4()}.bin"
@@ -169,7 +169,7 @@ class VectorWriter(datasource.DataSourceArrowWriter):
         return Written(partition, tuple(names), tuple(locations))
 
     def _write_container(self, name: str, frames: Iterable[StoredFrame], stores: Storage) -> bytes:
-        writers = {"puffin": iceberg.write_stored_vectors, "delta": delta.write_stored_vectors}
+        writers = {"iceberg": iceberg.write_stored_vectors, "delta": delta.write_stored_vectors}
         write = writers.get(self.options.target, paimon.write_stored_vectors)
         written = write(join(self.options.path, name), self._until_full(frames), storage_options=stores)
         if self.options.target not in writers:
@@ -187,7 +187,7 @@ class VectorWriter(datasource.DataSourceArrowWriter):
             yield stored
             size += len(stored.data)
             footer += 2 * len(stored.data_file or "") + _BLOB_BYTES
-            full = self.options.target == "puffin" and footer >= _FOOTER_BYTES
+            full = self.options.target == "iceberg" and footer >= _FOOTER_BYTES
             if full or size >= self.options.target_bytes or count >= self.options.max_vectors:
                 break
 
