@@ -33,7 +33,7 @@ def test_a_batch_is_committed_once(tmp_path: Path, kind: str, monkeypatch: pytes
     FORMATS[kind][0](folder, [random_rows(random.Random(number), 50 * number, 50) for number in range(2)])
     assert delete(folder, 0, StreamBatch("q", 0)).committed
     again = delete(folder, 10, StreamBatch("q", 0))
-    assert (again.repeated, again.committed, again.rows) == (True, False, 0)
+    assert (again.repeated, again.committed, again.rows, again.skipped) == (True, False, 0, 0)
     delete(folder, 10, None)  # not of a stream
     assert delete(folder, 20, StreamBatch("other", 0)).rows == 10
     assert delete(folder, 30, StreamBatch("q", 1)).rows == 10
