@@ -24,13 +24,13 @@ GROUPS: tuple[dict[str, str], ...] = (
     {
         "pyarrow": r"RowSet\.(to_arrow|arrow_mask)|arrow\..*|zap\.Segment\.to_arrow"
         r"|iceberg\.(read|write)_position_deletes"
-        rf"|\w+: ({READING}|delete by (keys|SQL))|iceberg: upgrade_deletes|checkpoint: (?!open_table).*"
+        rf"|\w+: ({READING}|delete by (keys|SQL))|iceberg: (compact|upgrade)_deletes|checkpoint: (?!open_table).*"
         r"|lance: (?!open_table|Table.snapshot|Snapshot.data_files|enable).*"
-        r"|dvcodec (demo|export-live|delete|upgrade-deletes|spark-demo)|spark\..*"
+        r"|dvcodec (demo|export-live|delete|compact-deletes|upgrade-deletes|spark-demo)|spark\..*"
     },
     {
         "fastavro": r"(iceberg|paimon): (?!open_table|enable).*|paimon: enable"
-        r"|dvcodec (demo|inspect of a manifest|upgrade-deletes)",
+        r"|dvcodec (demo|inspect of a manifest|compact-deletes|upgrade-deletes)",
         "pandas": r"spark\..*|dvcodec spark-demo",
     },
     {

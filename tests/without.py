@@ -31,7 +31,8 @@ def prepare(folder: Path) -> None:
     from samples.paimon_table import PaimonFile, build_paimon
 
     build_iceberg(folder / "iceberg", VECTOR)
-    build_iceberg(folder / "older", Commit(data={"a": 20}, deletes=[{"a": RowSet([1, 2])}]), version=2)
+    for name in ("version 2", "older"):
+        build_iceberg(folder / name, Commit(data={"a": 20}, deletes=[{"a": RowSet([1, 2])}]), version=2)
     tables.enable(tables.open_table(folder / "older"))
     build_delta(folder / "delta")
     delta_of_files(folder / "same files", folder / "iceberg", "a")
@@ -113,6 +114,7 @@ def of_table(folder: Path, kind: str) -> dict[str, Callable[[], Any]]:
     }
     if kind == "iceberg":
         converting["copy_deletes"] = lambda: tables.copy_deletes(opened(), tables.open_table(folder / "same files"))
+        converting["compact_deletes"] = lambda: tables.compact_deletes(tables.open_table(folder / "version 2"))
         converting["upgrade_deletes"] = lambda: tables.upgrade_deletes(tables.open_table(folder / "older"))
     return reading | deleting | converting
 
@@ -140,7 +142,7 @@ def commands(folder: Path) -> Iterator[Door]:
         "inspect of a manifest": ("inspect", *(folder / "paimon" / "manifest").glob("index-manifest-*")),
         "rewrite-paths": ("rewrite-paths", puffin, "-o", folder / "rewritten", "--map", "a=b"),
         "convert-table": ("convert-table", folder / "delta", "--to", "iceberg", "-o", folder / "delta as iceberg"),
-        "compact-deletes": ("compact-deletes", folder / "older", "--dry-run"),
+        "compact-deletes": ("compact-deletes", folder / "version 2", "--dry-run"),
         "upgrade-deletes": ("upgrade-deletes", folder / "older", "--dry-run"),
         "audit": ("audit", folder / "delta"),
         "table": ("table", folder / "delta"),

@@ -37,8 +37,8 @@ def test_races(server_named: Callable[[str], Server], tmp_path: Path, kind: str,
 
 
 def upload(bucket: Bucket, folder: Path, kind: str) -> str:
-    if kind == "iceberg":
-        make_iceberg(folder, ROWS, FILE_ROWS, f"{bucket.url}/t")
+    if kind.startswith("iceberg"):
+        make_iceberg(folder, ROWS, FILE_ROWS, f"{bucket.url}/t", version=2 if kind == "iceberg 2" else 3)
     else:
         MAKERS[kind](folder, ROWS, FILE_ROWS)
     return bucket.upload(folder, "t")

@@ -123,7 +123,7 @@ class TestRows:
 
 
 class TestWriting:
-    @pytest.mark.parametrize("target", ["puffin", "delta", "paimon64"])
+    @pytest.mark.parametrize("target", ["iceberg", "delta", "paimon64"])
     def test_write_and_read(self, spark: SparkSession, s3: Bucket, many: Path, target: str) -> None:
         from dvcodec.spark.sources import read_manifest
 

@@ -148,7 +148,9 @@ def test_what_cannot_be_asked(spark: SparkSession, tmp_path: Path) -> None:
     refused("read_by='workers': only auto for", keys=pa.table({"key": [1]}), on="key", read_by="workers")
     refused("no read_by 'me'", where="key = 1", read_by="me")
     refused("keys: no column no_such .columns: key, word", keys=keys, on=["no_such"])
-    refused("keys: expected Arrow data or the path of Parquet, not list", keys=[1], on="key")
+    refused(
+        "keys: a DataFrame, Arrow data or the path of Parquet, not a list: spark.createDataFrame", keys=[1], on="key"
+    )
     refused("positions: no column file_path", positions=keys)
     for pos in (-1, None):
         rows = spark.createDataFrame([(file, pos)], "file_path string, pos long")

@@ -54,7 +54,7 @@ else:
         def __init__(self, options: dict[str, str]) -> None:
             self.options = options
 
-    vars(datasource)["DataSource"] = _DataSource
+    setattr(datasource, "DataSource", _DataSource)  # noqa: B010  (mypy knows no such member of a module)
 
 
 def is_frame(rows: object) -> TypeGuard[DataFrame]:
