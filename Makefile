@@ -17,7 +17,7 @@ LONG ?=
 # Whoever has asked Python to write no bytecode would wait for it to be compiled in each of thousands of processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all lint typecheck unit coverage libraries spark spark-connect spark-lowest spark-4.0 programs interop interop-java \
+.PHONY: demo test test-all lint typecheck unit coverage libraries spark spark-connect spark-lowest spark-4.0 cluster programs interop interop-java \
 	interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests races \
 	fuzz-short docs site pins release-build release-check bench-deletes clean
 
@@ -94,6 +94,10 @@ spark-connect:
 
 spark-lowest spark-4.0: spark-%: .venv-spark-%/.installed
 	DVCODEC_SPARK=classic .venv-spark-$*/bin/$(PYTEST) $(LONG) -m everywhere tests/spark
+
+# Spark's own master and two workers, which have no dvcodec: it is shipped. Executors are killed in each job.
+cluster: $(VENV)/.dev interop-servers ## a standalone cluster: build, apply, delete, stream, with losses
+	DVCODEC_SPARK=classic $(BIN)/$(PYTEST) --long tests/spark/test_standalone.py
 
 programs: interop-java interop-go interop-pypaimon interop-spark interop-servers ## what the tests drive: other implementations, servers
 

@@ -29,7 +29,6 @@ from pyspark.sql.pandas.functions import pandas_udf
 from dvcodec import RowSet, arrow, iceberg
 from dvcodec.spark import jobs
 from dvcodec.spark.columns import VECTORS
-from dvcodec.spark.functions import dv_contains
 from dvcodec.spark.keyed_rows import packed
 from spark_data import containers, flagged, positions, table_of_rows
 from spark_meter import MILLION, Bench, Plans, session
@@ -208,14 +207,12 @@ def udf(bench: Bench, data: Path, millions: int) -> None:
             found[here] = vectors[name].contains(row[here].to_numpy())
         return found
 
-    joined = with_rows.join(sf.broadcast(dvs), with_rows.file_path == dvs.data_file)
     plans: Plans = {
         "plain scan": (9, lambda: df),
         "apply": (9, lambda: jobs.apply(df, dvs)),
         "mapInArrow, live_rows": (9, lambda: with_rows.mapInArrow(live, df.schema)),
         "mapInPandas": (9, lambda: with_rows.mapInPandas(live_pandas, df.schema)),
         "pandas UDF": (9, lambda: df.where(~deleted("_metadata.file_path", "_metadata.row_index"))),
-        "join, dv_contains": (9, lambda: joined.where(~dv_contains("dv", "row_index"))),
     }
     assert {plan().count() for _, plan in list(plans.values())[1:]} == {rows - sum(map(len, vectors.values()))}
     bench.compare(f"udf {millions} M, 1 % random", rows, "rows", plans)

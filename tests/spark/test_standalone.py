@@ -236,6 +236,63 @@ print("FOUND " + json.dumps(found))
 )
 
 
+LOSSES = (
+    SESSION.replace('"spark.sql.shuffle.partitions"', '"spark.speculation": "true", "spark.sql.shuffle.partitions"')
+    + """
+import os, signal, time
+
+class Once:
+    # Rows as they are; the first task that gets some kills its executor, or takes long.
+
+    def __init__(self, name, slow=False):
+        self.marker, self.slow = lake + "/" + name, slow
+
+    def __call__(self, batches):
+        for batch in batches:
+            try:
+                os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                pass
+            else:
+                if self.slow:
+                    time.sleep(60)
+                else:
+                    with open(f"/proc/{os.getppid()}/stat") as daemon:  # which the executor started
+                        os.kill(int(daemon.read().rpartition(")")[2].split()[1]), signal.SIGKILL)
+            yield batch
+
+spark.addArtifacts(archive, pyfile=True)
+register(spark)
+found = {}
+rows, table = lake + "/rows", lake + "/delta"
+spark.range(0, 2000, 1, 4).selectExpr("id", "id % 10 AS c").write.parquet(rows)
+df = spark.read.parquet(rows)
+gone = jobs.positions(df.where("c = 3"))
+gone = gone.mapInArrow(Once("build"), gone.schema)
+vectors = jobs.build_vectors(gone, strategy="shuffle")
+found["build"] = [vectors.count(), vectors.agg({"cardinality": "sum"}).first()[0]]
+written = vectors.repartition(4).mapInArrow(Once("write"), vectors.schema)
+written.write.format("dvcodec").mode("append").save(lake + "/deletes")
+slow = vectors.repartition(4).mapInArrow(Once("slow", slow=True), vectors.schema)
+slow.write.format("dvcodec").mode("append").save(lake + "/speculated")
+for name in ("deletes", "speculated"):
+    stored = spark.read.format("dvcodec").load(lake + "/" + name)
+    found[name] = [stored.count(), stored.agg({"cardinality": "sum"}).first()[0]]
+live = jobs.apply(df, stored)
+found["apply"] = live.mapInArrow(Once("apply"), live.schema).count()
+keys = spark.range(0, 400, 9, 2)
+done = jobs.delete(spark, table, keys=keys.mapInArrow(Once("delete"), keys.schema), on="id")
+found["delete"] = [done.rows, done.committed]
+spark.range(100, 110, 1, 1).write.parquet(lake + "/gone")
+stream = spark.readStream.schema("id long").parquet(lake + "/gone").mapInArrow(Once("stream"), "id long")
+query = stream.writeStream.foreachBatch(jobs.delete_batches(table, "stream", on=["id"]))
+query.option("checkpointLocation", lake + "/check").trigger(availableNow=True).start().awaitTermination()
+found["killed"] = sorted(name for name in os.listdir(lake) if os.path.getsize(lake + "/" + name) == 0)
+print("FOUND " + json.dumps(found))
+"""
+)
+
+
 def run(
     cluster: Cluster, lake: Path | str, order: str, environment: dict[str, str], script: str = SCRIPT
 ) -> subprocess.CompletedProcess[str]:
@@ -298,6 +355,25 @@ def test_deletes_on_s3(cluster: Cluster, tmp_path: Path) -> None:
         for kind in ("delta", "iceberg", "paimon"):
             table = open_table(f"{bucket.url}/{kind}", storage_options=bucket.options)
             assert sorted(ids(table)) == sorted(left)
+
+
+def test_an_executor_is_killed_in_each_job_and_a_slow_task_runs_twice(cluster: Cluster, tmp_path: Path) -> None:
+    """The rows are what they would be: each task's work counts once."""
+    MAKERS["delta"](tmp_path / "delta", 400, 100)
+    done = run(cluster, tmp_path, "", {"PYSPARK_PYTHON": str(cluster.python)}, LOSSES)
+    answer = next((line for line in done.stdout.splitlines() if line.startswith("FOUND ")), None)
+    assert answer is not None, done.stderr[-4000:]
+    found = json.loads(answer.removeprefix("FOUND "))
+    assert found.pop("killed") == ["apply", "build", "delete", "slow", "stream", "write"]
+    assert found == {
+        "build": [4, 200],
+        "deletes": [4, 200],
+        "speculated": [4, 200],
+        "apply": 1800,
+        "delete": [45, True],
+    }
+    left = set(range(400)) - {*range(0, 400, 9), *range(100, 110)}
+    assert sorted(ids(open_table(tmp_path / "delta"))) == sorted(left)
 
 
 def shim(folder: Path, text: str) -> Path:
