@@ -1,10 +1,11 @@
 """Committed deletes against the peers: keys against copy-on-write, a predicate against Spark. `make bench-deletes`.
 
-    python bench/deletes.py [keys] [predicate] [spark] [--rounds 5] [--rows N] [--files N] [--save FILE]
+    python bench/deletes.py [keys] [one] [predicate] [spark] [--rounds 5] [--rows N] [--files N] [--save FILE]
 
-``keys``: 10,000 random keys of 1 M rows in 5 files of 13 columns. ``predicate``: 1 M of 20 M rows in 10 files, against
-Spark's own DELETE on a warm session, which writes deletion vectors too. ``spark``: the same with `jobs.delete` and SQL,
-1 % and 20 % of the rows, in its own warm session without connectors. The rows are synthetic shop orders.
+``keys``: 10,000 random keys of 1 M rows in 5 files of 13 columns. ``one``: one of 1 M rows in 10,000 files.
+``predicate``: 1 M and 0.2 M of 20 M rows in 10 files, against Spark's own DELETE on a warm session, which writes
+deletion vectors too, and position deletes in version 2 of Iceberg. ``spark``: 1 % and 20 % with `jobs.delete` and SQL,
+in its own warm session without connectors. The rows are synthetic shop orders.
 
 Each contender runs in its own process, so that its peak memory is known, and has one run that is not timed. Rounds
 alternate, every run has a fresh copy of the table, and the deleted rows are checked. The time covers what a caller
@@ -27,7 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from deletes_work import CUSTOMERS, DELETED_CUSTOMERS, KEYS, SPARK_CUSTOMERS, make_iceberg, orders
+from deletes_work import CUSTOMERS, KEYS, PREDICATE_CUSTOMERS, SPARK_CUSTOMERS, make_iceberg, orders
 from harness import Comparison, Figure, Peer, measure
 from report import line, machine
 
@@ -36,7 +37,6 @@ INTEROP = Path(__file__).parents[1] / "interop"
 SPARK = INTEROP / "spark" / ".venv-4.1" / "bin" / "python"
 PYPAIMON = INTEROP / "pypaimon" / ".venv" / "bin" / "python"
 HERE = Path(__file__).parent
-WHERE = f"customer < {DELETED_CUSTOMERS}"
 KEYS_AT_LEAST, PREDICATE_AT_LEAST, SPARK_AT_LEAST = 20.0, 3.0, 1.0
 """Targets, as multiples of the speed of copy-on-write and of Spark."""
 
@@ -63,7 +63,7 @@ class Contender:
     command: list[str]
     seconds: list[float] = field(default_factory=list)
     peak_mb: float = 0.0
-    where: str = WHERE
+    where: str = ""
 
     def start(self, stack: ExitStack) -> None:
         self._process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -180,6 +180,7 @@ def keys(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator[tupl
     groups: list[tuple[str, str, str, list[tuple[str, str]]]] = [
         ("Delta", "dvcodec Delta", "delta", [("deltalake delete", "delta plain"), ("deltalake merge", "delta plain")]),
         ("Iceberg v3", "dvcodec Iceberg", "iceberg-v3", [("pyiceberg delete", "iceberg-v2")]),
+        ("Iceberg v2", "dvcodec Iceberg", "iceberg-v2", [("pyiceberg delete", "iceberg-v2")]),
         ("Paimon", "dvcodec Paimon", "paimon", []),
         ("Lance", "dvcodec Lance", "lance", [("pylance delete", "lance")]),
     ]
@@ -191,9 +192,29 @@ def keys(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator[tupl
             yield compared(f"delete {KEYS:,} keys, {row}", f"{rows:,} rows, {files} files", ours, theirs, at_least)
 
 
+def one(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator[tuple[Comparison, list[Contender]]]:
+    """One row against copy-on-write, with ids in order, whose bounds name the file, and in no order."""
+    whole = orders(0, rows, rows)
+    for order, content in (("in order", whole.sort_by("id")), ("in no order", whole)):
+        for version in (2, 3):
+            live = folder / f"{order} {version}"
+            live.mkdir()
+            make_iceberg(live, [content], version, files)
+            table = keep(live)
+            ours = Contender("dvcodec one", table, live, 1, worker("dvcodec one", str(rows)))
+            ours.start(stack)
+            theirs = []
+            if version == 2:  # which pyiceberg writes
+                theirs = [Contender("pyiceberg one", table, live, 1, worker("pyiceberg one", str(rows)))]
+                theirs[0].start(stack)
+            data = f"{rows:,} rows, {files:,} files, ids {order}"
+            yield compared(f"delete one row, Iceberg v{version}", data, ours, theirs, None)
+
+
 def predicate(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator[tuple[Comparison, list[Contender]]]:
-    """A twentieth of the rows by a predicate, against Spark."""
-    yield from against_spark(folder, rows, files, stack, {"dvcodec predicate": WHERE}, PREDICATE_AT_LEAST)
+    """A twentieth and a hundredth of the rows by a predicate, against Spark."""
+    asked = {f"dvcodec, {customers} customers": f"customer < {customers}" for customers in PREDICATE_CUSTOMERS}
+    yield from against_spark(folder, rows, files, stack, asked, PREDICATE_AT_LEAST, ("delta", "iceberg", "iceberg2"))
 
 
 def in_spark(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator[tuple[Comparison, list[Contender]]]:
@@ -207,7 +228,13 @@ def in_spark(folder: Path, rows: int, files: int, stack: ExitStack) -> Iterator[
 
 
 def against_spark(
-    folder: Path, rows: int, files: int, stack: ExitStack, asked: dict[str, str], at_least: float
+    folder: Path,
+    rows: int,
+    files: int,
+    stack: ExitStack,
+    asked: dict[str, str],
+    at_least: float,
+    formats: tuple[str, ...] = ("delta", "iceberg"),
 ) -> Iterator[tuple[Comparison, list[Contender]]]:
     """Compare contenders, by name, and what each deletes, with Spark's own DELETE."""
     if not (SPARK.exists() and shutil.which("java")):
@@ -217,7 +244,8 @@ def against_spark(
         "Spark", folder, folder, 0, [str(SPARK), str(INTEROP / "spark" / "bench_deletes.py"), str(folder)]
     )
     spark.start(stack)
-    for row, format_ in (("Delta", "delta"), ("Iceberg v3", "iceberg")):
+    for format_ in formats:
+        row = {"delta": "Delta", "iceberg": "Iceberg v3", "iceberg2": "Iceberg v2"}[format_]
         made = spark.ask(make=format_, rows=rows, files=files, customers=CUSTOMERS, where=list(asked.values()))
         live = Path(made["table"])
         table = keep(live)
@@ -238,6 +266,7 @@ def compared(
 
 ROWS: dict[str, tuple[Callable[..., Iterator[tuple[Comparison, list[Contender]]]], int, int]] = {
     "keys": (keys, MILLION, 5),
+    "one": (one, MILLION, 10_000),
     "predicate": (predicate, 20 * MILLION, 10),
     "spark": (in_spark, 20 * MILLION, 10),
 }

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 KEYS = 10_000
-CUSTOMERS, DELETED_CUSTOMERS = 200_000, 10_000
-"""The share of rows that the predicate deletes: a twentieth."""
+CUSTOMERS = 200_000
+PREDICATE_CUSTOMERS = (10_000, 2000)
+"""The shares of rows that the predicates delete: a twentieth and a hundredth."""
 SPARK_CUSTOMERS = (2000, 40_000)
 """The shares of rows that the predicates delete in Spark: a hundredth and a fifth."""
 Step: TypeAlias = Callable[[], object]
@@ -74,14 +75,17 @@ def catalog(folder: Path) -> Any:
     return SqlCatalog("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
 
 
-def make_iceberg(folder: Path, parts: list[pa.Table], version: int) -> None:
-    """Create a table with one data file for each part. pyiceberg writes version 2, which is upgraded to version 3."""
+def make_iceberg(folder: Path, parts: list[pa.Table], version: int, files: int = 1) -> None:
+    """Create a table with one or more data files for each part. pyiceberg writes version 2, which is upgraded."""
     from dvcodec.tables import enable
     from dvcodec.tables.iceberg.catalogs import from_catalog
 
     found = catalog(folder)
     found.create_namespace("db")
-    table = found.create_table("db.t", schema=parts[0].schema, properties={"format-version": "2"})
+    properties = {"format-version": "2"}
+    if files > 1:
+        properties["write.target-file-size-bytes"] = str(parts[0].nbytes // files + 1)
+    table = found.create_table("db.t", schema=parts[0].schema, properties=properties)
     for part in parts:
         table.append(part)
     if version == 3:
@@ -115,10 +119,19 @@ def our_iceberg(folder: Path, total: int) -> Prepared:
     return ours(folder, lambda: from_catalog(found, "db.t"), keys=pa.table({"id": some_keys(total)}), on=["id"])
 
 
-def our_predicate(folder: Path, _: int) -> Prepared:
+def our_one(folder: Path, total: int) -> Prepared:
     import pyarrow.compute as pc
 
-    return ours(folder, where=pc.field("customer") < DELETED_CUSTOMERS)
+    from dvcodec.tables.iceberg.catalogs import from_catalog
+
+    found = catalog(folder)
+    return ours(folder, lambda: from_catalog(found, "db.t"), where=pc.field("id") == total // 3)
+
+
+def our_predicate(folder: Path, _: int, customers: int) -> Prepared:
+    import pyarrow.compute as pc
+
+    return ours(folder, where=pc.field("customer") < customers)
 
 
 def our_spark(folder: Path, _: int, customers: int = SPARK_CUSTOMERS[0], read_by: Any = "auto") -> Prepared:
@@ -163,12 +176,23 @@ def pyiceberg_delete(folder: Path, total: int) -> Prepared:
     from pyiceberg import expressions
 
     is_in: Any = expressions.In  # mypy takes its fields for the arguments
-    keys, found = set(some_keys(total).tolist()), catalog(folder)
+    return pyiceberg(folder, total, is_in("id", set(some_keys(total).tolist())))
+
+
+def pyiceberg_one(folder: Path, total: int) -> Prepared:
+    from pyiceberg import expressions
+
+    equals: Any = expressions.EqualTo
+    return pyiceberg(folder, total, equals("id", total // 3))
+
+
+def pyiceberg(folder: Path, total: int, where: Any) -> Prepared:
+    found = catalog(folder)
 
     def gone() -> int:
         return total - int(found.load_table("db.t").current_snapshot().summary["total-records"])
 
-    return lambda: found.load_table("db.t").delete(is_in("id", keys)), gone
+    return lambda: found.load_table("db.t").delete(where), gone
 
 
 def pylance_delete(folder: Path, total: int) -> Prepared:
@@ -183,7 +207,8 @@ CONTENDERS: dict[str, Callable[[Path, int], Prepared]] = {
     "dvcodec Iceberg": our_iceberg,
     "dvcodec Paimon": lambda folder, total: our_keys(folder / "db.db" / "t", total),
     "dvcodec Lance": our_keys,
-    "dvcodec predicate": our_predicate,
+    "dvcodec one": our_one,
+    **{f"dvcodec, {one} customers": partial(our_predicate, customers=one) for one in PREDICATE_CUSTOMERS},
     **{
         f"jobs.delete, {customers} customers, {read_by}": partial(our_spark, customers=customers, read_by=read_by)
         for customers in SPARK_CUSTOMERS
@@ -192,6 +217,7 @@ CONTENDERS: dict[str, Callable[[Path, int], Prepared]] = {
     "deltalake delete": deltalake_delete,
     "deltalake merge": deltalake_merge,
     "pyiceberg delete": pyiceberg_delete,
+    "pyiceberg one": pyiceberg_one,
     "pylance delete": pylance_delete,
 }
 

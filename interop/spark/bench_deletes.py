@@ -32,12 +32,18 @@ SELECT id, CAST(rand(1) * {customers} AS BIGINT) AS customer,
   1 + CAST(rand(10) * 49 AS INT) AS items, rand(11) < 0.1 AS gift, string(CAST(rand(12) * 50000 AS INT)) AS sku
 FROM range(0, {rows}, 1, {files})
 """
-NAMES = {"delta": "delta.`{folder}/delta`", "iceberg": f"{iceberg_tables.CATALOG}.db.t"}
+NAMES = {
+    "delta": "delta.`{folder}/delta`",
+    "iceberg": f"{iceberg_tables.CATALOG}.db.t",
+    "iceberg2": f"{iceberg_tables.CATALOG}.db.t2",
+}
+MERGE_ON_READ = "'write.delete.mode' = 'merge-on-read', 'write.distribution-mode' = 'none'"
 PROPERTIES = {
     "delta": "'delta.enableDeletionVectors' = 'true'",
-    "iceberg": "'format-version' = '3', 'write.delete.mode' = 'merge-on-read', 'write.distribution-mode' = 'none'",
+    "iceberg": f"'format-version' = '3', {MERGE_ON_READ}",
+    "iceberg2": f"'format-version' = '2', {MERGE_ON_READ}",
 }
-FOLDERS = {"delta": "delta", "iceberg": "iceberg/db/t"}
+FOLDERS = {"delta": "delta", "iceberg": "iceberg/db/t", "iceberg2": "iceberg/db/t2"}
 
 
 def session(folder: Path) -> SparkSession:
@@ -64,7 +70,8 @@ def session(folder: Path) -> SparkSession:
 def make(spark: SparkSession, folder: Path, format_: str, where: list[str], **size: int) -> dict[str, Any]:
     name = NAMES[format_].format(folder=folder)
     select = ORDERS.format(**size)
-    spark.sql(f"CREATE TABLE {name} USING {format_} TBLPROPERTIES ({PROPERTIES[format_]}) AS {select}")
+    provider = format_.rstrip("2")
+    spark.sql(f"CREATE TABLE {name} USING {provider} TBLPROPERTIES ({PROPERTIES[format_]}) AS {select}")
     matching = [spark.sql(f"SELECT count(*) FROM {name} WHERE {one}").first()[0] for one in where]
     return {"table": str(folder / FOLDERS[format_]), "matching": matching}
 
