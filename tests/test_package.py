@@ -110,13 +110,14 @@ def test_the_docstring_of_a_module_begins_with_a_sentence() -> None:
 def test_public_names_have_docstrings() -> None:
     for name in MODULES:
         module = importlib.import_module(name)
-        if hasattr(module, "__all__"):
-            assert len(module.__all__) == len(set(module.__all__)), name
-            check_docstrings(name, module)
+        own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == name]
+        names = getattr(module, "__all__", [key for key in own if not key.startswith("_")])
+        assert len(names) == len(set(names)), name
+        check_docstrings(name, module, names)
 
 
-def check_docstrings(name: str, module: Any) -> None:
-    for public in module.__all__:
+def check_docstrings(name: str, module: Any, names: list[str]) -> None:
+    for public in names:
         value = getattr(module, public)
         # To Python 3.10 an alias such as Callable[..] is a class too.
         if (inspect.isclass(value) and get_origin(value) is None) or inspect.isfunction(value):

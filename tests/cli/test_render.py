@@ -16,17 +16,8 @@ from rich.text import Text
 from cases import each
 from dvcodec import RowSet
 from dvcodec.cli import render
-from dvcodec.cli.render import (
-    Table,
-    bytes_text,
-    counted,
-    density_strip,
-    number,
-    plain,
-    share_bar,
-    share_text,
-    track,
-)
+from dvcodec.cli.render import Table, density_strip, share_bar, track
+from dvcodec.core.text import bytes_text, counted, number, plain, share_text
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli_runner import flipped, run
-from dvcodec.cli.render import NOTHING
 from dvcodec.cli.tables.shared import moment, snapshot_text
+from dvcodec.core.text import NOTHING
 from dvcodec.tables import SnapshotInfo, TableKind
 from samples import delta_log
 from samples.delta_log import FIRST, NEW, ROWS, SECOND

@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 
+import dvcodec
 from cases import each
 from dvcodec.core import errors
 from dvcodec.core.errors import (
@@ -41,7 +42,7 @@ def test_errors_are_caught_as_the_builtin_one_would_reach_for(kind: type[Excepti
 
 def test_every_error_is_exported() -> None:
     kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, DvcodecError)}
-    assert kinds == set(errors.__all__)
+    assert kinds <= set(dvcodec.__all__)
 
 
 @each(

@@ -13,8 +13,6 @@ from dvcodec.cli.storage import with_storage
 from dvcodec.cli.streams import complain
 from dvcodec.core.errors import DvcodecError
 
-__all__ = ["COMMANDS", "build"]
-
 _MODULES = {
     "inspect": {
         "inspect": "Show a file's container, footer and vectors, and where the deleted rows are; a segment's fields; "

@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 
 from dvcodec import iceberg, tables
-from dvcodec.cli.render import Table, bytes_text, density_strip, number, say, share_text
+from dvcodec.cli.render import Table, density_strip, say
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, pc, require_extra
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import bytes_text, number, share_text
 from dvcodec.io import open_sink
 from dvcodec.report import write
 from dvcodec.tables import enable, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.snapshots.scanning import scan
-
-__all__ = ["expect", "new_folder", "run", "show_vectors", "step"]
 
 FILES, ROWS = 3, 400_000
 CUSTOMERS = (7, 77, 512, 900)

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from dvcodec import iceberg
 from dvcodec.cli.json_text import print_json
 from dvcodec.cli.manifest import read_manifest
-from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, density_strip, number, plain, say, share_text
+from dvcodec.cli.render import Table, density_strip, say
 from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour, label
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import Opened, open_target
 from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain, share_text
 from dvcodec.io.file_key import named_as
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.ops.stats import VectorStats, measure

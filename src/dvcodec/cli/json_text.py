@@ -12,8 +12,6 @@ from itertools import chain, islice
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-__all__ = ["print_json"]
-
 _AT_ONCE = 1000
 """Values of an array that are encoded at once."""
 _MOST_INNER = 1 << 17

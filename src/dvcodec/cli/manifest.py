@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from dvcodec import lance, paimon
-from dvcodec.cli.render import NOTHING, Table, bytes_text, counted, number, say
+from dvcodec.cli.render import Table, say
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import Target
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.report import Check, Report
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import NOTHING, bytes_text, counted, number
 from dvcodec.io import is_url, open_source, read_within
 from dvcodec.io.store import StoreError
 from dvcodec.tables.folder import Folder
-
-__all__ = ["LanceManifest", "PaimonManifest", "read_manifest"]
 
 
 def read_manifest(target: Target) -> PaimonManifest | LanceManifest | None:

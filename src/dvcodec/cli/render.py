@@ -15,24 +15,7 @@ from rich.text import Text
 
 from dvcodec.cli.streams import BARS, NONE_HERE
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain, share_text
-
-__all__ = [
-    "NOTHING",
-    "Table",
-    "bytes_text",
-    "console",
-    "counted",
-    "counter",
-    "density_strip",
-    "number",
-    "plain",
-    "say",
-    "share_bar",
-    "share_text",
-    "shares_strip",
-    "track",
-]
+from dvcodec.core.text import NOTHING, plain
 
 T = TypeVar("T")
 Cell: TypeAlias = "str | Text"

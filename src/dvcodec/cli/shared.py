@@ -9,35 +9,17 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from dvcodec.cli.render import counted, track
+from dvcodec.cli.render import track
 from dvcodec.cli.storage import storage
 from dvcodec.cli.streams import complain
 from dvcodec.cli.table_folders import TableFolders
 from dvcodec.cli.targets import Opened, Target, expand, open_target
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.report import Check, Status
+from dvcodec.core.text import counted
 from dvcodec.io import SinkTarget, is_url
 from dvcodec.ops.convert import TARGETS
 from dvcodec.ops.sniff import VectorRef
-
-__all__ = [
-    "STDOUT",
-    "DataFile",
-    "DataFiles",
-    "Json",
-    "MinRatio",
-    "Name",
-    "Names",
-    "Output",
-    "Rows",
-    "To",
-    "Tour",
-    "check_text",
-    "label",
-    "messages_of",
-    "opened",
-    "sink_of",
-]
 
 STDOUT = "-"
 VECTORS = "deletion vectors"

@@ -17,17 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dvcodec.cli.demo import expect, new_folder, show_vectors, step
-from dvcodec.cli.render import bytes_text, number, say
+from dvcodec.cli.render import say
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import bytes_text, number
 from dvcodec.iceberg import decode
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-__all__ = ["ensure_java", "run"]
-
 
 _VECTORS = "jdk.incubator.vector"
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _RAISE = "NAME=VALUE raises a limit on untrusted bytes, such as max_metadata_bytes; repeat for more."
 LimitOption = Annotated[list[str] | None, typer.Option("--limit", metavar="NAME=VALUE", help=_RAISE)]
 
-__all__ = ["storage", "with_storage"]
-
 StorageOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -8,8 +8,6 @@ from io import TextIOWrapper
 
 from dvcodec.core.text import NOTHING, plain
 
-__all__ = ["BARS", "NONE_HERE", "complain", "speak_any_encoding"]
-
 BARS = "▁▂▃▄▅▆▇█"
 """Few to many, in a strip."""
 NONE_HERE = "·"

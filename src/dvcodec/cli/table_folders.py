@@ -9,18 +9,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from dvcodec.cli.render import counted
 from dvcodec.cli.storage import storage
 from dvcodec.cli.streams import complain
 from dvcodec.cli.tables.shared import KINDS
 from dvcodec.cli.targets import Target
 from dvcodec.core.errors import DvcodecError, Unsupported
 from dvcodec.core.report import Check, Report
+from dvcodec.core.text import counted
 from dvcodec.io import is_url
 from dvcodec.tables import Snapshot, TableKind, open_table
 from dvcodec.tables.model import NO_SNAPSHOT
-
-__all__ = ["TableFolders"]
 
 _SIGNS = (
     (TableKind.DELTA, re.compile(r"(?:(.+)/)?_delta_log/[^/]+", re.DOTALL)),

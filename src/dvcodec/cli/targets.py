@@ -25,8 +25,6 @@ from dvcodec.io.target import is_local
 from dvcodec.ops.read import ahead, read_vector
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
-__all__ = ["Opened", "Part", "Target", "check_name", "expand", "only", "open_source_of", "open_target"]
-
 _SLICE = re.compile(r"^(?P<path>.+)@(?P<offset>\d+)(?::(?P<size>\d+))?$", re.DOTALL)
 # File names of deletion vectors in Iceberg, Delta and Lance. Paimon's index files share their names with its hash
 # indexes.

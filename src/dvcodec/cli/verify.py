@@ -9,12 +9,13 @@ import typer
 
 from dvcodec.cli.json_text import print_json
 from dvcodec.cli.manifest import read_manifest
-from dvcodec.cli.render import counted, say
+from dvcodec.cli.render import say
 from dvcodec.cli.shared import DataFile, Json, Names, Rows, Tour, check_text
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import Part, Target, open_source_of, open_target
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.report import Check, Report, Status
+from dvcodec.core.text import counted
 from dvcodec.ops.sniff import VectorRef
 from dvcodec.ops.verify import verify_source
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.usage import as_count, check_type, integer_text
 
-__all__ = ["as_bounds", "as_positions", "as_ranges", "positions_of"]
-
 
 def as_positions(positions: Any) -> NDArray[np.uint64]:
     """Convert positions to a flat uint64 array, in the order given; duplicates are kept.

@@ -26,8 +26,6 @@ from dvcodec.core.json_text import parse_json
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.varints import uvarints
 
-__all__ = ["CODECS", "MAGIC", "AvroFile", "decode", "encode"]
-
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 

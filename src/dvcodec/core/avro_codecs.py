@@ -17,8 +17,6 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.limits import Limits, enough_memory
 
-__all__ = ["CODECS", "compress", "decompress"]
-
 CODECS = ("zstandard", "deflate", "snappy", "null")
 _CRC_BYTES = 4
 

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["SchemaError", "check_shape", "differs", "unwrapped", "without_annotations"]
-
-
 _NUMBERS = ("int", "long")
 _PRIMITIVES = (*_NUMBERS, "float", "double", "boolean", "string", "bytes")
 

@@ -17,8 +17,6 @@ from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.limits import too_little_memory
 
-__all__ = ["ARRAY_MAX", "BITSET_BYTES", "BitmapView", "ContainerKind", "ContainerMix", "Runs", "payload_sizes"]
-
 ARRAY_MAX = 4096
 """Largest cardinality of an array container (values)."""
 BITSET_BYTES = 8192

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Positions: TypeAlias = Iterable[int] | NDArray[Any] | pa.Array | pa.ChunkedArray
 
-__all__ = ["BitmapSet", "Canonical", "Holder", "Loaded", "Stored", "canonical"]
-
 
 class Holder:
     """One representation of the bitmaps of a row set, by the high half of their positions; false if empty."""

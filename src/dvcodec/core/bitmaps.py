@@ -20,9 +20,6 @@ from dvcodec.core.ragged import ByteStrings, Index, gather, merge_pieces, offset
 from dvcodec.core.roaring import walk
 from dvcodec.core.varints import bytes_of
 
-__all__ = ["MIN_BITMAP", "Heads", "cardinalities", "expand", "read_heads", "serialize"]
-
-
 MIN_BITMAP = 8
 """Bytes of the smallest bitmap."""
 

@@ -13,19 +13,6 @@ from pyroaring import FrozenBitMap
 from dvcodec.core.bitmap import ARRAY_MAX, ContainerKind, payload_sizes
 from dvcodec.core.errors import UsageError
 
-__all__ = [
-    "COOKIE_NO_RUNS",
-    "COOKIE_RUNS",
-    "MAX_CONTAINERS",
-    "OFFSETS_FROM",
-    "Pieces",
-    "ascending",
-    "from_ranges",
-    "from_sorted",
-    "merge_touching",
-    "serialize_sorted",
-]
-
 COOKIE_NO_RUNS = 12346
 COOKIE_RUNS = 12347
 OFFSETS_FROM = 4

@@ -11,8 +11,6 @@ from dvcodec.core.errors import ChecksumMismatch
 if TYPE_CHECKING:
     from dvcodec.core.cursor import Cursor
 
-__all__ = ["check_crc", "crc32", "crc_hex"]
-
 
 def _fastest() -> Callable[..., int]:
     """Return ISA-L's CRC if installed, an order of magnitude faster than zlib's."""

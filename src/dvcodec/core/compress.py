@@ -17,8 +17,6 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, NotCanonical, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 
-__all__ = ["CODECS", "compress", "decompress"]
-
 CODECS = ("lz4", "zstd")
 LZ4_MAGIC = 0x184D2204
 ZSTD_MAGIC = 0xFD2FB528

@@ -15,8 +15,6 @@ from dvcodec.core.usage import as_count
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BytesLike", "Cursor", "as_view", "first_true"]
-
 BytesLike: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | NDArray[np.uint8]
 """Any contiguous object with the buffer protocol."""
 

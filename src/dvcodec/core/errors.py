@@ -7,22 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "BadMagic",
-    "CardinalityMismatch",
-    "ChecksumMismatch",
-    "CommitConflict",
-    "CommitUnknown",
-    "DecodeError",
-    "DvcodecError",
-    "LimitExceeded",
-    "MissingExtra",
-    "NotCanonical",
-    "Truncated",
-    "Unsupported",
-    "UsageError",
-]
-
 
 class DvcodecError(Exception):
     """Root of every exception that dvcodec raises on purpose."""

@@ -15,8 +15,6 @@ from dvcodec.core.bitmap import BITSET_BYTES, BitmapView, ContainerKind
 from dvcodec.core.build import merge_touching
 from dvcodec.core.ragged import gather
 
-__all__ = ["pack_into", "ranges_of", "ranks_of"]
-
 _ALL = np.uint64(2**64 - 1)
 _PIECE = 1 << 17
 """Values per step: they fit the CPU caches."""

@@ -18,8 +18,6 @@ from dvcodec.core import build, expand, roaring
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import too_little_memory
 
-__all__ = ["chunks", "count", "histogram", "packed_mask", "positions", "ranges"]
-
 Bitmaps: TypeAlias = Mapping[int, AbstractBitMap]
 _KEY_ROWS = 1 << 32
 _PIECE = 1 << 20

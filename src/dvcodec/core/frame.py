@@ -25,20 +25,6 @@ from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import BadMagic, NotCanonical, Truncated, UsageError
 from dvcodec.core.usage import as_count, check_type
 
-__all__ = [
-    "FRAME_OVERHEAD",
-    "MAX_FRAME",
-    "UNCOUNTED",
-    "Frame",
-    "Magic",
-    "StoredFrame",
-    "build",
-    "check_magic",
-    "checked_frames",
-    "peek_size",
-    "read",
-]
-
 LENGTH_BYTES = 4
 MAGIC_BYTES = 4
 CRC_BYTES = 4

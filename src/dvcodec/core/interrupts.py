@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["is_held_back", "uninterrupted"]
-
 _sections = 0
 """Blocks of `uninterrupted` that hold Ctrl-C back: only those of the main thread, so no lock is needed."""
 

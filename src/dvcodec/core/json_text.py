@@ -12,8 +12,6 @@ from typing import Any, NoReturn
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.limits import enough_memory
 
-__all__ = ["encode_json", "parse_json"]
-
 
 def parse_json(
     data: bytes | str,

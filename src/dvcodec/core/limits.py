@@ -15,16 +15,6 @@ if TYPE_CHECKING:
 
 L = TypeVar("L", bound="Limits")
 
-__all__ = [
-    "DEFAULT_LIMITS",
-    "LIMITS",
-    "Limits",
-    "check_limits",
-    "enough_memory",
-    "parse_limits",
-    "too_little_memory",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -15,27 +15,6 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
 
-__all__ = [
-    "ByteStrings",
-    "Bytes",
-    "Flags",
-    "Index",
-    "Values",
-    "copy_pieces",
-    "cut_by_weight",
-    "gather",
-    "merge_pieces",
-    "offsets_of",
-    "put",
-    "put_words",
-    "spread",
-    "sums",
-    "u16",
-    "u32",
-    "words_at",
-]
-
-
 T = TypeVar("T", bound=np.generic)
 Index = NDArray[np.int64]
 Bytes = NDArray[np.uint8]

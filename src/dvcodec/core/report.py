@@ -8,8 +8,6 @@ from typing import Any
 
 from dvcodec.core.errors import DecodeError
 
-__all__ = ["Check", "Report", "Status", "check_that"]
-
 
 class Status(str, Enum):
     """The result of a check."""

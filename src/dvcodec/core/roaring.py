@@ -26,8 +26,6 @@ from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, MAX_CONTAINERS, OFFS
 from dvcodec.core.cursor import BytesLike, Cursor, first_true
 from dvcodec.core.errors import BadMagic, NotCanonical, Truncated
 
-__all__ = ["EMPTY_BITMAP", "serialize", "walk"]
-
 EMPTY_BITMAP = COOKIE_NO_RUNS.to_bytes(4, "little") + bytes(4)
 """The only valid encoding of the empty bitmap, 8 bytes."""
 _SOME_VALUES = 1 << 22

@@ -25,16 +25,6 @@ from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.roaring import EMPTY_BITMAP, walk
 
-__all__ = [
-    "MAX_DV_KEY",
-    "MAX_DV_POSITION",
-    "MAX_KEY",
-    "VectorView",
-    "encoded_size",
-    "pieces_of",
-    "walk64",
-]
-
 MAX_KEY = 2**32 - 1
 """Highest key in the 64-bit format."""
 MAX_DV_KEY = 2**31 - 2

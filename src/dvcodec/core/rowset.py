@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from dvcodec.core.bitmap_set import Positions
 
-__all__ = ["RowSet", "card"]
-
-
 _BINS = 96
 _HEIGHT = 24
 

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Sequence
 from os.path import commonprefix
 
-__all__ = ["NOTHING", "LogFormatter", "bytes_text", "counted", "folder_of", "number", "plain", "share_text"]
-
 NOTHING = "–"  # noqa: RUF001
 
 

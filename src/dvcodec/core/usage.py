@@ -8,8 +8,6 @@ from operator import index
 
 from dvcodec.core.errors import UsageError
 
-__all__ = ["as_count", "check_callable", "check_choice", "check_integer", "check_type", "integer_text"]
-
 _SHOWN_BITS = 256
 
 

@@ -14,8 +14,6 @@ from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.ragged import Index, Values, gather, offsets_of, spread
 
-__all__ = ["MAX_BYTES", "bytes_of", "decode", "encode", "read_at", "read_runs", "sizes", "uvarints"]
-
 MAX_BYTES = 10
 _THRESHOLDS = np.array([1 << 7 * k for k in range(1, MAX_BYTES)], np.uint64)
 _TOP_BYTE = 1

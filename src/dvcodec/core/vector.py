@@ -25,18 +25,6 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_integer
 from dvcodec.core.vector_arguments import check_rows
 
-__all__ = [
-    "Vector",
-    "check_cardinality",
-    "check_count",
-    "check_highest",
-    "encode_payload",
-    "encode_pieces",
-    "read",
-    "read_payload",
-    "walk",
-]
-
 _MIN_NATIVE = 12
 """Bytes of the smallest entry of a native array: an i32 length and the empty bitmap."""
 _NATIVE_GAP = np.frombuffer(struct.pack("<i", len(roaring.EMPTY_BITMAP)) + roaring.EMPTY_BITMAP, "<u4")

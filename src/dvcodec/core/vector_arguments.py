@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
 
-__all__ = ["check_rows", "check_vectors"]
-
 _ROWS = "a RowSet (dvcodec.RowSet(positions) makes one)"
 
 

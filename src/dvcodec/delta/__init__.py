@@ -13,10 +13,10 @@ from dvcodec.delta.vectors import (
     load,
     load_frames,
     read_deletion_vectors,
-    read_frames,
     write_deletion_vectors,
     write_stored_vectors,
 )
+from dvcodec.io.frames import read_frames
 
 __all__ = [
     "EMPTY",

@@ -23,8 +23,6 @@ from dvcodec.core.usage import check_type
 from dvcodec.delta import z85
 from dvcodec.io.allowed_locations import check_step
 
-__all__ = ["EMPTY", "Descriptor", "new_file"]
-
 INLINE, UUID_RELATIVE, ABSOLUTE, RELATIVE = "i", "u", "p", "r"
 STORAGE_TYPES = {
     UUID_RELATIVE: "a UUID and an optional prefix, relative to the table",

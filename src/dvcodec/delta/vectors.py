@@ -28,25 +28,7 @@ from dvcodec.delta import z85
 from dvcodec.delta.descriptor import ABSOLUTE, EMPTY, INLINE, Descriptor
 from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, frames, open_source
 from dvcodec.io.allowed_locations import check_reach, hide_values, protocols
-from dvcodec.io.frames import VERSION, Range, encoded, load_ranges, read_frame, read_frames, write_frames
-
-__all__ = [
-    "INLINE_ADVICE",
-    "MAGICS",
-    "decode",
-    "decode_inline",
-    "encode",
-    "encode_inline",
-    "load",
-    "load_frames",
-    "magic_of",
-    "read_deletion_vectors",
-    "read_frames",
-    "read_inline",
-    "write_deletion_vectors",
-    "write_stored_vectors",
-]
-
+from dvcodec.io.frames import VERSION, Range, encoded, load_ranges, read_frame, write_frames
 
 MAGICS = (Magic.PORTABLE64, Magic.NATIVE64)
 _LAYOUTS = {"portable": Magic.PORTABLE64, "native": Magic.NATIVE64}

@@ -18,8 +18,6 @@ from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.usage import as_count, check_type
 
-__all__ = ["decode", "encode"]
-
 ALPHABET = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGITS = np.frombuffer(ALPHABET, np.uint8)
 _NOT_A_DIGIT = 255

@@ -14,23 +14,6 @@ from dvcodec.core.usage import check_type
 from dvcodec.io.file_key import file_key
 from dvcodec.puffin import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
 
-__all__ = [
-    "BLOB_TYPE",
-    "CARDINALITY",
-    "DRAFT_BLOB_TYPE",
-    "NO_ID",
-    "ROW_POSITION_FIELD",
-    "blob_cardinality",
-    "check_blob",
-    "check_duplicates",
-    "corrupt",
-    "lint",
-    "lint_blob",
-    "subject_of",
-    "vector_blobs",
-]
-
-
 BLOB_TYPE = "deletion-vector-v1"
 """Type of a vector's blob in a Puffin footer."""
 DRAFT_BLOB_TYPE = "delete-vector-v1"

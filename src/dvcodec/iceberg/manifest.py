@@ -11,8 +11,6 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.location import DvLocation
 from dvcodec.core.usage import check_integer, check_type
 
-__all__ = ["java_blob_order", "location_of", "manifest_entry"]
-
 _JAVA_TABLE = 16
 """Initial buckets of a HashMap."""
 _JAVA_CROWDED = 8

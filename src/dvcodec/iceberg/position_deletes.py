@@ -27,16 +27,6 @@ from dvcodec.io.sink import SinkFile
 if TYPE_CHECKING:
     ArrowData: TypeAlias = pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]
 
-__all__ = [
-    "FILE_PATH",
-    "POS",
-    "check_columns",
-    "data_errors",
-    "read_position_deletes",
-    "vectors_from_arrow",
-    "write_position_deletes",
-]
-
 FILE_PATH = "file_path"
 POS = "pos"
 FILE_PATH_ID, POS_ID = 2147483546, 2147483545

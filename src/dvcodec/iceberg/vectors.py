@@ -43,18 +43,6 @@ from dvcodec.puffin import (
 )
 from dvcodec.puffin.footer import UniformBlobs
 
-__all__ = [
-    "DEFAULT_CREATED_BY",
-    "MAGICS",
-    "decode",
-    "encode",
-    "load",
-    "read_deletion_vectors",
-    "write_deletion_vectors",
-    "write_stored_vectors",
-]
-
-
 MAGICS = (Magic.PORTABLE64,)
 
 

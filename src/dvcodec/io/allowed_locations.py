@@ -19,9 +19,6 @@ from dvcodec.core.usage import check_type
 from dvcodec.io.file_key import path_below
 from dvcodec.io.target import can_be_named, is_local, is_url, local_path, network_host
 
-__all__ = ["HIDDEN", "OBJECT_STORES", "ask_once", "check_reach", "check_step", "hide_values", "is_outside", "protocols"]
-
-
 OBJECT_STORES = frozenset(
     {"abfs", "abfss", "az", "cos", "cosn", "gcs", "gs", "obs", "oci", "oss", "s3", "s3a", "s3n", "wasb", "wasbs"}
 )

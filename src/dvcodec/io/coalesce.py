@@ -11,9 +11,6 @@ import numpy as np
 from dvcodec.core.ragged import Index
 from dvcodec.io.source import Source
 
-__all__ = ["WINDOW_BYTES", "WINDOW_VECTORS", "BlockSource", "by_windows", "coalesce"]
-
-
 WINDOW_BYTES = 1 << 24
 WINDOW_VECTORS = 1 << 15
 REMOTE_WINDOW_BYTES = 1 << 25

@@ -16,26 +16,6 @@ from urllib.parse import unquote
 
 from dvcodec.core.errors import UsageError
 
-__all__ = [
-    "LOCAL",
-    "ON_DRIVE",
-    "ROOTED",
-    "ROOTED_SCHEMES",
-    "SAME_SCHEMES",
-    "check_data_file",
-    "check_encodings",
-    "decoded_key",
-    "file_key",
-    "file_keys",
-    "log_merged_spellings",
-    "merge_spellings",
-    "named_as",
-    "path_below",
-    "place_keys",
-    "shared_head",
-    "undecidable",
-]
-
 SAME_SCHEMES = {"s3": ("s3a", "s3n"), "abfs": ("abfss", "az", "azure", "adl"), "wasb": ("wasbs",), "gs": ("gcs",)}
 """Scheme -> other clients or transports of the same storage."""
 LOCAL = r"^(?:/+|[Ff][Ii][Ll][Ee]:(?:/(?!/)|//(?:[Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt])?/+))"

@@ -9,8 +9,6 @@ from dvcodec.io.storage import Listed, Storage
 from dvcodec.io.store import Reason, StoreError, open_store
 from dvcodec.io.target import join
 
-__all__ = ["FoundFiles", "find_remote", "has_pattern", "pattern_regex", "without_query"]
-
 _MAGIC = re.compile(r"[*?\[]")
 
 

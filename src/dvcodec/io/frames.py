@@ -31,19 +31,6 @@ from dvcodec.io.sink import SinkTarget, target_name
 from dvcodec.io.source import Source, SourceTarget, read_window
 from dvcodec.io.storage import StorageOptions
 
-__all__ = [
-    "MAX_FILE_BYTES",
-    "VERSION",
-    "Range",
-    "check_version",
-    "encoded",
-    "load_frames",
-    "load_ranges",
-    "read_frame",
-    "read_frames",
-    "write_frames",
-]
-
 VERSION = 1
 """The first byte of the file."""
 MAX_FILE_BYTES = 2**31 - 1

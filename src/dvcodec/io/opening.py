@@ -17,8 +17,6 @@ from dvcodec.io.storage import Storage, StorageOptions, open_remote, storage_of
 from dvcodec.io.store import open_store
 from dvcodec.io.target import local_path, with_slashes
 
-__all__ = ["can_exclude", "list_names", "open_mapped", "open_sink", "open_source", "remove"]
-
 
 @contextmanager
 def open_source(

@@ -13,8 +13,6 @@ from dvcodec.io.source import Source
 from dvcodec.io.worker_program import BATCH
 from dvcodec.io.workers import Kind, Worker, borrowed
 
-__all__ = ["OrcFile", "open_orc"]
-
 ORC = Kind(
     "orc",
     "ORC",

@@ -10,8 +10,6 @@ from typing import TypeVar
 
 from dvcodec.core.errors import UsageError
 
-__all__ = ["run_bounded"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

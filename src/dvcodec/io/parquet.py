@@ -23,8 +23,6 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.varints import uvarints
 from dvcodec.io.source import RandomAccess, Source
 
-__all__ = ["ColumnChunk", "arrow_damage", "column_chunks", "parquet_file", "parquet_metadata"]
-
 _WHOLE = 1 << 20
 """Bytes of a file of metadata that is read at once."""
 _MOST_ITEMS = 1_000_000

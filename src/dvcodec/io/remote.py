@@ -10,8 +10,6 @@ from dvcodec.core.errors import DvcodecError
 from dvcodec.io.source import beyond_end
 from dvcodec.io.store import Fetched, ObjectChanged, Reason, Store, StoredObject, StoreError
 
-__all__ = ["HEAD_BYTES", "WHOLE_BYTES", "StoreSource"]
-
 HEAD_BYTES = 1 << 16
 """First read of an object of unknown size; the response includes the size, which saves a request."""
 WHOLE_BYTES = 4 << 20

@@ -17,18 +17,6 @@ from dvcodec.core.cursor import BytesLike, as_view
 from dvcodec.core.errors import UsageError
 from dvcodec.io.target import errors_name
 
-__all__ = [
-    "Sink",
-    "SinkFile",
-    "SinkTarget",
-    "buffered",
-    "check_writable",
-    "is_partial",
-    "open_local_sink",
-    "sync_folder",
-    "target_name",
-]
-
 SinkTarget: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 _PARTIAL = re.compile(r"\..*\.[0-9a-f]{16}\.partial", re.DOTALL)
 

@@ -22,22 +22,6 @@ from dvcodec.core.errors import Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.io.target import errors_name
 
-__all__ = [
-    "BUFFERS",
-    "RandomAccess",
-    "ReadAhead",
-    "Source",
-    "SourceTarget",
-    "beyond_end",
-    "held_source",
-    "hold_source",
-    "object_source",
-    "open_local",
-    "read_up_to",
-    "read_window",
-    "read_within",
-]
-
 
 @runtime_checkable
 class Source(Protocol):

@@ -30,19 +30,6 @@ from dvcodec.io.source import ReadAhead, Source, held_source, hold_source, open_
 from dvcodec.io.store import LocalStore, Store, StoredObject, StoreOptions, open_store
 from dvcodec.io.target import is_local, join, local_path
 
-__all__ = [
-    "FileCache",
-    "Listed",
-    "Listing",
-    "Storage",
-    "StorageOptions",
-    "is_below",
-    "location_key",
-    "open_remote",
-    "storage_of",
-]
-
-
 _FRESH_SECONDS = 30.0
 """How long the listing made to open a table is reused for files below its folder."""
 _ACCOUNT = re.compile(r"@[^/]*")

@@ -11,20 +11,6 @@ from urllib.parse import quote, unquote
 
 from dvcodec.core.errors import UsageError
 
-__all__ = [
-    "can_be_named",
-    "errors_name",
-    "is_local",
-    "is_url",
-    "join",
-    "local_name",
-    "local_path",
-    "network_host",
-    "split",
-    "with_slashes",
-]
-
-
 _WINDOWS = os.name == "nt"
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(?:://|::)|file:/", re.IGNORECASE)

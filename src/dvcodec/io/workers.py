@@ -24,8 +24,6 @@ from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical
 from dvcodec.io.source import Source
 from dvcodec.io.worker_program import ERROR, MEMORY, NO_MEMORY, SYSTEM, receive
 
-__all__ = ["Kind", "Worker", "borrowed"]
-
 _CHUNK = 8 << 20
 _MOST = min(max(os.cpu_count() or 1, 2), 8)
 """Workers of a kind at work, and kept when they are idle."""

@@ -29,16 +29,6 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_integer, check_type
 from dvcodec.core.vector_arguments import check_rows
 
-__all__ = [
-    "TOMBSTONE_ADDRESS",
-    "TOMBSTONE_FRAGMENT",
-    "RowAddrMap",
-    "decode_row_addr_map",
-    "encode_row_addr_map",
-    "row_addresses",
-    "split_row_addresses",
-]
-
 TOMBSTONE_FRAGMENT = 0xFFFFFFFF
 """Fragment of deleted rows."""
 TOMBSTONE_ADDRESS = 2**64 - 1

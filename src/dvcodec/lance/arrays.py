@@ -22,8 +22,6 @@ from dvcodec.core.ragged import Values
 from dvcodec.core.usage import as_count
 from dvcodec.lance import wire
 
-__all__ = ["ArrayParts", "EncodedArray", "expanding"]
-
 WIDTHS = {1: 2, 2: 4, 3: 8}
 """Field number -> bytes of a value."""
 _NUMBERS = {width: number for number, width in WIDTHS.items()}

@@ -25,8 +25,6 @@ from dvcodec.core.vector_arguments import check_rows
 from dvcodec.lance.row_ids import RowIdSequence
 from dvcodec.lance.segments import RangeSegment, RangeWithBitmap, RangeWithHoles, Segment
 
-__all__ = ["FragmentIds", "check_row_ids", "live_row_ids"]
-
 Ranges: TypeAlias = NDArray[np.int64]
 """Half-open ranges, ascending: int64[n, 2]."""
 _MOST_ROWS = 1 << 32

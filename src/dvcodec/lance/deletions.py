@@ -28,19 +28,6 @@ from dvcodec.core.usage import as_count, check_choice, check_integer, check_type
 from dvcodec.core.vector_arguments import check_rows
 from dvcodec.io import SourceTarget, StorageOptions, open_sink, open_source, read_within
 
-__all__ = [
-    "ARROW_MAGIC",
-    "BITMAP_FROM",
-    "DeletionFile",
-    "Kind",
-    "batch_lengths",
-    "choose_kind",
-    "encode_deletion_file",
-    "read_deletion_file",
-    "write_deletion_file",
-]
-
-
 ARROW_MAGIC = b"ARROW1"
 _CONTINUATION = 0xFFFFFFFF
 _BLOCK, _BUFFER = 24, 16

@@ -34,24 +34,6 @@ from dvcodec.lance import wire
 from dvcodec.lance.deletions import KINDS, DeletionFile, read_deletion_file
 from dvcodec.lance.row_ids import RowDatasetVersionSequence, RowIdSequence, decode_row_ids, decode_versions
 
-__all__ = [
-    "FLAG_STABLE_ROW_IDS",
-    "BasePath",
-    "Fragment",
-    "FragmentFile",
-    "Manifest",
-    "Stored",
-    "decode_fragment",
-    "find_manifest",
-    "manifest_name",
-    "manifest_names",
-    "manifest_version",
-    "read_manifest",
-    "read_operation",
-    "read_row_count",
-]
-
-
 Decoded = TypeVar("Decoded", RowIdSequence, RowDatasetVersionSequence)
 
 _SPILL_COLUMNS = {

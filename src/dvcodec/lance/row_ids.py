@@ -34,18 +34,6 @@ from dvcodec.lance import segments, wire
 from dvcodec.lance.arrays import expanding
 from dvcodec.lance.segments import ArraySegment, RangeSegment, Segment, decode_segment
 
-__all__ = [
-    "RowDatasetVersionSequence",
-    "RowIdSequence",
-    "VersionRun",
-    "decode_row_ids",
-    "decode_versions",
-    "encode_row_ids",
-    "encode_versions",
-    "rechunk",
-]
-
-
 _TOP = 2**64 - 1
 _SLOTS_PER_ID = 4
 

@@ -27,18 +27,6 @@ from dvcodec.core.ragged import Values, spread
 from dvcodec.lance import wire
 from dvcodec.lance.arrays import ArrayParts, EncodedArray
 
-__all__ = [
-    "ArraySegment",
-    "RangeSegment",
-    "RangeWithBitmap",
-    "RangeWithHoles",
-    "Segment",
-    "SortedArray",
-    "decode_segment",
-    "from_values",
-]
-
-
 _TOP = 2**64 - 1
 _PART = 1 << 14
 

@@ -13,8 +13,6 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.varints import uvarints
 
-__all__ = ["Field", "blob", "fields", "integers", "message", "nested", "scalar"]
-
 VARINT, FIXED64, LENGTH, GROUP, GROUP_END, FIXED32 = range(6)
 _MAX_NUMBER = (1 << 29) - 1
 _MAX_DEPTH = 100

@@ -15,8 +15,6 @@ from dvcodec.io.file_key import merge_spellings
 from dvcodec.ops.read import ahead, read_vector
 from dvcodec.ops.sniff import refuse_segment, sniff_source
 
-__all__ = ["Diff", "diff", "merge", "merge_inputs", "read_rows"]
-
 DataFile = TypeVar("DataFile", bound="str | None")
 
 

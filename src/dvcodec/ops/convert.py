@@ -26,18 +26,6 @@ from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_si
 from dvcodec.ops.read import CheckedFrame, ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
-__all__ = [
-    "TARGETS",
-    "ConvertTarget",
-    "GapKeys",
-    "convert",
-    "encode_frame",
-    "frame_for",
-    "hint",
-    "portable_frame",
-    "write",
-]
-
 ConvertTarget: TypeAlias = Literal["puffin", "delta", "paimon32", "paimon64", "blob"]
 TARGETS: tuple[str, ...] = get_args(ConvertTarget)
 _MEANT = {"iceberg": "puffin", "paimon": "paimon32 or paimon64"}

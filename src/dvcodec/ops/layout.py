@@ -19,8 +19,6 @@ from dvcodec.zap.fields import encode_text
 from dvcodec.zap.footer import SECTIONS_FROM
 from dvcodec.zap.nested import NESTED_FROM, encode_edges
 
-__all__ = ["Part", "Span", "layout"]
-
 
 class Part(str, Enum):
     """A part of a segment."""

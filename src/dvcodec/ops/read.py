@@ -24,8 +24,6 @@ from dvcodec.io.frames import read_frame
 from dvcodec.lance.deletions import read_deletion_file
 from dvcodec.ops.sniff import ContainerKind, VectorRef, sniff
 
-__all__ = ["ALLOWED", "CheckedFrame", "ahead", "decode", "decode_at", "read_vector", "survey_vectors"]
-
 ALLOWED = {
     ContainerKind.PUFFIN: (Magic.PORTABLE64,),
     ContainerKind.DELTA: (Magic.PORTABLE64, Magic.NATIVE64),

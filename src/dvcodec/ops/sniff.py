@@ -24,8 +24,6 @@ from dvcodec.zap.data import SegmentData
 from dvcodec.zap.fields import ID, decode_fields
 from dvcodec.zap.footer import decode_footer as decode_zap_footer
 
-__all__ = ["Container", "ContainerKind", "VectorRef", "refuse_segment", "sniff", "sniff_source"]
-
 
 class ContainerKind(str, Enum):
     """The container format of a file."""

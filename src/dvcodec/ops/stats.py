@@ -14,8 +14,6 @@ from dvcodec.io import SourceTarget, StorageOptions, open_source
 from dvcodec.ops.read import ahead, read_vector
 from dvcodec.ops.sniff import refuse_segment, sniff_source
 
-__all__ = ["WORTH_REWRITING", "VectorStats", "check_thresholds", "describe", "measure"]
-
 
 @dataclass(frozen=True, slots=True)
 class VectorStats:

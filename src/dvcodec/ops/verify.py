@@ -23,8 +23,6 @@ from dvcodec.ops.read import ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff_source
 from dvcodec.zap.verify import verify_segment
 
-__all__ = ["VECTOR_CHECKS", "verify", "verify_source"]
-
 Stated: TypeAlias = "list[tuple[str, int | None]]"
 """Stated cardinalities: (source of the number, rows)."""
 VECTOR_CHECKS = ("length", "crc", "magic", "structure", "cardinality", "rows")

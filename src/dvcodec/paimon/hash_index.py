@@ -16,8 +16,6 @@ from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import CardinalityMismatch, Truncated, UsageError
 from dvcodec.core.usage import as_count
 
-__all__ = ["decode_hash_index", "encode_hash_index"]
-
 HASH_BYTES = 4
 _INT32 = np.iinfo(np.int32)
 

@@ -26,16 +26,6 @@ from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_sink, open
 from dvcodec.paimon.records import FORMATS, MetadataFormat, arrow_schema, encode_records, read_records
 from dvcodec.paimon.vectors import DeletionVectorMeta, IndexFile
 
-__all__ = [
-    "DELETION_VECTORS",
-    "EMPTY_PARTITION",
-    "HASH",
-    "GlobalIndexMeta",
-    "IndexManifestEntry",
-    "read_index_manifest",
-    "write_index_manifest",
-]
-
 VERSION = 1
 KINDS: tuple[Literal["ADD"], Literal["DELETE"]] = ("ADD", "DELETE")
 DELETION_VECTORS = "DELETION_VECTORS"

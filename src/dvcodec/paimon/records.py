@@ -21,8 +21,6 @@ from dvcodec.io.orc import open_orc
 from dvcodec.io.parquet import arrow_damage, parquet_metadata
 from dvcodec.io.source import Source, object_source, read_within
 
-__all__ = ["FORMATS", "MAGICS", "MetadataFormat", "Records", "arrow_schema", "encode_records", "read_records"]
-
 FORMATS = ("avro", "orc", "parquet")
 _ORC, _PARQUET = b"ORC", b"PAR1"
 MAGICS = (avro.MAGIC, _ORC, _PARQUET)

@@ -43,27 +43,6 @@ from dvcodec.io import (
 from dvcodec.io.coalesce import by_windows
 from dvcodec.io.frames import MAX_FILE_BYTES, check_version, encoded, load_ranges, write_frames
 
-__all__ = [
-    "FORMATS",
-    "MAGICS",
-    "TARGET_SIZE",
-    "DeletionVectorMeta",
-    "IndexFile",
-    "decode",
-    "encode",
-    "load",
-    "load_frames",
-    "load_vector",
-    "magic_of",
-    "read_deletion_vectors",
-    "read_vector",
-    "roll_index_files",
-    "write_deletion_vectors",
-    "write_index_files",
-    "write_stored_vectors",
-]
-
-
 FORMATS = {Magic.PAIMON32: "paimon32", Magic.PORTABLE64: "paimon64"}
 """`DvLocation.format` of a vector: which length convention its metadata follows."""
 

@@ -30,8 +30,6 @@ from dvcodec.puffin.footer import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["PuffinReader", "PuffinWriter", "open_puffin", "rewrite_paths"]
-
 
 class PuffinReader:
     """Reads the blobs of a Puffin file by byte range.

@@ -25,22 +25,6 @@ from dvcodec.core.ragged import Bytes, Index
 from dvcodec.core.usage import check_type
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
 
-__all__ = [
-    "CREATED_BY",
-    "MAGIC",
-    "REFERENCED_DATA_FILE",
-    "BlobMetadata",
-    "Footer",
-    "UniformBlobs",
-    "decode_footer",
-    "decode_payload",
-    "encodable",
-    "encode_footer",
-    "encode_payload",
-    "read_uniform",
-]
-
-
 MAGIC = b"PFA1"
 """At the start of the file and at both ends of the footer (section "File structure")."""
 CREATED_BY = "created-by"

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from dvcodec.core.text import counted, share_text
 from dvcodec.report.markup import Html, join, tag
 
-__all__ = ["Bar", "bars", "share_bar", "stack"]
-
 _WIDTH = 380
 _HEIGHT = 170
 _FLOOR = 20

@@ -12,8 +12,6 @@ from dvcodec.core.text import plain
 from dvcodec.tables.model import DeletionVector
 from dvcodec.tables.snapshots.scanning import Scan
 
-__all__ = ["SHADE_EDGES", "columns", "shades"]
-
 SHADE_EDGES = (np.finfo(np.float32).tiny, 0.01, 0.1, 0.5, 1.0)
 """Shares of a part at which the shades of a density strip begin: any row, 1 %, 10 %, half, all."""
 

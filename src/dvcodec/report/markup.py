@@ -8,8 +8,6 @@ from typing import Any
 
 from dvcodec.core.text import plain
 
-__all__ = ["Html", "embedded", "join", "section", "tag"]
-
 _VOID = frozenset({"br", "col", "hr", "meta", "rect", "line", "path"})
 """Elements without content: of HTML, and of SVG (closed by a slash, which HTML allows there)."""
 

@@ -21,8 +21,6 @@ from dvcodec.tables.auditing import Audit
 from dvcodec.tables.snapshots.scanning import rewrite_candidates, totals
 from dvcodec.tables.writing import check_outside
 
-__all__ = ["render", "write"]
-
 
 def render(audit: Audit, *, made: datetime | None = None, min_ratio: float = WORTH_REWRITING) -> str:
     """Return the page of an audited snapshot as HTML; equal arguments give equal text.

@@ -9,8 +9,6 @@ from dvcodec.report.charts import Bar, bars, stack
 from dvcodec.report.markup import Html, section, tag
 from dvcodec.tables.snapshots.scanning import Scan, Totals
 
-__all__ = ["pictures", "share_bars", "size_bars", "vector_sizes"]
-
 _SHARE_BARS = 10
 _FEWEST_SIZE_BARS = 6
 """Minimum number of bars, so that vectors of a single size do not fill the chart."""

@@ -14,8 +14,6 @@ from dvcodec.tables.model import NO_SNAPSHOT, TableKind
 from dvcodec.tables.snapshots.findings import Finding, Severity
 from dvcodec.tables.snapshots.scanning import RewriteCandidate, Scan, Totals
 
-__all__ = ["KINDS", "findings", "head", "large", "name_of", "rewrite", "summary"]
-
 FINDINGS_SHOWN = 200
 """Maximum number of findings listed per severity; `dvcodec audit --json` has all."""
 CANDIDATES_SHOWN = 20

@@ -22,8 +22,6 @@ from dvcodec.io.file_key import check_data_file
 from dvcodec.spark.columns import VECTORS, arrow_schema, binary_array
 from dvcodec.spark.worker import release_memory
 
-__all__ = ["RowAccumulator", "as_text", "encode_names", "group", "vector_batches"]
-
 CHUNK_ROWS = 4_000_000
 """Rows per chunk: the more, the fewer partial vectors per data file."""
 NAME_BYTES = 20 << 20

@@ -28,32 +28,6 @@ from pyspark.sql.types import (
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, offsets_of
 
-__all__ = [
-    "BINARY",
-    "BOOLEAN",
-    "FILE_VECTORS",
-    "INT",
-    "LONG",
-    "MIX",
-    "RANGE",
-    "STORED_VECTORS",
-    "STRING",
-    "VECTORS",
-    "BinaryColumn",
-    "arrow_schema",
-    "binary_array",
-    "binary_column",
-    "is_utf8",
-    "list_array",
-    "maximal_ranges",
-    "numbers",
-    "range_array",
-    "struct",
-    "text_array",
-    "texts_of",
-]
-
-
 MAX_OFFSET = 2**31 - 1
 """Maximum bytes, or list elements, of an Arrow column with 32-bit offsets, the only ones that Spark takes."""
 

@@ -33,18 +33,6 @@ from dvcodec.spark.columns import INT, LONG, VECTORS, arrow_schema, binary_array
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = [
-    "BATCH_ROWS",
-    "FRAGMENTS",
-    "NUMBER_ROWS",
-    "cut",
-    "hands_over",
-    "join",
-    "short_name",
-    "task_bytes",
-    "without_byte_limit",
-]
-
 BATCH_ROWS = 10_000
 """Maximum rows of a batch without a limit on bytes: the caller makes sure that so many are far below 2 GiB."""
 NUMBER_ROWS = 100_000

@@ -29,8 +29,6 @@ from dvcodec.spark.paths import data_file_of, file_path_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["URI", "SampledFiles", "ScannedFiles", "packed", "packed_places"]
-
 URI = "uri"
 """The column of a file as ``_metadata.file_path`` spells it."""
 MOST_FILES = 20_000

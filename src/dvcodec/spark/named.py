@@ -21,8 +21,6 @@ from dvcodec.spark.search.scan import reason
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_session", "resolve"]
-
 _PATH = re.compile(r"(?:delta|iceberg|paimon|lance|parquet)\.`(.+)`", re.IGNORECASE)
 """A path as Spark SQL names it."""
 _PART = r"(?:[^\s`./\\:]+|`(?:[^`]|``)+`)"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["Tasks", "pack", "read", "refusal"]
-
 Value = TypeVar("Value")
 _GROUP_BYTES = 8 << 20
 """Bytes of tasks in one job: Spark Connect takes functions of some tens of megabytes."""

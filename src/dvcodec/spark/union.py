@@ -27,8 +27,6 @@ from dvcodec.spark.columns import BinaryColumn, binary_column
 from dvcodec.spark.vectors import NamedVectors
 from dvcodec.spark.worker import release_memory
 
-__all__ = ["VectorUnion", "input_bit"]
-
 FOLD_BYTES = 64 << 20
 """Bytes of collected vectors after which those of one data file are merged and the others compacted."""
 _DENSE = 256

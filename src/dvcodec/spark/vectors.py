@@ -24,22 +24,6 @@ from dvcodec.spark.columns import BinaryColumn, binary_column, texts_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = [
-    "EMPTY",
-    "POSITION_BITS",
-    "Difference",
-    "NamedVectors",
-    "VerifiedVectors",
-    "differences",
-    "encode",
-    "has_magic",
-    "is_in",
-    "narrow",
-    "reencode",
-    "refuse_far",
-    "vector_columns",
-]
-
 
 def vector_columns(dvs: DataFrame) -> DataFrame:
     """Select what a job reads of a vectors DataFrame: ``data_file``, ``dv``, and ``error`` (null if absent).

@@ -14,8 +14,6 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["OverBatches", "release_memory", "settle", "settled"]
-
 OverBatches: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _MORE_MODULES = 50
 """With so many new modules, the objects of this process are exempted again."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dvcodec.tables.folder import Folder, StoredFile
+from dvcodec.io import Listed as StoredFile
+from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (
     DataFile,
     DeletedRows,
@@ -25,12 +26,13 @@ from dvcodec.tables.opening import open_table
 from dvcodec.tables.table import Snapshot, Table
 
 if TYPE_CHECKING:
-    from dvcodec.tables.adapters import Enabled, enable
+    from dvcodec.tables.adapters import enable
     from dvcodec.tables.auditing import Audit, audit
     from dvcodec.tables.convert import Conversion, convert_table, copy_deletes
     from dvcodec.tables.deleting import Deletion, delete
     from dvcodec.tables.iceberg.compact_deletes import CompactedDeletes, compact_deletes
     from dvcodec.tables.iceberg.upgrade_deletes import UpgradedDeletes, upgrade_deletes
+    from dvcodec.tables.model import Enabled
     from dvcodec.tables.repair import Repaired, RepairPlan, commit_repair, repair_plan
     from dvcodec.tables.snapshots.changes import history
     from dvcodec.tables.snapshots.findings import Finding, Severity

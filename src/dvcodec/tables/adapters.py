@@ -23,8 +23,6 @@ from dvcodec.tables.writing import refreshed
 if TYPE_CHECKING:
     from dvcodec.tables.deleting.committer import Committer
 
-__all__ = ["ADAPTERS", "Adapter", "Enabled", "committer_of", "enable"]
-
 
 @dataclass(frozen=True, slots=True)
 class Adapter:

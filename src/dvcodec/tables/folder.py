@@ -21,9 +21,6 @@ from dvcodec.io.parallel import run_bounded
 from dvcodec.io.store import BucketNotFound
 from dvcodec.io.target import join, local_name, local_path, with_slashes
 
-__all__ = ["Folder", "StoredFile", "folder_location"]
-
-
 _MOST_CHARACTERS = 8192
 """Of a recorded path: more than any file system or store takes."""
 

@@ -22,29 +22,6 @@ from dvcodec.tables.rows.bounds import RowGroupFilter
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = [
-    "METADATA_SUFFIXES",
-    "NO_SNAPSHOT",
-    "POSITION_DELETES",
-    "WHOLE",
-    "DataFile",
-    "DeletedRows",
-    "Deletion",
-    "DeletionVector",
-    "Enabled",
-    "FileDelete",
-    "Part",
-    "PhysicalRows",
-    "Record",
-    "RowReader",
-    "SnapshotInfo",
-    "StoredNames",
-    "TableKind",
-    "refuse_twins",
-    "vectors_of",
-]
-
-
 METADATA_SUFFIXES = (".metadata.json", ".metadata.json.gz")
 """Of an Iceberg table's metadata files, each of which can be opened as the table. Older compressed ones end in .gz."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     TableSource: TypeAlias = str | os.PathLike[str] | tuple[str, ...] | PyIcebergTable | DeltaTable
 
-__all__ = ["kinds_of", "open_table"]
-
 _SIGNS: tuple[tuple[TableKind, frozenset[str]], ...] = (
     (TableKind.DELTA, frozenset({"_delta_log"})),
     (TableKind.LANCE, frozenset({"_versions"})),

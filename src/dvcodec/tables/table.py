@@ -17,7 +17,8 @@ from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_callable, check_type
-from dvcodec.tables.folder import Folder, StoredFile
+from dvcodec.io import Listed as StoredFile
+from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.path_matching import PathMatcher
 from dvcodec.tables.model import (
     DataFile,
@@ -36,17 +37,6 @@ from dvcodec.tables.snapshots.findings import Finding
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-__all__ = [
-    "Contents",
-    "Key",
-    "Snapshot",
-    "Table",
-    "Walk",
-    "check_progress",
-    "check_table",
-]
-
 
 R = TypeVar("R", bound=Record)
 

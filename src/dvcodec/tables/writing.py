@@ -21,17 +21,6 @@ from dvcodec.io.store import Reason, StoreError
 from dvcodec.io.target import join, local_path
 from dvcodec.tables.table import Table
 
-__all__ = [
-    "check_outside",
-    "committing",
-    "is_inside",
-    "new_files",
-    "put_once",
-    "refreshed",
-    "removed_on_error",
-    "vector_file",
-]
-
 _REFUSED = (
     *(Reason.DENIED, Reason.BAD_CREDENTIALS, Reason.EXPIRED, Reason.NO_BUCKET, Reason.NO_OBJECT),
     *(Reason.REGION, Reason.PLAIN_HTTP, Reason.CONFLICT),

@@ -46,8 +46,6 @@ from dvcodec.zap.postings import LOCATIONS_WITHIN_FREQ, POSTINGS_AT_ONCE, Postin
 from dvcodec.zap.stored import StoredColumns, encode_stored_index, encode_stored_records
 from dvcodec.zap.synonyms import Thesaurus, encode_thesaurus
 
-__all__ = ["FieldContent", "check_version", "write_content"]
-
 _MAX_FREQ = 2**63 - 1
 """It is stored shifted left by one bit."""
 

@@ -22,8 +22,6 @@ from dvcodec.core.usage import check_integer
 from dvcodec.zap.data import Pieces, SegmentData
 from dvcodec.zap.footer import Footer
 
-__all__ = ["ChunkedBlocks", "check_mode", "chunk_sizes", "cut_postings", "encode_blocks", "read_blocks"]
-
 PLAIN_UP_TO = 1024
 """Modes 1 to 1024 are the chunk size itself."""
 BY_CARDINALITY = 1025

@@ -23,8 +23,6 @@ from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.locations import norm_values
 from dvcodec.zap.postings import Postings
 
-__all__ = ["SCHEMAS", "batches"]
-
 _FIELD = ("field", pa.dictionary(pa.int32(), pa.string()))
 _TERM = ("term", pa.dictionary(pa.int32(), pa.binary()))
 _LETTERS = pa.array([chr(code) for code in range(256)])

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from dvcodec.zap.stored import StoredColumns
     from dvcodec.zap.vellum import Fst, KeyBlock
 
-__all__ = ["Contents", "ListReader"]
-
 _NAMES_SHOWN = 12
 
 

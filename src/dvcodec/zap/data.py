@@ -21,8 +21,6 @@ from dvcodec.core.varints import bytes_of
 from dvcodec.io.source import Source
 from dvcodec.zap.footer import NOT
 
-__all__ = ["Claims", "Pieces", "SegmentData"]
-
 
 class Claims:
     """Bytes that parts of a segment claim, by kind of part. A part that is read again claims nothing more.

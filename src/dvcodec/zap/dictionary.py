@@ -19,8 +19,6 @@ from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.vellum import Fst, build
 
-__all__ = ["decode_dictionary", "encode_dictionary"]
-
 
 def decode_dictionary(data: SegmentData, address: int, limits: Limits = DEFAULT_LIMITS) -> Fst:
     """Open the dictionary at an address; its keys are counted as they are read.

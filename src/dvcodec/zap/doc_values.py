@@ -32,19 +32,6 @@ from dvcodec.zap.data import SegmentData
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.footer import Footer
 
-__all__ = [
-    "SKIPS",
-    "TERM_END",
-    "ChunkLayout",
-    "DocValueBlock",
-    "DocValues",
-    "decode_chunks",
-    "encode_chunks",
-    "encode_doc_values",
-    "split_terms",
-]
-
-
 TERM_END = 0xFF
 """The byte after each term."""
 CHUNK_DOCS = 1024

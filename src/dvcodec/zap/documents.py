@@ -17,21 +17,6 @@ from enum import IntFlag
 from dvcodec.core.errors import UsageError
 from dvcodec.core.usage import check_type
 
-__all__ = [
-    "Document",
-    "Field",
-    "FieldOptions",
-    "Location",
-    "Synonyms",
-    "Term",
-    "composite_field",
-    "keyword_field",
-    "number_field",
-    "number_value",
-    "text_field",
-    "utf8",
-]
-
 
 class FieldOptions(IntFlag):
     """Options of a field (``index.FieldIndexingOptions``)."""

@@ -27,8 +27,6 @@ from dvcodec.zap.data import SegmentData
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.footer import NOT, SECTIONS_FROM, WRITER_ID_FROM, Footer
 
-__all__ = ["ID", "MAX_FIELDS", "FieldInfo", "decode_fields", "encode_field", "encode_fields_index", "encode_text"]
-
 ID = "_id"
 MAX_FIELDS = 65534
 """zapx stores id + 1 in 16 bits."""

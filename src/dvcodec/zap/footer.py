@@ -19,8 +19,6 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, NotCanonical, Truncated, Unsupported, UsageError
 from dvcodec.io.source import Source
 
-__all__ = ["DEFAULT_CHUNK_MODE", "NOT", "VERSIONS", "Footer", "decode_footer", "encode_footer", "verify_checksum"]
-
 VERSIONS = range(11, 18)
 """Supported versions."""
 NOT = 2**64 - 1

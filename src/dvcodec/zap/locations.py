@@ -21,17 +21,6 @@ from dvcodec.core.ragged import ByteStrings, Index, Values, gather, offsets_of, 
 from dvcodec.zap import varlen_records
 from dvcodec.zap.chunks import ChunkedBlocks, interleave
 
-__all__ = [
-    "NORM_IS_LENGTH_FROM",
-    "Locations",
-    "convert_norms",
-    "decode_locations",
-    "encode_locations",
-    "norm_values",
-    "norms_from_lengths",
-]
-
-
 _HEAD = 5
 """Numbers of a location before its array positions."""
 

@@ -34,9 +34,6 @@ from dvcodec.zap.segment import Segment
 from dvcodec.zap.stored import StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 
-__all__ = ["DROPPED", "SegmentLists", "merge_lists", "merge_segments", "merge_thesauri"]
-
-
 DROPPED = -1
 """New number of a dropped document."""
 

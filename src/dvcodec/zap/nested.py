@@ -23,8 +23,6 @@ from dvcodec.core.ragged import Index
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
 
-__all__ = ["NESTED_FROM", "Edges", "decode_edges", "encode_edges"]
-
 NESTED_FROM = 17
 """First version with nested documents."""
 

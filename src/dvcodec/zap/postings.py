@@ -30,24 +30,6 @@ from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import NOT, Footer
 from dvcodec.zap.locations import NORM_IS_LENGTH_FROM, Locations, decode_locations, encode_locations
 
-__all__ = [
-    "ALWAYS_BLOCK",
-    "LOCATIONS_WITHIN_FREQ",
-    "ONE_HIT_DOCS",
-    "ONE_HIT_NORMS",
-    "POSTINGS_AT_ONCE",
-    "Postings",
-    "Records",
-    "count_without",
-    "decode_one_hits",
-    "decode_postings",
-    "decode_records",
-    "encode_one_hits",
-    "encode_postings",
-    "place_records",
-]
-
-
 ONE_HIT_DOCS = 1 << 31
 ONE_HIT_NORMS = 1 << 31
 """Upper bounds (exclusive) of document number and norm in a 1-hit."""

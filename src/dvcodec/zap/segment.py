@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Self
 
-__all__ = ["Segment", "StoredValue", "TermPostings", "choose_terms", "find_doc_values", "find_postings", "find_stored"]
-
-
 _TERMS_AT_ONCE = 1 << 16
 _FEW_TERMS = 1 << 12
 

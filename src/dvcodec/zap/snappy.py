@@ -20,8 +20,6 @@ from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import Index
 
-__all__ = ["EMPTY", "EXPANSION", "compress", "content_sizes", "decompress_into"]
-
 EMPTY = b"\0"
 """The empty block."""
 EXPANSION = 22

@@ -32,17 +32,6 @@ from dvcodec.zap.chunks import interleave
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
 
-__all__ = [
-    "ID_TYPE",
-    "StoredColumns",
-    "decode_stored",
-    "decode_stored_records",
-    "encode_stored_index",
-    "encode_stored_records",
-    "iter_stored",
-]
-
-
 ID_TYPE = ord("t")
 """Type of a document's id."""
 HEAD = 5

@@ -39,9 +39,6 @@ from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import NOT, Footer
 from dvcodec.zap.vellum import Fst, build
 
-__all__ = ["Thesaurus", "decode_synonym_lists", "decode_thesaurus", "encode_synonym_lists", "encode_thesaurus"]
-
-
 _COUNT = 8
 """Bytes before the bitmaps of a roaring64."""
 _KEY = 4

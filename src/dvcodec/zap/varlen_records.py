@@ -22,9 +22,6 @@ from dvcodec.core.errors import Truncated
 from dvcodec.core.ragged import Index, Values, gather, offsets_of, spread
 from dvcodec.zap.data import Pieces
 
-__all__ = ["counted", "follow", "sized", "spans", "tagged"]
-
-
 _HOP = 1000
 """Positions that one pass processes in the time of a single step."""
 _SIZE_BYTES = 5

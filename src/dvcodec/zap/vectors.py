@@ -26,8 +26,6 @@ from dvcodec.core.errors import NotCanonical, Truncated
 from dvcodec.zap.data import SegmentData
 from dvcodec.zap.footer import Footer
 
-__all__ = ["OPTIMIZATIONS", "VectorSection", "decode_vectors"]
-
 OPTIMIZATIONS = ("recall", "latency", "memory-efficient", "bivf-flat", "bivf-sq8", "ivf,rabitq")
 """Meaning of the number in a section."""
 FLOAT, BINARY = range(2)

@@ -25,8 +25,6 @@ from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import decode_footer, verify_checksum
 from dvcodec.zap.segment import Segment
 
-__all__ = ["FIELD_CHECKS", "SEGMENT_CHECKS", "verify_segment"]
-
 SEGMENT_CHECKS = ("footer", "crc", "fields", "stored", "nested", "ids")
 """Checks of the whole file, in this order."""
 FIELD_CHECKS = ("dictionary", "postings", "one-hits", "doc-values", "synonyms", "vectors", "options")

@@ -36,9 +36,6 @@ from dvcodec.zap.postings import Postings
 from dvcodec.zap.stored import ID_TYPE, StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
 
-__all__ = ["FieldColumns", "id_content", "invert_fields", "stored_columns", "with_synonyms", "write_segment"]
-
-
 ID_OPTIONS = int(FieldOptions.INDEXED | FieldOptions.STORED)
 """Also without documents: merges of version 17 fail on a segment with other options."""
 _STORED, _DOC_VALUES = int(FieldOptions.STORED), int(FieldOptions.DOC_VALUES)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import counted, counter, number, plain, say
+from dvcodec.cli.render import counter, say
 from dvcodec.cli.shared import Json
 from dvcodec.cli.streams import complain
 from dvcodec.cli.tables.shared import (
@@ -25,6 +25,7 @@ from dvcodec.cli.tables.shared import (
     snapshot_text,
 )
 from dvcodec.core.errors import UsageError
+from dvcodec.core.text import counted, number, plain
 from dvcodec.tables.auditing import Audit
 from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.repair import commit_repair, repair_plan

@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import Table, counted, counter, number, plain
+from dvcodec.cli.render import Table, counter
 from dvcodec.cli.shared import Json
 from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.delete import show, values
 from dvcodec.cli.tables.shared import Allow, Catalog, Kind, SnapshotId, TableName, opened
 from dvcodec.core.errors import UsageError
+from dvcodec.core.text import counted, number, plain
 from dvcodec.io.target import split
 from dvcodec.tables import TableKind, convert
 from dvcodec.tables.convert.record import hint

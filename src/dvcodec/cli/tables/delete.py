@@ -7,10 +7,11 @@ from typing import Annotated, Any, cast
 import typer
 
 from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import Table, counted, counter, number, plain
+from dvcodec.cli.render import Table, counter
 from dvcodec.cli.shared import Json
 from dvcodec.cli.tables.shared import Allow, Catalog, DryRun, Kind, OnlyWriter, Reference, TableName, Threads, opened
 from dvcodec.core.errors import UsageError
+from dvcodec.core.text import counted, number, plain
 from dvcodec.tables.adapters import enable as enable_vectors
 from dvcodec.tables.deleting import Deletion, Isolation
 from dvcodec.tables.deleting import delete as delete_rows

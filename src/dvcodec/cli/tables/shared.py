@@ -7,31 +7,13 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.cli.render import counted, number, share_text
 from dvcodec.cli.storage import storage
+from dvcodec.core.text import counted, number, share_text
 from dvcodec.io import Storage
 from dvcodec.io.store import StoreOptions
 from dvcodec.tables import SnapshotInfo, Table, TableKind, open_table
 from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.snapshots.scanning import Totals
-
-__all__ = [
-    "KINDS",
-    "Allow",
-    "Catalog",
-    "DryRun",
-    "Kind",
-    "OnlyWriter",
-    "Orphans",
-    "Reference",
-    "SnapshotId",
-    "TableName",
-    "Threads",
-    "moment",
-    "opened",
-    "rows_text",
-    "snapshot_text",
-]
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="Folder or URL of a table, or its *.metadata.json.")]
 SnapshotId = Annotated[

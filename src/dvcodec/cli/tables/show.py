@@ -8,18 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import (
-    NOTHING,
-    Table,
-    bytes_text,
-    counted,
-    counter,
-    number,
-    plain,
-    say,
-    share_text,
-    shares_strip,
-)
+from dvcodec.cli.render import Table, counter, say, shares_strip
 from dvcodec.cli.shared import Json, MinRatio
 from dvcodec.cli.streams import complain
 from dvcodec.cli.tables.shared import (
@@ -35,7 +24,7 @@ from dvcodec.cli.tables.shared import (
     rows_text,
     snapshot_text,
 )
-from dvcodec.core.text import folder_of
+from dvcodec.core.text import NOTHING, bytes_text, counted, folder_of, number, plain, share_text
 from dvcodec.ops.stats import WORTH_REWRITING
 from dvcodec.tables.snapshots.changes import FileChange, SnapshotChange, history
 from dvcodec.tables.snapshots.findings import place

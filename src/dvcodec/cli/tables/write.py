@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from dvcodec import report as html
-from dvcodec.cli.render import counted, counter, plain
+from dvcodec.cli.render import counter
 from dvcodec.cli.shared import MinRatio, Output, messages_of, sink_of
 from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Catalog, Kind, Orphans, Reference, SnapshotId, TableName, Threads, opened
+from dvcodec.core.text import counted, plain
 from dvcodec.ops.stats import WORTH_REWRITING
 from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.snapshots.live import export_live as export

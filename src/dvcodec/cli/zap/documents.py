@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import Table, number
+from dvcodec.cli.render import Table
 from dvcodec.cli.shared import Json
 from dvcodec.cli.zap.live import LiveSegment, LiveSegments, SegmentOrIndex, WithDeleted, open_live
 from dvcodec.cli.zap.shared import (
@@ -30,6 +30,7 @@ from dvcodec.cli.zap.shared import (
     zap,
 )
 from dvcodec.core.errors import UsageError
+from dvcodec.core.text import number
 from dvcodec.zap import Segment, StoredValue, number_value
 from dvcodec.zap.fields import ID
 from dvcodec.zap.segment import find_stored

@@ -10,18 +10,7 @@ import typer
 from rich.text import Text
 
 from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import (
-    BAR_WIDTH,
-    NOTHING,
-    Table,
-    bytes_text,
-    console,
-    counted,
-    number,
-    say,
-    share_bar,
-    share_text,
-)
+from dvcodec.cli.render import BAR_WIDTH, Table, console, say, share_bar
 from dvcodec.cli.shared import Json, Tour
 from dvcodec.cli.streams import complain
 from dvcodec.cli.zap.shared import (
@@ -41,12 +30,11 @@ from dvcodec.cli.zap.shared import (
 from dvcodec.core.checksum import crc_hex
 from dvcodec.core.errors import ChecksumMismatch, DecodeError
 from dvcodec.core.limits import Limits
+from dvcodec.core.text import NOTHING, bytes_text, counted, number, share_text
 from dvcodec.io import Source
 from dvcodec.ops.layout import Part, Span, layout
 from dvcodec.zap import FieldInfo, Footer, Segment
 from dvcodec.zap.footer import decode_footer, verify_checksum
-
-__all__ = ["chunk_text", "footer_json", "inspect_segment"]
 
 
 def chunk_text(footer: Footer) -> str:

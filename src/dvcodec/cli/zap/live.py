@@ -12,20 +12,18 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from dvcodec.cli.render import counted
 from dvcodec.cli.storage import storage
 from dvcodec.cli.streams import complain
 from dvcodec.cli.targets import Target, expand
 from dvcodec.cli.zap.shared import is_segment, open_segment
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import counted
 from dvcodec.io.target import join, split
 from dvcodec.ops.read import read_vector
 from dvcodec.ops.sniff import ContainerKind, VectorRef
 from dvcodec.tables.scorch.metadata import SegmentEntry, read_root
 from dvcodec.zap import Segment
-
-__all__ = ["LiveSegment", "LiveSegments", "SegmentOrIndex", "WithDeleted", "find_segments", "open_live"]
 
 SegmentOrIndex = Annotated[
     str,

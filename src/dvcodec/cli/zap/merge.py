@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import Table, bytes_text, counted, counter, number, plain
+from dvcodec.cli.render import Table, counter
 from dvcodec.cli.shared import STDOUT, Json, Output, messages_of, opened
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import Target
@@ -21,6 +21,7 @@ from dvcodec.cli.zap.live import LiveSegment, WithDeleted, find_segments
 from dvcodec.cli.zap.shared import NoChecksum, SegmentNames, open_segment, parse_numbers, zap
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import bytes_text, counted, number, plain
 from dvcodec.io import Sink, open_sink, open_source
 from dvcodec.io.target import local_path
 from dvcodec.zap import VERSIONS, merge_segments

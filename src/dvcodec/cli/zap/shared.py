@@ -9,40 +9,15 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.cli.render import NOTHING, bytes_text, counted, number, plain
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import Target, only, open_source_of
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, Truncated, UsageError
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain
 from dvcodec.io import Source
 from dvcodec.io.opening import open_mapped
 from dvcodec.zap import Segment
 from dvcodec.zap.footer import decode_footer
-
-__all__ = [
-    "FieldName",
-    "Hex",
-    "Limit",
-    "NoChecksum",
-    "SegmentName",
-    "SegmentNames",
-    "arrays_text",
-    "bytes_json",
-    "bytes_of",
-    "check_json",
-    "count_json",
-    "count_terms",
-    "count_text",
-    "field_text",
-    "is_segment",
-    "key_text",
-    "most",
-    "open_bytes",
-    "open_segment",
-    "parse_numbers",
-    "report_more",
-    "zap",
-]
 
 zap = typer.Typer(help="Show and merge search segments of bleve (zap 11 to 17).", rich_markup_mode="rich")
 

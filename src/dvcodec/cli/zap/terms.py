@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import NOTHING, Table, counted, number
+from dvcodec.cli.render import Table
 from dvcodec.cli.shared import Json
 from dvcodec.cli.zap.live import LiveSegment, LiveSegments, SegmentOrIndex, WithDeleted, open_live
 from dvcodec.cli.zap.shared import (
@@ -31,6 +31,7 @@ from dvcodec.cli.zap.shared import (
     zap,
 )
 from dvcodec.core.errors import UsageError
+from dvcodec.core.text import NOTHING, counted, number
 from dvcodec.zap import Locations, Segment, norm_values
 from dvcodec.zap.segment import choose_terms
 from dvcodec.zap.vellum import Fst

@@ -22,9 +22,6 @@ from dvcodec.core.roaring64 import MAX_DV_KEY
 from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet
 from dvcodec.core.vector import Vector
 
-__all__ = ["Frames", "SmallVectors", "Survey", "expand", "load", "read_small", "survey"]
-
-
 _LARGE = 1 << 18
 """For vectors of more than this many bytes, the cost of a separate call is negligible."""
 _BITMAP64 = 20

@@ -16,8 +16,6 @@ from dvcodec.core.ragged import ByteStrings, Index, merge_pieces, offsets_of, pu
 from dvcodec.core.roaring64 import MIN_BUCKET
 from dvcodec.core.rowset import RowSet
 
-__all__ = ["encode"]
-
 _LARGE = 1 << 14
 """For row sets of more than this many positions, a call to pyroaring is faster."""
 _HEAD = 20

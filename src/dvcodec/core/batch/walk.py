@@ -15,9 +15,6 @@ from dvcodec.core.bitmaps import MIN_BITMAP, read_heads
 from dvcodec.core.build import OFFSETS_FROM
 from dvcodec.core.ragged import Bytes, Flags, Index, offsets_of, spread, sums, u16, u32, words_at
 
-__all__ = ["ContainerTable", "walk_many"]
-
-
 _BLOCK = 1 << 16
 
 

@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Fetched", "Store", "StoredObject"]
-
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:

@@ -22,9 +22,6 @@ from dvcodec.io.store.errors import error_text, without_secrets
 from dvcodec.io.store.objects import ObjectStore
 from dvcodec.io.store.options import RetryPolicy, StoreOptions, suggestion
 
-__all__ = ["connect", "files_state", "variables", "web_address"]
-
-
 _PREFIXES = {"s3": "AWS_", "az": "AZURE_", "gs": "GOOGLE_"}
 _READ = re.compile(r"(?:AWS|AZURE|GOOGLE|GCP)_|SERVICE_ACCOUNT|(?:HTTPS?|ALL|NO)_PROXY$", re.IGNORECASE)
 _FLAG = re.compile(

@@ -9,21 +9,6 @@ import re
 from enum import Enum
 from typing import Any
 
-__all__ = [
-    "AccessDenied",
-    "BucketNotFound",
-    "ObjectChanged",
-    "ObjectExists",
-    "ObjectNotFound",
-    "Reason",
-    "StoreError",
-    "StoreTimeout",
-    "StoreUnreachable",
-    "error_text",
-    "store_error",
-    "without_secrets",
-]
-
 
 class Reason(str, Enum):
     """Why a request failed."""

@@ -17,8 +17,6 @@ from dvcodec.io.store.errors import Reason, StoreError, store_error, without_sec
 from dvcodec.io.store.options import StoreOptions
 from dvcodec.io.store.requests import Requests
 
-__all__ = ["FilesystemStore", "connect"]
-
 Result = TypeVar("Result")
 _REASONS = (
     (FileNotFoundError, Reason.NO_OBJECT),

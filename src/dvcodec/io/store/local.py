@@ -11,8 +11,6 @@ from dvcodec.io.sink import open_local_sink
 from dvcodec.io.store.base import Fetched, Store, StoredObject
 from dvcodec.io.target import with_slashes
 
-__all__ = ["LocalStore"]
-
 
 class LocalStore(Store):
     """The local file system. Keys are paths.

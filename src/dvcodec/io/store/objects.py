@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 else:
     obstore = LazyModule("obstore", "remote")
 
-__all__ = ["PAGE", "ObjectStore"]
-
 Result = TypeVar("Result")
 PAGE = 1000
 """Objects per page of a listing."""

@@ -23,8 +23,6 @@ from dataclasses import dataclass, field
 
 from dvcodec.core.errors import UsageError
 
-__all__ = ["DEFAULT_CONCURRENCY", "RetryPolicy", "StoreOptions", "suggestion"]
-
 DEFAULT_CONCURRENCY = 32
 """Requests at once of one store's client."""
 _ALIASES = {

@@ -17,8 +17,6 @@ from typing import TypeVar
 from dvcodec.io.store.errors import Reason, StoreError
 from dvcodec.io.store.options import RetryPolicy
 
-__all__ = ["LOGGER", "RequestCounts", "Requests", "request_counts"]
-
 LOGGER = logging.getLogger("dvcodec.store")
 Result = TypeVar("Result")
 

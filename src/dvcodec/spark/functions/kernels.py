@@ -23,20 +23,6 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.spark.columns import binary_array, binary_column, list_array, maximal_ranges, range_array
 from dvcodec.spark.vectors import EMPTY, POSITION_BITS, VerifiedVectors, differences, encode, is_in, narrow
 
-__all__ = [
-    "Vectors",
-    "dv_cardinality",
-    "dv_contains",
-    "dv_decode",
-    "dv_diff",
-    "dv_encode",
-    "dv_positions",
-    "dv_ranges",
-    "dv_union",
-    "dv_verify",
-]
-
-
 SHOWN = 12
 """Bytes of a vector that an error repeats."""
 

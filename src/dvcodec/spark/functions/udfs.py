@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import Column, SparkSession
 
-__all__ = ["MAGICS", "call", "register_functions"]
-
 MAGICS = {
     "iceberg": Magic.PORTABLE64,
     "delta": Magic.PORTABLE64,

@@ -33,9 +33,6 @@ from dvcodec.spark.worker import settled
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["MATCHES", "STRATEGIES", "apply", "deleted", "unmatched"]
-
-
 _BATCH_BYTES = 4 << 20
 NAME, CHUNK, FIRST, WORDS = (f"__dvcodec_{name}" for name in ("name", "chunk", "first", "words"))
 """Temporary column names."""

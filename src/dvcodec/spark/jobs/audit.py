@@ -29,9 +29,6 @@ from dvcodec.spark.worker import settled
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["audit", "compaction_candidates", "quarantine"]
-
-
 _SCHEMA = arrow_schema(FILE_VECTORS)
 
 

@@ -17,9 +17,6 @@ from dvcodec.core.expand import pack_into
 from dvcodec.core.ragged import Index, cut_by_weight, gather, offsets_of
 from dvcodec.spark.vectors import NamedVectors
 
-__all__ = ["CHUNK_BITS", "WORD_BITS", "Words", "cut", "estimated_bytes", "words_of"]
-
-
 CHUNK_BITS = 12
 """A chunk has ``1 << CHUNK_BITS`` rows."""
 WORD_BITS = 6

@@ -50,8 +50,6 @@ from dvcodec.spark.worker import OverBatches, settled
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["STRATEGIES", "Strategy", "build_vectors", "by_data_file", "positions"]
-
 Strategy: TypeAlias = Literal["auto", "partial", "shuffle"]
 STRATEGIES: tuple[str, ...] = ("auto", "partial", "shuffle")
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)

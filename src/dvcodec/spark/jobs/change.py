@@ -31,9 +31,6 @@ from dvcodec.tables.convert.record import hint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["TARGETS", "convert", "diff", "merge"]
-
-
 Target: TypeAlias = Literal["iceberg", "delta", "paimon64", "paimon32"]
 TARGETS: tuple[str, ...] = get_args(Target)
 

@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     Where: TypeAlias = pc.Expression | Column | str
     TableInput: TypeAlias = Table | TableSource | Any
 
-__all__ = ["READ_BY", "DeleteBatches", "delete", "delete_batches"]
-
 ReadBy: TypeAlias = Literal["auto", "driver", "workers", "spark"]
 READ_BY: tuple[str, ...] = get_args(ReadBy)
 _WRITTEN_AT_ONCE = 100

@@ -27,8 +27,6 @@ from dvcodec.spark.worker import settled
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["explode", "ranges"]
-
 Lists: TypeAlias = tuple[Index, Index, Index]
 """Indices of vectors in the batch, the count of numbers (or pairs) of each, and these, concatenated."""
 

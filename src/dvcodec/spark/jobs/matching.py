@@ -33,8 +33,6 @@ from dvcodec.spark.worker import OverBatches, settled
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Files", "Match", "Survey", "Unmatched", "keys_of", "refuse_unmatched", "survey"]
-
 Match: TypeAlias = Literal["path", "plain", "uri", "name"]
 Unmatched: TypeAlias = Literal["fail_if_all", "fail", "ignore"]
 _SHOWN = 3

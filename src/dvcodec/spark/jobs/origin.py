@@ -21,8 +21,6 @@ from dvcodec.spark.compat import metadata_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["origin", "origin_or_column"]
-
 _EACH = re.compile(
     r"~?(Project|Filter|Generate|Sample|Sort|Repartition|RepartitionByExpression|RebalancePartitions|SubqueryAlias"
     r"|ResolvedHint|PipeOperator|CollectMetrics|EventTimeWatermark|Join Left(Semi|Anti))\b"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-__all__ = ["as_vectors", "read_columns", "read_vectors"]
-
 
 def read_vectors(
     paths: PathsInput,

@@ -54,8 +54,6 @@ from dvcodec.tables.table import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["NEAR_BYTES", "KeyFinder", "RowFinder", "WhereFinder", "WorkerFinder"]
-
 NEAR_BYTES = TASK_BYTES
 """At most this many bytes of columns are read without a job, whose start takes more than half a second."""
 _KEY = "__dvcodec_key"

@@ -28,8 +28,6 @@ from dvcodec.tables.model import DataFile, Part, PhysicalRows, RowReader
 from dvcodec.tables.rows.physical import MayMatch, RowsSeen, rows_in_order
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["FOUND", "TASK_BYTES", "Collected", "Piece", "Search", "bytes_of", "decode", "jobs_of", "pieces_of"]
-
 PART_BYTES = 32 << 20
 """Bytes of a data file in a part."""
 TASK_BYTES, _FEW_TASKS = 128 << 20, 8

@@ -17,8 +17,6 @@ from dvcodec.tables.table import Snapshot, Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["PlainSnapshot", "open_plain"]
-
 
 def open_plain(spark: SparkSession, folder: Folder, *, by_position: bool) -> PlainSnapshot:
     """Let Spark list the Parquet files of a folder. Vectors may be in a folder below it.

@@ -36,8 +36,6 @@ from dvcodec.tables.table import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-__all__ = ["AT", "Scan", "column_named", "reason", "scan_files", "scan_table"]
-
 AT = "__dvcodec_at"
 """The column of places: a file and a position in it, in one long, see `packed`; or both."""
 _PATTERN = frozenset("*?[]{}\\")

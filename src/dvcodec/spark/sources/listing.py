@@ -36,20 +36,6 @@ from dvcodec.spark.sources.manifest import committed_in, stored_in
 from dvcodec.spark.sources.options import OPEN_COST_BYTES, REMOTE_OPEN_COST_BYTES, ReadOptions
 from dvcodec.spark.sources.storage import FileEntry, FoundFiles
 
-__all__ = [
-    "FilePartition",
-    "FileSplit",
-    "Frames",
-    "VectorRanges",
-    "Want",
-    "expected",
-    "find_frames",
-    "index_vectors",
-    "plan",
-    "wanted",
-]
-
-
 _BLOCK = 1 << 18
 """Bytes of one read while hopping: small frames are read through, large ones are skipped."""
 _HEAD = 16

@@ -23,8 +23,6 @@ from dvcodec.io.store import StoreError
 from dvcodec.io.target import join, split
 from dvcodec.spark.sources import storage
 
-__all__ = ["SCHEMA", "WRITING", "committed_in", "manifest_name", "read_manifest", "stored_in", "write_manifest"]
-
 SCHEMA = pa.schema(
     [
         pa.field("format", pa.string()),

@@ -15,18 +15,6 @@ from dvcodec.io.store import StoreOptions
 from dvcodec.ops.sniff import ContainerKind
 from dvcodec.tables.convert.record import hint
 
-__all__ = [
-    "SOURCE_LIMITS",
-    "Options",
-    "PathsInput",
-    "ReadOptions",
-    "StoreValues",
-    "Target",
-    "WriteOptions",
-    "paths_option",
-    "storage_keys",
-]
-
 StoreValues: TypeAlias = tuple[tuple[str, str], ...]
 """Storage options as (key, value): frozen, and in no repr, as some are secrets."""
 Target = Literal["iceberg", "delta", "paimon32", "paimon64"]

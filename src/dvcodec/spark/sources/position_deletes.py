@@ -33,8 +33,6 @@ from dvcodec.spark.sources.storage import FileEntry, find_all
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["PositionDeleteSource"]
-
 NAME = "dvcodec_position_deletes"
 PARTITION_BYTES = 32 << 20
 """Default bytes of Parquet per task: some millions of rows, about a chunk."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["check_python"]
-
 _NEEDED = ("numpy", "pandas", "pyarrow", "pyroaring", "cramjam")
 _OWN = "import sys; sys.path[:] = [p for p in sys.path if p]; "
 """Python puts the current folder first for ``-c``: a file of any name may be there. Only `sys` is built in."""

@@ -33,9 +33,6 @@ from dvcodec.spark.columns import numbers, texts_of
 from dvcodec.spark.sources.listing import FileSplit, VectorRanges, Want, expected, index_vectors, wanted
 from dvcodec.spark.sources.requests import run_ahead
 
-__all__ = ["Outcome", "Window", "containers_of", "located_windows", "windows"]
-
-
 _SMALL = 1 << 20
 """Files of at most this many bytes are read whole before they are identified."""
 _HEAD = 16

@@ -32,18 +32,6 @@ from dvcodec.spark.sources.options import ReadOptions
 from dvcodec.spark.sources.read_windows import Window, windows
 from dvcodec.spark.sources.requests import counted, fetched_ahead
 
-__all__ = [
-    "VectorReader",
-    "Verified",
-    "batches",
-    "pools",
-    "reader_of",
-    "schema_of",
-    "verify_windows",
-    "wanted_values",
-]
-
-
 BATCH_BYTES = 1 << 24
 BATCH_ROWS = 1 << 15
 

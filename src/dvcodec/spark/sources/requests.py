@@ -26,8 +26,6 @@ from dvcodec.io.store import request_counts
 from dvcodec.io.store.requests import LOGGER
 from dvcodec.io.target import is_local, is_url
 
-__all__ = ["AHEAD_BYTES", "counted", "fetched_ahead", "run_ahead"]
-
 
 @contextmanager
 def counted(work: str, *paths: str) -> Iterator[None]:

@@ -9,8 +9,6 @@ from dvcodec.spark.sources.options import ReadOptions, WriteOptions
 from dvcodec.spark.sources.reader import reader_of, schema_of
 from dvcodec.spark.sources.writer import writer_of
 
-__all__ = ["VectorSource"]
-
 
 class VectorSource(datasource.DataSource):
     """Deletion vectors in files of any container.

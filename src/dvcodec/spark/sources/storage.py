@@ -21,15 +21,6 @@ from dvcodec.io.find import find_remote
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import is_local, join, local_path
 
-__all__ = [
-    "FileEntry",
-    "FoundFiles",
-    "find",
-    "find_all",
-    "make_folder",
-    "names",
-]
-
 _PATTERN = re.compile(r"[*?\[]")
 _HIDDEN = ("_", ".")
 

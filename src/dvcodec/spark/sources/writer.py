@@ -32,9 +32,6 @@ from dvcodec.spark.sources.options import Target, WriteOptions
 from dvcodec.spark.sources.requests import counted
 from dvcodec.spark.vectors import NamedVectors, has_magic, reencode, refuse_far
 
-__all__ = ["VectorWriter", "Written", "stored_frames", "writer_of"]
-
-
 _EXPANDED = 1 << 20
 """Positions that are expanded at once."""
 

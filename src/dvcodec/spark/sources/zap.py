@@ -58,19 +58,6 @@ from dvcodec.spark.sources.requests import counted, fetched_ahead
 from dvcodec.zap import Segment
 from dvcodec.zap.columns import SCHEMAS
 
-__all__ = [
-    "SegmentOptions",
-    "SegmentPart",
-    "SegmentReader",
-    "SegmentShare",
-    "SegmentSource",
-    "plan",
-    "plan_segment",
-    "shares",
-    "table_schema",
-]
-
-
 PARTITION_BYTES = 1 << 27
 PACKED_BYTES = 8 << 20
 """Bytes of small segments for one task, each with the cost of opening it; decoding them takes seconds."""

@@ -51,9 +51,9 @@ from itertools import chain
 from typing import Any
 
 from dvcodec.core.errors import DvcodecError, MissingExtra
+from dvcodec.io import Listed as StoredFile
 from dvcodec.io.parallel import run_bounded
 from dvcodec.tables.auditing.storage import check_data_files, find_orphans, list_files
-from dvcodec.tables.folder import StoredFile
 from dvcodec.tables.model import DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.findings import Finding, Severity

@@ -19,17 +19,14 @@ from typing import Any
 from dvcodec.core.errors import DvcodecError, MissingExtra, Unsupported
 from dvcodec.core.extras import pa, types
 from dvcodec.core.text import counted
+from dvcodec.io import Listed as StoredFile
 from dvcodec.io.file_key import file_key
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import is_local, local_name, local_path
-from dvcodec.tables.folder import StoredFile
 from dvcodec.tables.model import DataFile, TableKind
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.snapshots.findings import Finding, Severity
 from dvcodec.tables.table import Snapshot, Table
-
-__all__ = ["BoundsCheck", "CheckedFiles", "check_data_files", "find_orphans", "list_files", "real_path"]
-
 
 _MOST_SHOWN = 40
 

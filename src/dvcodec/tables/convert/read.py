@@ -23,9 +23,6 @@ from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.reading import Deletes
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["FRAMED", "ConvertedVector", "How", "Planned", "Reader", "check_deletes", "plan", "rows_of"]
-
-
 FRAMED = {
     "iceberg": (Magic.PORTABLE64,),
     "delta": (Magic.PORTABLE64, Magic.NATIVE64),

@@ -26,9 +26,6 @@ from dvcodec.ops import convert as frames
 from dvcodec.tables.metadata.partition_value import PartitionValue
 from dvcodec.tables.model import DataFile, SnapshotInfo, TableKind
 
-__all__ = ["TARGETS", "Speller", "Target", "absolute", "hint", "partition_values"]
-
-
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  (local to nowhere)
 
 

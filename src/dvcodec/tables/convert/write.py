@@ -32,8 +32,6 @@ from dvcodec.tables.snapshots.reading import Progress
 from dvcodec.tables.table import Table, check_table
 from dvcodec.tables.writing import check_outside, committing, is_inside, new_files, refreshed, vector_file
 
-__all__ = ["ENTRIES", "Conversion", "convert_table", "copy_deletes", "counter"]
-
 ENTRIES = "entries.jsonl"
 """Name of the file of commit values: one JSON object a line, one line a vector."""
 Writer: TypeAlias = Callable[..., list[DvLocation]]

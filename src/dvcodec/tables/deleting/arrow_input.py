@@ -17,8 +17,6 @@ from dvcodec.io import Listed, Storage
 from dvcodec.io.target import local_path
 from dvcodec.tables.rows.data_file import open_parquet, physical_batches
 
-__all__ = ["ArrowInput", "list_parquet", "open_batches"]
-
 
 def list_parquet(folder: str, storage: Storage) -> list[Listed]:
     """List the files that Spark reads from a folder of Parquet files, and from folders in it, in order.

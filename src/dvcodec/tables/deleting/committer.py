@@ -19,20 +19,6 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.tables.model import DeletionVector, FileDelete
 from dvcodec.tables.table import Snapshot
 
-__all__ = [
-    "STREAM_BATCH",
-    "STREAM_QUERY",
-    "Backoff",
-    "Committer",
-    "Retries",
-    "StreamBatch",
-    "Written",
-    "batch_number",
-    "batch_properties",
-    "check_read_back",
-]
-
-
 _LONGEST_MS = 600_000
 """Longest wait, whatever the properties of a table say."""
 

@@ -15,9 +15,6 @@ from dvcodec.core.errors import MissingExtra
 from dvcodec.core.extras import pa, pc, require_extra, types
 from dvcodec.tables.rows.columns import extensions, storage_field
 
-__all__ = ["Engine", "GivenColumns", "interrupting"]
-
-
 _FIRST_VERSION = 2
 """Earlier ones take null for a division by zero, and microseconds for times of nanoseconds with a zone."""
 _PACKAGE = f"DuckDB {_FIRST_VERSION}.0 or later"

@@ -32,8 +32,6 @@ from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.schema_evolution import plain_array
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["KeyStore", "cast_keys", "joinable", "keys_finder", "plain_values", "store_keys"]
-
 POSITION = "position"
 """Column of the batches that are joined; keys are c0, c1 ..."""
 

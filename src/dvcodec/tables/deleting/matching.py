@@ -19,8 +19,6 @@ from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.physical import RowsSeen, checked_rows
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["BATCH_ROWS", "Condition", "ConditionFinder", "free_name", "matching_rows", "one_line"]
-
 BATCH_ROWS = 1 << 18
 """Rows evaluated together: each query costs an engine milliseconds."""
 _JOINED_ROWS = 1 << 14

@@ -20,8 +20,6 @@ from dvcodec.tables.rows.physical import are_all_rows
 from dvcodec.tables.snapshots.reading import Deletes, Progress
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["Finder", "Found", "Plan", "plan_again", "plan_deletes"]
-
 
 class Found(NamedTuple):
     """Rows of a data file.

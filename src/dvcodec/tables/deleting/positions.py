@@ -18,8 +18,6 @@ from dvcodec.tables.table import Snapshot
 if TYPE_CHECKING:
     from dvcodec.core.bitmap_set import Positions
 
-__all__ = ["PositionsInput", "positions_finder"]
-
 PositionsInput: TypeAlias = "Mapping[str, Positions] | ArrowInput"
 
 

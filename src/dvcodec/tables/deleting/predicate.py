@@ -33,8 +33,6 @@ from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds
 from dvcodec.tables.rows.columns import EXTENSION, extensions, storage_field
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["COMPARISONS", "Call", "Column", "Literal", "Node", "nodes", "parse", "weaker", "where_finder"]
-
 
 @dataclass(frozen=True, slots=True)
 class Column:

@@ -17,8 +17,6 @@ from dvcodec.tables.snapshots.reading import Progress
 from dvcodec.tables.table import Snapshot
 from dvcodec.tables.writing import committing
 
-__all__ = ["Isolation", "attempt", "run"]
-
 LOG = logging.getLogger("dvcodec.delete")
 
 Isolation: TypeAlias = Literal["snapshot", "serializable"]

@@ -43,8 +43,6 @@ from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds
 from dvcodec.tables.rows.columns import chosen
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["Ask", "Node", "SqlCondition", "check_comparisons", "check_functions", "nodes"]
-
 _SETTINGS = ("TimeZone='UTC'", "ieee_floating_point_ops=false", "error_on_division_by_zero=true")
 _ROWS = "rows_of_the_batch"
 """Name of the table in queries, longer if the text has it."""

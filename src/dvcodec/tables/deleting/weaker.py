@@ -22,8 +22,6 @@ from typing import Any
 from dvcodec.core.extras import pa, pc
 from dvcodec.tables.deleting.engine import Engine
 
-__all__ = ["MIRRORED", "MOST_VALUES", "Literals", "combined", "select_text", "weaker"]
-
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "COMPARE_EQUAL": eq,
     "COMPARE_NOTEQUAL": ne,

@@ -21,8 +21,6 @@ from dvcodec.io.target import is_url, local_name
 from dvcodec.tables.metadata.json_fields import JsonFields, is_path
 from dvcodec.tables.model import Record
 
-__all__ = ["AddFile", "FileKey", "LoggedVector", "LogicalFile", "Metadata", "Protocol", "parse_lines", "plain_path"]
-
 FileKey: TypeAlias = tuple[str, str | None]
 """Identity of a logical file: its path in a normal form, and the unique id of its vector."""
 

@@ -29,9 +29,6 @@ from dvcodec.core.json_text import parse_json
 from dvcodec.tables.rows.bounds import ColumnBounds, ending_text, safe_text
 from dvcodec.tables.rows.columns import Column
 
-__all__ = ["SHORT_OFFSET", "bounds_of", "loosened", "parse_statistics"]
-
-
 _FLOAT_DIGITS = 15
 """Decimals of up to this many digits survive the conversion to a 64-bit float and back."""
 _FLOAT_ERROR = Decimal("1e-15")

@@ -26,9 +26,6 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.rows.data_file import open_metadata, physical_batches
 
-__all__ = ["json_text", "name_bytes", "read_checkpoint", "read_sidecars"]
-
-
 _ESCAPED = r'["\\\x00-\x1f]'
 _YEARS = ("0001-01-01", "9999-12-31")
 """Years that JSON writes in four digits; dates and times beyond are left out, as unknown."""

@@ -47,8 +47,6 @@ from dvcodec.tables.delta.table import open as open_delta
 from dvcodec.tables.model import Enabled, FileDelete, SnapshotInfo
 from dvcodec.tables.writing import put_once, removed_on_error
 
-__all__ = ["DeltaCommitter", "check_next", "commit_bytes", "commit_info", "committer", "enable", "with_vectors"]
-
 _TIMES = "delta.enableInCommitTimestamps"
 _TOP = 2**63 - 1
 _REPEATED = ("partitionValues", "size", "tags", "baseRowId", "defaultRowCommitVersion", "deletionVector")

@@ -30,8 +30,6 @@ from dvcodec.tables.delta.schema import read_schema
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.snapshots.findings import Finding
 
-__all__ = ["check_hint", "contradictions"]
-
 MAPPING_READER, MAPPING_WRITER = 2, 5
 """Versions with column mapping that do not list it as a feature."""
 NTZ = "timestampNtz"

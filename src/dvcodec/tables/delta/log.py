@@ -22,8 +22,6 @@ from dataclasses import dataclass
 
 from dvcodec.core.errors import NotCanonical, UsageError
 
-__all__ = ["LAST_CHECKPOINT", "LOG", "SIDECARS", "Log"]
-
 LOG = "_delta_log"
 SIDECARS = f"{LOG}/_sidecars"
 LAST_CHECKPOINT = "_last_checkpoint"

@@ -15,8 +15,6 @@ from dvcodec.tables.metadata.partition_value import PartitionValue, parse_decima
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.rows.columns import Column
 
-__all__ = ["PartitionReader", "in_folders", "partition_scalar"]
-
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 """Name of folders whose partition value is null."""
 

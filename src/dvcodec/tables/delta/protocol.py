@@ -8,19 +8,6 @@ from __future__ import annotations
 from dvcodec.core.errors import Unsupported, UsageError
 from dvcodec.tables.delta.actions import Metadata, Protocol
 
-__all__ = [
-    "FEATURE",
-    "FORBIDDING",
-    "PROPERTY",
-    "check_features",
-    "check_protocol",
-    "check_provider",
-    "check_writer",
-    "declares_mapping",
-    "is_on",
-    "mapping_mode",
-]
-
 READER_VERSION, WRITER_VERSION = 3, 7
 """The versions that list features, and the highest ones; vectors need both."""
 KNOWN = frozenset(

@@ -25,18 +25,6 @@ from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import SnapshotInfo
 from dvcodec.tables.snapshots.findings import Finding
 
-__all__ = [
-    "ActionChecks",
-    "Replay",
-    "State",
-    "commit_infos",
-    "damaged_checkpoint",
-    "is_empty",
-    "read_commits",
-    "rebuild",
-]
-
-
 _REQUIRED = {"add": ("modificationTime", "dataChange"), "remove": ("dataChange",), "metaData": ("id",)}
 """Fields that nothing here reads, but without which delta-kernel-rs reads no commit."""
 

@@ -15,8 +15,6 @@ from dvcodec.tables.rows.columns import Column
 from dvcodec.tables.rows.data_file import open_parquet, physical_batches, skipped_groups
 from dvcodec.tables.rows.schema_evolution import Evolution, check_related, file_columns
 
-__all__ = ["DeltaEvolution", "read_rows"]
-
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 """Digits before the point that a decimal needs to hold integers of that many bits. For bytes and shorts the
 specification says 10; Delta Spark accepts these."""

@@ -18,8 +18,6 @@ from dvcodec.tables.delta.protocol import FIELD_ID, PHYSICAL_NAME, declares_mapp
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.rows.columns import Column, ColumnKey, column_errors
 
-__all__ = ["TableSchema", "has_own_names", "parse_schema", "read_schema"]
-
 MAX_DEPTH = 64
 """Maximum nesting of types: Arrow recurses on them."""
 _DECIMAL = re.compile(r"decimal(?:\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\))?")

@@ -29,8 +29,6 @@ from dvcodec.tables.rows.data_file import count_rows
 from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["DeltaSnapshot"]
-
 _KEPT_STATISTICS = 16
 """Of data files."""
 

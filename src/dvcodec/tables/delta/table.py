@@ -22,8 +22,6 @@ from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKi
 from dvcodec.tables.snapshots.older import checks_snapshot
 from dvcodec.tables.table import Contents, Snapshot, Walk
 
-__all__ = ["DeltaTable", "open"]
-
 
 def open(location: Folder | str | os.PathLike[str]) -> DeltaTable:  # noqa: A001  (every kind of table has one)
     """Open a table by its folder. Its log is listed once: later commits are not seen.

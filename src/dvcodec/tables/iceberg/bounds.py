@@ -22,8 +22,6 @@ from dvcodec.tables.metadata.partition_value import is_nan
 from dvcodec.tables.rows.bounds import ColumnBounds, safe_text
 from dvcodec.tables.rows.columns import Column
 
-__all__ = ["ColumnStatistics", "bounds_of", "read_statistics"]
-
 _STATISTICS = {"null_value_counts": int, "nan_value_counts": int, "lower_bounds": bytes, "upper_bounds": bytes}
 """Maps by field id, in the order of `ColumnStatistics`, and the type of their values."""
 _ENTRY = chosen(ENTRY_COLUMNS, "status", "data_file")

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table as PyIcebergTable
 
-__all__ = ["CatalogPlace", "from_catalog", "from_pyiceberg", "load"]
-
 _STORES = {
     "s3": ("s3", "s3a", "s3n"),
     "adls": ("abfs", "abfss", "wasb", "wasbs", "az"),

@@ -18,8 +18,6 @@ from dvcodec.tables.iceberg.metadata import MAIN
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT
 
-__all__ = ["Change", "changed", "forgotten", "metadata_bytes", "number_of", "properties_of"]
-
 _PREVIOUS_MAX = "write.metadata.previous-versions-max"
 _DELETE_AFTER = "write.metadata.delete-after-commit.enabled"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")

@@ -53,8 +53,6 @@ from dvcodec.tables.model import NO_SNAPSHOT, DeletionVector, Enabled, FileDelet
 from dvcodec.tables.table import Table
 from dvcodec.tables.writing import removed_on_error
 
-__all__ = ["IcebergCommitter", "committer", "enable", "refuse_unknown"]
-
 
 def committer(table: Table) -> IcebergCommitter:
     """Return what commits deletes to a table: to the catalog that it was opened from, else to its folder."""

@@ -26,8 +26,6 @@ from dvcodec.tables.snapshots.reading import Deletes, Progress
 from dvcodec.tables.table import Table, check_progress, check_table
 from dvcodec.tables.writing import committing, new_files, refreshed
 
-__all__ = ["CompactedDeletes", "compact_deletes"]
-
 
 @dataclass(frozen=True, slots=True)
 class CompactedDeletes:

@@ -39,9 +39,6 @@ from dvcodec.tables.model import DataFile, PhysicalRows
 from dvcodec.tables.rows.columns import Column
 from dvcodec.tables.rows.data_file import open_metadata, physical_batches
 
-__all__ = ["EqualityMatcher", "PositionDeletes", "read_deletes"]
-
-
 POS_ID = 2147483545
 _BATCH_ROWS = 1 << 20
 _BATCH_RECORDS = 1 << 16

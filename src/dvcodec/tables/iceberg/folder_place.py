@@ -32,8 +32,6 @@ from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.table import Table
 from dvcodec.tables.writing import put_once
 
-__all__ = ["FolderPlace", "place_of"]
-
 _LOGGER = logging.getLogger("dvcodec.tables")
 _COMPRESSION = "write.metadata.compression-codec"
 _NAMES = uuid.UUID("5b0f4e0e-7d0a-4f2e-9d7e-0d3a3b0c6f11")

@@ -20,19 +20,6 @@ from dvcodec.io.target import split
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import METADATA_SUFFIXES
 
-__all__ = [
-    "HADOOP_NAME",
-    "METADATA",
-    "VERSION_HINT",
-    "check_newest",
-    "find_metadata",
-    "old_metadata",
-    "older_metadata",
-    "some_of",
-    "version_of",
-    "without_version",
-]
-
 METADATA = "metadata"
 """Folder of metadata files in a table's folder."""
 VERSION_HINT = "version-hint.text"

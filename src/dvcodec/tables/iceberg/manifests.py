@@ -34,25 +34,6 @@ from dvcodec.tables.metadata.avro_fields import (
 from dvcodec.tables.metadata.json_fields import is_path
 from dvcodec.tables.model import DataFile, DeletionVector, Record
 
-__all__ = [
-    "DATA",
-    "DELETES",
-    "ENTRY_COLUMNS",
-    "FILE_COLUMNS",
-    "LIST_COLUMNS",
-    "OBSOLETE",
-    "PARTITION",
-    "EqualityDeletes",
-    "ListedFile",
-    "Manifest",
-    "ManifestEntry",
-    "chosen",
-    "entry_schema",
-    "list_schema",
-    "read_list",
-    "read_manifest",
-]
-
 PARTITION = "partition"
 """The field of a file whose type depends on the partition spec."""
 _FROM_3 = frozenset({142, 144, 145, 520})

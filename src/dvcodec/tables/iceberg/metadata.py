@@ -17,8 +17,6 @@ from dvcodec.io import Storage
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import NO_SNAPSHOT, SnapshotInfo
 
-__all__ = ["MAIN", "PartitionField", "Reference", "SnapshotRecord", "TableMetadata", "read_members", "read_metadata"]
-
 MAIN = "main"
 """The branch whose snapshot is the table's current one."""
 

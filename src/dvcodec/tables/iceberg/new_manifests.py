@@ -42,20 +42,6 @@ from dvcodec.tables.metadata.avro_fields import AvroColumn, FoundField, fields_o
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.metadata.partition_value import is_nan
 
-__all__ = [
-    "STATUSES",
-    "UNPARTITIONED",
-    "Carried",
-    "NewManifest",
-    "assign_row_ids",
-    "codec_of",
-    "counts_of",
-    "manifest_list_bytes",
-    "read_all_manifests",
-    "read_carried",
-]
-
-
 STATUSES = ("existing", "added", "deleted")
 """Names of the counts in a manifest list, by the status of entries."""
 _NESTED = frozenset({"key", "value", "contains_null", "contains_nan", "lower_bound", "upper_bound"})

@@ -18,8 +18,6 @@ from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.metadata.avro_fields import Logical
 from dvcodec.tables.metadata.partition_value import MAX_DIGITS, PartitionValue, is_nan
 
-__all__ = ["Partition", "PartitionReader", "identity_values", "scaled"]
-
 _NAN = float("nan")
 """A single NaN object, so that tuples with it compare equal."""
 _PERIODS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}

@@ -35,9 +35,6 @@ from dvcodec.tables.iceberg.partitions import Partition
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector
 from dvcodec.tables.snapshots.findings import Finding, shortened
 
-__all__ = ["ScanPlan", "Spellings", "contradictions", "repeated"]
-
-
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*(?=/)|(?=/))")
 
 

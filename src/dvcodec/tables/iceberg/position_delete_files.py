@@ -25,8 +25,6 @@ from dvcodec.tables.iceberg.deletes import POS_ID
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID, POSITION_DELETES
 from dvcodec.tables.model import FileDelete
 
-__all__ = ["PositionDeleteFile", "compression_of", "new_rows", "write_file"]
-
 _FORMAT = ("write.delete.format.default", "write.format.default")
 _GRANULARITY = "write.delete.granularity"
 _COMPRESSION = ("write.delete.parquet.compression-codec", "write.parquet.compression-codec")

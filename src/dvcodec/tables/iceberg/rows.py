@@ -25,8 +25,6 @@ from dvcodec.tables.rows.columns import Column, ColumnIndex, ColumnKey
 from dvcodec.tables.rows.data_file import FILE_FORMATS, open_data_file
 from dvcodec.tables.rows.schema_evolution import Evolution, check_related, file_columns
 
-__all__ = ["ROW_FORMATS", "NameMapping", "names_in_file", "read_name_mapping", "read_rows"]
-
 ROW_FORMATS = (*FILE_FORMATS, "avro")
 
 

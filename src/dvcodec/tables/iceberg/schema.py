@@ -20,8 +20,6 @@ from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.metadata.partition_value import MAX_DIGITS, parse_decimal
 from dvcodec.tables.rows.columns import Column, chosen, column_errors
 
-__all__ = ["SchemaColumns", "constant_of_default", "constant_of_partition", "read_column", "stored_ids"]
-
 T = TypeVar("T")
 _MAX_DEPTH = 64
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")

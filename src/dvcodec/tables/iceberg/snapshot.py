@@ -35,8 +35,6 @@ from dvcodec.tables.rows.data_file import count_rows
 from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["IcebergSnapshot"]
-
 _KEPT_STATISTICS = 1 << 20
 """Of columns in data files, each some 300 bytes."""
 

@@ -52,9 +52,6 @@ from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import DeletionVector
 
-__all__ = ["Replacement", "SnapshotWriter", "places", "summarize"]
-
-
 _TOTALS = {
     "total-records": ("added-records", "deleted-records"),
     "total-files-size": ("added-files-size", "removed-files-size"),

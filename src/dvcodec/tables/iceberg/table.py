@@ -49,8 +49,6 @@ from dvcodec.tables.table import Contents, Key, Snapshot, Walk
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["IcebergTable", "Place", "open", "open_newest", "table_of"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _LOGGER = logging.getLogger("dvcodec.tables")

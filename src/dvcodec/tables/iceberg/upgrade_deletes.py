@@ -24,8 +24,6 @@ from dvcodec.tables.snapshots.reading import Deletes, Progress
 from dvcodec.tables.table import Table, check_progress, check_table
 from dvcodec.tables.writing import committing, new_files, refreshed
 
-__all__ = ["UpgradedDeletes", "upgrade", "upgrade_deletes"]
-
 
 @dataclass(frozen=True, slots=True)
 class UpgradedDeletes:

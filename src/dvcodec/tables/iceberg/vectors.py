@@ -30,8 +30,6 @@ from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.snapshots.rules import OF_ANOTHER, blob_path
 
-__all__ = ["check_vectors", "read_vector", "refuse_encrypted"]
-
 
 def read_vector(vector: DeletionVector, plan: ScanPlan, storage: Storage) -> DeletedRows:
     """Read a deletion vector by its byte range, in any file.

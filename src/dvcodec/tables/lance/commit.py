@@ -55,8 +55,6 @@ from dvcodec.tables.lance.table import DELETIONS, KNOWN_FLAGS, TRANSACTIONS, VER
 from dvcodec.tables.model import FileDelete
 from dvcodec.tables.writing import put_once
 
-__all__ = ["LanceCommitter", "NextVersion", "committer"]
-
 
 class NextVersion:
     """A namespace client that knows one dataset, and publishes one version of it. The library calls it from a thread.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from dvcodec.io.store import StoreOptions
     from lance import LanceDataset
 
-__all__ = ["fragment_rows", "of_library", "open_version", "schema_of"]
-
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _LANCE = Kind("lance", "Lance", "a batch of Lance", memory=8 << 30, seconds=600.0, system_errors=True)
 _FRAGMENT_BITS = 32

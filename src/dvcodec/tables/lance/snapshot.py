@@ -20,8 +20,6 @@ from dvcodec.tables.rows.columns import select
 from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["DeletionRecord", "FragmentRecord", "LanceSnapshot"]
-
 
 @dataclass(frozen=True, slots=True)
 class FragmentRecord(Record):

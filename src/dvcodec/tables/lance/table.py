@@ -10,6 +10,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.io import Listed as StoredFile
 from dvcodec.io import is_url
 from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
@@ -26,22 +27,10 @@ from dvcodec.lance import (
 )
 from dvcodec.lance.manifest import manifest_names
 from dvcodec.tables.deleting import WritableTable
-from dvcodec.tables.folder import Folder, StoredFile
+from dvcodec.tables.folder import Folder
 from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
 from dvcodec.tables.snapshots.older import checks_snapshot
-
-__all__ = [
-    "KNOWN_FLAGS",
-    "TRANSACTIONS",
-    "VERSIONS",
-    "FileLocation",
-    "LanceTable",
-    "data_file_place",
-    "deletion_file_place",
-    "needed",
-    "open",
-]
 
 VERSIONS, DATA, DELETIONS, TRANSACTIONS, BRANCHES = "_versions", "data", "_deletions", "_transactions", "tree"
 _BRANCH_NAMES = "_refs/branches"

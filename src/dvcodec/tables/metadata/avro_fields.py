@@ -20,18 +20,6 @@ from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage, read_within
 from dvcodec.tables.metadata.partition_value import MAX_DIGITS
 
-__all__ = [
-    "INTEGERS",
-    "AvroColumn",
-    "FoundField",
-    "Logical",
-    "fail",
-    "fields_of",
-    "open_avro",
-    "partition_names",
-    "select",
-]
-
 INTEGERS = ("int", "long")
 """Types of an `AvroColumn` of integers."""
 _LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}

@@ -8,8 +8,6 @@ from typing import Any, NoReturn, TypeVar
 
 from dvcodec.core.errors import NotCanonical
 
-__all__ = ["JsonFields", "bare_name", "is_path"]
-
 T = TypeVar("T")
 _MISSING = object()
 

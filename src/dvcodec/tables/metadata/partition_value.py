@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-__all__ = ["MAX_DIGITS", "PartitionValue", "is_nan", "parse_decimal"]
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionValue:

@@ -8,9 +8,6 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.io.file_key import file_key
 from dvcodec.tables.folder import Folder
 
-__all__ = ["PathMatcher"]
-
-
 _MOST_STEPS, _MOST_CHARACTERS = 16, 1024
 
 

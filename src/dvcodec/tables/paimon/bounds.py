@@ -20,8 +20,6 @@ from dvcodec.tables.paimon.rows import partition_scalar
 from dvcodec.tables.rows.bounds import ColumnBounds, safe_text
 from dvcodec.tables.rows.columns import Column
 
-__all__ = ["FileStatistics", "bounds_of", "read_statistics"]
-
 _ORDERED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL")
 _NO_FIELDS = bytes(4)
 _TEXT = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")

@@ -42,9 +42,6 @@ from dvcodec.tables.paimon.table import PaimonTable
 from dvcodec.tables.paimon.writable import check_next, check_writable
 from dvcodec.tables.writing import put_once, removed_on_error
 
-__all__ = ["PaimonCommitter", "committer", "enable"]
-
-
 BATCH = 2**63 - 1
 """``commitIdentifier`` of a commit that is not one of a stream."""
 _OF_ONE_COMMIT = frozenset(

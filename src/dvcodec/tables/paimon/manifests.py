@@ -23,20 +23,6 @@ from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.metadata.json_fields import bare_name
 from dvcodec.tables.model import Record
 
-__all__ = [
-    "DELETE",
-    "ENTRIES",
-    "LIST",
-    "DataFileMeta",
-    "ManifestEntry",
-    "Manifests",
-    "live_entries",
-    "read_entry",
-    "read_manifest",
-    "read_manifest_list",
-    "read_stored",
-]
-
 VERSION = 2
 _KEPT_ENTRIES = 50_000
 """Maximum number of cached entries, about 1 KB each: snapshots may list the same manifests by turns."""

@@ -18,8 +18,6 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields, bare_name
 from dvcodec.tables.model import SnapshotInfo
 
-__all__ = ["SchemaField", "SnapshotRecord", "TableSchema", "numbered", "read_schema", "read_snapshot"]
-
 SNAPSHOT_VERSION = 3
 SCHEMA_VERSION = 3
 

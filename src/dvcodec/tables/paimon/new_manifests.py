@@ -50,9 +50,6 @@ from dvcodec.tables.paimon.snapshot import PaimonSnapshot
 from dvcodec.tables.paimon.vectors import IndexedVector
 from dvcodec.tables.paimon.writable import has_buckets, index_target_size
 
-__all__ = ["Lists", "NewIndex", "write_lists"]
-
-
 NewFile = Callable[[str], str]
 """Returns a fresh name for a kind of metadata file, after it noted the file's location."""
 

@@ -40,8 +40,6 @@ from dvcodec.tables.paimon.manifests import ManifestEntry
 from dvcodec.tables.paimon.metadata import TableSchema
 from dvcodec.tables.paimon.schema import DataType, parse_type
 
-__all__ = ["Layout", "Partition", "PartitionSpec", "Value", "decode_row", "decode_some"]
-
 Value: TypeAlias = "bool | int | float | str | bytes | Decimal | None"
 """Dates are days since 1970, times of day milliseconds, timestamps nanoseconds since 1970."""
 

@@ -38,13 +38,6 @@ from dvcodec.tables.rows.bounds import RowGroupFilter
 from dvcodec.tables.rows.columns import Column, unrelated
 from dvcodec.tables.rows.data_file import open_data_file
 
-__all__ = [
-    "Visible",
-    "partition_scalar",
-    "read_rows",
-    "visible_records",
-]
-
 _Bucket: TypeAlias = dict[str, DataFileMeta]
 """The data files of a bucket by path."""
 

@@ -25,18 +25,6 @@ from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
 from dvcodec.tables.rows.columns import Column, column_errors
 from dvcodec.tables.rows.schema_evolution import Evolution, is_list, plain_array
 
-__all__ = [
-    "DataType",
-    "Field",
-    "PaimonEvolution",
-    "SchemaColumns",
-    "arrow_type",
-    "parse_type",
-    "read_column",
-    "to_column",
-]
-
-
 _ATOMIC = re.compile(
     r"(?P<root>[A-Z]+(?:_LTZ)?)(?: PRECISION)?"
     r"(?:\( *(?P<first>\d{1,10}) *(?:, *(?P<second>\d{1,10}) *)?\))?"

@@ -24,8 +24,6 @@ from dvcodec.tables.rows.data_file import count_rows
 from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["PaimonSnapshot"]
-
 ENABLED = "deletion-vectors.enabled"
 """Table option: whether readers look for vectors."""
 

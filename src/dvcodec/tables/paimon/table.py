@@ -27,12 +27,6 @@ from dvcodec.tables.paimon.vectors import IndexedVector, vectors_of_entry
 from dvcodec.tables.snapshots.older import checks_snapshot
 from dvcodec.tables.table import Contents, Key, Snapshot, Walk
 
-__all__ = [
-    "PaimonTable",
-    "open",
-    "referenced_files",
-]
-
 FileKey: TypeAlias = tuple[bytes, int, str]
 """A data file as vectors name it, or an index file: serialized partition, bucket, bare name."""
 Recorded: TypeAlias = ManifestEntry | tuple[FileKey, DeletionVectorMeta]

@@ -23,8 +23,6 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DeletionVector, Record
 from dvcodec.tables.snapshots.findings import Finding
 
-__all__ = ["IndexedVector", "check_index_file", "vectors_of_entry"]
-
 _HEADS_BYTES = 1 << 14
 """Bytes that are read at once for the heads of vectors."""
 BITS32, BITS64 = FORMATS[Magic.PAIMON32], FORMATS[Magic.PORTABLE64]

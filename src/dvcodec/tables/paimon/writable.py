@@ -14,8 +14,6 @@ from dvcodec.paimon import DELETION_VECTORS, TARGET_SIZE, read_index_manifest
 from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema
 from dvcodec.tables.paimon.snapshot import ENABLED, PaimonSnapshot
 
-__all__ = ["check_next", "check_writable", "has_buckets", "index_target_size", "layout_of"]
-
 _USUAL = {
     "type": "table",
     "branch": "main",

@@ -24,8 +24,6 @@ from dvcodec.tables.snapshots import rules
 from dvcodec.tables.table import Snapshot, Table, check_table
 from dvcodec.tables.writing import refreshed
 
-__all__ = ["Repaired", "commit_repair"]
-
 _COMMITTED = frozenset(
     {"merge-vectors", "drop-vectors", "write-again", "correct-range", "correct-cardinality", "correct-file-size"}
 )

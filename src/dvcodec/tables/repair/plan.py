@@ -30,8 +30,6 @@ from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.findings import Finding, place
 from dvcodec.tables.table import Snapshot, Table, check_table
 
-__all__ = ["RepairAction", "RepairPlan", "repair_plan"]
-
 
 @dataclass(frozen=True, slots=True)
 class RepairAction:

@@ -23,8 +23,6 @@ from dvcodec.tables.rows.columns import parts_of
 from dvcodec.tables.rows.data_file import OpenFile
 from dvcodec.tables.rows.schema_evolution import FIELD_ID
 
-__all__ = ["open_avro_rows"]
-
 _DECIMAL_BYTES = 16
 _CHUNK_VALUES = 1 << 20
 """Values that are decoded at a time: as Python's objects, a hundred bytes each."""

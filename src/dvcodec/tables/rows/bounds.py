@@ -18,8 +18,6 @@ from typing import Any, TypeAlias
 from dvcodec.core.extras import ds, fs, pa, pc
 from dvcodec.tables.metadata.partition_value import is_nan
 
-__all__ = ["ColumnBounds", "FilterBounds", "RowGroupFilter", "ending_text", "may_be_true", "safe_text"]
-
 _COMBINATIONS = 8
 """Most combinations of ranges and nulls that are evaluated; further columns count as unknown."""
 _MOST_FOUND = 4096

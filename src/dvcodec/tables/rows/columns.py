@@ -10,20 +10,6 @@ from typing import Any
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa, types
 
-__all__ = [
-    "EXTENSION",
-    "Column",
-    "ColumnIndex",
-    "ColumnKey",
-    "chosen",
-    "column_errors",
-    "extensions",
-    "parts_of",
-    "select",
-    "storage_field",
-    "unrelated",
-]
-
 EXTENSION = b"ARROW:extension:name"
 """Key of the metadata of Arrow fields."""
 _SHOWN = 10

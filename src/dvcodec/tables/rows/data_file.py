@@ -28,17 +28,6 @@ from dvcodec.tables.model import WHOLE, Part
 from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter
 from dvcodec.tables.rows.schema_evolution import Evolution
 
-__all__ = [
-    "FILE_FORMATS",
-    "OpenFile",
-    "count_rows",
-    "open_data_file",
-    "open_metadata",
-    "open_parquet",
-    "physical_batches",
-    "skipped_groups",
-]
-
 _WIDTHS = {"BOOLEAN": 0, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 """Bytes of a value, by physical type; strings are wider."""
 

@@ -12,8 +12,6 @@ from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows, RowReader
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["MayMatch", "RowsSeen", "are_all_rows", "checked_rows", "rows_in_order"]
-
 MayMatch: TypeAlias = Callable[[Mapping[str, ColumnBounds]], bool]
 """Whether rows of a row group are wanted, by what its statistics say; its rows are not read if not."""
 

@@ -22,8 +22,6 @@ from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, pc, types
 from dvcodec.tables.rows.columns import Column, ColumnIndex, ColumnKey, parts_of, unrelated
 
-__all__ = ["Evolution", "Required", "check_related", "file_columns", "plain_array"]
-
 
 class Required:
     """Checks the arrays of columns.

@@ -33,8 +33,6 @@ from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, NotCano
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.io import Source, open_source, read_window, read_within
 
-__all__ = ["Bucket", "Meta", "Value", "read_bolt", "read_meta"]
-
 MAGIC = 0xED0CDAED
 VERSION = 2
 BRANCH, LEAF, META = 1, 2, 4

@@ -26,8 +26,6 @@ from dvcodec.io import Storage
 from dvcodec.tables.scorch.bolt import Bucket, Value, read_bolt, read_meta
 from dvcodec.zap.footer import VERSIONS
 
-__all__ = ["Epoch", "Root", "SegmentEntry", "encode_key", "read_root", "read_transaction"]
-
 SNAPSHOTS, TRAINER, META_DATA, INTERNAL = b"s", b"t", b"m", b"i"
 _SMALL, _ZERO, _LONG = 109, 136, 245
 _READINGS = 5

@@ -17,9 +17,6 @@ from dvcodec.tables.rows.bounds import RowGroupFilter
 from dvcodec.tables.rows.columns import chosen
 from dvcodec.zap import Edges, Segment
 
-__all__ = ["ID", "PARENT", "STORED", "read_rows", "schema"]
-
-
 ID, PARENT, STORED = "_id", "_parent", "_stored"
 
 

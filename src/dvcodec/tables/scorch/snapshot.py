@@ -20,8 +20,6 @@ from dvcodec.tables.snapshots.findings import Finding
 from dvcodec.tables.table import Snapshot
 from dvcodec.zap import verify_segment
 
-__all__ = ["ScorchSnapshot", "SegmentRecord"]
-
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecord(Record):

@@ -15,8 +15,6 @@ from dvcodec.tables.snapshots.older import checks_snapshot
 from dvcodec.tables.table import Table
 from dvcodec.zap.footer import decode_footer
 
-__all__ = ["ScorchTable", "open"]
-
 ROOT, STORE, SEGMENT_SUFFIX = "root.bolt", "store", ".zap"
 
 

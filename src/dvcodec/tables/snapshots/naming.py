@@ -13,8 +13,6 @@ from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["FileNames", "named_files"]
-
 _NEAR = 3
 _MOST_COMPARED = 1000
 

@@ -12,8 +12,6 @@ from dvcodec.core.usage import check_integer
 from dvcodec.tables.snapshots.findings import Finding, Severity
 from dvcodec.tables.table import Snapshot, Table
 
-__all__ = ["add_note", "checks_snapshot", "is_damage", "older_without"]
-
 Method = TypeVar("Method", bound=Callable[..., Snapshot])
 _MOST = 10
 """Snapshots that are tried: each may take as long to open as the current one."""

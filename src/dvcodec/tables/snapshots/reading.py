@@ -19,9 +19,6 @@ from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.rules import VectorRows
 from dvcodec.tables.table import Snapshot
 
-__all__ = ["Deletes", "Progress", "VectorRead", "by_container", "read_vectors"]
-
-
 Progress: TypeAlias = Callable[[int, int], object]
 """Called with the number done, and the total."""
 

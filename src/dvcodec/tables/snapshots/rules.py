@@ -31,27 +31,6 @@ from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletedRows, Deleti
 from dvcodec.tables.snapshots.findings import Finding, shortened
 from dvcodec.tables.table import Snapshot, Table
 
-__all__ = [
-    "BEYOND",
-    "OF_ANOTHER",
-    "Refused",
-    "VectorRows",
-    "blob_path",
-    "container",
-    "doubles",
-    "file_sizes",
-    "moved",
-    "of_data_file",
-    "older",
-    "overlaps",
-    "paths",
-    "positions",
-    "refuse",
-    "schemes",
-    "unreadable",
-]
-
-
 BEYOND = "rows"
 """The check of a vector whose positions are beyond the recorded rows of its data file."""
 OF_ANOTHER = frozenset({"blob-at-range", "referenced-data-file"})

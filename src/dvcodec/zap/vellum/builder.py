@@ -21,8 +21,6 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.zap.vellum.states import NEXT, encode_many, encode_single
 
-__all__ = ["build"]
-
 _BUCKETS = 10000
 _BASIS, _PRIME, _MASK = 14695981039346656037, 1099511628211, 2**64 - 1
 """FNV-1a over 64-bit values."""

@@ -22,8 +22,6 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, Index, offsets_of, spread
 from dvcodec.zap.vellum.states import FOOTER, HEADER, ONE, State, States
 
-__all__ = ["Fst", "KeyBlock", "Walker", "blocks", "count_keys", "miscounted"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyBlock:

@@ -12,8 +12,6 @@ from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.ragged import Index, offsets_of
 
-__all__ = ["COMMON", "FOOTER", "HEADER", "NEXT", "ONE", "Heads", "State", "States", "encode_many", "encode_single"]
-
 HEADER = 16
 FOOTER = 16
 """Bytes before and after the states; every state is at `HEADER` or above."""
