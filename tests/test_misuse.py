@@ -255,7 +255,7 @@ def of_files(folder: Path) -> Doors:
             dvcodec.convert,
             {
                 "source": names["delta"],
-                "to": "puffin",
+                "to": "iceberg",
                 "target": New(),
                 "data_files": ["a"],
                 "created_by": "x",

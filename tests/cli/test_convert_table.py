@@ -62,7 +62,7 @@ def test_index_files(lake: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--to", "puffin"], "--to puffin: not one of iceberg, delta, paimon32, paimon64; for puffin use iceberg"),
+        (["--to", "puffin"], "--to puffin: not one of iceberg, delta, paimon32, paimon64; did you mean 'iceberg'?"),
         (["--to", "delta"], "Delta's already"),
         (["--to", "paimon64", "--in-place"], "cannot be referenced in place"),
         (["--to", "iceberg", "--kind", "paimon"], "there is no schema"),

@@ -156,16 +156,16 @@ WRONG = {
     ),
     "wrong format": (
         ["convert", "good", "-o", "x", "--to", "csv"],
-        "--to csv: not one of puffin, delta, paimon32, paimon64, blob",
+        "--to csv: not one of iceberg, delta, paimon32, paimon64, blob",
     ),
-    "a format for its container": (
-        ["convert", "good", "-o", "x", "--to", "iceberg"],
-        "--to iceberg: not one of puffin, delta, paimon32, paimon64, blob; for iceberg use puffin",
+    "a container for its format": (
+        ["convert", "good", "-o", "x", "--to", "puffin"],
+        "--to puffin: not one of iceberg, delta, paimon32, paimon64, blob; did you mean 'iceberg'?",
     ),
     "two vectors as a blob": (["convert", "good", "-o", "x", "--to", "blob"], "good: a blob is exactly one vector"),
-    "no data file": (["convert", "bin@1", "-o", "x", "--to", "puffin"], "bin: a Puffin file names the data file of"),
-    "no data files": (["convert", "bin", "-o", "x", "--to", "puffin"], "give --data-file 2 times, in file order"),
-    "too few data files": (["convert", "bin", "-o", "x", "--to", "puffin", "--data-file", "a"], "bin: 2 vectors, but"),
+    "no data file": (["convert", "bin@1", "-o", "x", "--to", "iceberg"], "bin: a Puffin file names the data file of"),
+    "no data files": (["convert", "bin", "-o", "x", "--to", "iceberg"], "give --data-file 2 times, in file order"),
+    "too few data files": (["convert", "bin", "-o", "x", "--to", "iceberg", "--data-file", "a"], "bin: 2 vectors, but"),
     "no such data file": (["ranges", "good", "--data-file", "x"], "no vector of x in 1 file"),
     "nowhere": (["convert", "good", "-o", "no/x", "--to", "delta"], "no/x: No such file or directory"),
     "onto a folder": (["convert", "good", "-o", "empty", "--to", "delta"], "empty: Is a directory"),

@@ -135,7 +135,7 @@ def test_rewrite_paths_leaves_half_steps(tmp_path: Path) -> None:
 
 def test_parts_of_puffin_files_need_a_name(puffin: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.puffin"
-    for command in (["convert", "--to", "puffin"], ["merge"]):
+    for command in (["convert", "--to", "iceberg"], ["merge"]):
         result = run(*command, f"{puffin}@4", "-o", out)
         assert result.code == 2
         assert "name the whole file, if it is a Puffin file, or give --data-file" in result.complaint
@@ -193,7 +193,7 @@ def test_convert_one_vector(puffin: Path, tmp_path: Path) -> None:
     out = tmp_path / "one.dv"
     assert run("convert", f"{puffin}@52:42", "--to", "blob", "-o", out).code == 0
     assert out.read_bytes() == puffin.read_bytes()[52:94]
-    assert run("convert", out, "--to", "puffin", "-o", out, "--data-file", B).code == 0, "onto itself"
+    assert run("convert", out, "--to", "iceberg", "-o", out, "--data-file", B).code == 0, "onto itself"
     assert iceberg.read_deletion_vectors(out) == {B: VECTORS[B]}
 
 
@@ -210,7 +210,7 @@ def test_convert_names_the_values_to_commit(puffin: Path, tmp_path: Path) -> Non
     descriptor = delta.Descriptor.from_json(json.dumps(second["descriptor"]))
     assert delta.load(descriptor, str(tmp_path)) == VECTORS[B]
     back = tmp_path / "back.puffin"
-    named = run("convert", out, "--to", "puffin", "-o", back, "--json", "--data-file", A, "--data-file", B).json
+    named = run("convert", out, "--to", "iceberg", "-o", back, "--json", "--data-file", A, "--data-file", B).json
     assert named[1]["manifest_entry"] == {
         "content": 1,
         "file_path": str(back),

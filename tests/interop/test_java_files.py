@@ -70,7 +70,7 @@ def test_java_reads_our_puffin_files(java: Java, tmp_path: Path) -> None:
     convert(tmp_path / "ours.puffin", "delta", tmp_path / "there.bin")
     convert(
         tmp_path / "there.bin",
-        "puffin",
+        "iceberg",
         tmp_path / "back.puffin",
         data_files=list(iceberg_names(tmp_path / "ours.puffin")),
     )

@@ -202,7 +202,7 @@ def _bytes(lake: Lake, key: str) -> bytes:
     [
         ("merge {}/p/a.puffin {}/p/b.puffin -o {}/%s", "merged.puffin"),
         ("convert {}/p/a.puffin --to delta -o {}/%s", "converted.bin"),
-        ("convert {}/p/deep/c.bin --to puffin --data-file a --data-file b --data-file c -o {}/%s", "named.puffin"),
+        ("convert {}/p/deep/c.bin --to iceberg --data-file a --data-file b --data-file c -o {}/%s", "named.puffin"),
         ("rewrite-paths {}/p/a.puffin --from data --to s3://x/data -o {}/%s", "moved.puffin"),
         ("report {}/d -o {}/%s", "report.html"),
         ("zap merge {}/z/0.zap -o {}/%s", "merged.zap"),

@@ -39,8 +39,8 @@ from samples.containers import FRAMED, SAMPLES, A, B
 
 RE_ENCODED = ("delta native", "native blob", "paimon 32", "paimon mixed", "paimon blob")
 COPIED = [name for name in FRAMED if name not in RE_ENCODED]
-TO: tuple[Target, ...] = ("puffin", "delta", "paimon32", "paimon64", "blob")
-PORTABLE: tuple[Target, ...] = ("puffin", "delta", "paimon64", "blob")
+TO: tuple[Target, ...] = ("iceberg", "delta", "paimon32", "paimon64", "blob")
+PORTABLE: tuple[Target, ...] = ("iceberg", "delta", "paimon64", "blob")
 """The targets whose vectors are the frames of Iceberg."""
 
 
@@ -84,15 +84,14 @@ def test_every_container_becomes_every_other(name: str, to: Target) -> None:
         return
     data, written = run(sample.data, to, data_files=names)
     found = sniff(data)
-    expected = {"puffin": "puffin", "delta": "delta", "paimon32": "paimon", "paimon64": "delta", "blob": "blob"}[to]
+    expected = {"iceberg": "puffin", "delta": "delta", "paimon32": "paimon", "paimon64": "delta", "blob": "blob"}[to]
     assert found.kind.value == expected
     assert stored(data, written) == [encoded(rows, to) for rows in sample.rows]
     assert [(at.offset, at.size) for at in written] == [(ref.offset, ref.size) for ref in found.vectors]
     assert [at.cardinality for at in written] == [len(rows) for rows in sample.rows]
     assert [at.data_file for at in written] == names
     assert {at.file_size for at in written} == {len(data)}
-    formats = {"puffin": "iceberg", "delta": "delta", "paimon32": "paimon32", "paimon64": "paimon64", "blob": "iceberg"}
-    assert {at.format for at in written} == {formats[to]}
+    assert {at.format for at in written} == {"iceberg" if to == "blob" else to}
 
 
 # ---------------------------------------------------------------------- no bitmap is built
@@ -141,7 +140,7 @@ def test_shared_frame_is_copied_without_building_a_bitmap(name: str, to: Target)
 UNSORTED = bytes.fromhex("0100000000000000 00000000 3a300000 01000000 0000 0100 10000000 0900 0700")
 
 
-@each("to", ["puffin", "delta", "paimon32", "paimon64"])
+@each("to", ["iceberg", "delta", "paimon32", "paimon64"])
 @each(
     ("source", "kind"),
     [
@@ -183,16 +182,30 @@ def test_corrupt_source_leaves_no_file(tmp_path: Path, source: bytes, kind: type
 )
 def test_names_have_to_fit(data_files: Sequence[str] | Mapping[int, str], match: str) -> None:
     with pytest.raises(UsageError, match=match):
-        run(SAMPLES["delta"].data, "puffin", data_files=data_files)
+        run(SAMPLES["delta"].data, "iceberg", data_files=data_files)
 
 
-@pytest.mark.parametrize("to", ["", "iceberg", "paimon", "PUFFIN", "roaring64"])
+@pytest.mark.parametrize("to", ["", "puffin", "paimon", "ICEBERG", "roaring64"])
 def test_unknown_target_is_a_usage_error(to: Any, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="puffin, delta, paimon32, paimon64, blob"):
+    with pytest.raises(UsageError, match="iceberg, delta, paimon32, paimon64, blob"):
         convert(SAMPLES["blob"].data, to, tmp_path / "out")
-    with pytest.raises(UsageError, match="puffin, delta, paimon32, paimon64, blob"):
+    with pytest.raises(UsageError, match="iceberg, delta, paimon32, paimon64, blob"):
         write(to, tmp_path / "out", {"a": A})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("to", "meant"),
+    [
+        ("puffin", "'iceberg'"),
+        ("paimon", "'paimon32' or 'paimon64'"),
+        ("paimon-32", "'paimon32'"),
+        ("paimon-64", "'paimon64'"),
+    ],
+)
+def test_a_layout_has_one_name(to: Any, meant: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"cannot convert to '{to}', .*; did you mean {meant}\\?$"):
+        convert(SAMPLES["blob"].data, to, tmp_path / "out")
 
 
 # ---------------------------------------------------------------------- write
@@ -214,7 +227,7 @@ def test_row_set_without_a_name_is_written_where_no_name_is_needed() -> None:
         (location,) = write(to, io.BytesIO(), sets)
         assert location.data_file is None
     with pytest.raises(UsageError, match="data file of every vector"):
-        write("puffin", io.BytesIO(), sets)
+        write("iceberg", io.BytesIO(), sets)
 
 
 @each(("position", "gaps"), [((1 << 48) - 1, True), (1 << 48, False), ((2**31 - 2) << 32, False)])
@@ -226,7 +239,7 @@ def test_gap_keys_are_left_out_of_row_sets_that_reach_far(to: Target, position: 
     assert stored(out.getvalue(), written) == [iceberg.encode(rows, gap_keys=gaps)]
 
 
-@pytest.mark.parametrize("to", ["puffin", "delta", "paimon64"])
+@pytest.mark.parametrize("to", ["iceberg", "delta", "paimon64"])
 def test_gap_keys_of_all_vectors_are_counted(to: Target, tmp_path: Path) -> None:
     """Bytes of a Puffin file whose writer leaves them out become those of Java until there are too many."""
     far = RowSet([(2**16 - 1) << 32])
@@ -259,11 +272,11 @@ def with_higher_rows(to_write: Target) -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["puffin", "delta", "paimon64"])
+@pytest.mark.parametrize("kind", ["iceberg", "delta", "paimon64"])
 def test_rows_above_31_bits_name_their_vector_and_leave_no_file(kind: Target, tmp_path: Path) -> None:
     source = with_higher_rows(kind)
     offset = sniff(source).vectors[1].offset
-    name = "b" if kind == "puffin" else f"at byte {offset}"
+    name = "b" if kind == "iceberg" else f"at byte {offset}"
     said = "position 2147483648 does not fit a 32-bit vector (at most 2147483647): use 64 bits"
     namings: list[tuple[Any, str]] = [(None, name), (["x", "y", "z"], "y"), ({offset: "w"}, "w")]
     for data_files, named in namings:
@@ -285,7 +298,7 @@ LOW = st.dictionaries(
 )
 
 
-@given(LOW, st.sampled_from(["puffin", "delta", "paimon64", "paimon32"]))
+@given(LOW, st.sampled_from(["iceberg", "delta", "paimon64", "paimon32"]))
 def test_rows_below_31_bits_survive_the_way_through_32_bits(sets: dict[str, RowSet], kind: Target) -> None:
     out = io.BytesIO()
     names = [location.data_file or "" for location in write(kind, out, sets)]
@@ -296,12 +309,12 @@ def test_rows_below_31_bits_survive_the_way_through_32_bits(sets: dict[str, RowS
     assert [decode_at(back, ref.offset, ref.size) for ref in found.vectors] == [sets[name] for name in names]
 
 
-@given(SETS, st.sampled_from(["puffin", "delta", "paimon64"]), st.sampled_from(["puffin", "delta", "paimon64"]))
+@given(SETS, st.sampled_from(["iceberg", "delta", "paimon64"]), st.sampled_from(["iceberg", "delta", "paimon64"]))
 def test_rows_survive_any_two_conversions(sets: dict[str, RowSet], first: Target, second: Target) -> None:
     out = io.BytesIO()
     names = [location.data_file or "" for location in write(first, out, sets)]
     between, written = run(out.getvalue(), second, data_files=names)
-    back, again = run(between, "puffin", data_files=[location.data_file or "" for location in written])
+    back, again = run(between, "iceberg", data_files=[location.data_file or "" for location in written])
     assert read_rows(back) == sets
     assert stored(back, again) == [iceberg.encode(sets[name]) for name in names]
     assert delta.load_frames(run(back, "delta")[0]) == {

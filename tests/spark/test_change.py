@@ -165,7 +165,7 @@ def test_convert_reports_vectors_it_cannot_convert(spark: SparkSession) -> None:
         convert(spark.createDataFrame([("x", bad)], "data_file string, dv binary"), "iceberg").collect()
     with pytest.raises(
         UsageError,
-        match=r"cannot convert to 'puffin', only to iceberg, .* for puffin use iceberg",
+        match=r"cannot convert to 'puffin', only to iceberg, .* did you mean 'iceberg'",
     ):
         convert(far, "puffin")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no data_file"):

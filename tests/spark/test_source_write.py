@@ -259,7 +259,7 @@ def test_usage_errors(spark: SparkSession, tmp_path: Path) -> None:
         (df.write.format("dvcodec").mode("overwrite"), "UsageError: mode overwrite is not supported"),
         (
             df.write.format("dvcodec").mode("append").option("target", "puffin"),
-            "option target: expected one of iceberg, delta, .* for puffin use iceberg",
+            "option target: expected one of iceberg, delta, .* did you mean 'iceberg'",
         ),
         (df.write.format("dvcodec").mode("append").option("targets", "x"), "unknown option 'targets'"),
         (df.write.format("dvcodec").mode("append").option("max-vectors", "99999"), "holds at most 65536 vectors"),

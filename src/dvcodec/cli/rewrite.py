@@ -104,7 +104,7 @@ def _ranges(rows: RowSet) -> list[list[int]]:
 
 
 def merge(
-    targets: Names, output: Output, to: To = "puffin", data_files: DataFiles = None, as_json: Json = False
+    targets: Names, output: Output, to: To = "iceberg", data_files: DataFiles = None, as_json: Json = False
 ) -> None:
     """Merge vectors by data file into one new file."""
     kind = _target(to)
@@ -113,7 +113,7 @@ def merge(
         if list(vectors) != [None] or len(data_files) != 1:
             raise UsageError("--data-file names the data file of vectors that name none: one file for all of them")
         vectors = {data_files[0]: vectors[None]}
-    if kind == "puffin" and None in vectors:
+    if kind == "iceberg" and None in vectors:
         parts = any(target.offset is not None for target in expand(targets))
         whole = f"{_WHOLE}, or " if parts else ""
         raise UsageError(f"a Puffin file names the data file of every vector: {whole}give --data-file")
@@ -125,7 +125,7 @@ def convert(target: Name, output: Output, to: To, data_files: DataFiles = None, 
     kind = _target(to)
     chosen = only(target)
     with open_source_of(chosen) as source:
-        if kind == "puffin" and not data_files:
+        if kind == "iceberg" and not data_files:
             _need_names(source, part=chosen.offset is not None)
         written = conversion.convert(
             source, kind, sink_of(output), data_files=data_files or None, storage_options=storage()

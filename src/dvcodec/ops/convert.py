@@ -26,15 +26,20 @@ from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_si
 from dvcodec.ops.read import CheckedFrame, ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
-ConvertTarget: TypeAlias = Literal["puffin", "delta", "paimon32", "paimon64", "blob"]
+ConvertTarget: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64", "blob"]
 TARGETS: tuple[str, ...] = get_args(ConvertTarget)
-_MEANT = {"iceberg": "puffin", "paimon": "paimon32 or paimon64"}
+_MEANT = {
+    "puffin": "'iceberg'",
+    "paimon": "'paimon32' or 'paimon64'",
+    "paimon-32": "'paimon32'",
+    "paimon-64": "'paimon64'",
+}
 
 
 def hint(to: object) -> str:
-    """Return the right word for a target whose format is named, for the end of an error; empty for other words."""
-    meant = _MEANT.get(to) if isinstance(to, str) else None
-    return "" if meant is None else f"; for {to} use {meant}"
+    """Return the right name of a target for one that its container or format also has, for the end of an error."""
+    meant = _MEANT.get(to.lower()) if isinstance(to, str) else None
+    return "" if meant is None else f"; did you mean {meant}?"
 
 
 _MAX_GAP_KEYS = 1 << 16
@@ -75,10 +80,10 @@ def convert(
 
     Args:
         source: any container that `sniff` knows, except search segments.
-        to: ``puffin`` (Iceberg), ``delta`` (a vector file), ``paimon32`` or ``paimon64`` (an index file of such
+        to: ``iceberg`` (a Puffin file), ``delta`` (a vector file), ``paimon32`` or ``paimon64`` (an index file of such
             vectors), or ``blob`` (one bare frame).
         target: path, URL or writable file; written whole or not at all.
-        data_files: the data file of each vector, in file order or by offset; required for ``puffin`` if the
+        data_files: the data file of each vector, in file order or by offset; required for ``iceberg`` if the
             source does not name them; replaces the names if it does.
         created_by: ``created-by`` of a Puffin file.
         limits: bounds on what the bytes may claim.
@@ -97,7 +102,7 @@ def convert(
     with open_source(source, storage_options=storage_options) as opened:
         container = refuse_segment(sniff_source(opened, limits=limits))
         refs = _named(container, data_files)
-        if to == "puffin":
+        if to == "iceberg":
             nameless = next((ref for ref in refs if ref.data_file is None), None)
             if nameless is not None:
                 raise UsageError(f"{opened.name}, vector at byte {nameless.offset}: unknown data file, pass data_files")
@@ -125,7 +130,7 @@ def write(
     """
     if to not in TARGETS:
         raise UsageError(f"cannot write {to!r}, only {', '.join(TARGETS)}{hint(to)}")
-    if to == "puffin":
+    if to == "iceberg":
         if None in vectors:
             raise UsageError("a Puffin file needs the data file of every vector")
         named = {path: rows for path, rows in vectors.items() if path is not None}
@@ -170,7 +175,7 @@ def _write_frames(
     created_by: str,
     storage_options: StorageOptions,
 ) -> list[DvLocation]:
-    if to == "puffin":
+    if to == "iceberg":
         return iceberg.write_stored_vectors(target, frames, created_by=created_by, storage_options=storage_options)
     if to == "blob":
         return [_write_blob(target, next(frames), storage_options)]

@@ -157,10 +157,10 @@ def vector_file(folder: str, layout: str, number: int = 0) -> str:
 
     Args:
         folder: path or URL of its folder.
-        layout: ``puffin``, ``delta``, ``paimon32`` or ``paimon64``.
+        layout: ``iceberg``, ``delta``, ``paimon32`` or ``paimon64``.
         number: in the names of Paimon's files.
     """
-    if layout == "puffin":
+    if layout == "iceberg":
         return join(folder, f"{uuid.uuid4()}-deletes.puffin")
     return new_file(folder) if layout == "delta" else join(folder, f"index-{uuid.uuid4()}-{number}")
 

@@ -15,8 +15,8 @@ from dvcodec.cli.tables.shared import Allow, Catalog, Kind, SnapshotId, TableNam
 from dvcodec.core.errors import UsageError
 from dvcodec.core.text import counted, number, plain
 from dvcodec.io.target import split
+from dvcodec.ops.convert import hint
 from dvcodec.tables import TableKind, convert
-from dvcodec.tables.convert.record import hint
 from dvcodec.tables.deleting import Deletion
 
 _TO = f"Format to write: {', '.join(convert.TARGETS)} (the number is the width of the vectors)."

@@ -18,6 +18,7 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, cut_by_weight
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.io.file_key import log_merged_spellings, undecidable
+from dvcodec.ops.convert import hint
 from dvcodec.spark.columns import BINARY, LONG, STRING, VECTORS, arrow_schema, binary_array, struct
 from dvcodec.spark.jobs.build import Strategy, build_vectors, by_data_file
 from dvcodec.spark.jobs.read import as_vectors
@@ -26,7 +27,6 @@ from dvcodec.spark.sources.options import PathsInput
 from dvcodec.spark.union import VectorUnion, input_bit
 from dvcodec.spark.vectors import EMPTY, NamedVectors, differences, has_magic, reencode, refuse_far, vector_columns
 from dvcodec.spark.worker import settled
-from dvcodec.tables.convert.record import hint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

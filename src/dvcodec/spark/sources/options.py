@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias, cast, overload
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import Limits, parse_limits
 from dvcodec.io.store import StoreOptions
+from dvcodec.ops.convert import hint
 from dvcodec.ops.sniff import ContainerKind
-from dvcodec.tables.convert.record import hint
 
 StoreValues: TypeAlias = tuple[tuple[str, str], ...]
 """Storage options as (key, value): frozen, and in no repr, as some are secrets."""

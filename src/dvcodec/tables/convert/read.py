@@ -219,7 +219,7 @@ class Reader:
             read_frame(source, offset, size, limits), FRAMED[vector.format], vector.cardinality, limits
         )
         rules.refuse(rules.positions(item.data_file, item.sources[0], found.view.max))
-        data = frame_for(found, self.speller.layout, item.data_file.path, self._gaps)
+        data = frame_for(found, self.speller.to, item.data_file.path, self._gaps)
         self._advance()
         if self._in_place and found.cardinality and self.speller.may_stay(found.magic, offset):
             place = DvLocation(vector.format, vector.path, offset, size, found.cardinality, None, source.size)
@@ -232,7 +232,7 @@ class Reader:
         rows = rows_of(self._snapshot, item)
         if item.rows is None:
             self._advance()
-        data = encode_frame(rows, self.speller.layout, item.data_file.path, self._gaps)
+        data = encode_frame(rows, self.speller.to, item.data_file.path, self._gaps)
         yield from self._hand_on(item, How.ENCODED, rows.cardinality, data)
 
     def _hand_on(self, item: Planned, how: How, cardinality: int, data: BytesLike) -> Iterator[StoredFrame]:

@@ -22,7 +22,6 @@ from dvcodec.core.frame import Magic
 from dvcodec.core.location import DvLocation
 from dvcodec.io.file_key import path_below
 from dvcodec.io.target import local_path, split
-from dvcodec.ops import convert as frames
 from dvcodec.tables.metadata.partition_value import PartitionValue
 from dvcodec.tables.model import DataFile, SnapshotInfo, TableKind
 
@@ -96,13 +95,6 @@ Target: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64"]
 """Formats that a table's deletes can be converted to; the number is the width of Paimon's vectors."""
 TARGETS: tuple[Target, ...] = get_args(Target)
 """All targets."""
-_MEANT = {"puffin": "iceberg", "paimon": "paimon32 or paimon64"}
-
-
-def hint(to: object) -> str:
-    """Return the right word for a target whose container is named, for the end of an error; empty for other words."""
-    meant = _MEANT.get(to) if isinstance(to, str) else None
-    return "" if meant is None else f"; for {to} use {meant}"
 
 
 _LEGAL = "/_-!.~'()*,;$&+=@"
@@ -136,11 +128,6 @@ class Speller:
         if self.to == "delta":
             return _uri(absolute(data_file.location), self.root)
         return split(data_file.location)[1]
-
-    @property
-    def layout(self) -> frames.ConvertTarget:
-        """Layout of new vector files."""
-        return "puffin" if self.to == "iceberg" else self.to
 
     def may_stay(self, magic: Magic, offset: int) -> bool:
         """Whether the target can reference a vector in its present file."""

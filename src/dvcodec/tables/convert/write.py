@@ -21,10 +21,11 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.io import Storage, StorageOptions, open_sink, storage_of
 from dvcodec.io.opening import can_exclude
 from dvcodec.io.target import is_local, join, local_path
+from dvcodec.ops.convert import hint
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.auditing.storage import real_path
 from dvcodec.tables.convert.read import ConvertedVector, How, Planned, Reader, check_deletes, plan, rows_of
-from dvcodec.tables.convert.record import TARGETS, Speller, Target, absolute, hint
+from dvcodec.tables.convert.record import TARGETS, Speller, Target, absolute
 from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.run import run
 from dvcodec.tables.model import Deletion, SnapshotInfo
@@ -229,8 +230,8 @@ def _groups(planned: list[Planned], speller: Speller) -> Iterable[list[Planned]]
 
 def _write(reader: Reader, group: list[Planned], folder: str, written: list[str], storage: Storage) -> None:
     """Write as many files as a group needs."""
-    layout = reader.speller.layout
-    others: dict[str, Writer] = {"puffin": iceberg.write_stored_vectors, "delta": delta.write_stored_vectors}
+    layout = reader.speller.to
+    others: dict[str, Writer] = {"iceberg": iceberg.write_stored_vectors, "delta": delta.write_stored_vectors}
     write = others.get(layout, paimon.write_stored_vectors)
     full = paimon.TARGET_SIZE if layout.startswith("paimon") else FILE_BYTES
     with closing(reader.frames(group)) as frames:
