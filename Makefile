@@ -18,7 +18,7 @@ LONG ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all lint typecheck unit coverage libraries spark spark-connect spark-lowest spark-4.0 cluster programs interop interop-java \
-	interop-go interop-pypaimon interop-spark interop-servers vectors bench bench-short bench-spark bench-requests races \
+	interop-go interop-pypaimon interop-spark interop-servers interop-nessie vectors bench bench-short bench-spark bench-requests races \
 	fuzz-short docs site pins release-build release-check bench-deletes clean
 
 # Installations leave a stamp, so that they are skipped the second time. dvcodec comes first and alone: with the hashes of
@@ -54,7 +54,7 @@ test: $(VENV)/.dev ## what every change has to pass, quickly
 	$(MAKE) --no-print-directory -j3 --output-sync=target lint typecheck programs
 	$(BIN)/$(PYTEST) -n 3 --dist loadgroup
 
-test-all: lint typecheck programs ## everything at length: all tests, versions, engines, faults, races, fuzzing, benchmarks; takes hours
+test-all: lint typecheck programs interop-nessie ## everything at length: all tests, versions, engines, faults, races, fuzzing, benchmarks; takes hours
 	$(BIN)/$(PYTEST) -n 3 --dist loadgroup --long
 	$(MAKE) --no-print-directory spark LONG=--long
 	$(MAKE) --no-print-directory spark-4.0 LONG=--long
@@ -154,6 +154,18 @@ interop/servers/node_modules/.installed: interop/servers/package-lock.json
 	npm ci --prefix interop/servers --ignore-scripts --no-audit --no-fund --silent
 	touch $@
 
+# A REST catalog that is not of Iceberg's classes, and the newer Java that it needs. 280 MB, so `programs` has it not.
+interop-nessie: interop/nessie/target/nessie.jar interop/nessie/.venv/.installed
+
+interop/nessie/target/nessie.jar: interop/nessie/pom.xml
+	mvn --quiet --batch-mode --file $< package
+	touch $@
+
+interop/nessie/.venv/.installed: interop/nessie/requirements.txt | $(VENV)/.demo
+	$(PYTHON) -m venv --without-pip $(@D)
+	$(PIP) --python $(@D)/bin/python install --no-compile --requirement $<
+	touch $@
+
 vectors: $(VENV)/.dev interop-java interop-go interop-pypaimon ## regenerate tests/vectors with the reference implementations
 	$(BIN)/python tests/vectors/regenerate.py
 
@@ -239,4 +251,4 @@ release-check: $(VENV)/.dev release-build ## and the sdist's tests, and an SBOM
 
 clean:
 	rm -rf $(VENV) .venv-spark-* $(RELEASE) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv \
-		interop/spark/target interop/spark/.venv-* interop/servers/bin interop/servers/node_modules
+		interop/spark/target interop/spark/.venv-* interop/nessie/target interop/nessie/.venv interop/servers/bin interop/servers/node_modules

@@ -10,6 +10,7 @@ from typing import IO, Any, cast
 
 import pytest
 
+import amounts
 from dvcodec import RowSet
 from dvcodec.core.errors import CommitConflict, CommitUnknown
 from dvcodec.tables import audit
@@ -20,6 +21,7 @@ from samples.iceberg_table import Commit, IcebergFiles, build_iceberg
 from samples.id_tables import make_iceberg
 from tables.deleting.races import FILE_ROWS, ROWS, WRITERS, race
 from tables.iceberg.deleting import delete
+from tables.iceberg.in_turn import InTurn
 
 pytestmark = pytest.mark.interop
 
@@ -130,3 +132,10 @@ def test_races(server: Server, catalog: Any, tmp_path: Path, writers: int) -> No
     catalog.create_namespace_if_not_exists("db")
     catalog.register_table(f"db.{tmp_path.name}", str(made.metadata))
     race({"catalog": {"type": "rest", "uri": server.uri}, "name": f"db.{tmp_path.name}"}, writers)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(amounts.of(1, 5)))
+def test_in_turn_with_pyiceberg(catalog: Any, tmp_path: Path, seed: int) -> None:
+    catalog.create_namespace_if_not_exists("db")
+    InTurn(catalog, f"db.{tmp_path.name}", seed).run()

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -19,118 +16,22 @@ from dvcodec.iceberg import read_position_deletes
 from dvcodec.tables import Table, audit, compact_deletes, live_batches, open_table, repair
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
 from samples.id_tables import make_iceberg
+from tables.iceberg.in_turn import InTurn
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.libraries]
-STEPS = amounts.of(15, 40)
-SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("n", pa.int64())])
-
-
-def rows_of(start: int, count: int) -> pa.Table:
-    ids = range(start, start + count)
-    return pa.table([[*ids], [f"p{i % 3}" for i in ids], [i % 10 for i in ids]], schema=SCHEMA)
 
 
 def entries(table: Table) -> list[Any]:
     return [vector for vector in table.snapshot().vectors if vector.format == "position-deletes"]
 
 
-class Pair:
-    """A table of a catalog, and its rows as a plain dictionary: id -> n."""
-
-    def __init__(self, folder: Path, chance: random.Random) -> None:
-        sql = pytest.importorskip("pyiceberg.catalog.sql")
-        self.catalog = sql.SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=folder.as_uri())
-        self.catalog.create_namespace("db")
-        granularity = chance.choice(["file", "partition"])
-        properties = {"format-version": "2", "write.delete.granularity": granularity}
-        self.catalog.create_table("db.t", SCHEMA, properties=properties)
-        self.chance, self.rows, self.next = chance, dict[int, int](), 0
-
-    @property
-    def theirs(self) -> Any:
-        return self.catalog.load_table("db.t")
-
-    def remove(self, gone: Callable[[int, int], bool]) -> None:
-        self.rows = {key: n for key, n in self.rows.items() if not gone(key, n)}
-
-    def append(self) -> None:
-        some = rows_of(self.next, self.chance.randrange(1, 60))
-        self.next += len(some)
-        self.theirs.append(some)
-        self.rows |= dict(zip(some["id"].to_pylist(), some["n"].to_pylist(), strict=True))
-
-    def delete_by_pyiceberg(self) -> None:
-        n = self.chance.randrange(10)
-        self.theirs.delete(f"n = {n} and id > {self.next // 2}")
-        self.remove(lambda key, value: value == n and key > self.next // 2)
-
-    def delete_where(self) -> None:
-        first, n = self.chance.randrange(self.next + 1), self.chance.randrange(10)
-        where: Any = (pc.field("n") == n) & (pc.field("id") >= first)
-        done = open_table(self.theirs).delete(where)
-        before = len(self.rows)
-        self.remove(lambda key, value: value == n and key >= first)
-        assert done.rows == before - len(self.rows)
-
-    def delete_keys(self) -> None:
-        keys = self.chance.sample(range(self.next + 1), min(20, self.next))
-        open_table(self.theirs).delete(keys=pa.table({"id": pa.array(keys, pa.int64())}), on=["id"])
-        self.remove(lambda key, _: key in keys)
-
-    def delete_file(self) -> None:
-        """Delete all rows of a data file."""
-        table = open_table(self.theirs)
-        snapshot = table.snapshot()
-        if snapshot.data_files:
-            file = self.chance.choice(snapshot.data_files)
-            keys = {key for part in snapshot.rows(file, columns=["id"]) for key in part.batch["id"].to_pylist()}
-            table.delete(pc.field("id").isin(sorted(keys)))
-            self.remove(lambda key, _: key in keys)
-            assert file.path not in table.snapshot().files
-
-    def compact(self) -> None:
-        compact_deletes(open_table(self.theirs))
-
-    def evolve(self) -> None:
-        from pyiceberg.types import StringType
-
-        with self.theirs.update_schema() as schema:
-            schema.add_column(f"c{self.next}_{self.chance.randrange(1000)}", StringType())
-
-    def partition(self) -> None:
-        from pyiceberg.transforms import IdentityTransform
-
-        with self.theirs.update_spec() as spec:
-            if self.theirs.spec().fields:
-                spec.remove_field("part")
-            else:
-                spec.add_field("part", IdentityTransform(), "part")
-
-    def tag(self) -> None:
-        snapshot = self.theirs.current_snapshot()
-        if snapshot is not None:
-            self.theirs.manage_snapshots().create_tag(snapshot.snapshot_id, f"t{self.chance.random()}").commit()
-
-    def check(self) -> None:
-        found = self.theirs.scan(selected_fields=("id", "n")).to_arrow()
-        assert dict(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True)) == self.rows
-        table = open_table(self.theirs)
-        ours = pa.Table.from_batches(live_batches(table, columns=["id"]), table.snapshot().schema(["id"]))
-        assert sorted(ours["id"].to_pylist()) == sorted(self.rows)
-        assert audit(table).ok
-
-
 @pytest.mark.interop
 @pytest.mark.parametrize("seed", range(amounts.of(2, 10)))
 def test_in_turn_with_pyiceberg(tmp_path: Path, seed: int) -> None:
-    pair = Pair(tmp_path, random.Random(seed))
-    steps = [pair.append, pair.delete_where, pair.delete_where, pair.delete_keys, pair.delete_file]
-    steps += [pair.compact, pair.delete_by_pyiceberg, pair.evolve, pair.partition, pair.tag]
-    pair.append()
-    for _ in range(STEPS):
-        step = pair.chance.choice(steps)
-        step()
-        pair.check()
+    sql = pytest.importorskip("pyiceberg.catalog.sql")
+    catalog = sql.SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=tmp_path.as_uri())
+    catalog.create_namespace("db")
+    InTurn(catalog, "db.t", seed).run()
 
 
 def test_rows_are_not_deleted_twice(tmp_path: Path) -> None:
