@@ -18,7 +18,7 @@ LONG ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all lint typecheck unit coverage libraries spark spark-connect spark-lowest spark-4.0 cluster programs interop interop-java \
-	interop-go interop-pypaimon interop-spark interop-servers interop-nessie vectors bench bench-short bench-spark bench-requests races \
+	interop-go interop-pypaimon interop-spark interop-servers interop-nessie interop-duckdb vectors bench bench-short bench-spark bench-requests races \
 	fuzz-short docs site pins release-build release-check bench-deletes clean
 
 # Installations leave a stamp, so that they are skipped the second time. dvcodec comes first and alone: with the hashes of
@@ -99,7 +99,7 @@ spark-lowest spark-4.0: spark-%: .venv-spark-%/.installed
 cluster: $(VENV)/.dev interop-servers ## a standalone cluster: build, apply, delete, stream, with losses
 	DVCODEC_SPARK=classic $(BIN)/$(PYTEST) --long tests/spark/test_standalone.py
 
-programs: interop-java interop-go interop-pypaimon interop-spark interop-servers ## what the tests drive: other implementations, servers
+programs: interop-java interop-go interop-pypaimon interop-duckdb interop-spark interop-servers ## what the tests drive: other implementations, servers
 
 interop: $(VENV)/.dev programs ## against other implementations, servers of object stores, and Spark
 	$(BIN)/$(PYTEST) -n auto --dist loadgroup -m "interop or lake or spark"
@@ -129,6 +129,14 @@ interop-pypaimon: interop/pypaimon/.venv/.installed
 interop/pypaimon/.venv/.installed: interop/pypaimon/requirements.txt constraints/pypaimon.txt | $(VENV)/.demo
 	$(PYTHON) -m venv --without-pip interop/pypaimon/.venv
 	$(PIP) --python interop/pypaimon/.venv/bin/python install --no-compile --constraint constraints/pypaimon.txt --requirement $<
+	touch $@
+
+# DuckDB's own readers of Iceberg, Delta and Lance. Their newest wheels are for an older DuckDB than dvcodec requires.
+interop-duckdb: interop/duckdb/.venv/.installed
+
+interop/duckdb/.venv/.installed: interop/duckdb/requirements.txt constraints/duckdb.txt | $(VENV)/.demo
+	$(PYTHON) -m venv --without-pip $(@D)
+	$(PIP) --python $(@D)/bin/python install --no-compile --constraint constraints/duckdb.txt --requirement $<
 	touch $@
 
 # The released Spark connectors of Iceberg, Delta and Paimon write tables, each in an environment with its own Spark.
@@ -225,7 +233,9 @@ pins: ## select new versions for the gate to install
 	done
 	$(COMPILE) pyproject.toml --resolution lowest-direct --extra all --group test --constraint constraints/lowest.in \
 		--output-file constraints/lowest.txt
-	$(COMPILE) interop/pypaimon/requirements.txt --universal --output-file constraints/pypaimon.txt
+	for name in pypaimon duckdb; do \
+		$(COMPILE) interop/$$name/requirements.txt --universal --output-file constraints/$$name.txt || exit 1; \
+	done
 
 release-build: $(RELEASE)/.installed ## wheel and sdist in build/release/, checked
 	rm -rf build/release
@@ -250,5 +260,5 @@ release-check: $(VENV)/.dev release-build ## and the sdist's tests, and an SBOM
 	rm -rf build/release/.venv
 
 clean:
-	rm -rf $(VENV) .venv-spark-* $(RELEASE) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv \
+	rm -rf $(VENV) .venv-spark-* $(RELEASE) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv interop/duckdb/.venv \
 		interop/spark/target interop/spark/.venv-* interop/nessie/target interop/nessie/.venv interop/servers/bin interop/servers/node_modules
