@@ -202,6 +202,15 @@ def test_rows_of_a_scan_cross_without_their_paths(
 
 
 @pytest.mark.everywhere
+def test_other_columns(spark: SparkSession) -> None:
+    rows = spark.range(3).selectExpr("id", "'x' AS name")
+    told = r"columns file_path and pos: .*file_path.* build_vectors\(positions\(rows\)\); .* are file_col= and pos_col="
+    with pytest.raises(UsageError, match=told):
+        build_vectors(rows)
+    assert build_vectors(rows, "name", "id").count() == 1
+
+
+@pytest.mark.everywhere
 def test_merge_unites_vectors_and_positions(spark: SparkSession, tmp_path: Path) -> None:
     old, new = rows("random", 5_000, seed=2), rows("clustered", 5_000, seed=3)
     first = build_vectors(spark.read.parquet(write(tmp_path / "old", old)))

@@ -308,6 +308,19 @@ def test_functions_of_the_users_own(spark: SparkSession, vectors: DataFrame) -> 
     assert counts == {i: None if rows is None else len(rows) for i, rows in sets.items()}
 
 
+def test_values_in_the_place_of_columns() -> None:
+    """As ``spark.udf.register("f", dv_cardinality)`` would call it."""
+    wrong: Any = b"x"
+    with pytest.raises(UsageError, match=r"dv_cardinality takes columns and their names, not bytes: .*dvcodec\.decode"):
+        dv_cardinality(wrong)
+    wrong = 7
+    with pytest.raises(UsageError, match=r"dv_contains takes .*, not int: for a constant, F\.lit"):
+        dv_contains("dv", wrong)
+    wrong = None
+    with pytest.raises(UsageError, match=r"file_key takes .*, not NoneType"):
+        functions.file_key(wrong)
+
+
 def test_a_format_that_is_none() -> None:
     with pytest.raises(UsageError, match="iceberg, delta, paimon64, paimon32, not 'lance'"):
         dv_encode("pos", "lance")  # type: ignore[arg-type]

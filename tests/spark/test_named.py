@@ -25,7 +25,15 @@ ROWS = pa.table({"id": pa.array(range(10), pa.int64())})
 class Session:
     """A session whose connectors are not here: what it says of tables, and its settings."""
 
-    def __init__(self, location: str, provider: str, current: str = "spark_catalog", **settings: str) -> None:
+    def __init__(
+        self,
+        location: str,
+        provider: str,
+        current: str = "spark_catalog",
+        properties: dict[str, str] | None = None,
+        **settings: str,
+    ) -> None:
+        self.properties = [{"key": key, "value": value} for key, value in (properties or {}).items()]
         self.said = {"Location": location, "Provider": provider, "Type": "MANAGED"}
         self.conf = settings
         self.catalog = SimpleNamespace(currentCatalog=lambda: current, currentDatabase=lambda: "db")
@@ -37,7 +45,11 @@ class Session:
         self.asked.append(text)
         heads = {"# col_name": "data_type", "Location": "string", "# Detailed Table Information": ""}
         rows = [{"col_name": name, "data_type": value} for name, value in [*heads.items(), *self.said.items()]]
-        return SimpleNamespace(collect=lambda: [{"key": key} for key in self.conf] if text == "SET" else rows)
+        if text == "SET":
+            rows = [{"key": key} for key in self.conf]
+        elif text.startswith("SHOW TBLPROPERTIES"):
+            rows = self.properties
+        return SimpleNamespace(collect=lambda: rows)
 
 
 def resolved(session: Session, table: Any) -> Any:
@@ -45,7 +57,7 @@ def resolved(session: Session, table: Any) -> Any:
     return named.resolve(given, table)
 
 
-def lake(**settings: str) -> dict[str, str]:
+def lake(**settings: str) -> dict[str, Any]:
     prefix = "spark.sql.catalog.lake"
     return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {
         f"{prefix}.{key}": value for key, value in settings.items()
@@ -65,11 +77,35 @@ def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolved(session, "orders") == resolved(session, "lake.`my.db`.orders") == "/wh/a b%20"
     assert resolved(session, "delta.`/wh/a b`") == "/wh/a b"
     assert resolved(Session("s3a://lake/t", "paimon"), "db.orders") == "s3a://lake/t"
+    paimon = Session("", "paimon", properties={"bucket": "-1", "path": "file:/wh/db.db/orders"})
+    assert resolved(paimon, "db.orders") == "/wh/db.db/orders", "Paimon says it in a property"
     spark_delta = SimpleNamespace(detail=lambda: SimpleNamespace(first=lambda: {"location": "file:/wh/t"}), toDF=None)
     assert resolved(session, spark_delta) == "/wh/t"
     (tmp_path / "orders").mkdir()
     with pytest.raises(UsageError, match=r"a table of the session, and a folder here: \./orders is the folder"):
         resolved(session, "orders")
+
+
+def test_a_name_is_read_again_after_a_commit() -> None:
+    session: Any = Session("/x", "delta")
+    others: tuple[Any, ...] = ("delta.`/wh/orders`", "./orders", "s3://lake/orders", Path("x"), None)
+    for table in ("orders", "lake.`my.db`.orders", *others):
+        named.refresh(session, table)
+    assert session.asked == ["REFRESH TABLE orders", "REFRESH TABLE lake.`my.db`.orders"]
+
+
+def test_what_is_committed_to_in_another_way() -> None:
+    """Each refusal says what to write."""
+    line = r"pass what pyiceberg loads: jobs.delete\(spark, load_catalog\('lake', ..\).load_table\('db.t'\), ..\)"
+    for settings in ({"type": "nessie"}, {"catalog-impl": "org.apache.iceberg.aws.dynamodb.DynamoDbCatalog"}):
+        with pytest.raises(UsageError, match=line):
+            resolved(Session("/wh/t", "iceberg", **lake(**settings)), "lake.db.t")
+    for kind in ("hive", "glue", "rest"):  # there is none here, or pyiceberg lacks a package for it
+        unreachable = lake(type=kind, uri="http://127.0.0.1:1", **{"glue.endpoint": "http://127.0.0.1:1"})
+        with pytest.raises(UsageError, match=line):
+            resolved(Session("/wh/t", "iceberg", **unreachable), "lake.db.t")
+    with pytest.raises(UsageError, match="Paimon table of a hive metastore: commit through its engine"):
+        resolved(Session("/wh/t", "paimon", **lake(metastore="hive")), "lake.db.t")
 
 
 def test_iceberg_catalogs(tmp_path: Path) -> None:

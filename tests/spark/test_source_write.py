@@ -111,8 +111,7 @@ def test_every_target(target: str, spark: SparkSession, tmp_path: Path) -> None:
     for row in found:  # the bytes of `convert`: copied where the layout is the one wanted
         blob, path = tmp_path / "blob", Path(row["path"])
         blob.write_bytes(dvs[row["data_file"]])
-        kind = "puffin" if target == "iceberg" else target
-        (location,) = convert(blob, kind, tmp_path / "one", data_files=[row["data_file"]])  # type: ignore[arg-type]
+        (location,) = convert(blob, target, tmp_path / "one", data_files=[row["data_file"]])  # type: ignore[arg-type]
         want = (tmp_path / "one").read_bytes()[location.offset :][: location.size]
         assert path.read_bytes()[row["offset"] :][: row["size"]] == want
 

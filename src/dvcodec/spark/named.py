@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.io.target import is_url
@@ -74,6 +75,16 @@ def resolve(spark: SparkSession, table: Any) -> Any:
     return _of_catalog(spark, table, described)
 
 
+def refresh(spark: SparkSession, table: Any) -> None:
+    """Have the session read a table that it names again: catalogs cache metadata.
+
+    Does nothing for folders and objects, and if Spark cannot.
+    """
+    if isinstance(table, str) and _PATH.fullmatch(table) is None and _NAME.fullmatch(table) and not is_url(table):
+        with suppress(PySparkException):
+            spark.sql(f"REFRESH TABLE {table}")
+
+
 def _described(spark: SparkSession, name: str) -> dict[str, str] | None:
     """Return what Spark says of a table; None if there is none."""
     try:
@@ -93,6 +104,8 @@ def _of_catalog(spark: SparkSession, name: str, described: dict[str, str]) -> An
     if "VIEW" in described.get("Type", ""):
         raise UsageError(f"{name}: a view: name its table")
     location, provider = described.get("Location"), described.get("Provider", "").lower()
+    if provider == "paimon" and not location:
+        location = _property(spark, name, "path")
     if not location or not provider:
         raise UsageError(f"{name}: Spark does not say where this table is: pass its folder")
     if provider not in _FORMATS:
@@ -107,6 +120,11 @@ def _of_catalog(spark: SparkSession, name: str, described: dict[str, str]) -> An
     if provider == "paimon" and settings.get("metastore", "filesystem") != "filesystem":
         raise UsageError(f"{name}: a Paimon table of a {settings['metastore']} metastore: commit through its engine")
     return _folder(location)
+
+
+def _property(spark: SparkSession, name: str, key: str) -> str | None:
+    found = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {name}").collect()}
+    return found.get(key)
 
 
 def _full_name(spark: SparkSession, name: str) -> list[str]:

@@ -21,10 +21,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pyspark.sql import functions as F  # noqa: N812  (as everybody calls it)
-
 from dvcodec.core.errors import UsageError
-from dvcodec.spark.functions.udfs import MAGICS, call
+from dvcodec.spark.functions.udfs import MAGICS, call, column_of
 from dvcodec.spark.paths import match_key_column
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ def dv_contains(dv: Column | str, pos: Column | str) -> Column:
 
         rows.where(~dv_contains("dv", "_metadata.row_index"))
     """
-    return call("dv_contains", dv, _column(pos).cast("bigint"))
+    return call("dv_contains", dv, column_of(pos, "dv_contains").cast("bigint"))
 
 
 def dv_cardinality(dv: Column | str) -> Column:
@@ -142,7 +140,7 @@ def dv_encode(
     """
     if format not in MAGICS:
         raise UsageError(f"formats of dv_encode are {', '.join(MAGICS)}, not {format!r}")
-    return call(f"dv_encode {format}", _column(positions).cast("array<bigint>"))
+    return call(f"dv_encode {format}", column_of(positions, "dv_encode").cast("array<bigint>"))
 
 
 def dv_decode(dv: Column | str) -> Column:
@@ -191,8 +189,4 @@ def file_key(path: Column | str, *, uri: bool = False) -> Column:
 
         vectors.join(log, file_key(vectors["container"]) == file_key(log["path"]))
     """
-    return match_key_column(_column(path), uri=uri)
-
-
-def _column(column: Column | str) -> Column:
-    return F.col(column) if isinstance(column, str) else column
+    return match_key_column(column_of(path, "file_key"), uri=uri)

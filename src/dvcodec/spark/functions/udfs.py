@@ -85,7 +85,7 @@ _FUNCTIONS = {
 def call(name: str, *columns: Column | str) -> Column:
     """Apply a function to columns; return the resulting column, which is named as Spark names calls."""
     function = _FUNCTIONS[name]
-    given = [F.col(column) if isinstance(column, str) else column for column in columns]
+    given = [column_of(column, name.partition(" ")[0]) for column in columns]
     shown = f"{name.partition(' ')[0]}({', '.join(str(column)[len('Column<') + 1 : -2] for column in given)})"
     typed = [_binary(c) if kind == pa.binary() else c for c, kind in zip(given, function.takes, strict=True)]
     udf = _udf(function)
@@ -98,6 +98,22 @@ def call(name: str, *columns: Column | str) -> Column:
     whole = [F.coalesce(c, F.lit(-1)) if number else c for c, number in zip(typed, numbers, strict=True)]
     known = reduce(and_, [column.isNotNull() for column in given])
     return F.when(known, udf(*whole)).alias(shown)
+
+
+def column_of(value: Any, function: str) -> Column:
+    """Return a column that is given as one or by its name.
+
+    Raises:
+        UsageError: it is a value.
+    """
+    if isinstance(value, str):
+        return F.col(value)
+    if not hasattr(value, "cast"):
+        raise UsageError(
+            f"{function} takes columns and their names, not {type(value).__name__}: for a constant, F.lit(..); "
+            "in SQL, what dvcodec.spark.register registers; in a Python function, dvcodec.decode(dv)"
+        )
+    return cast("Column", value)
 
 
 def _binary(column: Column) -> Column:

@@ -13,6 +13,7 @@ from dvcodec.spark.jobs.change import convert, diff, merge
 from dvcodec.spark.jobs.delete import DeleteBatches, delete, delete_batches
 from dvcodec.spark.jobs.explode import explode, ranges
 from dvcodec.spark.jobs.read import read_vectors
+from dvcodec.spark.jobs.write import write_vectors
 
 __all__ = [
     "DeleteBatches",
@@ -32,4 +33,5 @@ __all__ = [
     "ranges",
     "read_vectors",
     "unmatched",
+    "write_vectors",
 ]

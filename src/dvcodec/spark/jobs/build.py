@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
@@ -42,6 +43,7 @@ from dvcodec.spark.hand_over import (
 from dvcodec.spark.jobs.origin import origin_or_column
 from dvcodec.spark.keyed_rows import URI, SampledFiles, ScannedFiles, packed
 from dvcodec.spark.paths import data_file_column, match_key_column, twin_column
+from dvcodec.spark.search.scan import reason
 from dvcodec.spark.sources.options import PathsInput, paths_option, storage_keys
 from dvcodec.spark.sources.position_deletes import PositionDeleteSource
 from dvcodec.spark.union import VectorUnion
@@ -154,8 +156,12 @@ def positions(df: DataFrame) -> DataFrame:
 
 def _rows(source: DataFrame, file_col: str, pos_col: str) -> DataFrame:
     """Select and check the two columns."""
-    chosen = source.select(sf.col(file_col).alias("data_file"), sf.col(pos_col).alias("pos"))
-    file_type, pos_type = (field.dataType for field in chosen.schema.fields)
+    try:
+        chosen = source.select(sf.col(file_col).alias("data_file"), sf.col(pos_col).alias("pos"))
+        file_type, pos_type = (field.dataType for field in chosen.schema.fields)
+    except AnalysisException as err:
+        more = "rows of a table are build_vectors(positions(rows)); columns of other names are file_col= and pos_col="
+        raise UsageError(f"columns {file_col} and {pos_col}: {reason(err)} {more}") from None
     if not isinstance(file_type, StringType):
         raise UsageError(f"column {file_col!r} holds {file_type.simpleString()}, not strings")
     if not isinstance(pos_type, _INTEGERS):

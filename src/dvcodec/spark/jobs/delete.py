@@ -23,7 +23,7 @@ from dvcodec.io import is_url, storage_of
 from dvcodec.spark.columns import VECTORS, arrow_schema
 from dvcodec.spark.compat import datasource, is_frame, to_arrow
 from dvcodec.spark.jobs.build import build_vectors
-from dvcodec.spark.named import check_session, resolve
+from dvcodec.spark.named import check_session, refresh, resolve
 from dvcodec.spark.search.finders import NEAR_BYTES, KeyFinder, WhereFinder, WorkerFinder
 from dvcodec.spark.search.pieces import decode
 from dvcodec.spark.search.plain import PlainSnapshot, open_plain
@@ -132,7 +132,10 @@ def delete(
         raise UsageError(f"{opened.location}: a table: vectors= is for Parquet files without one")
     finder = _finder(spark, where, keys, on, positions, read_by)
     with refreshed(opened, dry_run):
-        return run(committer_of(opened), finder, isolation=isolation, dry_run=dry_run, retries=retries, batch=batch)
+        done = run(committer_of(opened), finder, isolation=isolation, dry_run=dry_run, retries=retries, batch=batch)
+    if done.committed:
+        refresh(spark, table)
+    return done
 
 
 def delete_batches(

@@ -42,7 +42,7 @@ def register(spark: SparkSession) -> None:
     _registered.add(spark)
     register_functions(spark)
     if not HAS_SOURCES:
-        _LOG.warning("spark.read.format('dvcodec') and its kin need Spark 4.0: here, use jobs.read_vectors(path)")
+        _LOG.warning("spark.read.format('dvcodec') needs Spark 4.0: here, use jobs.read_vectors and jobs.write_vectors")
         return
     shipped = import_module("dvcodec.spark.sources.shipped")  # it imports what 3.5 lacks
     for module, name in _SOURCES.items():
