@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from dvcodec import mumbling
 from dvcodec.core import batch, frame, roaring, roaring64, vector
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import DecodeError, Unsupported
@@ -58,6 +59,9 @@ def read_vector(
             Cursor(roaring.serialize(rows.bitmaps[0]) if rows else roaring.EMPTY_BITMAP), ref.kind, limits
         )
     cursor = read_frame(source, ref.offset, ref.size, limits)
+    if ref.kind is ContainerKind.MUMBLING:
+        rows = mumbling.decode(cursor.view, limits=limits, source=cursor.source, base=cursor.base)
+        return _walk_bare(Cursor(b"".join(rows.serialized().get(0, [roaring.EMPTY_BITMAP]))), ref.kind, limits)
     if ref.kind in (ContainerKind.ROARING32, ContainerKind.ROARING64):
         return _walk_bare(cursor, ref.kind, limits)
     return vector.read(cursor, ALLOWED[ref.kind], ref.cardinality, limits, verify_checksum=verify_checksum)
@@ -138,7 +142,7 @@ def decode(
 
     Args:
         buf: exactly the vector. Without a frame: magic and bitmap (Delta's inline vectors), or a 64-bit or 32-bit
-            roaring bitmap (Hudi, Lance), which have no checksum.
+            roaring bitmap (Hudi, Lance) or a Mumbling bitmap (Iceberg v4), which have no checksum.
         cardinality: rows according to the metadata; None skips the check.
         limits: bounds on what the bytes may claim.
         verify_checksum: False skips the CRC.
@@ -168,6 +172,8 @@ def decode(
             kind = sniff(cursor.view, limits=limits).kind
     if kind is ContainerKind.BLOB:
         return vector.read(cursor, cardinality=cardinality, limits=limits, verify_checksum=verify_checksum).load()
+    if kind is ContainerKind.MUMBLING:
+        return mumbling.decode(buf, cardinality=cardinality, limits=limits, source=source, base=base)
     if kind not in (ContainerKind.ROARING32, ContainerKind.ROARING64):
         actual = f"a file of vectors ({kind.value}): see read_rows"
         raise Unsupported("vector", source=source, offset=base, expected="the bytes of one vector", actual=actual)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from dvcodec import mumbling
 from dvcodec.core import roaring
 from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS
 from dvcodec.core.errors import BadMagic, DecodeError, Truncated, Unsupported
@@ -40,6 +41,8 @@ class ContainerKind(str, Enum):
     """A bare 64-bit portable bitmap (Hudi)."""
     ROARING32 = "roaring32"
     """A bare 32-bit portable bitmap (Lance ``.bin``)."""
+    MUMBLING = "mumbling"
+    """A Mumbling bitmap, as manifests of Iceberg v4 embed it."""
     LANCE_ARROW = "lance-arrow"
     """A Lance deletion file of the Arrow kind (Lance ``.arrow``, extra ``arrow``)."""
     ZAP = "zap"
@@ -138,6 +141,9 @@ def sniff_source(source: Source, *, limits: Limits = DEFAULT_LIMITS) -> Containe
         )
     elif Magic.find(head[4:8]) is None and Magic.find(head[5:9]) is None and _is_segment(source):
         kind = ContainerKind.ZAP  # before the formats detected by a few bytes only: a segment may begin with any bytes
+    elif _may_be_mumbling(source, head) and _is_mumbling(source, limits):
+        kind = ContainerKind.MUMBLING  # its cardinality may look like the length field of a damaged Delta file
+        vectors = (VectorRef(kind, 0, source.size),)
     elif Magic.find(head[4:8]) is not None or _is_frame(head, 0, source.size):
         kind = ContainerKind.BLOB
         vectors = (VectorRef(kind, 0, source.size),)
@@ -207,7 +213,7 @@ def refuse_segment(container: Container) -> Container:
 
 
 def _weakest(source: Source, head: bytes, limits: Limits) -> ContainerKind:
-    """Detect formats without a magic: a bare bitmap, or a segment with a valid footer only.
+    """Detect formats without a magic: a bare bitmap, a corrupt Mumbling one, or a segment with a valid footer only.
 
     Raises:
         Unsupported: neither.
@@ -219,11 +225,13 @@ def _weakest(source: Source, head: bytes, limits: Limits) -> ContainerKind:
     try:
         decode_zap_footer(source)
     except (BadMagic, Truncated):
+        if _may_be_mumbling(source, head):
+            return ContainerKind.MUMBLING
         raise Unsupported(
             "container",
             source=source.name,
             offset=0,
-            expected="a Puffin file, a Delta, Paimon or Lance vector file, a vector blob, a roaring bitmap, "
+            expected="a Puffin file, a Delta, Paimon or Lance vector file, a vector blob, a roaring or Mumbling bitmap, "
             "or a zap segment",
             actual=head[:12].hex(" ") or "no bytes",
         ) from None
@@ -243,6 +251,21 @@ def _bare_bitmap(source: Source, head: bytes, limits: Limits) -> ContainerKind |
     if wide and not (narrow and _is_bitmap(source, limits)):
         return ContainerKind.ROARING64
     return ContainerKind.ROARING32 if narrow else None
+
+
+def _may_be_mumbling(source: Source, head: bytes) -> bool:
+    """Whether the header of a Mumbling bitmap is possible, and has rows."""
+    cardinality, containers = int.from_bytes(head[1:4], "little"), int.from_bytes(head[4:6], "little")
+    may = head[:1] == bytes([mumbling.VERSION]) and source.size <= mumbling.MAX_BYTES
+    return may and containers <= mumbling.MAX_CONTAINERS and 0 < cardinality <= mumbling.MAX_POSITIONS
+
+
+def _is_mumbling(source: Source, limits: Limits) -> bool:
+    try:
+        mumbling.decode(read_window(source).view, limits=limits)
+    except DecodeError:
+        return False
+    return True
 
 
 def _is_cookie(raw: bytes) -> bool:

@@ -26,7 +26,7 @@ from dvcodec.zap.verify import verify_segment
 Stated: TypeAlias = "list[tuple[str, int | None]]"
 """Stated cardinalities: (source of the number, rows)."""
 VECTOR_CHECKS = ("length", "crc", "magic", "structure", "cardinality", "rows")
-_BARE = (ContainerKind.ROARING32, ContainerKind.ROARING64, ContainerKind.LANCE_ARROW)
+_BARE = (ContainerKind.ROARING32, ContainerKind.ROARING64, ContainerKind.MUMBLING, ContainerKind.LANCE_ARROW)
 
 
 def verify(

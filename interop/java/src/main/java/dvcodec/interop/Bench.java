@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.deletes.PositionDeleteIndex;
+import org.apache.iceberg.mumbling.Mumblings;
 
 /**
  * {@code bench}: for each line of JSON on standard input, does some work so many times and prints the
@@ -22,7 +23,8 @@ final class Bench {
   /**
    * One line of input.
    *
-   * @param op {@code decode}: a blob to an array of positions; {@code encode}: sorted positions to a blob
+   * @param op {@code decode}: a blob to an array of positions; {@code encode}: sorted positions to a blob;
+   *     {@code mumbling}: a Mumbling bitmap to an array of positions
    * @param times how often the work is done
    * @param warm seconds for which the work is repeated before
    * @param path the blob, or the positions as little-endian 64-bit integers
@@ -75,6 +77,7 @@ final class Bench {
     return switch (line.op()) {
       case "decode" -> decode(bytes, line.count());
       case "encode" -> encode(bytes);
+      case "mumbling" -> () -> Mumblings.positions(bytes).toArray().length;
       default -> throw new IllegalArgumentException("unknown op " + line.op());
     };
   }

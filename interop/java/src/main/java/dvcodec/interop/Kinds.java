@@ -3,6 +3,7 @@ package dvcodec.interop;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
+import org.apache.iceberg.mumbling.Mumblings;
 
 /** What {@code encode} and {@code decode} can drive in Iceberg, Delta and RoaringBitmap. */
 final class Kinds {
@@ -15,12 +16,14 @@ final class Kinds {
   static {
     ENCODERS.put("iceberg", IcebergVectors::encode);
     ENCODERS.put("iceberg-ranges", IcebergVectors::encodeRanges);
+    ENCODERS.put("pfor", Mumblings::encodeDescriptors);
     ENCODERS.put("roaring32", RoaringVectors::encode32);
     ENCODERS.put("roaring64", RoaringVectors::encode64);
     ENCODERS.put("delta-portable", DeltaVectors::encodePortable);
     ENCODERS.put("delta-native", DeltaVectors::encodeNative);
 
     DECODERS.put("iceberg", IcebergVectors::decode);
+    DECODERS.put("mumbling", (bytes, count) -> mumbling(bytes));
     DECODERS.put("roaring32", (bytes, count) -> RoaringVectors.decode32(bytes));
     DECODERS.put("roaring64", (bytes, count) -> RoaringVectors.decode64(bytes));
     DECODERS.put("delta", (bytes, count) -> DeltaVectors.decodeKernel(bytes));
@@ -28,4 +31,9 @@ final class Kinds {
   }
 
   private Kinds() {}
+
+  private static Rows mumbling(byte[] bytes) {
+    return new Rows(
+        Mumblings.cardinality(bytes), consumer -> Mumblings.positions(bytes).forEach(consumer));
+  }
 }
