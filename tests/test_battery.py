@@ -19,7 +19,7 @@ from pyarrow import orc
 import amounts
 from battery import CHECKS, Format, Without, flip_bits, lowered
 from conftest import FLIPS
-from dvcodec import RowSet, delta, describe, iceberg, lance, paimon, puffin, read_rows, sniff
+from dvcodec import RowSet, delta, describe, iceberg, lance, mumbling, paimon, puffin, read_rows, sniff
 from dvcodec.core import avro, roaring, roaring64
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
@@ -293,6 +293,21 @@ FORMATS = [
         paimon.decode,
         partial(paimon.encode, layout="bitmap64"),
         paimon.encode(BORDER, layout="bitmap64"),
+    ),
+    *(
+        Format(
+            f"Mumbling, {name}",
+            mumbling.decode,
+            mumbling.encode(rows),
+            mumbling.encode,
+            rows_of,
+            limits={"max_vector_bytes": 3, "max_cardinality": 0},
+        )
+        for name, rows in (
+            ("sparse", RowSet([1, 5, 600])),
+            ("dense", RowSet(range(250, 400))),
+            ("exceptions", RowSet([3, *range(700, 730), *range(40_000, 200_000, 150)])),
+        )
     ),
     Format(
         "whatever it is",

@@ -1,9 +1,9 @@
 """Deletion vectors of Iceberg, Delta Lake, Paimon and Lance, and bleve's segments: read, write, verify, convert, apply.
 
 Vectors are decoded to `RowSet`, an immutable set of 0-based physical row positions, and encoded from it, by one module
-per format (`iceberg`, `delta`, `paimon`, `lance`, and the container `puffin`). `decode`, `sniff`, `verify`, `convert`,
-`diff`, `merge` and `describe` work with all of them; `arrow` applies row sets to rows; `zap` reads and writes search
-segments.
+per format (`iceberg`, `mumbling`, `delta`, `paimon`, `lance`, and the container `puffin`). `decode`, `sniff`, `verify`,
+`convert`, `diff`, `merge` and `describe` work with all of them; `arrow` applies row sets to rows; `zap` reads and
+writes search segments.
 
 >>> import dvcodec
 >>> blob = dvcodec.iceberg.encode(dvcodec.RowSet([1, 3, 5, 7, 9]))
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dvcodec._version import __version__
 
 if TYPE_CHECKING:
-    from dvcodec import arrow, delta, iceberg, lance, paimon, puffin, zap
+    from dvcodec import arrow, delta, iceberg, lance, mumbling, paimon, puffin, zap
     from dvcodec import io as io
     from dvcodec import report as report
     from dvcodec import spark as spark
@@ -96,6 +96,7 @@ __all__ = [
     "iceberg",
     "lance",
     "merge",
+    "mumbling",
     "paimon",
     "puffin",
     "read_rows",
@@ -106,7 +107,9 @@ __all__ = [
 
 # Names are imported on first use: printing the help of the command line, or using one format, does not load NumPy and
 # all the other formats. `from dvcodec import *` excludes `io`, which would shadow Python's, and modules with extras.
-_MODULES = ("arrow", "delta", "iceberg", "io", "lance", "paimon", "puffin", "report", "spark", "tables", "zap")
+_MODULES = (
+    *("arrow", "delta", "iceberg", "io", "lance", "mumbling", "paimon", "puffin", "report", "spark", "tables", "zap"),
+)
 _HOMES = {
     "core.errors": (
         "BadMagic",

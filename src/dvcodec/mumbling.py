@@ -27,9 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.bitmap import ARRAY_MAX
 from dvcodec.core.bitmap_set import Stored
-from dvcodec.core.build import Pieces, serialize_payloads
+from dvcodec.core.build import serialize_sorted
 from dvcodec.core.cursor import BytesLike, Cursor, first_true
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
@@ -44,8 +43,10 @@ HEADER_BYTES = 6
 MAX_CONTAINERS = 8192
 MAX_POSITIONS = MAX_CONTAINERS * 256
 """Positions that a bitmap can have: 0 .. 2,097,151."""
-MAX_BYTES = HEADER_BYTES + MAX_CONTAINERS * 33 + MAX_CONTAINERS // 256 * (3 + 256)
-"""Bytes that a bitmap can have: a dense container at most, its descriptor, and what a chunk of these may take besides."""
+MAX_BYTES = 1 << 19
+"""More bytes than a bitmap can have: a header, and for each container its descriptor and at most 32 bytes."""
+EMPTY = VERSION.to_bytes(HEADER_BYTES, "little")
+"""The bitmap without positions."""
 
 _CONTAINER = 256
 _DENSE = 32
@@ -96,14 +97,16 @@ def decode(
     count = int.from_bytes(cursor.take(2, "container count"), "little")
     if count > MAX_CONTAINERS:
         raise cursor.error(NotCanonical, "container count", at=at, expected=f"at most {MAX_CONTAINERS}", actual=count)
-    pieces, found = _read_containers(cursor, _read_descriptors(cursor, count))
+    positions = _read_containers(cursor, _read_descriptors(cursor, count))
     cursor.expect_end("the bitmap")
+    found = len(positions)
+    limits.check("max_cardinality", found, cursor, 1)
     for expected, who in ((stated, "stored"), (cardinality, "metadata")):
         if expected not in (None, found):
             raise cursor.error(CardinalityMismatch, "cardinality", at=1, expected=f"{expected} ({who})", actual=found)
-    if not pieces:
+    if not found:
         return RowSet()
-    data = b"".join(pieces)
+    data = b"".join(serialize_sorted(positions, runs=False))
     return RowSet(Stored((memoryview(data), 0, 0, len(data))))
 
 
@@ -119,7 +122,7 @@ def encode(rows: RowSet) -> bytes:
     check_rows(rows)
     highest = rows.max
     if highest is None:
-        return VERSION.to_bytes(HEADER_BYTES, "little")
+        return EMPTY
     if highest >= MAX_POSITIONS:
         raise UsageError(f"position {highest} does not fit a Mumbling bitmap (at most {MAX_POSITIONS - 1})")
     containers = (highest >> 8) + 1
@@ -135,8 +138,8 @@ def encode(rows: RowSet) -> bytes:
     return header + _encode_descriptors(sizes.astype(np.uint8)) + out.tobytes()
 
 
-def _read_containers(cursor: Cursor, descriptors: NDArray[np.uint8]) -> tuple[Pieces, int]:
-    """Return the bitmap of all containers, serialized, and its cardinality; no pieces if that is 0."""
+def _read_containers(cursor: Cursor, descriptors: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Return the positions in all containers, ascending."""
     dense = descriptors >= _DENSE
     sizes = np.where(dense, _DENSE, descriptors).astype(np.int64)
     start = cursor.pos
@@ -160,55 +163,14 @@ def _read_containers(cursor: Cursor, descriptors: NDArray[np.uint8]) -> tuple[Pi
     if wrong is not None:
         at, actual = start + int(offsets[dense][wrong]), int(held[dense][wrong])
         raise cursor.error(NotCanonical, "dense container", at=at, expected="32 positions or more", actual=actual)
-    total = int(held.sum())
-    if not total:
-        return [], 0
-    firsts = np.arange(0, len(held), _CONTAINER)
-    cards = np.add.reduceat(held, firsts)
-    keys = np.flatnonzero(cards)
-    low = np.repeat((np.arange(len(sizes)) << 8).astype(np.uint16), np.where(dense, 0, sizes))
-    low |= data[~in_dense] if is_mixed else data
-    payload = [low]
-    if is_mixed or (cards > ARRAY_MAX).any():
-        payload = _payloads(low, np.where(dense, 0, sizes), dense, rows, cards)
-    return serialize_payloads(keys, cards[keys], payload), total
-
-
-def _payloads(
-    low: NDArray[np.uint16],
-    sizes: NDArray[np.int64],
-    dense: NDArray[np.bool_],
-    rows: NDArray[np.uint8],
-    cards: NDArray[np.int64],
-) -> list[NDArray[Any]]:
-    """Return the payload of each roaring container, which holds 256 of these, through bits where some are dense.
-
-    Args:
-        low: positions of the sparse containers, in a roaring container.
-        sizes: their number in each container, 0 in dense ones.
-        dense: which containers are dense.
-        rows: the bits of dense containers, the most significant first.
-        cards: positions of each roaring container.
-    """
-    ends = np.append(0, np.cumsum(sizes))
-    ordinals = np.append(0, np.cumsum(dense))
-    payload: list[NDArray[Any]] = []
-    for block in np.flatnonzero(cards).tolist():
-        first, last = block * _CONTAINER, min((block + 1) * _CONTAINER, len(sizes))
-        values = low[ends[first] : ends[last]]
-        chosen = dense[first:last]
-        if cards[block] > ARRAY_MAX or chosen.any():
-            mask = np.zeros(1 << 16, np.bool_)
-            mask[values.astype(np.intp)] = True
-            bits = np.packbits(mask, bitorder="little")
-            bits.reshape(_CONTAINER, _DENSE)[: last - first][chosen] = _REVERSED[rows[ordinals[first] : ordinals[last]]]
-            values = bits if cards[block] > ARRAY_MAX else _values(bits)
-        payload.append(values)
-    return payload
-
-
-def _values(bits: NDArray[np.uint8]) -> NDArray[np.uint16]:
-    return np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.uint16)
+    positions = np.repeat(np.arange(len(held), dtype=np.uint32) << 8, held)
+    if is_mixed:
+        are_dense = np.repeat(dense, held)
+        positions[~are_dense] |= data[~in_dense]
+        positions[are_dense] |= np.flatnonzero(np.unpackbits(rows).view(np.bool_)).astype(np.uint8)
+    else:
+        positions |= data
+    return positions
 
 
 # ------------------------------------------------------------------ PFOR
@@ -217,7 +179,7 @@ def _values(bits: NDArray[np.uint8]) -> NDArray[np.uint16]:
 def _read_descriptors(cursor: Cursor, count: int) -> NDArray[np.uint8]:
     """Read as many descriptors; the low bits of those of dense containers are ignored."""
     counts, widths, high_widths, exceptions, least, starts = _read_headers(cursor, count)
-    data = np.append(np.frombuffer(cursor.view, np.uint8), np.uint8(0))
+    data = np.append(np.frombuffer(cursor.view, np.uint8), np.zeros(2, np.uint8))
     found = _unpack(cursor, data, starts, widths, counts, "descriptors")
     if exceptions.any():
         listed = starts + (widths * counts + 7) // 8
@@ -284,7 +246,7 @@ def _unpack(
 
     Args:
         cursor: the window, for errors.
-        data: its bytes, and one more.
+        data: its bytes, and two more.
         starts: where the values of each chunk begin.
         widths: bits of a value, at most 8.
         counts: number of values.

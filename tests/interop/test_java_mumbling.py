@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 import amounts
+from battery import flipped
 from dvcodec import DecodeError, RowSet, mumbling
 from dvcodec.mumbling import HEADER_BYTES, MAX_POSITIONS
 from interop.driver import Java
@@ -54,9 +55,8 @@ def test_what_java_reads_of_a_damaged_bitmap_is_refused_or_the_same(java: Java) 
     random = np.random.default_rng(20)
     bitmaps = []
     for _ in range(amounts.of(1_000, 20_000)):
-        bitmap = bytearray(mumbling.encode(RowSet(random.choice(2_000, random.integers(1, 200)))))
-        bitmap[random.integers(0, len(bitmap))] ^= 1 << int(random.integers(0, 8))
-        bitmaps.append(bytes(bitmap))
+        bitmap = mumbling.encode(RowSet(random.choice(2_000, random.integers(1, 200))))
+        bitmaps.append(flipped(bitmap, int(random.integers(0, 8 * len(bitmap)))))
     accepted = 0
     for bitmap, read in zip(bitmaps, java.decode("mumbling", bitmaps), strict=True):
         try:

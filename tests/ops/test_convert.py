@@ -28,6 +28,7 @@ from dvcodec import (
     decode_at,
     delta,
     iceberg,
+    mumbling,
     paimon,
     read_rows,
     sniff,
@@ -39,17 +40,17 @@ from samples.containers import FRAMED, SAMPLES, A, B
 
 RE_ENCODED = ("delta native", "native blob", "paimon 32", "paimon mixed", "paimon blob")
 COPIED = [name for name in FRAMED if name not in RE_ENCODED]
-TO: tuple[Target, ...] = ("iceberg", "delta", "paimon32", "paimon64", "blob")
+TO: tuple[Target, ...] = ("iceberg", "delta", "paimon32", "paimon64", "blob", "mumbling")
 PORTABLE: tuple[Target, ...] = ("iceberg", "delta", "paimon64", "blob")
 """The targets whose vectors are the frames of Iceberg."""
 
 
 def encoded(rows: RowSet, to: Target) -> bytes:
-    return paimon.encode(rows) if to == "paimon32" else iceberg.encode(rows)
+    return {"paimon32": paimon.encode, "mumbling": mumbling.encode}.get(to, iceberg.encode)(rows)
 
 
 def fits(rows: RowSet, to: Target) -> bool:
-    return to != "paimon32" or (rows.max or 0) < 2**31
+    return (rows.max or 0) < {"paimon32": 2**31, "mumbling": mumbling.MAX_POSITIONS}.get(to, 2**63)
 
 
 def run(data: bytes | Path, to: Target, **options: Any) -> tuple[bytes, list[DvLocation]]:
@@ -74,17 +75,17 @@ def stored(data: bytes, written: Sequence[DvLocation]) -> list[bytes]:
 def test_every_container_becomes_every_other(name: str, to: Target) -> None:
     sample = SAMPLES[name]
     names = names_for(name)
-    if to == "blob" and len(names) != 1:
+    if to in ("blob", "mumbling") and len(names) != 1:
         with pytest.raises(UsageError, match=f"exactly one vector, found {len(names)}"):
             run(sample.data, to)
         return
     if not all(fits(rows, to) for rows in sample.rows):
-        with pytest.raises(UsageError, match="does not fit a 32-bit vector"):
+        with pytest.raises(UsageError, match=r"does not fit a (32-bit vector|Mumbling bitmap)"):
             run(sample.data, to, data_files=names)
         return
     data, written = run(sample.data, to, data_files=names)
     found = sniff(data)
-    expected = {"iceberg": "puffin", "delta": "delta", "paimon32": "paimon", "paimon64": "delta", "blob": "blob"}[to]
+    expected = {"iceberg": "puffin", "paimon32": "paimon", "paimon64": "delta"}.get(to, to)
     assert found.kind.value == expected
     assert stored(data, written) == [encoded(rows, to) for rows in sample.rows]
     assert [(at.offset, at.size) for at in written] == [(ref.offset, ref.size) for ref in found.vectors]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 
-from dvcodec import ContainerKind, RowSet, delta, iceberg, paimon
+from dvcodec import ContainerKind, RowSet, delta, iceberg, mumbling, paimon
 
 KEY = 1 << 32
 
@@ -66,10 +66,12 @@ SAMPLES: dict[str, Sample] = {
     "empty blob": alone(ContainerKind.BLOB, iceberg.encode(RowSet()), RowSet()),
     "native blob": alone(ContainerKind.BLOB, delta.encode(C, layout="native"), C),
     "paimon blob": alone(ContainerKind.BLOB, paimon.encode(B), B),
+    "mumbling": alone(ContainerKind.MUMBLING, mumbling.encode(B), B),
     "roaring 64": alone(ContainerKind.ROARING64, iceberg.encode(C)[8:-4], C),
     "empty roaring 64": alone(ContainerKind.ROARING64, bytes(8), RowSet()),
     "roaring 32": alone(ContainerKind.ROARING32, ARRAY32, A),
     "roaring 32 of runs": alone(ContainerKind.ROARING32, RUN32, B),
 }
-FRAMED = [name for name, sample in SAMPLES.items() if "roaring" not in name and sample.vectors]
-BARE = [name for name in SAMPLES if "roaring" in name]
+_BARE = (ContainerKind.ROARING32, ContainerKind.ROARING64, ContainerKind.MUMBLING)
+FRAMED = [name for name, sample in SAMPLES.items() if sample.kind not in _BARE and sample.vectors]
+BARE = [name for name, sample in SAMPLES.items() if sample.kind in _BARE]

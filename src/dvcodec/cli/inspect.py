@@ -111,6 +111,7 @@ _KINDS = {
     "blob": "bare deletion vector",
     "roaring64": "bare 64-bit roaring bitmap",
     "roaring32": "bare 32-bit roaring bitmap, as in a Lance deletion file",
+    "mumbling": "Mumbling bitmap, as in manifests of Iceberg v4",
     "lance-arrow": "Lance deletion file (Arrow)",
 }
 

@@ -120,17 +120,6 @@ def serialize_sorted(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) ->
     return _serialize(pieces)
 
 
-def serialize_payloads(keys: NDArray[Any], cards: NDArray[np.int64], payload: list[NDArray[Any]]) -> Pieces:
-    """Serialize a bitmap of array and bitset containers from their payloads.
-
-    Args:
-        keys: high half of the values of each container, ascending.
-        cards: number of values, at least 1, which decides the kind of container.
-        payload: uint16 values and bitset bytes in container order, in any parts; not checked.
-    """
-    return _serialize([_Containers(keys, cards, payload_sizes(cards), np.zeros(len(keys), np.bool_), payload)])
-
-
 class _Containers(NamedTuple):
     """Containers in serialized form, one entry per container.
 

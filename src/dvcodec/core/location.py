@@ -10,7 +10,8 @@ class DvLocation:
     """The location of one deletion vector, and what it deletes.
 
     Attributes:
-        format: ``iceberg``, ``delta``, ``paimon32`` or ``paimon64``: the format whose metadata references it.
+        format: ``iceberg``, ``mumbling``, ``delta``, ``paimon32`` or ``paimon64``: the format whose metadata
+            references it.
         path: the file that holds the vector.
         offset: byte offset of the frame's length field in that file.
         size: bytes of the whole frame: length field, magic, bitmap, CRC. (Delta logs and Paimon 32-bit metadata

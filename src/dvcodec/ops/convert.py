@@ -1,7 +1,7 @@
 """Conversion between the containers of the formats.
 
 Iceberg, Delta (portable) and Paimon (64-bit) share one frame: conversion verifies and copies it, without building
-bitmaps. Other layouts (Delta native, Paimon 32-bit, bare roaring) are re-encoded.
+bitmaps. Other layouts (Delta native, Paimon 32-bit, bare roaring, Mumbling) are re-encoded.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
-from dvcodec import delta, iceberg, paimon
+from dvcodec import delta, iceberg, mumbling, paimon
 from dvcodec.core import frame
 from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import UsageError
@@ -26,8 +26,10 @@ from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_si
 from dvcodec.ops.read import CheckedFrame, ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
-ConvertTarget: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64", "blob"]
+ConvertTarget: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64", "blob", "mumbling"]
 TARGETS: tuple[str, ...] = get_args(ConvertTarget)
+_SINGLE = ("blob", "mumbling")
+"""Files of exactly one vector."""
 _MEANT = {
     "puffin": "'iceberg'",
     "paimon": "'paimon32' or 'paimon64'",
@@ -81,7 +83,7 @@ def convert(
     Args:
         source: any container that `sniff` knows, except search segments.
         to: ``iceberg`` (a Puffin file), ``delta`` (a vector file), ``paimon32`` or ``paimon64`` (an index file of such
-            vectors), or ``blob`` (one bare frame).
+            vectors), ``blob`` (one bare frame), or ``mumbling`` (one bitmap of positions below 2,097,152).
         target: path, URL or writable file; written whole or not at all.
         data_files: the data file of each vector, in file order or by offset; required for ``iceberg`` if the
             source does not name them; replaces the names if it does.
@@ -94,7 +96,8 @@ def convert(
 
     Raises:
         DecodeError: a vector is corrupt (nothing is written).
-        UsageError: a data file is missing, a ``blob`` of not exactly one vector, or rows that do not fit.
+        UsageError: a data file is missing, a ``blob`` or ``mumbling`` of not exactly one vector, or rows that do not
+            fit.
         OSError: a file cannot be read or written.
     """
     if to not in TARGETS:
@@ -106,8 +109,8 @@ def convert(
             nameless = next((ref for ref in refs if ref.data_file is None), None)
             if nameless is not None:
                 raise UsageError(f"{opened.name}, vector at byte {nameless.offset}: unknown data file, pass data_files")
-        if to == "blob" and len(refs) != 1:
-            raise UsageError(f"{opened.name}: a blob is exactly one vector, found {len(refs)}")
+        if to in _SINGLE and len(refs) != 1:
+            raise UsageError(f"{opened.name}: a file of the kind {to} is exactly one vector, found {len(refs)}")
         return _write_frames(to, target, _frames(opened, refs, to, limits), created_by, storage_options)
 
 
@@ -124,8 +127,8 @@ def write(
     Vectors have Java's bytes, including gap keys unless they are more than 2**16 in all.
 
     Raises:
-        UsageError: an unknown kind, a data file is missing, a ``blob`` of not exactly one vector, or rows that do not
-            fit.
+        UsageError: an unknown kind, a data file is missing, a ``blob`` or ``mumbling`` of not exactly one vector, or
+            rows that do not fit.
         OSError: the file cannot be written.
     """
     if to not in TARGETS:
@@ -141,8 +144,8 @@ def write(
             gap_keys=GapKeys().fit(*named.values()),
             storage_options=storage_options,
         )
-    if to == "blob" and len(vectors) != 1:
-        raise UsageError(f"a blob is exactly one vector, got {len(vectors)}")
+    if to in _SINGLE and len(vectors) != 1:
+        raise UsageError(f"a file of the kind {to} is exactly one vector, got {len(vectors)}")
     gaps = GapKeys()
     frames = (StoredFrame(path, rows.cardinality, encode_frame(rows, to, path, gaps)) for path, rows in vectors.items())
     return _write_frames(to, target, frames, created_by, storage_options)
@@ -160,10 +163,10 @@ def encode_frame(rows: RowSet, to: ConvertTarget, name: object, gaps: GapKeys) -
     Raises:
         UsageError: rows that do not fit; the message names the vector `name`.
     """
-    if to != "paimon32":
+    if to not in ("paimon32", "mumbling"):
         return iceberg.encode(rows, gap_keys=gaps.fit(rows))
     try:
-        return paimon.encode(rows)
+        return paimon.encode(rows) if to == "paimon32" else mumbling.encode(rows)
     except UsageError as err:
         raise UsageError(f"vector {name}: {err}" if name else str(err)) from None
 
@@ -177,8 +180,8 @@ def _write_frames(
 ) -> list[DvLocation]:
     if to == "iceberg":
         return iceberg.write_stored_vectors(target, frames, created_by=created_by, storage_options=storage_options)
-    if to == "blob":
-        return [_write_blob(target, next(frames), storage_options)]
+    if to in _SINGLE:
+        return [_write_single(to, target, next(frames), storage_options)]
     if to == "delta":
         return delta.write_stored_vectors(target, frames, storage_options=storage_options)
     return paimon.write_stored_vectors(target, frames, storage_options=storage_options)
@@ -218,7 +221,7 @@ def _is_shared(checked: CheckedFrame, to: ConvertTarget) -> bool:
     """Whether the target has the same frame."""
     if to == "paimon32":
         return checked.magic is Magic.PAIMON32 and (checked.max or 0) < 2**31
-    return checked.magic is Magic.PORTABLE64
+    return to != "mumbling" and checked.magic is Magic.PORTABLE64
 
 
 def frame_for(found: Vector, to: ConvertTarget, name: object, gaps: GapKeys) -> BytesLike:
@@ -228,9 +231,9 @@ def frame_for(found: Vector, to: ConvertTarget, name: object, gaps: GapKeys) -> 
         NotCanonical: the vector is corrupt.
         UsageError: rows that do not fit; the message names the vector `name`.
     """
-    if to != "paimon32":
+    if to not in ("paimon32", "mumbling"):
         return portable_frame(found, gaps)
-    if found.magic is Magic.PAIMON32 and found.frame is not None and (found.view.max or 0) < 2**31:
+    if to == "paimon32" and found.magic is Magic.PAIMON32 and found.frame is not None and (found.view.max or 0) < 2**31:
         found.check()
         return found.frame.data
     return encode_frame(found.load(), to, name, gaps)
@@ -253,8 +256,12 @@ def portable_frame(found: Vector, gaps: GapKeys) -> BytesLike:
     return iceberg.encode(rows, gap_keys=gaps.fit(rows))
 
 
-def _write_blob(target: SinkTarget, stored: StoredFrame, storage_options: StorageOptions) -> DvLocation:
+def _write_single(
+    to: ConvertTarget, target: SinkTarget, stored: StoredFrame, storage_options: StorageOptions
+) -> DvLocation:
     with open_sink(target, storage_options=storage_options) as out:
         out.write(stored.data)
         size = out.position
-    return DvLocation("iceberg", target_name(target), 0, size, stored.cardinality, stored.data_file, size)
+    return DvLocation(
+        "iceberg" if to == "blob" else to, target_name(target), 0, size, stored.cardinality, stored.data_file, size
+    )

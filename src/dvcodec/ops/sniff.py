@@ -231,8 +231,8 @@ def _weakest(source: Source, head: bytes, limits: Limits) -> ContainerKind:
             "container",
             source=source.name,
             offset=0,
-            expected="a Puffin file, a Delta, Paimon or Lance vector file, a vector blob, a roaring or Mumbling bitmap, "
-            "or a zap segment",
+            expected="a Puffin file, a Delta, Paimon or Lance vector file, a vector blob, a roaring or Mumbling "
+            "bitmap, or a zap segment",
             actual=head[:12].hex(" ") or "no bytes",
         ) from None
     return ContainerKind.ZAP
@@ -254,7 +254,9 @@ def _bare_bitmap(source: Source, head: bytes, limits: Limits) -> ContainerKind |
 
 
 def _may_be_mumbling(source: Source, head: bytes) -> bool:
-    """Whether the header of a Mumbling bitmap is possible, and has rows."""
+    """Whether this may be the header of a Mumbling bitmap with rows, or is the bitmap without any."""
+    if head == mumbling.EMPTY:
+        return True
     cardinality, containers = int.from_bytes(head[1:4], "little"), int.from_bytes(head[4:6], "little")
     may = head[:1] == bytes([mumbling.VERSION]) and source.size <= mumbling.MAX_BYTES
     return may and containers <= mumbling.MAX_CONTAINERS and 0 < cardinality <= mumbling.MAX_POSITIONS
