@@ -18,8 +18,8 @@ from peers import java
 
 COUNT = 100_000
 WHY = (
-    "A vector's array containers are copied as they are. Here 8,192 descriptors are unpacked, each byte gets the number "
-    "of its container, and a roaring bitmap is built, which takes about a third of the time each."
+    "A vector's array containers are copied as they are. Here 8,192 descriptors are unpacked, each byte gets the "
+    "number of its container, and a roaring bitmap is built, which takes about a third of the time each."
 )
 
 
