@@ -126,9 +126,10 @@ def change(place: Place, name: str, entries: list[dict[str, Any]]) -> list[str]:
             .withFileSizeInBytes(entry["file_size_in_bytes"])
             .withRecordCount(entry["record_count"])
             .withReferencedDataFile(entry["referenced_data_file"])
-            .withContentOffset(entry["content_offset"])
-            .withContentSizeInBytes(entry["content_size_in_bytes"])
         )
+        if "content_offset" in entry:
+            builder = builder.withContentOffset(entry["content_offset"])
+            builder = builder.withContentSizeInBytes(entry["content_size_in_bytes"])
         commit.addDeletes(builder.withPartition(task.file().partition()).build())
         for old in task.deletes():
             if (key := (old.location(), old.contentOffset())) not in replaced:

@@ -63,10 +63,12 @@ def converted(root: str, to: Target, folder: Path, **options: Any) -> tuple[Conv
     return done, [json.loads(line) for line in Path(done.entries).read_text().splitlines()]
 
 
-def as_iceberg(engines: Engines, root: str, name: str, partition: str | None, **options: Any) -> Conversion:
+def as_iceberg(
+    engines: Engines, root: str, name: str, partition: str | None, version: int = 3, **options: Any
+) -> Conversion:
     """Make an Iceberg table over the data files of another, with the same deletes."""
-    done, lines = converted(root, "iceberg", engines.folder / name, **options)
-    engines.ask("iceberg-create", name=name, files=0, stop=0, partition=partition)
+    done, lines = converted(root, "iceberg", engines.folder / name, version=version, **options)
+    engines.ask("iceberg-create", name=name, files=0, stop=0, partition=partition, version=version)
     files = [
         {"path": file.location, "size": file.size, "rows": file.physical_rows, "partition": partition_values(file)}
         for file in open_table(root).snapshot().data_files
@@ -123,6 +125,13 @@ def test_iceberg_reads_deltas_vectors(engines: Engines, delta_root: str, in_plac
     assert engines.read("iceberg", name=name) == engines.read("delta", root=delta_root) == left(of_delta)
     engines.ask("iceberg-delete", name=name, where="id < 20")
     assert engines.read("iceberg", name=name) == left(of_delta, lambda number: number < 20)
+
+
+def test_iceberg_of_version_2_reads_deltas_vectors_as_position_deletes(engines: Engines, delta_root: str) -> None:
+    as_iceberg(engines, delta_root, "of_delta_2", "part", version=2)
+    assert engines.read("iceberg", name="of_delta_2") == left(of_delta)
+    engines.ask("iceberg-delete", name="of_delta_2", where="id < 20")
+    assert engines.read("iceberg", name="of_delta_2") == left(of_delta, lambda number: number < 20)
 
 
 @pytest.mark.parametrize("in_place", [True, False])

@@ -91,3 +91,17 @@ def test_what_is_refused(tmp_path: Path) -> None:
 )
 def test_options_go_together(arguments: list[str], line: str) -> None:
     assert line in run("convert-table", "t", "--to", "delta", *arguments).complaint
+
+
+def test_from_delta_to_iceberg_of_version_2(tmp_path: Path) -> None:
+    """A commit has position deletes, as the version of the target needs."""
+    made = build_iceberg(tmp_path / "t", Commit(data={"a": ROWS, "b": ROWS}), version=2)
+    source = delta_table(tmp_path / "d", made.folder)
+    open_table(source).delete(pc.field("id").isin([2, STEP + 5]))
+    command = ("convert-table", source, "--to", "iceberg", "--root", made.folder, "--commit")
+    assert run(*command, "--version", "2").complaint.endswith(
+        "--commit writes what the version of the table at --root needs"
+    )
+    assert run(*command).code == 0
+    assert {vector.format for vector in open_table(made.folder).snapshot().vectors} == {"position-deletes"}
+    assert audit(open_table(made.folder)).ok

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, cast
 
 import typer
 
@@ -39,6 +39,15 @@ def convert_table(
     kind: Kind = None,
     catalog: Catalog = None,
     allow: Allow = None,
+    version: Annotated[
+        int | None,
+        typer.Option(
+            "--version",
+            metavar="2|3",
+            help="With --to iceberg: 3 for vectors, the default, or 2 for position delete files.",
+            show_default=False,
+        ),
+    ] = None,
     in_place: Annotated[
         bool | None,
         typer.Option(
@@ -70,6 +79,10 @@ def convert_table(
     if commit:
         if root is None or output is not None or in_place is not None:
             raise UsageError("--commit goes with --root, the table to commit to, and not with --output or --in-place")
+        if version is not None:
+            raise UsageError(
+                "--version goes with --output: --commit writes what the version of the table at --root needs"
+            )
         table = opened(target, kind, allow, catalog)
         other = opened(root, TableKind(to.removesuffix("32").removesuffix("64")), allow)
         with counter("comparing") as progress:
@@ -85,6 +98,7 @@ def convert_table(
             to,
             output,
             snapshot_id=snapshot,
+            version=cast("Literal[2, 3] | None", version),
             reference_in_place=in_place,
             root=root,
             progress=progress,

@@ -14,6 +14,7 @@ from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.iceberg.delete_files import PositionDeleteFile
 from dvcodec.io import Source
 from dvcodec.io.frames import read_frame
 from dvcodec.ops.convert import GapKeys, encode_frame, frame_for
@@ -210,6 +211,17 @@ class Reader:
         for location in locations:
             item, how = self._handed.pop(0)
             self._convert(item, how, location, len(locations))
+
+    def written_as_position_deletes(self, file: PositionDeleteFile) -> None:
+        """Record a file of position deletes, of the rows of the frame that was yielded last."""
+        ((item, _),) = self._handed
+        self._handed.clear()
+        entry = file.entry_in_json()
+        size = entry["file_size_in_bytes"]
+        (name,) = file.data_files
+        location = DvLocation(POSITION_DELETES, entry["file_path"], 0, size, entry["record_count"], name, size)
+        record = {"manifest_entry": entry}
+        self.converted.append(ConvertedVector(item.data_file, How.ENCODED, location, item.sources, record))
 
     def _stored(self, item: Planned, source: Source) -> Iterator[StoredFrame]:
         (vector,) = item.sources

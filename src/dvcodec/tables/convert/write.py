@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dvcodec import delta, iceberg, paimon
 from dvcodec.core.cursor import as_view
@@ -18,6 +19,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.frame import StoredFrame
 from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.iceberg.delete_files import write_file
 from dvcodec.io import Storage, StorageOptions, open_sink, storage_of
 from dvcodec.io.opening import can_exclude
 from dvcodec.io.target import is_local, join, local_path
@@ -28,7 +30,7 @@ from dvcodec.tables.convert.read import ConvertedVector, How, Planned, Reader, c
 from dvcodec.tables.convert.record import TARGETS, Speller, Target, absolute
 from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.run import run
-from dvcodec.tables.model import Deletion, SnapshotInfo
+from dvcodec.tables.model import POSITION_DELETES, Deletion, SnapshotInfo, TableKind
 from dvcodec.tables.snapshots.reading import Progress
 from dvcodec.tables.table import Table, check_table
 from dvcodec.tables.writing import check_outside, committing, is_inside, new_files, refreshed, vector_file
@@ -89,6 +91,7 @@ def convert_table(
     folder: str,
     *,
     snapshot_id: int | None = None,
+    version: Literal[2, 3] | None = None,
     reference_in_place: bool | None = None,
     root: str | None = None,
     progress: Progress | None = None,
@@ -105,7 +108,8 @@ def convert_table(
     ============  ====================================================================================================
     target        members of a line, besides those of `ConvertedVector.to_dict`
     ============  ====================================================================================================
-    ``iceberg``   ``manifest_entry``: the ``data_file`` struct of a v3 delete manifest, partition aside
+    ``iceberg``   ``manifest_entry``: the ``data_file`` struct of a v3 delete manifest, partition aside. With `version`
+                  2, of a v2 delete manifest; bounds are hexadecimal
     ``delta``     ``add``, an action with the vector; ``remove``, for a log that has the data file without one
     ``paimon*``   ``index_file`` and ``deletion_vector_meta``: of an index manifest entry. The files, one or more for
                   each partition and bucket, belong in the folder ``index`` of the table
@@ -121,6 +125,8 @@ def convert_table(
             write into one folder concurrently, one succeeds and the others leave nothing; this is not checked through
             fsspec.
         snapshot_id: the snapshot to convert; None = the current one.
+        version: format version of the Iceberg table to commit to: 3 or None for vectors, 2 for a file of position
+            deletes for each data file.
         reference_in_place: whether vectors stay in their files, if these have the frame that the target requires. Java
             engines read them there by offset and size. Readers that open the container first do not: pyiceberg and
             iceberg-go want a Puffin file, delta-kernel-rs one of Delta's. None: yes for Iceberg, no for Delta. Paimon's
@@ -131,7 +137,7 @@ def convert_table(
         storage_options: how to reach the store of `folder`; None = as for the table.
 
     Raises:
-        UsageError: an unknown target; vectors already in the target's format; rows, sizes or names that it cannot
+        UsageError: an unknown target; deletes already in the target's format; rows, sizes or names that it cannot
             represent; a folder in the table, or with a conversion in it, possibly one that has just ended.
         DecodeError: the metadata or a vector is corrupt; two vectors for one data file, or one for a data file that
             is gone.
@@ -149,8 +155,13 @@ def convert_table(
         raise UsageError("Paimon's vectors are in index files of its own: they cannot be referenced in place")
     if to == table.kind.value == "delta":
         raise UsageError(f"{table.location}: the vectors of a Delta table are Delta's already")
-    in_place = to == "iceberg" if reference_in_place is None else reference_in_place
+    _check_version(to, version, reference_in_place)
+    as_positions = version == 2
+    in_place = to == "iceberg" and not as_positions if reference_in_place is None else reference_in_place
     snapshot = table.snapshot(snapshot_id)
+    formats = {vector.format for vector in snapshot.vectors}
+    if as_positions and table.kind is TableKind.ICEBERG and formats == {POSITION_DELETES}:
+        raise UsageError(f"{table.location}: its deletes are position deletes already; compact-deletes merges them")
     if not to.startswith(table.kind.value):  # within a format, other deletes still apply
         check_deletes(snapshot)
     speller = Speller(to, table.kind, absolute(root or table.location), snapshot.info)
@@ -160,8 +171,11 @@ def convert_table(
     planned = plan(snapshot, advance)
     with _folder(target, storage) as written:
         reader = Reader(snapshot, speller, in_place, advance)
-        for group in _groups(planned, speller):
-            _write(reader, group, target, written, storage)
+        if as_positions:
+            _write_position_deletes(reader, planned, target, written, storage)
+        else:
+            for group in _groups(planned, speller):
+                _write(reader, group, target, written, storage)
         files = tuple(written)
         entries = join(target, ENTRIES)
         exclusive = can_exclude(target, storage)
@@ -176,6 +190,17 @@ def convert_table(
                 written.remove(entries)
             raise _taken(target) from None
     return Conversion(to, snapshot.info, tuple(reader.converted), files, entries, reader.empty)
+
+
+def _check_version(to: Target, version: object, reference_in_place: bool | None) -> None:
+    if version is None:
+        return
+    if to != "iceberg":
+        raise UsageError(f"the version is that of an Iceberg table: it goes with iceberg, not with {to}")
+    if version not in (2, 3):
+        raise UsageError(f"format version {version}: expected 2, for position deletes, or 3, for deletion vectors")
+    if version == 2 and reference_in_place:
+        raise UsageError("version 2 has position deletes in files of their own: vectors cannot be referenced in place")
 
 
 def counter(total: int, progress: Progress | None) -> Callable[[], None]:
@@ -239,6 +264,28 @@ def _write(reader: Reader, group: list[Planned], folder: str, written: list[str]
             several = itertools.chain([first], _until(frames, full - len(as_view(first.data))))
             written.append(vector_file(folder, layout, len(written)))
             reader.written(write(written[-1], several, storage_options=storage))
+
+
+def _write_position_deletes(
+    reader: Reader, planned: list[Planned], folder: str, written: list[str], storage: Storage
+) -> None:
+    """Write a file of position deletes for each data file."""
+    with closing(reader.frames(planned)) as frames:
+        for stored in frames:
+            name = str(stored.data_file)
+            if not _is_utf8(name):
+                raise UsageError(f"{name!r}: its name is not valid UTF-8, so position deletes cannot name it")
+            written.append(join(folder, f"{uuid.uuid4()}-deletes.parquet"))
+            rows = iceberg.decode(stored.data, limits=storage.limits)
+            reader.written_as_position_deletes(write_file(written[-1], written[-1], {name: rows}, "zstd", storage))
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _until(frames: Iterator[StoredFrame], size: int) -> Iterator[StoredFrame]:

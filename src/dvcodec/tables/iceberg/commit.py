@@ -25,6 +25,7 @@ from dvcodec.core.errors import CommitConflict, Unsupported, UsageError
 from dvcodec.core.frame import Magic
 from dvcodec.core.interrupts import uninterrupted
 from dvcodec.core.rowset import RowSet
+from dvcodec.iceberg.delete_files import PositionDeleteFile, write_file
 from dvcodec.io.frames import load_ranges
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import local_path
@@ -43,7 +44,7 @@ from dvcodec.tables.iceberg.folder_place import place_of
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.metadata import MAIN, read_members
 from dvcodec.tables.iceberg.plan import VECTORS_VERSION
-from dvcodec.tables.iceberg.position_delete_files import PositionDeleteFile, compression_of, new_rows, write_file
+from dvcodec.tables.iceberg.position_delete_files import compression_of, new_rows
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement, SnapshotWriter, places
 from dvcodec.tables.iceberg.table import IcebergTable, Place, table_of

@@ -22,6 +22,7 @@ from dvcodec import iceberg
 from dvcodec._version import __version__
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.location import DvLocation
+from dvcodec.iceberg.delete_files import PositionDeleteFile
 from dvcodec.io import open_sink
 from dvcodec.tables.iceberg.change import Change, number_of, properties_of
 from dvcodec.tables.iceberg.latest import METADATA
@@ -47,7 +48,6 @@ from dvcodec.tables.iceberg.new_manifests import (
     read_carried,
 )
 from dvcodec.tables.iceberg.plan import VECTORS_VERSION
-from dvcodec.tables.iceberg.position_delete_files import PositionDeleteFile
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import DeletionVector
