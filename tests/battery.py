@@ -371,7 +371,7 @@ def run_limited(script: str, *, megabytes: int) -> str:
         import dvcodec
         from samples import bitmaps
         from dvcodec import DecodeError, RowSet
-        from dvcodec.core import compress, frame, roaring, roaring64, vector
+        from dvcodec.core import compress, roaring, vector
         from dvcodec.core.cursor import Cursor
 
         def cap():

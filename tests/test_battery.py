@@ -20,7 +20,7 @@ import amounts
 from battery import CHECKS, Format, Without, flip_bits, lowered
 from conftest import FLIPS
 from dvcodec import RowSet, delta, describe, iceberg, lance, mumbling, paimon, puffin, read_rows, sniff
-from dvcodec.core import avro, roaring, roaring64
+from dvcodec.core import avro, roaring
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.io import Storage
@@ -64,7 +64,7 @@ def bitmap32(buf: Any) -> list[int]:
 
 def bitmap64(buf: Any, *, limits: Limits = DEFAULT_LIMITS) -> dict[int, list[int]]:
     cursor = Cursor(buf)
-    found = roaring64.walk64(cursor, limits=limits).load()
+    found = roaring.walk64(cursor, limits=limits).load()
     cursor.expect_end("the bitmap")
     return {key: list(bits) for key, bits in found.items()}
 

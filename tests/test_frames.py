@@ -25,7 +25,7 @@ from dvcodec import (
     iceberg,
     paimon,
 )
-from dvcodec.core.frame import Magic, StoredFrame
+from dvcodec.core.vector import Magic, StoredFrame
 from dvcodec.io import open_source
 from dvcodec.io.frames import (
     MAX_FILE_BYTES,

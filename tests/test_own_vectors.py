@@ -11,11 +11,10 @@ import pytest
 
 from cases import each
 from dvcodec import RowSet, delta, iceberg, paimon, puffin, sniff, verify
-from dvcodec.core import frame
+from dvcodec.core import vector
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.frame import Magic
-from dvcodec.core.roaring64 import pieces_of, walk64
-from dvcodec.core.vector import encode_payload, read_payload
+from dvcodec.core.roaring import pieces_of, walk64
+from dvcodec.core.vector import Magic, encode_payload, read_payload
 
 VECTORS = Path(__file__).parent / "vectors"
 
@@ -66,7 +65,7 @@ def test_delta_payloads(path: Path, entry: dict[str, Any]) -> None:
     magic = Magic.PORTABLE64 if path.suffix == ".portable" else Magic.NATIVE64
     assert read_payload(Cursor(payload), cardinality=len(rows)).load() == rows
     assert magic.value + encode_payload(rows, magic) == payload
-    assert delta.encode(rows, layout=path.suffix[1:]) == frame.build(magic, payload[4:])
+    assert delta.encode(rows, layout=path.suffix[1:]) == vector.build(magic, payload[4:])
     if rows:
         descriptor = delta.encode_inline(rows, layout=path.suffix[1:])
         assert descriptor.size_in_bytes == len(payload)

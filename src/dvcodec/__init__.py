@@ -38,11 +38,10 @@ if TYPE_CHECKING:
         Unsupported,
         UsageError,
     )
-    from dvcodec.core.frame import Magic, StoredFrame
     from dvcodec.core.limits import Limits
-    from dvcodec.core.location import DvLocation
     from dvcodec.core.report import Check, Report, Status
     from dvcodec.core.rowset import RowSet
+    from dvcodec.core.vector import DvLocation, Magic, StoredFrame
     from dvcodec.io import SinkTarget, SourceTarget, StorageOptions
     from dvcodec.io.store.errors import StoreError
     from dvcodec.ops.algebra import Diff, diff, merge, read_rows
@@ -126,9 +125,8 @@ _HOMES = {
         "Unsupported",
         "UsageError",
     ),
-    "core.frame": ("Magic", "StoredFrame"),
+    "core.vector": ("DvLocation", "Magic", "StoredFrame"),
     "core.limits": ("Limits",),
-    "core.location": ("DvLocation",),
     "core.report": ("Check", "Report", "Status"),
     "core.bitmap": ("ContainerMix",),
     "core.rowset": ("RowSet",),

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa
-from dvcodec.core.rowset import RowSet
+from dvcodec.core.rowset import RowSet, check_rows
 from dvcodec.core.usage import as_count
-from dvcodec.core.vector_arguments import check_rows
 
 __all__ = ["live_rows", "row_mask"]
 

@@ -27,14 +27,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dvcodec.core.bitmap_set import Stored
-from dvcodec.core.build import serialize_sorted
+from dvcodec.core.bitmap import serialize_sorted
 from dvcodec.core.cursor import BytesLike, Cursor, first_true
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
-from dvcodec.core.rowset import RowSet
+from dvcodec.core.rowset import RowSet, Stored, check_rows
 from dvcodec.core.vector import check_count
-from dvcodec.core.vector_arguments import check_rows
 
 __all__ = ["MAX_POSITIONS", "decode", "encode"]
 

@@ -13,8 +13,8 @@ import pytest
 
 from battery import name_of
 from cases import each
-from dvcodec.core.arguments import as_bounds, as_positions
 from dvcodec.core.errors import UsageError
+from dvcodec.core.rowset import as_bounds, as_positions
 
 INT_DTYPES = ["i1", "u1", "<i2", ">i2", "<u2", ">u2", "<i4", ">i4", "<u4", ">u4", "<i8", ">i8", "<u8", ">u8"]
 ARROW_TYPES = [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]

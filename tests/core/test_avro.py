@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from battery import check_truncations, outcome
 from cases import each
 from dvcodec.core import avro
-from dvcodec.core.avro import MAGIC
-from dvcodec.core.avro_codecs import CODECS
+from dvcodec.core.avro import CODECS, MAGIC
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import (
     BadMagic,

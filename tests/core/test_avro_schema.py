@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cases import each
-from dvcodec.core.avro_schema import differs
+from dvcodec.core.avro import differs
 
 
 def record(*fields: tuple[str, Any]) -> dict[str, Any]:

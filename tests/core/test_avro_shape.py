@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from dvcodec.core import avro
-from dvcodec.core.avro import AvroFile
-from dvcodec.core.avro_schema import SchemaError, check_shape, without_annotations
+from dvcodec.core.avro import AvroFile, SchemaError, check_shape, without_annotations
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, NotCanonical
 from dvcodec.core.limits import Limits

@@ -27,12 +27,12 @@ from dvcodec import (
 )
 from dvcodec import iceberg as ice
 from dvcodec.core import batch, vector
-from dvcodec.core.batch.decode import Frames, read_small
+from dvcodec.core.batch import Frames, read_small
 from dvcodec.core.checksum import crc32
 from dvcodec.core.cursor import BytesLike, Cursor
-from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.core.roaring64 import MAX_DV_KEY
+from dvcodec.core.roaring import MAX_DV_KEY
+from dvcodec.core.vector import Magic
 
 pieces = st.one_of(
     st.tuples(st.integers(0, 1 << 20), st.integers(1, 70_000)).map(lambda p: range(p[0], p[0] + p[1])),
@@ -200,7 +200,7 @@ def test_damage_is_found_as_one_by_one(hidden: bool) -> None:
 
 @pytest.mark.parametrize("at_once", [1, 3, 1024])
 def test_load_raises_the_first_error_there_is(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["dvcodec.core.batch.decode"], "_VECTORS", at_once)
+    monkeypatch.setattr(sys.modules["dvcodec.core.batch"], "_VECTORS", at_once)
     chance = random.Random(6)
     for _ in range(60):
         frames = [ice.encode(chance.choice(VALID)) for _ in range(8)]
@@ -277,7 +277,7 @@ def test_too_little_memory_for_a_batch_is_a_limit(monkeypatch: pytest.MonkeyPatc
 
     one = ice.encode(RowSet([1]))
     places = np.zeros(1, np.int64), np.full(1, len(one), np.int64)
-    monkeypatch.setattr(sys.modules["dvcodec.core.batch.decode"], "read_small", none_left)
+    monkeypatch.setattr(sys.modules["dvcodec.core.batch"], "read_small", none_left)
     with pytest.raises(LimitExceeded, match="enough for the vectors, found a failed allocation"):
         batch.survey(one, *places)
     with pytest.raises(LimitExceeded, match=r"^x: memory"):

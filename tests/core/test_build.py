@@ -10,12 +10,12 @@ from pyroaring import BitMap
 
 from amounts import examples
 from cases import each
-from dvcodec.core import build
+from dvcodec.core import bitmap as module
 from dvcodec.core.bitmap import ContainerMix
-from dvcodec.core.bitmap_set import Holder, canonical
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import UsageError
 from dvcodec.core.roaring import serialize, walk
+from dvcodec.core.rowset import Holder, canonical
 from samples.bitmaps import bitmap, runs
 
 # ------------------------------------------------------------------ canonical
@@ -51,15 +51,15 @@ def blocks_of_values(draw: st.DrawFn) -> list[int]:
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(blocks_of_values(), st.sampled_from([0, 7]))
 def test_the_form_is_the_one_that_depends_on_the_values_alone(values: list[int], key: int) -> None:
-    bitmap = BitMap(values)
+    expected = BitMap(values)
     found = canonical(np.array(values, np.uint64) + np.uint64(key << 32))
-    assert joined(found) == {key: serialize(bitmap)}
-    assert build.from_sorted(np.array(bitmap, np.uint32)).serialize() == serialize(bitmap, run_optimize=False)
+    assert joined(found) == {key: serialize(expected)}
+    assert module.from_sorted(np.array(expected, np.uint32)).serialize() == serialize(expected, run_optimize=False)
 
 
 def test_values_of_more_pieces_than_one_are_cut_between_containers() -> None:
     values = np.flatnonzero(np.random.default_rng(1).random(1 << 20) < 0.6).astype(np.uint64)
-    assert len(values) > 2 * build._PIECE
+    assert len(values) > 2 * module._PIECE
     assert joined(canonical(values)) == {0: serialize(BitMap(values.tolist()))}
     full = np.arange(5 << 18, dtype=np.uint64)
     assert joined(canonical(full)) == {0: serialize(BitMap(range(5 << 18)))}
@@ -73,7 +73,7 @@ pairs = st.tuples(st.integers(0, 300_000), st.integers(0, 70_000)).map(lambda pa
 @given(st.lists(pairs, max_size=20))
 def test_merging_keeps_the_positions_and_leaves_no_ranges_that_touch(ranges: list[tuple[int, int]]) -> None:
     ranges = sorted(pair for pair in ranges if pair[0] < pair[1])
-    merged = build.merge_touching(np.array(ranges, np.int64).reshape(-1, 2)).tolist()
+    merged = module.merge_touching(np.array(ranges, np.int64).reshape(-1, 2)).tolist()
     assert all(before[1] < after[0] for before, after in itertools.pairwise(merged))
     covered = BitMap()
     for start, stop in merged:
@@ -99,7 +99,7 @@ RANGES = [
 
 @each("ranges", RANGES, ids=repr)
 def test_ranges_become_run_containers_with_the_same_positions(ranges: list[tuple[int, int]]) -> None:
-    found = build.from_ranges(np.array(ranges, np.int64))
+    found = module.from_ranges(np.array(ranges, np.int64))
     by_position: dict[int, BitMap] = {}
     for start, stop in ranges:
         for key in range(start >> 32, (stop - 1 >> 32) + 1):
@@ -113,10 +113,10 @@ def test_ranges_become_run_containers_with_the_same_positions(ranges: list[tuple
 
 
 def test_ranges_over_as_many_containers_as_are_allowed_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "MAX_RANGE_CONTAINERS", 3)
-    assert len(build.from_ranges(np.array([[0, 3 << 16]], np.int64))[0]) == 3 << 16
+    monkeypatch.setattr(module, "MAX_RANGE_CONTAINERS", 3)
+    assert len(module.from_ranges(np.array([[0, 3 << 16]], np.int64))[0]) == 3 << 16
     with pytest.raises(UsageError, match="span 4 blocks"):
-        build.from_ranges(np.array([[0, (3 << 16) + 1]], np.int64))
+        module.from_ranges(np.array([[0, (3 << 16) + 1]], np.int64))
 
 
 # ------------------------------------------------------------------ ascending values
@@ -124,19 +124,19 @@ def test_ranges_over_as_many_containers_as_are_allowed_are_built(monkeypatch: py
 
 @each("at", range(9))
 def test_values_that_descend_anywhere_are_sorted(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-    monkeypatch.setattr(build, "_PIECE", 4)
+    monkeypatch.setattr(module, "_PIECE", 4)
     values = np.arange(10, dtype=np.uint64)
     values[at : at + 2] = values[at : at + 2][::-1].copy()
-    assert build.ascending(values).tolist() == list(range(10))
+    assert module.ascending(values).tolist() == list(range(10))
     values[at] = values[at + 1]
-    assert build.ascending(values).tolist() == sorted(set(range(10)) - {at + 1})
+    assert module.ascending(values).tolist() == sorted(set(range(10)) - {at + 1})
 
 
 @pytest.mark.parametrize("containers", [1, 3, 4, 9])
 def test_ranges_are_handed_over_in_a_valid_bitmap(containers: int) -> None:
     keys = np.repeat(np.arange(containers), 2)
     starts = np.tile([3, 10], containers)
-    data = b"".join(build._serialize([build._run_containers(keys, starts, starts + np.tile([2, 5], containers))]))
+    data = b"".join(module._serialize([module._run_containers(keys, starts, starts + np.tile([2, 5], containers))]))
     assert data == bitmap(*(runs(key, [(3, 2), (10, 5)]) for key in range(containers)))
     cursor = Cursor(data)
     walk(cursor)

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from battery import check_all
-from dvcodec.core import frame as framing
+from dvcodec.core import vector as framing
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, ChecksumMismatch, DecodeError, NotCanonical, Truncated, UsageError
-from dvcodec.core.frame import FRAME_OVERHEAD, MAX_FRAME, Magic, StoredFrame, checked_frames
+from dvcodec.core.vector import FRAME_OVERHEAD, MAX_FRAME, Magic, StoredFrame, checked_frames
 from samples.bitmaps import PORTABLE, frame
 
 
 def read(data: bytes, verify_checksum: bool = True) -> tuple[Magic, bytes, int]:
-    found = framing.read(Cursor(data), verify_checksum=verify_checksum)
+    found = framing.read_frame(Cursor(data), verify_checksum=verify_checksum)
     return found.magic, bytes(found.vector.view), found.crc
 
 
@@ -37,7 +37,7 @@ def refusal(data: bytes, *, allowed: tuple[Magic, ...] = tuple(Magic)) -> Decode
     cursor = Cursor(b"?" * 7 + data, source="x.bin", base=100)
     cursor.seek(7, "the frame")
     with pytest.raises(DecodeError) as caught:
-        framing.read(cursor, allowed=allowed)
+        framing.read_frame(cursor, allowed=allowed)
     assert caught.value.source == "x.bin"
     return caught.value
 

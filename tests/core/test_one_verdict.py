@@ -22,8 +22,8 @@ from dvcodec.core import batch, vector
 from dvcodec.core.checksum import crc32
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.expand import ranges_of
-from dvcodec.core.frame import Magic
 from dvcodec.core.limits import DEFAULT_LIMITS
+from dvcodec.core.vector import Magic
 from fuzz import registry
 from fuzz.seeds import HERE as FUZZ
 from fuzz.seeds import files, row_sets

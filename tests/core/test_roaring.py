@@ -18,8 +18,7 @@ from amounts import examples
 from battery import check_truncations, outcome
 from cases import each
 from dvcodec.core import roaring
-from dvcodec.core.bitmap import ARRAY_MAX, BitmapView, ContainerKind, ContainerMix
-from dvcodec.core.build import from_sorted
+from dvcodec.core.bitmap import ARRAY_MAX, BitmapView, ContainerKind, ContainerMix, from_sorted
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, Truncated
 from dvcodec.core.roaring import serialize, walk

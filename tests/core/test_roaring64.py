@@ -17,7 +17,7 @@ from dvcodec import RowSet
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import Limits
-from dvcodec.core.roaring64 import MAX_DV_KEY, MAX_KEY, VectorView, encoded_size, pieces_of, walk64
+from dvcodec.core.roaring import MAX_DV_KEY, MAX_KEY, VectorView, encoded_size, pieces_of, walk64
 from samples.bitmaps import EMPTY, array, bitmap, gaps, runs, small_bitmaps, vector64
 
 SOME = bitmap(array(0, [1, 5, 9]))

@@ -18,9 +18,8 @@ from battery import name_of
 from cases import each
 from core.test_arguments import FORMS
 from dvcodec.core.errors import LimitExceeded, UsageError
-from dvcodec.core.frame import Magic
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.vector import encode_payload
+from dvcodec.core.vector import Magic, encode_payload
 
 BORDERS = [
     0,

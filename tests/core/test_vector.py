@@ -12,9 +12,9 @@ from dvcodec.core.errors import (
     NotCanonical,
     UsageError,
 )
-from dvcodec.core.frame import Magic
-from dvcodec.core.roaring64 import MAX_DV_POSITION
+from dvcodec.core.roaring import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import Magic
 from samples.bitmaps import (
     EMPTY,
     NATIVE,

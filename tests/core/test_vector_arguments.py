@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dvcodec import RowSet, UsageError
-from dvcodec.core.vector_arguments import check_rows, check_vectors
+from dvcodec.core.rowset import check_rows, check_vectors
 
 ROWS = RowSet([1])
 

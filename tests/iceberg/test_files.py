@@ -26,7 +26,7 @@ from dvcodec import (
     iceberg,
 )
 from dvcodec.core import vector
-from dvcodec.core.frame import Magic, StoredFrame
+from dvcodec.core.vector import Magic, StoredFrame
 from dvcodec.io import Source
 from dvcodec.io.frames import Range, read_frame
 from dvcodec.puffin import PuffinWriter, open_puffin

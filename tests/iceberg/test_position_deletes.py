@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.roaring64 import MAX_DV_POSITION
+from dvcodec.core.roaring import MAX_DV_POSITION
 from dvcodec.iceberg import position_deletes, read_position_deletes, write_position_deletes
 from dvcodec.iceberg.position_deletes import vectors_from_arrow
 

@@ -8,10 +8,8 @@ import pytest
 import amounts
 from dvcodec import DecodeError, RowSet, delta, iceberg
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.frame import FRAME_OVERHEAD, Magic
-from dvcodec.core.roaring import serialize, walk
-from dvcodec.core.roaring64 import pieces_of
-from dvcodec.core.vector import encode_payload
+from dvcodec.core.roaring import pieces_of, serialize, walk
+from dvcodec.core.vector import FRAME_OVERHEAD, Magic, encode_payload
 from interop.cases import Positions, high_row_sets, row_sets, unique
 from interop.driver import Java
 from interop.expect import assert_read, seen_by_for_each

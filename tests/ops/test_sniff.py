@@ -23,7 +23,7 @@ from dvcodec import (
     sniff,
     zap,
 )
-from dvcodec.core.frame import Magic
+from dvcodec.core.vector import Magic
 from dvcodec.io import open_source
 from dvcodec.ops.read import read_vector
 from dvcodec.zap.footer import decode_footer as decode_zap_footer

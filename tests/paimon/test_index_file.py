@@ -26,7 +26,7 @@ from dvcodec import (
     read_rows,
     sniff,
 )
-from dvcodec.core.frame import StoredFrame
+from dvcodec.core.vector import StoredFrame
 from dvcodec.paimon import DeletionVectorMeta
 from samples.bitmaps import framed
 from samples.paimon_index import BITMAP_ROWS, INDEX_FILES, MAGIC32, PYPAIMON_FILES, metas_of

@@ -22,7 +22,7 @@ from dvcodec import (
     UsageError,
     paimon,
 )
-from dvcodec.core.avro_codecs import CODECS
+from dvcodec.core.avro import CODECS
 from dvcodec.paimon import (
     DeletionVectorMeta,
     GlobalIndexMeta,

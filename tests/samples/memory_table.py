@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.core import vector as stored
-from dvcodec.core.frame import Magic
+from dvcodec.core.vector import Magic
 from dvcodec.io import Storage, open_source, read_window
 from dvcodec.ops.stats import measure
 from dvcodec.tables import (

@@ -21,9 +21,9 @@ from pyarrow import orc
 
 from dvcodec import RowSet, paimon
 from dvcodec.core import avro
-from dvcodec.core.avro_schema import without_annotations
+from dvcodec.core.avro import without_annotations
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.frame import StoredFrame
+from dvcodec.core.vector import StoredFrame
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
 from dvcodec.paimon.records import MetadataFormat, arrow_schema, encode_records
 from dvcodec.tables.paimon.schema import DataType, parse_type

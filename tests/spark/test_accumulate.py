@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from dvcodec import RowSet, UsageError, iceberg
-from dvcodec.core.roaring64 import MAX_DV_POSITION
+from dvcodec.core.roaring import MAX_DV_POSITION
 from dvcodec.spark import accumulate
 from dvcodec.spark.accumulate import RowAccumulator, group
 from samples.position_rows import gathered, reference, rows, united, vectors_of

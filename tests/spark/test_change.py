@@ -11,8 +11,8 @@ from pyspark.sql import functions as sf
 
 import dvcodec
 from dvcodec import RowSet, UsageError, delta, iceberg, paimon
-from dvcodec.core import frame, vector
-from dvcodec.core.frame import Magic
+from dvcodec.core import vector
+from dvcodec.core.vector import Magic
 from dvcodec.spark.jobs import convert, diff
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Encode = Callable[[RowSet], bytes]
 
 
 def native(rows: RowSet) -> bytes:
-    return frame.build(Magic.NATIVE64, vector.encode_payload(rows, Magic.NATIVE64))
+    return vector.build(Magic.NATIVE64, vector.encode_payload(rows, Magic.NATIVE64))
 
 
 def frames(spark: SparkSession, rows: dict[str, RowSet], encode: Encode = iceberg.encode) -> DataFrame:

@@ -19,9 +19,9 @@ from pyspark.sql.pandas.functions import pandas_udf
 
 import dvcodec
 from dvcodec import DecodeError, LimitExceeded, RowSet, UsageError
-from dvcodec.core import batch, frame, vector
+from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.frame import Magic
+from dvcodec.core.vector import Magic
 from dvcodec.spark import functions, register
 from dvcodec.spark import vectors as spark_vectors
 from dvcodec.spark.compat import to_arrow
@@ -63,7 +63,7 @@ def row_sets() -> list[list[int]]:
 
 
 def framed(positions: list[int], magic: Magic = Magic.PORTABLE64) -> bytes:
-    return frame.build(magic, vector.encode_payload(RowSet(positions), magic))
+    return vector.build(magic, vector.encode_payload(RowSet(positions), magic))
 
 
 def cases() -> list[tuple[list[int] | None, bytes | None]]:
@@ -112,8 +112,8 @@ def broken() -> dict[str, bytes]:
         "longer": good + b"\0",
         "checksum": good[:-1] + bytes([good[-1] ^ 1]),
         "magic": struct.pack(">I", 12) + b"abcdefghijkl" + struct.pack(">I", zlib.crc32(b"abcdefghijkl")),
-        "order": frame.build(Magic.PORTABLE64, swapped[8:-4]),
-        "structure": frame.build(Magic.PORTABLE64, b"\xff" * 40),
+        "order": vector.build(Magic.PORTABLE64, swapped[8:-4]),
+        "structure": vector.build(Magic.PORTABLE64, b"\xff" * 40),
         "both": swapped[:-1] + bytes([swapped[-1] ^ 1]),
     }
 
@@ -437,7 +437,7 @@ def test_a_vector_of_many_rows_is_read_once(monkeypatch: pytest.MonkeyPatch) -> 
 def test_positions_that_need_all_bits() -> None:
     high, last = 2**44, 2**63 - 2**33
     sets = [[1, LIMIT - 1], [LIMIT], [5, high], [5, 6]]
-    top = frame.build(Magic.PORTABLE64, vector.encode_payload(RowSet([5, last]), Magic.PORTABLE64, gap_keys=False))
+    top = vector.build(Magic.PORTABLE64, vector.encode_payload(RowSet([5, last]), Magic.PORTABLE64, gap_keys=False))
     dv = column(*map(framed, sets), top, top)
     pos = pa.array([LIMIT - 1, LIMIT, high, high, last, last + 1])
     assert kernels.dv_contains(dv, pos).to_pylist() == [True, True, True, False, True, False]

@@ -16,7 +16,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from dvcodec import DecodeError, RowSet, UsageError, decode_at, delta, iceberg, paimon
-from dvcodec.core.frame import Magic
+from dvcodec.core.vector import Magic
 from dvcodec.io import open_source
 from dvcodec.ops.convert import GapKeys, portable_frame
 from dvcodec.ops.read import ALLOWED, read_vector

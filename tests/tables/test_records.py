@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec import RowSet, UsageError
-from dvcodec.core.location import DvLocation
+from dvcodec.core.vector import DvLocation
 from dvcodec.tables import DataFile, DeletionVector, Snapshot, open_table
 from dvcodec.tables.delta import AddFile
 from dvcodec.tables.iceberg import ManifestEntry

@@ -17,9 +17,9 @@ from dvcodec.cli.shared import STDOUT, DataFiles, Json, Name, Names, Output, To,
 from dvcodec.cli.storage import storage
 from dvcodec.cli.targets import expand, only, open_source_of
 from dvcodec.core.errors import UsageError
-from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain
+from dvcodec.core.vector import DvLocation
 from dvcodec.io import Source, is_url
 from dvcodec.io.file_key import file_key, merge_spellings, path_below
 from dvcodec.io.target import local_path

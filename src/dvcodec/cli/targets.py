@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dvcodec.cli.storage import storage
-from dvcodec.core import frame
+from dvcodec.core import vector
 from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
-from dvcodec.core.frame import UNCOUNTED, Magic
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.vector import Vector
+from dvcodec.core.vector import UNCOUNTED, Magic, Vector
 from dvcodec.io import Source, is_partial, is_url, open_source, read_window
 from dvcodec.io.find import find_remote, has_pattern, without_query
 from dvcodec.io.source import beyond_end
@@ -238,7 +237,7 @@ def _part(source: Source, target: Target) -> Part:
         raise Truncated("byte range", source=source.name, offset=base, expected=expected, actual=actual)
     head = read_window(source, base, min(left, 8))
     if Magic.find(bytes(head.view[4:])) is not None:
-        claimed = frame.peek_size(head)
+        claimed = vector.peek_size(head)
         if claimed <= left and (size is None or size + UNCOUNTED == claimed):
             size = claimed
     return Part(source, base, left if size is None else size)

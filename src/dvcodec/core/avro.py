@@ -5,6 +5,13 @@ blocks, and its errors have no file offsets; so the container itself is read her
 
     "Obj" 1 | map of metadata: avro.schema (JSON), avro.codec | sync, 16 bytes
     varint records | varint bytes | block | sync | ...
+
+Blocks: Avro 1.12, "Required Codecs" and "Optional Codecs": deflate blocks have no zlib header, snappy blocks end
+with the big-endian CRC-32 of their content.
+
+A hostile file can have a schema of records without bytes, or without end: the number of items in an array is stored
+before them, and if they take no bytes, any number of them takes none. A schema that passes bounds what reading the
+records takes, and has the expected type for every known field.
 """
 
 from __future__ import annotations
@@ -12,19 +19,281 @@ from __future__ import annotations
 import io
 import json
 import secrets
+import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dvcodec.core import avro_codecs
-from dvcodec.core.avro_codecs import CODECS
-from dvcodec.core.avro_schema import SchemaError, check_shape, without_annotations
+import cramjam
+
+from dvcodec.core import compress as zstd
+from dvcodec.core.checksum import check_crc, crc32
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.core.json_text import parse_json
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.varints import uvarints
+
+CODECS = ("zstandard", "deflate", "snappy", "null")
+_CRC_BYTES = 4
+
+
+def decompress(cursor: Cursor, codec: str, limits: Limits) -> memoryview:
+    """Return the content of a block, the whole window of the cursor.
+
+    Raises:
+        DecodeError: the block is damaged.
+        LimitExceeded: content of more than `Limits.max_metadata_bytes`, or more than the memory.
+    """
+    if codec == "null":
+        return cursor.view
+    if codec == "zstandard":
+        return zstd.decompress(cursor, "zstd", limit="max_metadata_bytes", limits=limits, sized=False)
+    if codec == "deflate":
+        return _inflate(cursor, limits)
+    return _unsnap(cursor, limits)
+
+
+def _inflate(cursor: Cursor, limits: Limits) -> memoryview:
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    most = limits.max_metadata_bytes
+    try:
+        with enough_memory("the content of a deflate block", cursor.source):
+            content = inflater.decompress(cursor.view, min(most + 1, sys.maxsize))
+    except zlib.error as err:
+        raise cursor.error(NotCanonical, "deflate block", expected="a valid block", actual=str(err)) from None
+    if len(content) > most:
+        raise limits.exceeded("max_metadata_bytes", f"more than {most}", cursor)
+    if not inflater.eof:
+        raise cursor.error(NotCanonical, "deflate block", expected="one whole stream", actual="no end")
+    rest = inflater.unused_data
+    if rest and rest != zlib.adler32(content).to_bytes(4, "big")[:3]:  # fastavro appends these three bytes
+        raise cursor.error(NotCanonical, "deflate block", expected="one stream", actual=f"{len(rest)} bytes after it")
+    return memoryview(content)
+
+
+def _unsnap(cursor: Cursor, limits: Limits) -> memoryview:
+    """Decompress a raw snappy block and check the CRC-32 of its content, big-endian after the block."""
+    body = cursor.take(max(cursor.remaining - _CRC_BYTES, 0), "snappy block")
+    crc_pos = cursor.pos
+    stored = cursor.u32be("CRC-32 of a snappy block")
+    size = Cursor(body, source=cursor.source, base=cursor.base).uvarint("snappy content size")
+    limits.check("max_metadata_bytes", size, cursor, 0)
+    most = len(body) * 64  # a copy of 64 bytes takes at least 2
+    if size > most:
+        raise cursor.error(NotCanonical, "snappy content size", at=0, expected=f"at most {most}", actual=size)
+    with enough_memory("the content of a snappy block", cursor.source):
+        out = memoryview(bytearray(size))
+    try:
+        found = cramjam.snappy.decompress_raw_into(body, out)
+    except cramjam.DecompressionError as err:
+        raise cursor.error(NotCanonical, "snappy block", at=0, expected="a valid block", actual=str(err)) from None
+    if found != size:
+        raise cursor.error(NotCanonical, "snappy content size", at=0, expected=size, actual=found)
+    check_crc(cursor, crc_pos, "a snappy block", stored, out)
+    return out
+
+
+def compress(data: bytes, codec: str) -> bytes:
+    """Return a block with this content."""
+    if codec == "zstandard":
+        return zstd.compress(data, "zstd")
+    if codec == "deflate":
+        deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        return deflater.compress(data) + deflater.flush()
+    if codec == "snappy":
+        return bytes(cramjam.snappy.compress_raw(data)) + crc32(data).to_bytes(_CRC_BYTES, "big")
+    return data
+
+
+_NUMBERS = ("int", "long")
+_PRIMITIVES = (*_NUMBERS, "float", "double", "boolean", "string", "bytes")
+
+
+def differs(found: Any, known: Any, *, required: int | None = None) -> str | None:
+    """Describe the first difference between a type and the known one; None if there is none.
+
+    Numbers may be int or long, nullable types may be found without null, and fields may be in any order. Unknown fields
+    are allowed if reading them is bounded.
+
+    Args:
+        found: the type in the file.
+        known: a record of primitives, records and arrays; fields with a default may be missing.
+        required: number of leading fields of the outermost record that are required.
+    """
+    found, nullable = unwrapped(found)
+    known, may_be_null = unwrapped(known)
+    if nullable and not may_be_null:
+        return "nullable"
+    if isinstance(known, str):
+        same = found == known or (known in _NUMBERS and found in _NUMBERS)
+        return None if same else f"{found!r:.60} in place of {known}"
+    if not isinstance(found, dict) or found.get("type") != known["type"]:
+        return f"{found!r:.60} in place of a {known['type']}"
+    if known["type"] == "array":
+        return differs(found.get("items"), known["items"])
+    fields = _fields(found)
+    if fields is None:
+        return "a record without fields"
+    if len(set(fields)) < len(found["fields"]):
+        return "fields without names, or two of one name"
+    types = dict(fields)
+    for i, entry in enumerate(known["fields"]):
+        if entry["name"] not in types:
+            if "default" in entry or (required is not None and i >= required):
+                continue
+            return f"no field {entry['name']}"
+        problem = differs(types.pop(entry["name"]), entry["type"])
+        if problem:
+            return f"field {entry['name']}: {problem}"
+    unbounded = next((name for name, kind in types.items() if not _bounded(kind)), None)
+    return None if unbounded is None else f"field {unbounded} of type {types[unbounded]!r:.60}"
+
+
+def unwrapped(kind: Any) -> tuple[Any, bool]:
+    """Return the non-null type of a nullable union, and whether it was one; primitives as plain names."""
+    nullable = isinstance(kind, list) and len(kind) == 2 and "null" in kind
+    if nullable:
+        kind = next((option for option in kind if option != "null"), "null")
+    if isinstance(kind, dict) and kind.get("type") in _PRIMITIVES and "logicalType" not in kind:
+        kind = kind["type"]
+    return kind, nullable
+
+
+def _fields(record: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the fields of a record, name -> type; None if they are missing or invalid."""
+    fields = record.get("fields")
+    if not isinstance(fields, list) or not all(isinstance(entry, dict) for entry in fields):
+        return None
+    return {entry["name"]: entry.get("type") for entry in fields if isinstance(entry.get("name"), str)}
+
+
+def _bounded(kind: Any, depth: int = 8) -> bool:
+    """Whether each value takes at least one byte, so that the file size bounds their number."""
+    kind, _ = unwrapped(kind)
+    if not isinstance(kind, dict):
+        return kind in _PRIMITIVES
+    if kind.get("type") in _PRIMITIVES:  # with a logical type
+        return True
+    if not depth:
+        return False
+    if kind.get("type") == "array":
+        return _bounded(kind.get("items"), depth - 1)
+    fields = _fields(kind) if kind.get("type") == "record" else None
+    return bool(fields) and all(_bounded(field, depth - 1) for field in (fields or {}).values())
+
+
+_LEAST = {"null": 0, "float": 4, "double": 8}
+"""Minimum bytes of values of a primitive type; 1 for others."""
+_MOST_EMPTY, _MOST_EMPTY_OF_RECORD = 8, 4096
+"""Members without bytes: for each byte of an item; of a record. Columns of type unknown are of Avro's type null."""
+
+
+class SchemaError(ValueError):
+    """A schema is invalid, in a way that fastavro does not notice."""
+
+
+def without_annotations(kind: Any) -> Any:
+    """Return a schema with nothing but what decoding needs.
+
+    Logical types are removed: a decimal of 2 MB takes minutes. So is what fastavro puts into a schema that it parsed,
+    because such a schema is not checked again.
+    """
+    if isinstance(kind, list):
+        return [without_annotations(option) for option in kind]
+    if not isinstance(kind, dict):
+        return kind
+    found = {name: kind[name] for name in _KEPT if name in kind}
+    for name in _INNER:
+        if name in found:
+            found[name] = without_annotations(found[name])
+    fields = kind.get("fields")
+    if isinstance(fields, list):
+        found["fields"] = [
+            {name: without_annotations(value) for name, value in entry.items() if name in ("name", "type")}
+            if isinstance(entry, dict)
+            else entry
+            for entry in fields
+        ]
+    return found
+
+
+_INNER = ("type", "items", "values")
+_KEPT = (*_INNER, "name", "namespace", "fields", "size", "symbols")
+
+
+def check_shape(kind: Any) -> None:
+    """Check that what a record is decoded to is not much larger than its bytes.
+
+    Raises:
+        SchemaError: items of an array take no bytes; or items or records have many members that take none.
+    """
+    if _empty(kind) > _MOST_EMPTY_OF_RECORD:
+        raise SchemaError("too many members that take no bytes")
+    _check_items(kind)
+
+
+def _check_items(kind: Any) -> None:
+    if isinstance(kind, list):
+        for option in kind:
+            _check_items(option)
+        return
+    name = _name(kind)
+    if name in ("array", "map"):
+        items = kind["items" if name == "array" else "values"]
+        least = _least(items) + (name == "map")
+        if not least or _empty(items) > _MOST_EMPTY * least:
+            raise SchemaError("items of an array or a map that take too few bytes")
+        _check_items(items)
+    elif isinstance(name, (list, dict)):
+        _check_items(name)
+    for inner in _types(kind):
+        _check_items(inner)
+
+
+def _empty(kind: Any) -> int:
+    """Return the maximum number of members without bytes in a value, not counting items."""
+    if isinstance(kind, list):
+        return max(map(_empty, kind), default=0)
+    name = _name(kind)
+    if isinstance(name, (list, dict)):
+        return _empty(name)
+    return sum(1 + _empty(inner) if not _least(inner) else _empty(inner) for inner in _types(kind))
+
+
+def _name(kind: Any) -> Any:
+    return kind.get("type") if isinstance(kind, dict) else kind
+
+
+def _types(kind: Any) -> list[Any]:
+    return [entry["type"] for entry in _record_fields(kind)] if _name(kind) == "record" else []
+
+
+def _record_fields(kind: dict[str, Any]) -> list[dict[str, Any]]:
+    fields = kind.get("fields")
+    if not isinstance(fields, list):
+        raise SchemaError("a record without fields")
+    return fields
+
+
+def _least(kind: Any) -> int:
+    """Return the minimum bytes of a value."""
+    if isinstance(kind, list):
+        return 1
+    name = _name(kind)
+    if isinstance(name, (list, dict)):
+        return _least(name)
+    if name == "record":
+        return sum(map(_least, _types(kind)))
+    if name != "fixed":
+        return _LEAST.get(str(name), 1)
+    size = kind.get("size") if isinstance(kind, dict) else None
+    if not isinstance(size, int) or size < 0:
+        raise SchemaError("a fixed type without a size")
+    return size
+
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -61,7 +330,7 @@ class AvroFile:
         size = records = 0
         decoder = _Decoder.of(self.schema, self._blocks, None if by_block else self._limits)
         for count, block in self._each():
-            content = avro_codecs.decompress(block, self.codec, self._limits)
+            content = decompress(block, self.codec, self._limits)
             if count > len(content):
                 most = f"at most {len(content)} in {len(content)} bytes"
                 raise block.error(NotCanonical, "record count", at=0, expected=most, actual=count)
@@ -235,7 +504,7 @@ def encode(
         out += [_put_zigzag(len(key)), key.encode(), _put_zigzag(len(value)), value]
     out += [_put_zigzag(0), sync]
     if count:
-        block = avro_codecs.compress(stream.getvalue(), codec)
+        block = compress(stream.getvalue(), codec)
         out += [_put_zigzag(count), _put_zigzag(len(block)), block, sync]
     return b"".join(out)
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import AbstractBitMap, BitMap
 
-from dvcodec.core.bitmap import ARRAY_MAX
-from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS, MAX_CONTAINERS, from_sorted
+from dvcodec.core.bitmap import ARRAY_MAX, COOKIE_NO_RUNS, COOKIE_RUNS, MAX_CONTAINERS, from_sorted
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import Truncated
 from dvcodec.core.ragged import ByteStrings, Index, gather, merge_pieces, offsets_of, put, spread, sums, u16, u32

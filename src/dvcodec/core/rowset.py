@@ -1,27 +1,510 @@
-"""`RowSet`, an immutable set of row positions: what every format decodes to and encodes from."""
+"""`RowSet`, an immutable set of row positions: what every format decodes to and encodes from.
+
+`BitmapSet` holds the rows: one roaring bitmap per high half. Positions, ranges, masks and bounds that callers pass are
+checked and converted here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, overload
+import itertools
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import index, itemgetter, xor
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from pyroaring import AbstractBitMap, FrozenBitMap
 
-from dvcodec.core import build, expand64, roaring
-from dvcodec.core.arguments import as_bounds, as_positions, as_ranges, positions_of
-from dvcodec.core.bitmap import ContainerMix
-from dvcodec.core.bitmap_set import BitmapSet, Loaded
+from dvcodec.core import expand, roaring
+from dvcodec.core.bitmap import ContainerMix, Pieces, ascending, from_ranges, merge_touching, serialize_sorted
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, UsageError
 from dvcodec.core.extras import require_extra
 from dvcodec.core.limits import enough_memory
-from dvcodec.core.usage import as_count, check_integer
+from dvcodec.core.usage import as_count, check_integer, check_type, integer_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Self
 
-    from dvcodec.core.bitmap_set import Positions
+    Positions: TypeAlias = Iterable[int] | NDArray[Any] | pa.Array | pa.ChunkedArray
+    import pyarrow as pa
+
+
+def as_positions(positions: Any) -> NDArray[np.uint64]:
+    """Convert positions to a flat uint64 array, in the order given; duplicates are kept.
+
+    Args:
+        positions: an iterable of ints, a NumPy array of an integer dtype, or a pyarrow integer array without nulls.
+
+    Raises:
+        UsageError: a negative position, one above 2**64 - 1, a null or masked one, or values that are not integers.
+    """
+    if not isinstance(positions, np.ndarray):
+        if isinstance(positions, str):
+            raise UsageError("positions must be integers, not str")
+        if isinstance(positions, (bytes, bytearray, memoryview)):
+            raise UsageError("positions must be integers, not bytes: decode a vector with the module of its format")
+        if isinstance(getattr(positions, "null_count", None), int):  # pyarrow
+            if positions.null_count:
+                raise UsageError(f"positions contain {positions.null_count} nulls")
+            kwargs = {} if hasattr(positions, "num_chunks") else {"zero_copy_only": False}
+            positions = positions.to_numpy(**kwargs)
+        else:
+            try:
+                check_type(positions, Iterable, "positions", "integers in an iterable or an array")
+                return np.frombuffer(array("Q", positions), np.uint64)
+            except OverflowError:
+                raise UsageError(_out_of_range(positions)) from None
+            except TypeError as err:
+                raise UsageError(f"positions must be integers: {err}") from None
+    if isinstance(positions, np.ma.MaskedArray) and np.ma.is_masked(positions):
+        raise UsageError("positions are masked")
+    if positions.size == 0:
+        return np.zeros(0, np.uint64)
+    if positions.dtype.kind not in "iu" or positions.ndim != 1:
+        hint = "; for booleans see RowSet.from_mask" if positions.dtype == np.bool_ else ""
+        raise UsageError(
+            f"positions must be a flat array of integers, got {positions.dtype} of shape {positions.shape}{hint}"
+        )
+    if positions.dtype.kind == "i" and int(positions.min()) < 0:
+        raise UsageError(f"position {int(positions.min())} is negative")
+    if positions.dtype == np.int64:  # none is negative, so the bits are the same
+        return np.asarray(positions.view(np.uint64))
+    return np.asarray(positions.astype(np.uint64, copy=False))
+
+
+def _out_of_range(positions: Iterable[int]) -> str:
+    if not isinstance(positions, Collection):  # an iterator, which is now exhausted
+        return "a position is negative or above 2**64 - 1"
+    lowest = min(positions)
+    if lowest < 0:
+        return f"position {integer_text(lowest)} is negative"
+    return f"position {integer_text(max(positions))} is above 2**64 - 1"
+
+
+def as_ranges(ranges: Iterable[tuple[int, int]] | NDArray[Any]) -> NDArray[np.int64]:
+    """Convert half-open ranges ``[start, stop)`` to int64[k, 2], ascending by start, without empty ranges.
+
+    Overlaps remain; `build.merge_touching` merges them.
+
+    Raises:
+        UsageError: not pairs of integers below 2**63, a negative start, or a stop below its start.
+    """
+    problem = "ranges must be pairs (start, stop) of integers below 2**63"
+    try:
+        table = np.asarray(ranges if isinstance(ranges, np.ndarray) else list(ranges))
+    except (TypeError, ValueError, NotImplementedError):  # no iterable; pairs and triples mixed; an odd memoryview
+        raise UsageError(problem) from None
+    if table.size == 0:
+        return np.zeros((0, 2), np.int64)
+    if table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu":
+        raise UsageError(problem)
+    table = table.astype(np.int64)
+    if (table[:, 0] < 0).any() or (table[:, 1] < table[:, 0]).any():
+        raise UsageError("every range needs 0 <= start <= stop")
+    table = table[table[:, 1] > table[:, 0]]
+    return np.asarray(table[np.argsort(table[:, 0], kind="stable")])
+
+
+def positions_of(mask: NDArray[np.bool_] | Iterable[bool], start: int) -> NDArray[np.uint64]:
+    """Return the positions where a mask is True, ascending; `mask[0]` is position `start`.
+
+    Raises:
+        UsageError: the mask is not a flat array of booleans, or extends beyond positions 0 to 2**64 - 1.
+    """
+    check_type(mask, (np.ndarray, Iterable), "mask", "a flat array of booleans")
+    start = as_count(start, "start")
+    try:
+        bools = np.asarray(mask if isinstance(mask, np.ndarray) else list(mask))
+    except (TypeError, ValueError, NotImplementedError):  # ragged items; an odd memoryview
+        raise UsageError("mask must be a flat array of booleans") from None
+    if bools.size and (bools.dtype != np.bool_ or bools.ndim != 1):
+        raise UsageError("mask must be a flat array of booleans")
+    if not 0 <= start <= 2**64 - max(bools.size, 1):
+        raise UsageError(f"a mask of {bools.size} rows from {start} extends beyond positions 0 to 2**64 - 1")
+    return np.asarray(np.flatnonzero(bools).astype(np.uint64) + np.uint64(start))
+
+
+def as_bounds(start: int, stop: int) -> tuple[int, int]:
+    """Check a half-open range of positions and convert it to Python ints (NumPy's integers overflow silently).
+
+    Raises:
+        UsageError: not integers, or not 0 <= start <= stop.
+    """
+    try:
+        start, stop = index(start), index(stop)
+    except TypeError:
+        kinds = f"{type(start).__name__} and {type(stop).__name__}"
+        raise UsageError(f"start and stop must be integers, not {kinds}") from None
+    if not 0 <= start <= stop:
+        raise UsageError(
+            f"a range of rows needs 0 <= start <= stop, got {integer_text(start)} and {integer_text(stop)}"
+        )
+    return start, stop
+
+
+class Holder:
+    """One representation of the bitmaps of a row set, by the high half of their positions; false if empty."""
+
+    __slots__ = ()
+
+    def load(self) -> Loaded:
+        """Return the bitmaps; build them if necessary."""
+        raise NotImplementedError
+
+    def measured(self) -> Loaded | Canonical:
+        """Return a representation with cardinality, bounds and canonical bytes: this one, or the loaded one."""
+        return self.load()
+
+
+class Loaded(dict[int, FrozenBitMap], Holder):
+    """Bitmaps by key; keys ascend, and no bitmap is empty."""
+
+    __slots__ = ()
+
+    def load(self) -> Loaded:
+        """Return itself."""
+        return self
+
+    @property
+    def cardinality(self) -> int:
+        """Number of positions."""
+        return sum(map(len, self.values()))
+
+    @property
+    def low(self) -> int | None:
+        """Lowest position, None if there is none."""
+        return next((key << 32 | bitmap.min() for key, bitmap in self.items()), None)
+
+    @property
+    def high(self) -> int | None:
+        """Highest position, None if there is none."""
+        return next((key << 32 | self[key].max() for key in reversed(self)), None)
+
+    def pieces(self, *, run_optimize: bool = True) -> dict[int, Pieces]:
+        """Serialize each bitmap; see `roaring.serialize`."""
+        return {key: [roaring.serialize(bitmap, run_optimize=run_optimize)] for key, bitmap in self.items()}
+
+
+class Stored(tuple[memoryview, int, int, int], Holder):
+    """One serialized, non-empty, fully checked bitmap in immutable bytes: data, key, start, stop.
+
+    It is built on first use. A tuple, because thousands are created at once.
+    """
+
+    __slots__ = ()
+
+    def load(self) -> Loaded:
+        """Build the bitmap."""
+        data, key, start, stop = self
+        return Loaded({key: FrozenBitMap.deserialize(data[start:stop])})  # type: ignore[arg-type]  # takes any buffer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Canonical(Holder):
+    """Canonically serialized bitmaps, built on first use, because many row sets are encoded but never read.
+
+    Attributes:
+        parts: key -> bytes of the bitmap as from `roaring.serialize`, in pieces; keys ascend.
+        cardinality: number of positions, at least 1.
+        low: lowest position.
+        high: highest position.
+    """
+
+    parts: dict[int, Pieces]
+    cardinality: int
+    low: int
+    high: int
+
+    def load(self) -> Loaded:
+        """Build the bitmaps."""
+        return Loaded({key: FrozenBitMap.deserialize(b"".join(pieces)) for key, pieces in self.parts.items()})
+
+    def measured(self) -> Canonical:
+        """Return itself."""
+        return self
+
+    def pieces(self) -> dict[int, Pieces]:
+        """Return a copy of the parts."""
+        return {key: [*pieces] for key, pieces in self.parts.items()}
+
+
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+_FEW_VALUES = 1024
+"""Values of which pyroaring builds a bitmap faster: 8 values take it 6 µs, and NumPy's thirty calls 90 µs."""
+
+
+def canonical(values: NDArray[np.uint64]) -> Holder:
+    """Serialize one bitmap per high half, from values in any order; duplicates are fine."""
+    if not len(values):
+        return Loaded()
+    values = ascending(values)
+    low, high = int(values[0]), int(values[-1])
+    if len(values) <= _FEW_VALUES and low >> 32 == high >> 32:
+        return Loaded({low >> 32: FrozenBitMap((values & _LOW_HALF).tolist())})
+    cuts = [0, len(values)]
+    if low >> 32 != high >> 32:
+        keys = values >> np.uint64(32)
+        cuts[1:1] = (np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist()
+    bounds: list[tuple[Any, Any]] = list(itertools.pairwise(cuts))
+    parts = {int(values[a]) >> 32: serialize_sorted(values[a:b], runs=True) for a, b in bounds}
+    return Canonical(parts, len(values), low, high)
+
+
+class BitmapSet:
+    """An immutable, hashable set of unsigned 64-bit integers; each high half maps to a 32-bit roaring bitmap."""
+
+    __slots__ = ("_hash", "_holder")
+    _holder: Holder
+    _hash: int | None
+
+    def __init__(self, positions: Positions | Holder = ()) -> None:
+        """Build from positions in any order; a `Holder`, as decoders pass, is used directly."""
+        if isinstance(positions, Holder):
+            self._holder = positions
+        elif isinstance(positions, BitmapSet):
+            self._holder = positions.holder
+        elif isinstance(positions, range) and positions.step == 1 and positions.start >= 0 and positions.stop < 2**63:
+            bounds = np.array([(positions.start, positions.stop)] if positions else [], np.int64)
+            self._holder = Loaded(from_ranges(bounds))
+        else:
+            self._holder = canonical(as_positions(positions))
+        self._hash = None
+
+    # ------------------------------------------------------------------ bitmaps
+
+    @classmethod
+    def from_bitmaps(cls, bitmaps: Mapping[int, AbstractBitMap]) -> Self:
+        """Build from pyroaring's 32-bit bitmaps.
+
+        Args:
+            bitmaps: high half of the positions -> bitmap of the low halves, in any order; empty bitmaps are fine.
+                A ``BitMap`` is copied, a ``FrozenBitMap`` is shared.
+
+        Raises:
+            UsageError: a key outside 0 to 2**32 - 1, or a value that is not a 32-bit bitmap.
+        """
+        frozen = Loaded()
+        for key in _sorted_keys(bitmaps):
+            bitmap = bitmaps[key]
+            if not isinstance(bitmap, AbstractBitMap) or not 0 <= index(key) < 1 << 32:  # type: ignore[redundant-expr]
+                raise UsageError(
+                    f"bitmaps must map 0 to 2**32 - 1 to pyroaring.BitMap, got {key!r}: {type(bitmap).__name__}"
+                )
+            if bitmap:
+                frozen[index(key)] = (
+                    bitmap if isinstance(bitmap, FrozenBitMap) else FrozenBitMap(bitmap, optimize=False)
+                )
+        return cls(frozen)
+
+    @property
+    def bitmaps(self) -> Mapping[int, FrozenBitMap]:
+        """High half of the positions -> bitmap of the low halves, keys ascending; read-only, nothing is copied."""
+        return MappingProxyType(self._load())
+
+    @property
+    def holder(self) -> Holder:
+        """The current representation of the bitmaps; see `Holder`."""
+        return self._holder
+
+    def serialized(self, *, run_optimize: bool = True) -> dict[int, Pieces]:
+        """Return the serialized bitmaps by high half, each in pieces; see `roaring.serialize`."""
+        return self._measure().pieces() if run_optimize else self._load().pieces(run_optimize=False)
+
+    def _load(self) -> Loaded:
+        loaded = self._holder = self._holder.load()
+        return loaded
+
+    def _measure(self) -> Loaded | Canonical:
+        measured = self._holder = self._holder.measured()
+        return measured
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_unpickle, (type(self), {key: bitmap.serialize() for key, bitmap in self._load().items()}))
+
+    # ------------------------------------------------------------------ as a collection
+
+    @property
+    def cardinality(self) -> int:
+        """Number of rows (``len`` is limited to 2**63 - 1)."""
+        return self._measure().cardinality
+
+    @property
+    def min(self) -> int | None:
+        """Lowest position, None if the set is empty."""
+        return self._measure().low
+
+    @property
+    def max(self) -> int | None:
+        """Highest position, None if the set is empty."""
+        return self._measure().high
+
+    def __len__(self) -> int:
+        return self.cardinality
+
+    def __bool__(self) -> bool:
+        return bool(self._holder)
+
+    def __contains__(self, position: object) -> bool:
+        if not isinstance(position, (int, np.integer)) or position < 0:
+            return False
+        bitmap = self._load().get(int(position) >> 32)
+        return bitmap is not None and (int(position) & 0xFFFFFFFF) in bitmap
+
+    def __iter__(self) -> Iterator[int]:
+        for key, bitmap in self._load().items():
+            base = key << 32
+            for low in bitmap:
+                yield base + low
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, BitmapSet):
+            return self.bitmaps == other.bitmaps
+        if isinstance(other, set):  # not frozenset: equal things must have equal hashes
+            return len(self) == len(other) and all(position in self for position in other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(tuple((key, len(b), b.min(), b.max()) for key, b in self._load().items()))
+        return self._hash
+
+    # ------------------------------------------------------------------ as a set
+
+    def union(self, *others: Positions) -> Self:
+        """Return the positions that are in this set or in any of `others`.
+
+        Raises:
+            UsageError: a value in `others` is not a row position; see `from_positions`.
+        """
+        return self._of(
+            {key: FrozenBitMap.union(*maps) if len(maps) > 1 else maps[0] for key, maps in self._by_key(others)}
+        )
+
+    def intersection(self, *others: Positions) -> Self:
+        """Return the positions that are in this set and in all of `others`.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        sets = [self._load(), *(self._as_set(other).bitmaps for other in others)]
+        keys = min(sets, key=len)  # the others may have any number of keys
+        return self._of(
+            {
+                key: FrozenBitMap.intersection(*(bitmaps[key] for bitmaps in sets))
+                for key in keys
+                if all(key in bitmaps for bitmaps in sets)
+            }
+        )
+
+    def difference(self, *others: Positions) -> Self:
+        """Return the positions of this set that are in none of `others`.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        removed = [self._as_set(other).bitmaps for other in others]
+        return self._of(
+            {
+                key: FrozenBitMap.difference(bitmap, *(bitmaps[key] for bitmaps in removed if key in bitmaps))
+                for key, bitmap in self._load().items()
+            }
+        )
+
+    def symmetric_difference(self, *others: Positions) -> Self:
+        """Return the positions that are in an odd number of the sets; with one other set, in exactly one of the two.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        return self._of({key: reduce(xor, maps) for key, maps in self._by_key(others)})
+
+    def issubset(self, *others: Positions) -> bool:
+        """Return whether every position is in each of `others`.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        return all(self._is_in(self._as_set(other)) for other in others)
+
+    def issuperset(self, *others: Positions) -> bool:
+        """Return whether every position of each of `others` is in this set.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        return all(self._as_set(other).issubset(self) for other in others)
+
+    def isdisjoint(self, *others: Positions) -> bool:
+        """Return whether no position of this set is in any of `others`.
+
+        Raises:
+            UsageError: see `union`.
+        """
+        return not any(self._meets(self._as_set(other)) for other in others)
+
+    def _is_in(self, other: BitmapSet) -> bool:
+        theirs = other.bitmaps
+        return all(key in theirs and bitmap.issubset(theirs[key]) for key, bitmap in self._load().items())
+
+    def _meets(self, other: BitmapSet) -> bool:
+        theirs = other.bitmaps
+        return any(key in theirs and bitmap.intersect(theirs[key]) for key, bitmap in self._load().items())
+
+    def _of(self, bitmaps: dict[int, FrozenBitMap]) -> Self:
+        """Return the set of these bitmaps, with ascending keys; empty ones are dropped."""
+        return type(self)(Loaded({key: bitmap for key, bitmap in bitmaps.items() if bitmap}))
+
+    def _as_set(self, positions: Positions) -> BitmapSet:
+        return positions if isinstance(positions, BitmapSet) else type(self)(positions)
+
+    def _by_key(self, others: Iterable[Positions]) -> Iterable[tuple[int, list[FrozenBitMap]]]:
+        """Group the bitmaps of all sets by key, ascending; those of this set come first."""
+        by_key = {key: [bitmap] for key, bitmap in self._load().items()}
+        for other in others:
+            for key, bitmap in self._as_set(other).bitmaps.items():
+                by_key.setdefault(key, []).append(bitmap)
+        return sorted(by_key.items(), key=itemgetter(0)) if len(by_key) > 1 else by_key.items()
+
+    __or__ = __ror__ = union
+    __and__ = __rand__ = intersection
+    __sub__ = difference
+    __xor__ = __rxor__ = symmetric_difference
+    __le__ = issubset
+    __ge__ = issuperset
+
+    def __rsub__(self, other: Positions) -> Self:
+        return type(self)(other).difference(self)
+
+    def __lt__(self, other: Positions) -> bool:
+        rows = self._as_set(other)
+        return self.issubset(rows) and self != rows
+
+    def __gt__(self, other: Positions) -> bool:
+        return self._as_set(other) < self
+
+
+def _sorted_keys(bitmaps: Mapping[int, AbstractBitMap]) -> list[int]:
+    """Return the high halves of positions, ascending.
+
+    Raises:
+        UsageError: not a mapping, or a key that is not an integer.
+    """
+    if not isinstance(bitmaps, dict):  # checking for any mapping takes longer
+        check_type(bitmaps, Mapping, "bitmaps", "a mapping of integers to pyroaring.BitMap")
+    for key in bitmaps:
+        check_integer(key, "a key of bitmaps")
+    return sorted(bitmaps)
+
+
+def _unpickle(kind: type[BitmapSet], bitmaps: dict[int, bytes]) -> BitmapSet:
+    return kind(Loaded({key: FrozenBitMap.deserialize(data) for key, data in bitmaps.items()}))
+
 
 _BINS = 96
 _HEIGHT = 24
@@ -114,7 +597,7 @@ class RowSet(BitmapSet):
             UsageError: a negative start, a stop before its start, a range that is not a pair of integers, or ranges
                 that span more than 2**40 rows.
         """
-        return cls(Loaded(build.from_ranges(build.merge_touching(as_ranges(ranges)))))
+        return cls(Loaded(from_ranges(merge_touching(as_ranges(ranges)))))
 
     @classmethod
     def from_mask(cls, mask: NDArray[np.bool_] | Iterable[bool], start: int = 0) -> RowSet:
@@ -163,7 +646,7 @@ class RowSet(BitmapSet):
         Raises:
             UsageError: not 0 <= start <= stop.
         """
-        return expand64.count(self._load(), *as_bounds(start, stop))
+        return expand.count(self._load(), *as_bounds(start, stop))
 
     def histogram(self, stop: int, bins: int) -> NDArray[np.int64]:
         """Count positions in `bins` equal slices of ``[0, stop)``: int64[bins]. Positions are not expanded.
@@ -172,7 +655,7 @@ class RowSet(BitmapSet):
             UsageError: fewer than one bin, a negative stop, or not integers.
             LimitExceeded: there is too little memory for the bins.
         """
-        return expand64.histogram(self._load(), as_count(stop, "stop"), as_count(bins, "bins", 1))
+        return expand.histogram(self._load(), as_count(stop, "stop"), as_count(bins, "bins", 1))
 
     def contains(self, positions: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Return whether each position is in the set: bool[n]; positions may be in any order.
@@ -219,7 +702,7 @@ class RowSet(BitmapSet):
             raise LimitExceeded("rows to expand (max_rows)", expected=f"at most {max_rows}", actual=count)
         if self._load() and (self.max or 0) > np.iinfo(dtype).max:
             raise UsageError(f"position {self.max} does not fit {np.dtype(dtype).name}: ask for np.uint64")
-        return expand64.positions(self._load(), count, dtype)
+        return expand.positions(self._load(), count, dtype)
 
     def to_arrow(self) -> pa.Array:
         """Return all positions, ascending, as a pyarrow int64 array (extra ``arrow``).
@@ -241,7 +724,7 @@ class RowSet(BitmapSet):
         """
         check_integer(rows, "rows")
         wide = (self.max or 0) > np.iinfo(np.int64).max
-        return expand64.chunks(self._load(), max(rows, _CONTAINER_ROWS), np.uint64 if wide else np.int64)
+        return expand.chunks(self._load(), max(rows, _CONTAINER_ROWS), np.uint64 if wide else np.int64)
 
     def ranges(self) -> NDArray[Any]:
         """Return the maximal ranges ``[start, stop)``, ascending, as int64[k, 2].
@@ -250,7 +733,7 @@ class RowSet(BitmapSet):
         rows are one range.
         """
         wide = (self.max or 0) >= np.iinfo(np.int64).max
-        return expand64.ranges(self._load(), object if wide else np.int64)
+        return expand.ranges(self._load(), object if wide else np.int64)
 
     def mask(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return bool[stop - start]; element i is True if position ``start + i`` is in the set.
@@ -264,7 +747,7 @@ class RowSet(BitmapSet):
             LimitExceeded: there is too little memory for the mask.
         """
         start, stop = as_bounds(start, stop)
-        packed = expand64.packed_mask(self._load(), start, stop)
+        packed = expand.packed_mask(self._load(), start, stop)
         with enough_memory("the mask", None):
             bits = np.unpackbits(packed, count=(start & 7) + stop - start, bitorder="little")
         return bits[start & 7 :].view(np.bool_)
@@ -284,7 +767,7 @@ class RowSet(BitmapSet):
             LimitExceeded: there is too little memory for the mask.
         """
         start, stop = as_bounds(start, stop)
-        packed = expand64.packed_mask(self._load(), start, stop)
+        packed = expand.packed_mask(self._load(), start, stop)
         return (np.invert(packed, out=packed) if keep else packed)[: ((stop + 7) >> 3) - (start >> 3)]
 
     def arrow_mask(self, start: int, stop: int, *, keep: bool = False) -> pa.BooleanArray:
@@ -342,3 +825,29 @@ def _integer_type(dtype: Any) -> Any:
     if found.kind not in "iu":
         raise UsageError(f"dtype must be an integer type such as np.int64, not {dtype!r:.60}")
     return found.type
+
+
+_ROWS = "a RowSet (dvcodec.RowSet(positions) makes one)"
+
+
+def check_rows(rows: object, name: str = "rows") -> None:
+    """Refuse an argument that is not a row set.
+
+    Raises:
+        UsageError: it is not a `RowSet`.
+    """
+    check_type(rows, RowSet, name, _ROWS)
+
+
+def check_vectors(vectors: object) -> None:
+    """Refuse an argument that does not map data files to row sets.
+
+    Raises:
+        UsageError: it is not a mapping, a key is not a str, or a value is not a `RowSet`.
+    """
+    check_type(vectors, Mapping, "vectors", "a mapping of data files to row sets")
+    for path, rows in vectors.items():  # type: ignore[attr-defined]  # a mapping, as just checked
+        if not isinstance(path, str):
+            check_type(path, str, "the data file of a vector", "a str")
+        if not isinstance(rows, RowSet):
+            check_rows(rows, f"vectors[{path!r:.200}]")

@@ -16,10 +16,9 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
-from dvcodec.core.frame import UNCOUNTED
 from dvcodec.core.json_text import parse_json
-from dvcodec.core.location import DvLocation
 from dvcodec.core.usage import check_type
+from dvcodec.core.vector import UNCOUNTED, DvLocation
 from dvcodec.delta import z85
 from dvcodec.io.allowed_locations import check_step
 

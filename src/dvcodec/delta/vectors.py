@@ -14,16 +14,13 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain
 
-from dvcodec.core import frame, vector
+from dvcodec.core import vector
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import Magic, StoredFrame, checked_frames
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.location import DvLocation
-from dvcodec.core.rowset import RowSet
+from dvcodec.core.rowset import RowSet, check_rows
 from dvcodec.core.usage import check_choice, check_type
-from dvcodec.core.vector import Vector
-from dvcodec.core.vector_arguments import check_rows
+from dvcodec.core.vector import DvLocation, Magic, StoredFrame, Vector, checked_frames
 from dvcodec.delta import z85
 from dvcodec.delta.descriptor import ABSOLUTE, EMPTY, INLINE, Descriptor
 from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, frames, open_source
@@ -170,7 +167,7 @@ def encode(rows: RowSet, *, layout: str = "portable", run_optimize: bool = True,
         UsageError: not a `RowSet`, a position or a size that does not fit the format, or an unknown layout.
     """
     magic = magic_of(layout)
-    return frame.build(magic, *vector.encode_pieces(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
+    return vector.build(magic, *vector.encode_pieces(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
 
 
 def load(

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.core.frame import FRAME_OVERHEAD
 from dvcodec.core.report import Check, check_that
 from dvcodec.core.usage import check_type
+from dvcodec.core.vector import FRAME_OVERHEAD
 from dvcodec.io.file_key import file_key
 from dvcodec.puffin import MAGIC, REFERENCED_DATA_FILE, BlobMetadata, Footer
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.location import DvLocation
 from dvcodec.core.usage import check_integer, check_type
+from dvcodec.core.vector import DvLocation
 
 _JAVA_TABLE = 16
 """Initial buckets of a HashMap."""

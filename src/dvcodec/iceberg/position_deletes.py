@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, MissingExtra, NotCanonical, UsageError
 from dvcodec.core.extras import pa, pq
-from dvcodec.core.roaring64 import MAX_DV_POSITION
+from dvcodec.core.roaring import MAX_DV_POSITION
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_choice, check_type
 from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_sink, open_source

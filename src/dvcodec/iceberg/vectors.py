@@ -17,15 +17,13 @@ from itertools import chain
 from typing import Any, Literal
 
 from dvcodec._version import __version__
-from dvcodec.core import frame, vector
+from dvcodec.core import vector
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.core.frame import FRAME_OVERHEAD, Magic, StoredFrame, checked_frames
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.location import DvLocation
-from dvcodec.core.rowset import RowSet
+from dvcodec.core.rowset import RowSet, check_vectors
 from dvcodec.core.usage import check_choice, check_type
-from dvcodec.core.vector_arguments import check_vectors
+from dvcodec.core.vector import FRAME_OVERHEAD, DvLocation, Magic, StoredFrame, checked_frames
 from dvcodec.iceberg.blobs import BLOB_TYPE, CARDINALITY, NO_ID, ROW_POSITION_FIELD, check_blob, corrupt, vector_blobs
 from dvcodec.iceberg.manifest import java_blob_order, location_of
 from dvcodec.io import SinkTarget, SourceTarget, StorageOptions, open_source, target_name
@@ -99,7 +97,7 @@ def encode(rows: RowSet, *, run_optimize: bool = True, gap_keys: bool = True) ->
     '0000000c d1d33964 00000000 00000000 bf18480c'
     """
     magic = Magic.PORTABLE64
-    return frame.build(magic, *vector.encode_pieces(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
+    return vector.build(magic, *vector.encode_pieces(rows, magic, run_optimize=run_optimize, gap_keys=gap_keys))
 
 
 DEFAULT_CREATED_BY = f"dvcodec {__version__}"

@@ -2,7 +2,7 @@
 
 ::
 
-    u8 1 | frame | frame | ...          (see `core.frame`)
+    u8 1 | frame | frame | ...          (see `core.vector`)
 
 These files have no count, footer or names: Delta's log and Paimon's index manifest have them.
 """
@@ -15,15 +15,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dvcodec.core import batch, frame, vector
+from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, DecodeError, NotCanonical, Truncated, UsageError
-from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
-from dvcodec.core.location import DvLocation
-from dvcodec.core.rowset import RowSet
+from dvcodec.core.rowset import RowSet, check_vectors
 from dvcodec.core.usage import check_integer
-from dvcodec.core.vector_arguments import check_vectors
+from dvcodec.core.vector import DvLocation, Magic, StoredFrame
 from dvcodec.io.coalesce import coalesce
 from dvcodec.io.file_key import check_data_file
 from dvcodec.io.opening import open_sink, open_source
@@ -195,7 +193,7 @@ def _pieces(source: Source, limits: Limits) -> Iterator[tuple[Cursor, list[int],
         piece = read_window(source, offset, min(source.size - offset, size_of_piece))
         starts: list[int] = []
         sizes: list[int] = []
-        while piece.remaining and not (starts and piece.remaining < frame.LENGTH_BYTES):
+        while piece.remaining and not (starts and piece.remaining < vector.LENGTH_BYTES):
             try:
                 size = _frame_size(piece, source.size - offset - piece.pos, count + len(starts) + 1, limits)
             except DecodeError as err:
@@ -218,7 +216,7 @@ def _pieces(source: Source, limits: Limits) -> Iterator[tuple[Cursor, list[int],
 
 def _frame_size(piece: Cursor, left: int, count: int, limits: Limits) -> int:
     """Return the size of the next frame, the `count`-th of the file; `left` bytes remain in the file."""
-    size = frame.peek_size(piece)
+    size = vector.peek_size(piece)
     if size > left:
         raise piece.error(
             Truncated,
@@ -226,7 +224,7 @@ def _frame_size(piece: Cursor, left: int, count: int, limits: Limits) -> int:
             expected=f"at most {max(left - 8, 0)} (bytes left for magic and bitmap)",
             actual=size - 8,
         )
-    if size < frame.FRAME_OVERHEAD + 4:
+    if size < vector.FRAME_OVERHEAD + 4:
         raise piece.error(NotCanonical, "length field", expected="at least 8 (magic and a count)", actual=size - 8)
     limits.check("max_records", count, piece)
     limits.check("max_vector_bytes", size, piece)

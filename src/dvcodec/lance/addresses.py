@@ -21,13 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dvcodec.core import roaring
-from dvcodec.core.arguments import as_positions
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
-from dvcodec.core.rowset import RowSet
+from dvcodec.core.rowset import RowSet, as_positions, check_rows
 from dvcodec.core.usage import as_count, check_integer, check_type
-from dvcodec.core.vector_arguments import check_rows
 
 TOMBSTONE_FRAGMENT = 0xFFFFFFFF
 """Fragment of deleted rows."""

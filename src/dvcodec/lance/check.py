@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap
 
-from dvcodec.core.build import merge_touching
+from dvcodec.core.bitmap import merge_touching
 from dvcodec.core.errors import LimitExceeded, UsageError
 from dvcodec.core.limits import enough_memory
 from dvcodec.core.ragged import Flags, Index, Values, offsets_of
 from dvcodec.core.report import Check, Report, check_that
-from dvcodec.core.rowset import RowSet
+from dvcodec.core.rowset import RowSet, check_rows
 from dvcodec.core.usage import check_integer, check_type
-from dvcodec.core.vector_arguments import check_rows
 from dvcodec.lance.row_ids import RowIdSequence
 from dvcodec.lance.segments import RangeSegment, RangeWithBitmap, RangeWithHoles, Segment
 

@@ -23,9 +23,8 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import BadMagic, CardinalityMismatch, LimitExceeded, NotCanonical, UsageError
 from dvcodec.core.extras import pa, require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
-from dvcodec.core.rowset import RowSet
+from dvcodec.core.rowset import RowSet, check_rows
 from dvcodec.core.usage import as_count, check_choice, check_integer, check_type
-from dvcodec.core.vector_arguments import check_rows
 from dvcodec.io import SourceTarget, StorageOptions, open_sink, open_source, read_within
 
 ARROW_MAGIC = b"ARROW1"

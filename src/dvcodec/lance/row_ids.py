@@ -23,12 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dvcodec.core.arguments import as_positions
 from dvcodec.core.cursor import BytesLike, Cursor
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.limits import enough_memory
 from dvcodec.core.ragged import Values
-from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet
+from dvcodec.core.rowset import DEFAULT_MAX_ROWS, RowSet, as_positions
 from dvcodec.core.usage import as_count, check_integer, check_type
 from dvcodec.lance import segments, wire
 from dvcodec.lance.arrays import expanding

@@ -7,9 +7,8 @@ from typing import NamedTuple, TypeVar
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.rowset import RowSet
+from dvcodec.core.rowset import RowSet, check_rows
 from dvcodec.core.usage import check_type
-from dvcodec.core.vector_arguments import check_rows
 from dvcodec.io import SourceTarget, StorageOptions, open_source
 from dvcodec.io.file_key import merge_spellings
 from dvcodec.ops.read import ahead, read_vector

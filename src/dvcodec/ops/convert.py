@@ -11,15 +11,13 @@ from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
 from dvcodec import delta, iceberg, mumbling, paimon
-from dvcodec.core import frame
+from dvcodec.core import vector
 from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
-from dvcodec.core.vector import Vector, check_highest
+from dvcodec.core.vector import DvLocation, Magic, StoredFrame, Vector, check_highest
 from dvcodec.iceberg.blobs import check_blob
 from dvcodec.iceberg.vectors import DEFAULT_CREATED_BY
 from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, target_name
@@ -251,7 +249,7 @@ def portable_frame(found: Vector, gaps: GapKeys) -> BytesLike:
         if found.frame is not None:
             return found.frame.data
         check_highest(found.view.max or 0, found.magic)
-        return frame.build(Magic.PORTABLE64, bytes(found.view.data))
+        return vector.build(Magic.PORTABLE64, bytes(found.view.data))
     rows = found.load()
     return iceberg.encode(rows, gap_keys=gaps.fit(rows))
 

@@ -10,14 +10,13 @@ from itertools import pairwise
 import numpy as np
 
 from dvcodec import mumbling
-from dvcodec.core import batch, frame, roaring, roaring64, vector
+from dvcodec.core import batch, roaring, vector
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import DecodeError, Unsupported
-from dvcodec.core.frame import MAGIC_BYTES, UNCOUNTED, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count
-from dvcodec.core.vector import Vector
+from dvcodec.core.vector import MAGIC_BYTES, UNCOUNTED, Magic, Vector
 from dvcodec.iceberg.blobs import check_blob
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_up_to
 from dvcodec.io.coalesce import by_windows, coalesce
@@ -126,7 +125,7 @@ def survey_vectors(
 def _walk_bare(cursor: Cursor, kind: ContainerKind, limits: Limits) -> Vector:
     limits.check("max_vector_bytes", cursor.remaining, cursor)
     magic = Magic.PORTABLE64 if kind is ContainerKind.ROARING64 else Magic.PAIMON32
-    return Vector(magic, vector.walk(magic, cursor, limits, max_key=roaring64.MAX_KEY))
+    return Vector(magic, vector.walk(magic, cursor, limits, max_key=roaring.MAX_KEY))
 
 
 def decode(
@@ -216,7 +215,7 @@ def decode_at(
         # One read gets the frame in either size convention.
         ahead = 4 if size is None else min(size, limits.max_vector_bytes) + UNCOUNTED
         window = read_up_to(opened, offset, ahead)
-        claimed = frame.peek_size(window)
+        claimed = vector.peek_size(window)
         if size is None or size + UNCOUNTED == claimed:
             size = min(claimed, max(opened.size - offset, 0)) if claimed > len(window.view) else claimed
         if size > len(window.view):

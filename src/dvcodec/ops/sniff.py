@@ -10,10 +10,10 @@ from enum import Enum
 
 from dvcodec import mumbling
 from dvcodec.core import roaring
-from dvcodec.core.build import COOKIE_NO_RUNS, COOKIE_RUNS
+from dvcodec.core.bitmap import COOKIE_NO_RUNS, COOKIE_RUNS
 from dvcodec.core.errors import BadMagic, DecodeError, Truncated, Unsupported
-from dvcodec.core.frame import FRAME_OVERHEAD, UNCOUNTED, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.vector import FRAME_OVERHEAD, UNCOUNTED, Magic
 from dvcodec.iceberg.blobs import blob_cardinality, vector_blobs
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source, read_window
 from dvcodec.io.frames import VERSION, read_frames

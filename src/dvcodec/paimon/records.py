@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dvcodec.core import avro
-from dvcodec.core.avro_schema import differs, unwrapped
+from dvcodec.core.avro import differs, unwrapped
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa, pc, pq, require_extra, types

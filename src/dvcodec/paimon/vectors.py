@@ -20,15 +20,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
-from dvcodec.core import frame, vector
+from dvcodec.core import vector
 from dvcodec.core.cursor import BytesLike, Cursor, as_view
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.core.frame import UNCOUNTED, Magic, StoredFrame, checked_frames
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
-from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_choice, check_integer, check_type
-from dvcodec.core.vector import Vector
+from dvcodec.core.vector import UNCOUNTED, DvLocation, Magic, StoredFrame, Vector, checked_frames
 from dvcodec.io import (
     SinkTarget,
     Source,
@@ -186,7 +184,7 @@ def encode(rows: RowSet, *, layout: str = "bitmap32", run_optimize: bool = True)
             unknown layout.
     """
     magic = magic_of(layout)
-    return frame.build(magic, *vector.encode_pieces(rows, magic, run_optimize=run_optimize))
+    return vector.build(magic, *vector.encode_pieces(rows, magic, run_optimize=run_optimize))
 
 
 TARGET_SIZE = 2 * 1024 * 1024
@@ -269,8 +267,8 @@ def _frame_at(source: Source, meta: DeletionVectorMeta, limits: Limits) -> Curso
 
 def _frame_size(head: Cursor, meta: DeletionVectorMeta) -> int:
     """Return the size of a frame; its magic determines the length that `meta` must have."""
-    size = frame.peek_size(head)
-    is_32_bit = frame.check_magic(head, 4, bytes(head.view[4:8]), MAGICS) is Magic.PAIMON32
+    size = vector.peek_size(head)
+    is_32_bit = vector.check_magic(head, 4, bytes(head.view[4:8]), MAGICS) is Magic.PAIMON32
     expected = size - (UNCOUNTED if is_32_bit else 0)
     if meta.length != expected:
         counted = "magic and bitmap of a 32-bit vector" if is_32_bit else "the whole frame of a 64-bit vector"

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
-from dvcodec.core import batch, frame, vector
+from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of, spread
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import Magic
 from dvcodec.io.file_key import check_encodings, file_keys, log_merged_spellings, shared_head
 from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, as_text, encode_names, group, vector_batches
 from dvcodec.spark.columns import BinaryColumn, binary_column
@@ -261,4 +261,4 @@ def _union_bitmaps(frames: Iterable[memoryview]) -> tuple[int, bytes]:
     merged = RowSet.from_bitmaps({0: FrozenBitMap.union(*bitmaps)} if bitmaps else {})
     if others:
         merged = merged.union(*others)
-    return merged.cardinality, frame.build(Magic.PORTABLE64, *vector.encode_pieces(merged, Magic.PORTABLE64))
+    return merged.cardinality, vector.build(Magic.PORTABLE64, *vector.encode_pieces(merged, Magic.PORTABLE64))

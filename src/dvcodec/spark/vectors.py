@@ -11,13 +11,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import functions as sf
 
-from dvcodec.core import batch, frame, vector
+from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import DecodeError, UsageError
-from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.vector import Vector
+from dvcodec.core.vector import Magic, Vector
 from dvcodec.io.file_key import check_data_file
 from dvcodec.spark.columns import BinaryColumn, binary_column, texts_of
 
@@ -125,7 +124,7 @@ _BITMAP = 20
 
 def encode(rows: RowSet, magic: Magic = Magic.PORTABLE64) -> bytes:
     """Return the frame of a row set."""
-    return frame.build(magic, *vector.encode_pieces(rows, magic))
+    return vector.build(magic, *vector.encode_pieces(rows, magic))
 
 
 EMPTY = encode(RowSet())
@@ -171,7 +170,7 @@ def reencode(vectors: NamedVectors, index: Index, magic: Magic) -> dict[int, byt
 def narrow(data: bytes) -> bytes:
     """Return a canonical 64-bit vector of at most one bitmap as a 32-bit one: the bitmap has the same bytes."""
     bitmap = data[_BITMAP:-4]
-    return frame.build(Magic.PAIMON32, bitmap) if bitmap else encode(RowSet(), Magic.PAIMON32)
+    return vector.build(Magic.PAIMON32, bitmap) if bitmap else encode(RowSet(), Magic.PAIMON32)
 
 
 POSITION_BITS = 40

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.extras import pa
-from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import DvLocation
 from dvcodec.ops.stats import VectorStats
 from dvcodec.tables.metadata.partition_value import PartitionValue
 from dvcodec.tables.rows.bounds import RowGroupFilter

@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import bitmaps, varints
-from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES
-from dvcodec.core.build import COOKIE_NO_RUNS
+from dvcodec.core.bitmap import ARRAY_MAX, BITSET_BYTES, COOKIE_NO_RUNS
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits

@@ -9,9 +9,9 @@ from pathlib import Path
 from pyroaring import AbstractBitMap, BitMap, BitMap64
 
 from dvcodec import DecodeError, RowSet, iceberg, paimon
-from dvcodec.core import roaring, roaring64
+from dvcodec.core import roaring
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.roaring64 import MAX_KEY
+from dvcodec.core.roaring import MAX_KEY
 from fuzz import mend
 from fuzz.peers.comparison import Comparison, Kind
 from fuzz.peers.serve import Server
@@ -74,14 +74,14 @@ def _run_32(data: bytes) -> None:
 
 def _ours_64(data: bytes) -> Mapping[int, AbstractBitMap]:
     cursor = Cursor(data)
-    found = roaring64.walk64(cursor, limits=LIMITS, max_key=MAX_KEY).load()
+    found = roaring.walk64(cursor, limits=LIMITS, max_key=MAX_KEY).load()
     cursor.expect_end("the vector")
     return found
 
 
 def _theirs_64(data: bytes) -> Mapping[int, AbstractBitMap]:
     found = BitMap64.deserialize(data)
-    bitmaps = roaring64.walk64(Cursor(found.serialize()), max_key=MAX_KEY).load()
+    bitmaps = roaring.walk64(Cursor(found.serialize()), max_key=MAX_KEY).load()
     assert sum(map(len, bitmaps.values())) == len(found)
     return bitmaps
 

@@ -24,7 +24,7 @@ from dvcodec import (
     verify,
 )
 from dvcodec import puffin as puffin_files
-from dvcodec.core import avro, avro_schema, compress, vector
+from dvcodec.core import avro, compress, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.delta import z85
 from dvcodec.io import open_source
@@ -209,7 +209,7 @@ def _index_manifests() -> Iterator[bytes]:
 
 def _run_avro(data: bytes) -> None:
     file = avro.decode(Cursor(data), limits=LIMITS)
-    problem = avro_schema.differs(file.schema, paimon_manifest.SCHEMA)
+    problem = avro.differs(file.schema, paimon_manifest.SCHEMA)
     if problem is None:  # readers check the schema before the records
         for count, record in enumerate(file.records(), 1):
             assert isinstance(record, dict)
@@ -228,7 +228,7 @@ def _run_avro_schema(data: bytes) -> None:
         schema = json.loads(data)
     except (ValueError, RecursionError):
         return
-    problem = avro_schema.differs(schema, paimon_manifest.SCHEMA)
+    problem = avro.differs(schema, paimon_manifest.SCHEMA)
     assert problem is None or problem
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from dvcodec import DecodeError, RowSet, delta, iceberg, paimon
-from dvcodec.core import batch, roaring, roaring64, vector
-from dvcodec.core.batch.decode import expand, survey
+from dvcodec.core import batch, roaring, vector
+from dvcodec.core.batch import expand, survey
 from dvcodec.core.cursor import Cursor
-from dvcodec.core.frame import Magic
-from dvcodec.core.roaring64 import MAX_KEY
+from dvcodec.core.roaring import MAX_KEY
+from dvcodec.core.vector import Magic
 from dvcodec.delta.vectors import read_inline
 from dvcodec.ops.stats import measure
 from fuzz import mend
@@ -130,7 +130,7 @@ def _roaring32() -> Iterator[bytes]:
 
 
 def _run_roaring64(data: bytes) -> None:
-    view = roaring64.walk64(Cursor(data), limits=LIMITS, max_key=MAX_KEY)
+    view = roaring.walk64(Cursor(data), limits=LIMITS, max_key=MAX_KEY)
     view.check()
     bitmaps = must(view.load)
     assert sum(map(len, bitmaps.values())) == view.cardinality
@@ -139,8 +139,8 @@ def _run_roaring64(data: bytes) -> None:
         check_rows(RowSet.from_bitmaps(bitmaps))
     if max(bitmaps, default=0) < FEW_GAPS:
         for gaps in (True, False):
-            again = b"".join(roaring64.pieces_of(RowSet.from_bitmaps(bitmaps).serialized(), gap_keys=gaps))
-            assert must(roaring64.walk64, Cursor(again), max_key=MAX_KEY).load() == bitmaps
+            again = b"".join(roaring.pieces_of(RowSet.from_bitmaps(bitmaps).serialized(), gap_keys=gaps))
+            assert must(roaring.walk64, Cursor(again), max_key=MAX_KEY).load() == bitmaps
 
 
 def _roaring64() -> Iterator[bytes]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from dvcodec import Limits, convert, decode_at, describe, iceberg, read_rows, sniff, verify
-from dvcodec.core import roaring, roaring64
+from dvcodec.core import roaring
 from dvcodec.core.cursor import Cursor
 from limits.making import Case, Inputs, accepted, case, cases, error, large, large_file, limit, refuse
 from samples import bitmaps
@@ -71,8 +71,8 @@ def frames(name: str, decode: Callable[[bytes], object]) -> tuple[Case, ...]:
 CASES = [
     *frames("read_rows", read_rows),
     *frames("describe", describe),
-    *cases("roaring64", lambda data: roaring64.walk64(Cursor(data)).load(), VECTORS),
-    *cases("roaring64", lambda data: roaring64.walk64(Cursor(data)).load(), MANY_BITMAPS, MORE_BITMAPS),
+    *cases("roaring64", lambda data: roaring.walk64(Cursor(data)).load(), VECTORS),
+    *cases("roaring64", lambda data: roaring.walk64(Cursor(data)).load(), MANY_BITMAPS, MORE_BITMAPS),
     *cases(
         "roaring32",
         lambda data: roaring.walk(Cursor(data)).load(),

@@ -11,7 +11,7 @@ import pytest
 
 from cases import each
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import Magic, StoredFrame
+from dvcodec.core.vector import Magic, StoredFrame
 from dvcodec.tables import DataFile, SnapshotInfo, TableKind
 from dvcodec.tables.convert.record import Speller, partition_values
 from dvcodec.tables.convert.write import _until

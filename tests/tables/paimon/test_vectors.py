@@ -9,7 +9,7 @@ from typing import Any
 
 from cases import each
 from dvcodec import RowSet, paimon
-from dvcodec.core.frame import StoredFrame
+from dvcodec.core.vector import StoredFrame
 from dvcodec.io import Storage
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
 from dvcodec.tables import DeletionVector, Folder

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from dvcodec.core import batch
 from dvcodec.core.errors import ChecksumMismatch, DecodeError, LimitExceeded, UsageError
-from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, Flags, Index, cut_by_weight, offsets_of
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import Magic
 from dvcodec.spark.columns import binary_array, binary_column, list_array, maximal_ranges, range_array
 from dvcodec.spark.vectors import EMPTY, POSITION_BITS, VerifiedVectors, differences, encode, is_in, narrow
 

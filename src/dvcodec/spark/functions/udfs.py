@@ -18,7 +18,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.types import ArrayType, DataType, StructType
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import Magic
+from dvcodec.core.vector import Magic
 from dvcodec.spark.columns import BINARY, BOOLEAN, LONG, MIX, RANGE, STRING, struct
 from dvcodec.spark.compat import arrow_udf
 from dvcodec.spark.functions import kernels

@@ -14,8 +14,8 @@ from pyspark.sql import functions as sf
 
 from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import Magic
 from dvcodec.core.ragged import ByteStrings, cut_by_weight
+from dvcodec.core.vector import Magic
 from dvcodec.iceberg.position_deletes import FILE_PATH, POS
 from dvcodec.io.file_key import log_merged_spellings, undecidable
 from dvcodec.ops.convert import hint

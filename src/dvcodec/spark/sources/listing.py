@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dvcodec.core import frame
+from dvcodec.core import vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Truncated, Unsupported
-from dvcodec.core.frame import FRAME_OVERHEAD, Magic
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import Index, cut_by_weight
+from dvcodec.core.vector import FRAME_OVERHEAD, Magic
 from dvcodec.io import Source, Storage
 from dvcodec.io.file_key import file_key
 from dvcodec.io.frames import VERSION, check_version
@@ -106,7 +106,7 @@ def find_frames(source: Source, start: int, stop: int, limits: Limits = DEFAULT_
         if not block.base <= at <= block.base + block.end - 8:
             block = Cursor(source.read(at, min(_BLOCK, stop - at)), source=source.name, base=at)
         block.pos = at - block.base
-        size = frame.peek_size(block)
+        size = vector.peek_size(block)
         if not FRAME_OVERHEAD + 4 <= size <= stop - at:
             kind = Truncated if size > stop - at else NotCanonical
             raise block.error(kind, "length field", expected=f"8 to {stop - at - 8}", actual=size - 8)

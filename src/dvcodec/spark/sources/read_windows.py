@@ -16,8 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dvcodec.core.errors import DecodeError, DvcodecError, Truncated, Unsupported, UsageError
-from dvcodec.core.frame import FRAME_OVERHEAD, UNCOUNTED, Magic
 from dvcodec.core.ragged import Index, u32
+from dvcodec.core.vector import FRAME_OVERHEAD, UNCOUNTED, Magic
 from dvcodec.iceberg.blobs import CARDINALITY
 from dvcodec.io import Source, Storage, open_source
 from dvcodec.io.coalesce import WINDOW_BYTES, BlockSource, coalesce

@@ -19,8 +19,8 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 
 from dvcodec import delta, iceberg, paimon
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import Magic, StoredFrame
 from dvcodec.core.ragged import Index, cut_by_weight
+from dvcodec.core.vector import Magic, StoredFrame
 from dvcodec.io import Storage, open_sink
 from dvcodec.io.file_key import file_keys
 from dvcodec.io.target import join

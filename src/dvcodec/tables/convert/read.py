@@ -11,9 +11,8 @@ from typing import Any, cast
 from dvcodec.core import vector as core_vector
 from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
-from dvcodec.core.frame import Magic, StoredFrame
-from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import DvLocation, Magic, StoredFrame
 from dvcodec.iceberg.delete_files import PositionDeleteFile
 from dvcodec.io import Source
 from dvcodec.io.frames import read_frame

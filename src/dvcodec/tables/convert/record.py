@@ -18,8 +18,7 @@ import numpy as np
 
 from dvcodec import delta, iceberg, paimon
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import Magic
-from dvcodec.core.location import DvLocation
+from dvcodec.core.vector import DvLocation, Magic
 from dvcodec.io.file_key import path_below
 from dvcodec.io.target import local_path, split
 from dvcodec.tables.metadata.partition_value import PartitionValue

@@ -16,9 +16,8 @@ from typing import Any, Literal, TypeAlias
 from dvcodec import delta, iceberg, paimon
 from dvcodec.core.cursor import as_view
 from dvcodec.core.errors import UsageError
-from dvcodec.core.frame import StoredFrame
-from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import DvLocation, StoredFrame
 from dvcodec.iceberg.delete_files import write_file
 from dvcodec.io import Storage, StorageOptions, open_sink, storage_of
 from dvcodec.io.opening import can_exclude

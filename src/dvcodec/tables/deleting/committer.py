@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from dvcodec.core.errors import CommitConflict, NotCanonical, UsageError
-from dvcodec.core.location import DvLocation
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import DvLocation
 from dvcodec.tables.model import DeletionVector, FileDelete
 from dvcodec.tables.table import Snapshot
 

@@ -16,7 +16,7 @@ from dvcodec.tables.snapshots.naming import FileNames
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:
-    from dvcodec.core.bitmap_set import Positions
+    from dvcodec.core.rowset import Positions
 
 PositionsInput: TypeAlias = "Mapping[str, Positions] | ArrowInput"
 

@@ -20,7 +20,7 @@ from dvcodec._version import __version__
 from dvcodec.core.errors import CommitConflict, Unsupported, UsageError
 from dvcodec.core.interrupts import uninterrupted
 from dvcodec.core.json_text import encode_json
-from dvcodec.core.location import DvLocation
+from dvcodec.core.vector import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
 from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written, check_read_back
 from dvcodec.tables.delta.actions import AddFile, Metadata, Protocol

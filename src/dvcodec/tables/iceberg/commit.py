@@ -22,9 +22,9 @@ from itertools import chain
 
 from dvcodec import iceberg
 from dvcodec.core.errors import CommitConflict, Unsupported, UsageError
-from dvcodec.core.frame import Magic
 from dvcodec.core.interrupts import uninterrupted
 from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import Magic
 from dvcodec.iceberg.delete_files import PositionDeleteFile, write_file
 from dvcodec.io.frames import load_ranges
 from dvcodec.io.parallel import run_bounded

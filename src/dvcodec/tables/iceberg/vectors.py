@@ -13,8 +13,8 @@ from functools import cache
 
 from dvcodec.core import vector as vector_
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.core.frame import Magic
 from dvcodec.core.report import Status
+from dvcodec.core.vector import Magic
 from dvcodec.iceberg.blobs import BLOB_TYPE, DRAFT_BLOB_TYPE, blob_cardinality, check_duplicates, lint_blob
 from dvcodec.io import Storage
 from dvcodec.io.file_key import file_key

@@ -32,7 +32,7 @@ from typing import Any
 
 from dvcodec.core.errors import CommitConflict, DvcodecError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import require_extra
-from dvcodec.core.location import DvLocation
+from dvcodec.core.vector import DvLocation
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.store import open_store
 from dvcodec.io.target import local_path, split

@@ -23,8 +23,7 @@ from typing import Any, TypeAlias, cast
 
 from dvcodec import paimon
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
-from dvcodec.core.frame import StoredFrame
-from dvcodec.core.location import DvLocation
+from dvcodec.core.vector import DvLocation, StoredFrame
 from dvcodec.io import open_sink
 from dvcodec.io.frames import MAX_FILE_BYTES, read_frame
 from dvcodec.io.target import local_path, split

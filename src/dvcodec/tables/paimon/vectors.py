@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from dvcodec.core.errors import DecodeError
-from dvcodec.core.frame import UNCOUNTED, Magic
+from dvcodec.core.vector import UNCOUNTED, Magic
 from dvcodec.io import Storage
 from dvcodec.io.frames import check_version, read_frames
 from dvcodec.io.source import read_up_to
