@@ -30,6 +30,7 @@ COMMANDS = (
     "diff",
     "merge",
     "convert",
+    "correct",
     "rewrite-paths",
     "demo",
     "spark-demo",

@@ -140,6 +140,7 @@ def commands(folder: Path) -> Iterator[Door]:
         "demo": ("demo", "--folder", folder / "demo"),
         "zap terms": ("zap", "terms", zap, "f"),
         "inspect of a manifest": ("inspect", *(folder / "paimon" / "manifest").glob("index-manifest-*")),
+        "correct": ("correct", puffin, "-o", folder / "corrected"),
         "rewrite-paths": ("rewrite-paths", puffin, "-o", folder / "rewritten", "--map", "a=b"),
         "convert-table": ("convert-table", folder / "delta", "--to", "iceberg", "-o", folder / "delta as iceberg"),
         "compact-deletes": ("compact-deletes", folder / "version 2", "--dry-run"),

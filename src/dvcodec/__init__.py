@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dvcodec.io.store.errors import StoreError
     from dvcodec.ops.algebra import Diff, diff, merge, read_rows
     from dvcodec.ops.convert import ConvertTarget, convert
+    from dvcodec.ops.correct import Change, Correction, correct
     from dvcodec.ops.read import decode, decode_at
     from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff
     from dvcodec.ops.stats import VectorStats, describe
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BadMagic",
     "CardinalityMismatch",
+    "Change",
     "Check",
     "ChecksumMismatch",
     "CommitConflict",
@@ -62,6 +64,7 @@ __all__ = [
     "ContainerKind",
     "ContainerMix",
     "ConvertTarget",
+    "Correction",
     "DecodeError",
     "Diff",
     "DvLocation",
@@ -87,6 +90,7 @@ __all__ = [
     "__version__",
     "arrow",
     "convert",
+    "correct",
     "decode",
     "decode_at",
     "delta",
@@ -134,6 +138,7 @@ _HOMES = {
     "ops.algebra": ("Diff", "diff", "merge", "read_rows"),
     "io": ("SinkTarget", "SourceTarget", "StorageOptions"),
     "ops.convert": ("ConvertTarget", "convert"),
+    "ops.correct": ("Change", "Correction", "correct"),
     "ops.read": ("decode", "decode_at"),
     "ops.sniff": ("Container", "ContainerKind", "VectorRef", "sniff"),
     "ops.stats": ("VectorStats", "describe"),

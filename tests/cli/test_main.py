@@ -160,7 +160,7 @@ WRONG = {
     ),
     "a container for its format": (
         ["convert", "good", "-o", "x", "--to", "puffin"],
-        "--to puffin: not one of iceberg, delta, paimon32, paimon64, blob; did you mean 'iceberg'?",
+        "--to puffin: not one of iceberg, delta, paimon32, paimon64, blob, mumbling; did you mean 'iceberg'?",
     ),
     "two vectors as a blob": (["convert", "good", "-o", "x", "--to", "blob"], "good: a blob is exactly one vector"),
     "no data file": (["convert", "bin@1", "-o", "x", "--to", "iceberg"], "bin: a Puffin file names the data file of"),

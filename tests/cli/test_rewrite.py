@@ -1,4 +1,4 @@
-"""diff, merge, convert, rewrite-paths."""
+"""diff, merge, convert, correct, rewrite-paths."""
 
 from __future__ import annotations
 
@@ -293,3 +293,32 @@ def test_rewrite_to_standard_output(puffin: Path) -> None:
     result = run("rewrite-paths", puffin, "-o", "-", "--from", "s3://lake/t/", "--to", "s3://tarn/t/")
     assert result.raw == puffin.read_bytes().replace(b"s3://lake", b"s3://tarn")
     assert result.err == "wrote -, 2 paths changed\n"
+
+
+# ---------------------------------------------------------------------------------------------------- correct
+
+
+def test_a_flipped_bit_is_corrected_in_its_file(puffin: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    damaged = flipped(puffin, 30, 3, to=tmp_path / "damaged")
+    result = run("correct", damaged, "-o", out)
+    assert (result.code, result.err) == (0, "")
+    assert result.out == f"vector {A}: one flipped bit (byte 30, bit 3)\nwrote {out}\n"
+    assert out.read_bytes() == puffin.read_bytes()
+    (found,) = run("correct", damaged, "-o", out, "--json").json
+    assert found == {
+        "offset": 4,
+        "data_file": A,
+        "correction": "one flipped bit (byte 30, bit 3)",
+        "rows": len(VECTORS[A]),
+    }
+
+
+def test_only_damage_is_written_anew(puffin: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run("correct", puffin, "-o", out).out == "no damage: nothing written\n"
+    twice = flipped(flipped(puffin, 20, 3, to=tmp_path / "damaged"), 30, 3, to=tmp_path / "damaged")
+    result = run("correct", twice, "-o", out)
+    assert result.code == 2
+    assert result.complaint.startswith(f"{twice} at byte 48: CRC-32 of magic and bitmap: expected 0x")
+    assert not out.exists()

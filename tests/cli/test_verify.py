@@ -32,9 +32,10 @@ def test_one_flipped_bit(puffin: Path, tmp_path: Path) -> None:
     result = run("verify", bad)
     assert (result.code, result.err) == (1, "")
     crcs = f"expected 0x{stored:08x} (stored), found 0x{computed:08x} (computed)"
+    flip = "one flipped bit (byte 46, bit 3)"
     assert result.out.splitlines() == [
         f"FAIL  {bad}  puffin, 1 of 21 checks failed",
-        f"  FAIL  crc: vector of {A} at byte 48: CRC-32 of magic and bitmap: {crcs}",
+        f"  FAIL  crc: vector of {A} at byte 48: CRC-32 of magic and bitmap; {flip} explains it: {crcs}",
         "1 file, 1 with findings",
     ]
 

@@ -20,12 +20,15 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain
 from dvcodec.core.vector import DvLocation
-from dvcodec.io import Source, is_url
+from dvcodec.io import Source, is_url, open_sink
 from dvcodec.io.file_key import file_key, merge_spellings, path_below
+from dvcodec.io.frames import read_frame
 from dvcodec.io.target import local_path
 from dvcodec.ops import convert as conversion
+from dvcodec.ops import correct as correction
 from dvcodec.ops.algebra import diff as diff_rows
 from dvcodec.ops.algebra import merge_inputs
+from dvcodec.ops.read import ALLOWED
 from dvcodec.ops.sniff import sniff_source
 
 
@@ -214,6 +217,48 @@ def rewrite_paths(
         changed = puffin.rewrite_paths(source, sink_of(output), mapping, storage_options=storage())
     with messages_of(output):
         print(f"wrote {plain(output)}, {counted(changed, 'path')} changed")
+
+
+def correct(target: Name, output: Output, as_json: Json = False) -> None:
+    """Correct small damage in vectors, where checksums leave one answer, and write the file anew.
+
+    One flipped bit, two adjacent ones or one wrong byte of each vector. Other damage is an error: nothing is written.
+    """
+    corrected: list[dict[str, object]] = []
+    with open_source_of(only(target)) as source:
+        data = bytearray(source.read(0, source.size))
+        for ref in sniff_source(source, limits=storage().limits).vectors:
+            if ref.kind not in ALLOWED:
+                raise UsageError(f"{source.name}: bare bitmaps have no checksum")
+            frame = read_frame(source, ref.offset, ref.size, storage().limits)
+            found = correction.correct(
+                frame.view,
+                cardinality=ref.cardinality,
+                limits=storage().limits,
+                source=source.name,
+                base=ref.offset,
+            )
+            data[ref.offset : ref.offset + ref.size] = found.data
+            if found.changes:
+                corrected.append(
+                    {
+                        "offset": ref.offset,
+                        "data_file": ref.data_file,
+                        "correction": found.describe(ref.offset),
+                        "rows": found.rows.cardinality,
+                    }
+                )
+    if corrected:
+        with open_sink(sink_of(output), storage_options=storage()) as out:
+            out.write(data)
+    with messages_of(output):
+        if as_json:
+            print_json(corrected)
+            return
+        for one in corrected:
+            name = one["data_file"] or f"at byte {one['offset']}"
+            print(f"vector {plain(str(name))}: {one['correction']}")
+        print(f"wrote {plain(output)}" if corrected else "no damage: nothing written")
 
 
 def _moved(paths: list[str], old: str, new: str) -> dict[str, str]:

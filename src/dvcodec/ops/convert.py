@@ -26,7 +26,7 @@ from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
 
 ConvertTarget: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64", "blob", "mumbling"]
 TARGETS: tuple[str, ...] = get_args(ConvertTarget)
-_SINGLE = ("blob", "mumbling")
+_SINGLE = {"blob": "a blob", "mumbling": "a Mumbling bitmap"}
 """Files of exactly one vector."""
 _MEANT = {
     "puffin": "'iceberg'",
@@ -108,7 +108,7 @@ def convert(
             if nameless is not None:
                 raise UsageError(f"{opened.name}, vector at byte {nameless.offset}: unknown data file, pass data_files")
         if to in _SINGLE and len(refs) != 1:
-            raise UsageError(f"{opened.name}: a file of the kind {to} is exactly one vector, found {len(refs)}")
+            raise UsageError(f"{opened.name}: {_SINGLE[to]} is exactly one vector, found {len(refs)}")
         return _write_frames(to, target, _frames(opened, refs, to, limits), created_by, storage_options)
 
 
@@ -143,7 +143,7 @@ def write(
             storage_options=storage_options,
         )
     if to in _SINGLE and len(vectors) != 1:
-        raise UsageError(f"a file of the kind {to} is exactly one vector, got {len(vectors)}")
+        raise UsageError(f"{_SINGLE[to]} is exactly one vector, got {len(vectors)}")
     gaps = GapKeys()
     frames = (StoredFrame(path, rows.cardinality, encode_frame(rows, to, path, gaps)) for path, rows in vectors.items())
     return _write_frames(to, target, frames, created_by, storage_options)

@@ -19,6 +19,8 @@ from dvcodec.core.vector import Vector
 from dvcodec.iceberg.blobs import lint
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source
 from dvcodec.io.file_key import named_as
+from dvcodec.io.frames import read_frame
+from dvcodec.ops.correct import correct
 from dvcodec.ops.read import ahead, read_vector, survey_vectors
 from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff_source
 from dvcodec.zap.verify import verify_segment
@@ -126,11 +128,12 @@ def _verify_vector(
     found: dict[str, Check] = {}
     read, error = _read(source, ref, limits, verify_checksum=True)
     if isinstance(error, ChecksumMismatch):
-        found["crc"] = Check.from_error("crc", subject, error)
+        found["crc"] = _explained(Check.from_error("crc", subject, error), source, ref, limits)
         read, error = _read(source, ref, limits, verify_checksum=False)
     if error is not None:
         name = _name_of(error)
-        found[name] = Check.from_error(name, subject, error)
+        check = Check.from_error(name, subject, error)
+        found[name] = _explained(check, source, ref, limits) if name == "length" else check
     steps = VECTOR_CHECKS[3:4] if ref.kind in _BARE else VECTOR_CHECKS[:4]
     for name in steps:
         if name in found and name != "crc":
@@ -139,6 +142,18 @@ def _verify_vector(
     if read is not None:
         _verify_content(found, subject, ref.offset, read.cardinality, read.view.max, stated, row_count)
     return found
+
+
+def _explained(check: Check, source: Source, ref: VectorRef, limits: Limits) -> Check:
+    """Return the check with what explains the damage, if `correct` finds it."""
+    if ref.kind in _BARE:
+        return check
+    try:
+        frame = read_frame(source, ref.offset, ref.size, limits)
+        found = correct(frame.view, cardinality=ref.cardinality, limits=limits)
+    except DecodeError:
+        return check
+    return replace(check, message=f"{check.message}; {found.describe(ref.offset)} explains it")
 
 
 def _read(

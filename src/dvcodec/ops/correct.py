@@ -1,0 +1,254 @@
+"""Corrects small damage in a framed vector, where its checksum leaves one answer.
+
+A CRC is linear: the checksum of damaged bytes differs from the stored one by a number, the syndrome, that depends on
+which bits are wrong, and not on the others. Going back byte by byte from the end shows, for each byte, what would have
+to be wrong in it to explain the syndrome.
+
+What is certain, for the polynomial of these frames (each is computed anew in ``tests/ops/test_correct.py``):
+
+- Two frames that differ in one bit have different syndromes up to 2**32 - 1 bits (512 MiB), so one flipped bit has at
+  most one explanation by one bit.
+- Up to 91,639 bits (11,454 bytes without the length field), two flipped bits never look like one. Beyond, they may, and
+  three may at any length.
+- A byte is wrong in 255 ways, so a random syndrome is explained by one of n bytes with a chance of about n / 2**24: 6 %
+  for a megabyte.
+
+Every answer therefore has to be a vector of valid structure, with the cardinality that is known; if there are two, none
+is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core import vector
+from dvcodec.core.checksum import crc32
+from dvcodec.core.cursor import BytesLike, Cursor, as_view
+from dvcodec.core.errors import ChecksumMismatch, DecodeError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
+from dvcodec.core.rowset import RowSet
+from dvcodec.core.vector import CRC_BYTES, FRAME_OVERHEAD, LENGTH_BYTES, UNCOUNTED
+
+_States: TypeAlias = NDArray[np.uint32]
+_BLOCK = 1 << 15
+"""Bytes that are gone back over at once."""
+_PAIRS = (0x0180, 0x8001)
+"""Two adjacent bits in two bytes, the first byte in the low half: bits numbered from either end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A byte that was wrong.
+
+    Attributes:
+        offset: of the byte in the frame, 0-based.
+        before: its value in the damaged frame.
+        after: its value in the corrected frame.
+    """
+
+    offset: int
+    before: int
+    after: int
+
+    @property
+    def bits(self) -> tuple[int, ...]:
+        """The bits that were wrong, 0 for the least significant."""
+        return tuple(bit for bit in range(8) if (self.before ^ self.after) >> bit & 1)
+
+    def describe(self, base: int = 0) -> str:
+        """Return the change in words; `base` is the offset of the frame in its file."""
+        at = f"byte {base + self.offset}"
+        if len(self.bits) == 1:
+            return f"{at}, bit {self.bits[0]}"
+        return f"{at}, {self.before:#04x} instead of {self.after:#04x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A frame without the damage.
+
+    Attributes:
+        data: the frame, valid.
+        rows: what it deletes.
+        changes: the bytes that were wrong, by offset; none if the frame was valid.
+    """
+
+    data: bytes
+    rows: RowSet
+    changes: tuple[Change, ...]
+
+    def describe(self, base: int = 0) -> str:
+        """Return what explains the damage: ``one flipped bit (byte 120, bit 3)``.
+
+        Args:
+            base: offset of the frame in its file.
+        """
+        if not self.changes:
+            return "no damage"
+        wrong = sum(len(change.bits) for change in self.changes)
+        what = "one flipped bit" if wrong == 1 else "two adjacent bits" if len(self.changes) == 2 else "one wrong byte"
+        return f"{what} ({'; '.join(change.describe(base) for change in self.changes)})"
+
+
+def correct(
+    buf: BytesLike,
+    *,
+    cardinality: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    source: str | None = None,
+    base: int = 0,
+) -> Correction:
+    """Correct one flipped bit, two adjacent ones or one wrong byte of a framed vector.
+
+    Its checksum and structure have to leave a single answer; one flipped bit comes before two bits or a byte. The frame
+    may be that of any format; its length field, which no checksum covers, is compared with the size of `buf`. Bare
+    bitmaps have no checksum, and cannot be corrected.
+
+    Args:
+        buf: exactly the frame.
+        cardinality: rows according to the metadata. It should be given where it is known: it is one more witness.
+        limits: bounds on what the bytes may claim.
+        source: name of the file, for errors.
+        base: byte offset of the frame in that file, for errors.
+
+    Returns:
+        The corrected frame and what was wrong. More than one error in the bytes can still look like a single one: read
+        the rows back from an older snapshot or from another copy, if there is any.
+
+    Raises:
+        DecodeError: nothing of this kind explains the damage, or more than one answer does.
+        UsageError: `buf` is not a contiguous buffer, or another argument has a wrong type or is negative.
+
+    >>> from dvcodec import RowSet, iceberg
+    >>> damaged = bytearray(iceberg.encode(RowSet([1, 3, 5])))
+    >>> damaged[-6] ^= 8
+    >>> found = correct(damaged)
+    >>> found.describe(), found.rows
+    ('one flipped bit (byte 40, bit 3)', RowSet([1, 3, 5]))
+    """
+    vector.check_count(cardinality)
+    check_limits(limits)
+    view = as_view(buf)
+    try:
+        rows = vector.read(Cursor(view, source=source, base=base), cardinality=cardinality, limits=limits).load()
+    except DecodeError as found:
+        error = found
+    else:
+        return Correction(bytes(view), rows, ())
+    if len(view) < FRAME_OVERHEAD or len(view) > limits.max_vector_bytes:
+        raise error
+    for group in _explanations(bytes(view)):
+        answers = [answer for changes in group if (answer := _answer(view, changes, cardinality, limits)) is not None]
+        if len(answers) == 1:
+            return answers[0]
+        if answers:
+            actual = "; or ".join(answer.describe(base) for answer in answers[:3])
+            what = f"{error.what}, explained in {len(answers)} ways"
+            raise ChecksumMismatch(what, source=source, offset=error.offset, actual=actual)
+    raise error
+
+
+def _answer(
+    view: memoryview, changes: tuple[Change, ...], cardinality: int | None, limits: Limits
+) -> Correction | None:
+    """Return the frame with these changes, if it is valid."""
+    data = bytearray(view)
+    for change in changes:
+        data[change.offset] = change.after
+    try:
+        rows = vector.read(Cursor(data), cardinality=cardinality, limits=limits).load()
+    except DecodeError:
+        return None
+    return Correction(bytes(data), rows, changes)
+
+
+def _explanations(data: bytes) -> Iterator[list[tuple[Change, ...]]]:
+    """Yield what may explain the damage: by one bit, then by more."""
+    length = (len(data) - UNCOUNTED).to_bytes(LENGTH_BYTES, "big")
+    wrong = [Change(i, data[i], length[i]) for i in range(LENGTH_BYTES) if data[i] != length[i]]
+    body, stored = data[LENGTH_BYTES:-CRC_BYTES], int.from_bytes(data[-CRC_BYTES:], "big")
+    syndrome = crc32(body) ^ stored
+    if wrong:  # any other damage would be a second one
+        found = [] if syndrome else [tuple(wrong)]
+    elif not syndrome:  # the structure is invalid under a valid checksum: no damage, but a writer's error
+        found = []
+    else:
+        found = [_changes(data, at, error) for at, error in _errors(syndrome, len(body))]
+        at = len(data) - CRC_BYTES
+        found += [_changes(data, at, int.from_bytes(syndrome.to_bytes(CRC_BYTES, "big"), "little"))]
+    found = [changes for changes in found if len(changes) == 1 or _adjacent(changes)]
+    yield [changes for changes in found if sum(len(change.bits) for change in changes) == 1]
+    yield [changes for changes in found if sum(len(change.bits) for change in changes) > 1]
+
+
+def _changes(data: bytes, at: int, error: int) -> tuple[Change, ...]:
+    """Return what an error changes in the bytes from `at` on, its low byte in the first."""
+    pattern = error.to_bytes(CRC_BYTES, "little")
+    return tuple(Change(at + i, data[at + i], data[at + i] ^ bits) for i, bits in enumerate(pattern) if bits)
+
+
+def _adjacent(changes: tuple[Change, ...]) -> bool:
+    """Whether these are two adjacent bits in two bytes."""
+    if len(changes) != 2 or changes[1].offset != changes[0].offset + 1:
+        return False
+    first, second = (change.before ^ change.after for change in changes)
+    return first | second << 8 in _PAIRS
+
+
+# ------------------------------------------------------------------ errors that have a syndrome
+
+
+def _errors(syndrome: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield the offset in the frame and the error of each wrong byte, or pair of adjacent bits, with this syndrome.
+
+    The state k steps back from the syndrome is what a checksum that begins before the k-th last byte would have to
+    differ by. If that fits into a byte, an error of this byte explains it.
+    """
+    block = min(_BLOCK, size)
+    step = _one_step_back()
+    states = _step_back(np.array([syndrome], np.uint32), step)
+    while len(states) < block:  # twice as many each time, as many steps further back
+        states = np.concatenate([states, _step_back(states, step)])
+        step = _twice(step)
+    for first in range(0, size, len(states)):
+        for i in np.flatnonzero((states < 256) | np.isin(states, _PAIRS)).tolist():
+            if first + i < size:
+                yield LENGTH_BYTES + size - 1 - first - i, int(states[i])
+        states = _step_back(states, step)
+
+
+def _step_back(states: _States, step: _States) -> _States:
+    """Go back from each state by a step: a linear map, as one table for each byte of the state."""
+    found: _States = step[0][states & 0xFF]
+    for byte in range(1, 4):
+        found = found ^ step[byte][states >> np.uint32(8 * byte) & np.uint32(0xFF)]
+    return found
+
+
+def _twice(step: _States) -> _States:
+    """Return the map that takes a step twice."""
+    return _step_back(step.reshape(-1), step).reshape(4, 256)
+
+
+@cache
+def _one_step_back() -> _States:
+    """Return the map from the state after a zero byte to the state before it: uint32[4, 256].
+
+    After the byte b, a state s is ``table[(s ^ b) & 0xff] ^ s >> 8``, and the high bytes of the table's entries differ.
+    """
+    table = np.array([crc32(bytes([byte])) for byte in range(256)], np.uint32)
+    table ^= table[0]  # without the inversion before and after
+    of_high_byte = np.empty(256, np.uint32)
+    of_high_byte[table >> np.uint32(24)] = np.arange(256, dtype=np.uint32)
+    back = np.empty((4, 256), np.uint32)
+    for byte in range(4):
+        states = np.arange(256, dtype=np.uint32) << np.uint32(8 * byte)
+        index = of_high_byte[states >> np.uint32(24)]
+        back[byte] = (states ^ table[index]) << np.uint32(8) | index
+    return back
