@@ -31,9 +31,8 @@ from dvcodec.tables.iceberg.deletes import read_deletes
 from dvcodec.tables.iceberg.manifests import DELETES, Manifest, read_list, read_manifest
 from dvcodec.tables.iceberg.metadata import read_metadata
 from dvcodec.tables.paimon import manifests as paimon_manifests
-from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
+from dvcodec.tables.paimon.metadata import parse_type, read_schema, read_snapshot
 from dvcodec.tables.paimon.partition import decode_row
-from dvcodec.tables.paimon.schema import parse_type
 from dvcodec.tables.scorch.metadata import read_root
 from dvcodec.zap import Segment, verify_segment
 from dvcodec.zap.vellum import Fst, build

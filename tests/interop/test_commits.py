@@ -16,8 +16,7 @@ import pytest
 
 from dvcodec import RowSet
 from dvcodec.tables import open_table
-from dvcodec.tables.convert import Conversion, Target, convert_table
-from dvcodec.tables.convert.record import Speller, partition_values
+from dvcodec.tables.convert import Conversion, Speller, Target, convert_table, partition_values
 from interop.engines import Engines
 
 # A JVM is large: none beside those of the other tests with Spark.

@@ -10,7 +10,7 @@ import pytest
 from dvcodec.tables import audit, enable, live_batches, open_table
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.run import run
-from dvcodec.tables.delta.snapshot import DeltaSnapshot
+from dvcodec.tables.delta.table import DeltaSnapshot
 from interop.engines import Engines
 from tables.deleting.finders import Where
 

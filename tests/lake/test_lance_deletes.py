@@ -13,7 +13,7 @@ from dvcodec import CommitConflict, CommitUnknown, StoreError
 from dvcodec.io import Storage
 from dvcodec.tables import audit, open_table
 from dvcodec.tables.deleting.run import run
-from dvcodec.tables.lance.commit import committer
+from dvcodec.tables.lance.commit import LanceCommitter
 from dvcodec.tables.lance.table import LanceTable
 from dvcodec.tables.model import Deletion
 from lake.buckets import Bucket
@@ -46,7 +46,7 @@ def ids(bucket: Bucket) -> set[int]:
 def delete(bucket: Bucket, *gone: int, retries: int = 50) -> Deletion:
     table = open_table(f"{bucket.url}/my table", storage_options=bucket.options | {"max_retries": "1"})
     assert isinstance(table, LanceTable)
-    return run(committer(table), Where("id", lambda one: one in gone), retries=retries)
+    return run(LanceCommitter(table), Where("id", lambda one: one in gone), retries=retries)
 
 
 def names(bucket: Bucket) -> set[str]:

@@ -18,7 +18,7 @@ from dvcodec.io.store import (
     open_store,
     request_counts,
 )
-from dvcodec.tables.deleting.arrow_input import list_parquet
+from dvcodec.tables.deleting.positions import list_parquet
 from lake.buckets import Bucket, bucket_of
 from lake.proxy import Fault, Proxy
 from lake.servers import Server

@@ -33,8 +33,8 @@ from dvcodec.lance import decode_row_addr_map, decode_row_ids, decode_versions, 
 from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.lance.manifest import read_manifest as read_lance
 from dvcodec.paimon.manifest import SCHEMA as INDEX_SCHEMA
-from dvcodec.tables.delta.actions import AddFile, parse_lines
-from dvcodec.tables.delta.checkpoint import read_checkpoint
+from dvcodec.tables.delta.log import AddFile, parse_lines
+from dvcodec.tables.delta.replay import read_checkpoint
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.deletes import read_deletes
 from dvcodec.tables.iceberg.manifests import Manifest, read_list, read_manifest
@@ -42,7 +42,7 @@ from dvcodec.tables.iceberg.metadata import read_members
 from dvcodec.tables.paimon.manifests import read_manifest as paimon_manifest
 from dvcodec.tables.paimon.manifests import read_manifest_list
 from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
-from dvcodec.tables.rows.avro_rows import open_avro_rows
+from dvcodec.tables.rows.data_file import open_data_file
 from dvcodec.tables.scorch.bolt import read_bolt
 from dvcodec.zap import Segment
 from dvcodec.zap.vellum import Fst, build
@@ -219,7 +219,7 @@ def deletes_of(kind: str) -> Callable[[Path], object]:
 
 
 def avro_rows(path: Path) -> object:
-    with open_avro_rows(str(path), Storage()) as file:
+    with open_data_file(str(path), Storage(), "avro") as file:
         return sum(batch.num_rows for _, batch in file.read(["a"], 1 << 16, ()))
 
 

@@ -28,7 +28,7 @@ from dvcodec.tables import (
     TableKind,
 )
 from dvcodec.tables.iceberg.vectors import check_vectors
-from dvcodec.tables.metadata.path_matching import PathMatcher
+from dvcodec.tables.metadata.file_names import PathMatcher
 from dvcodec.tables.model import RowReader
 from dvcodec.tables.rows.columns import chosen
 from dvcodec.tables.rows.data_file import open_parquet, physical_batches

@@ -26,7 +26,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.vector import StoredFrame
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
 from dvcodec.paimon.records import MetadataFormat, arrow_schema, encode_records
-from dvcodec.tables.paimon.schema import DataType, parse_type
+from dvcodec.tables.paimon.metadata import DataType, parse_type
 
 Value = bool | int | float | str | bytes | Decimal | None
 TIME_MS = 1_700_000_000_000

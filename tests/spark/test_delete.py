@@ -26,10 +26,9 @@ from dvcodec.spark.vectors import encode
 from dvcodec.tables import DataFile, enable, live_batches, open_table
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder
-from dvcodec.tables.deleting.plan import Finder, plan_deletes
 from dvcodec.tables.deleting.predicate import where_finder
-from dvcodec.tables.deleting.run import run
-from dvcodec.tables.rows.physical import RowsSeen
+from dvcodec.tables.deleting.run import Finder, plan_deletes, run
+from dvcodec.tables.snapshots.reading import RowsSeen
 from dvcodec.tables.table import Snapshot
 from tables.deleting.random_tables import FORMATS
 from tables.deleting.random_where import random_rows
@@ -238,14 +237,6 @@ class Flaky(Condition):
         raise RuntimeError("failed once")
 
 
-class FlakyFinder(ConditionFinder):
-    def __init__(self, condition: Condition) -> None:
-        self._flaky = condition
-
-    def bind(self, snapshot: Any) -> Condition:  # noqa: ARG002
-        return self._flaky
-
-
 @pytest.mark.parametrize("how", ["fails", "is killed"])
 def test_a_task_that_fails_is_repeated(spark: SparkSession, tmp_path: Path, how: str) -> None:
     from pyspark import cloudpickle
@@ -255,7 +246,7 @@ def test_a_task_that_fails_is_repeated(spark: SparkSession, tmp_path: Path, how:
     FORMATS["iceberg"][0](folder, FILES)
     pickling.register_pickle_by_value(sys.modules[__name__])
     try:
-        finder = WorkerFinder(spark, FlakyFinder(Flaky(tmp_path / "marker", how)))
+        finder = WorkerFinder(spark, ConditionFinder(lambda _: Flaky(tmp_path / "marker", how)))
         done = run(committer_of(open_table(folder)), finder)
     finally:
         pickling.unregister_pickle_by_value(sys.modules[__name__])

@@ -15,15 +15,11 @@ import pytest
 
 from cases import each
 from dvcodec import RowSet, UsageError
-from dvcodec.core import avro
-from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import LimitExceeded, MissingExtra, NotCanonical, Unsupported
 from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
-from dvcodec.tables import Folder, StoredFile, auditing, open_table
+from dvcodec.tables import Folder, StoredFile
 from dvcodec.tables.auditing import Audit, audit
-from dvcodec.tables.repair import repair_plan
 from dvcodec.tables.snapshots.findings import Severity
-from samples.iceberg_table import Commit, build_iceberg
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
 
 
@@ -368,34 +364,3 @@ def test_data_files_behind_a_linked_folder(tmp_path: Path) -> None:
     with (elsewhere / "d.parquet").open("ab") as file:
         file.write(b"x")
     assert checks(audit(table)) == ["missing-data-file", "data-file-size"]
-
-
-def test_findings_of_a_file_that_are_alike_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No vector is where the metadata says; what a repair needs is listed for each of them."""
-    checks = {"overlap", "blob-at-range"}
-    build_iceberg(tmp_path, Commit(data={"a": 20}, vectors={"a": RowSet([1])}), parquet=False)
-    for manifest in (tmp_path / "metadata").glob("manifest-*"):
-        file = avro.decode(Cursor(manifest.read_bytes()))
-        (entry,) = file.records()
-        one = entry["data_file"]
-        if one["content"]:
-            vectors = [
-                one | {"content_offset": 4 + i, "referenced_data_file": f"{one['referenced_data_file']}{i}"}
-                for i in range(50)
-            ]
-            entries = [entry | {"data_file": vector} for vector in vectors]
-            manifest.write_bytes(avro.encode(file.schema, entries, validate=False))
-    whole = audit(open_table(tmp_path))
-    assert {check for check in checks if sum(one.check == check for one in whole.findings) > 40} == checks
-    monkeypatch.setattr(auditing, "_MOST_ALIKE", 5)
-    found = audit(open_table(tmp_path))
-    for check in {one.check for one in whole.findings}:
-        every, some = ([one for one in each.findings if one.check == check] for each in (whole, found))
-        if check not in checks:
-            assert some == every
-            continue
-        assert some[:5] == every[:5]
-        (last,) = some[5:]
-        assert (last.what, last.path) == (f"{len(every) - 5} more vectors of the file", every[0].vectors[0].location)
-        assert last.message == f"{last.path}: {len(every) - 5} more vectors of the file"
-    assert repair_plan(found, open_table(tmp_path)).actions == repair_plan(whole, open_table(tmp_path)).actions

@@ -13,8 +13,7 @@ import pytest
 
 from dvcodec import NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables.rows.avro_rows import open_avro_rows
-from dvcodec.tables.rows.data_file import OpenFile
+from dvcodec.tables.rows.data_file import OpenFile, open_data_file
 
 fastavro = pytest.importorskip("fastavro")
 
@@ -97,7 +96,7 @@ def without_ids(kind: pa.DataType) -> str:
 @pytest.mark.parametrize("codec", ["null", "deflate"])
 def test_every_type(tmp_path: Path, codec: str) -> None:
     write(tmp_path / "f.avro", codec=codec)
-    with open_avro_rows(str(tmp_path / "f.avro"), Storage()) as file:
+    with open_data_file(str(tmp_path / "f.avro"), Storage(), "avro") as file:
         assert file.rows == 120
         assert [field.metadata[b"PARQUET:field_id"] for field in file.schema] == [
             str(i).encode() for i in range(1, len(FIELDS) + 1)
@@ -132,7 +131,7 @@ def test_types_that_iceberg_does_not_have(tmp_path: Path, kind: Any, values: lis
         {"type": "record", "name": "t", "fields": [{"name": "x", "type": kind}]},
         [{"x": v} for v in values],
     )
-    with pytest.raises(error, match="x"), open_avro_rows(str(tmp_path / "f.avro"), Storage()) as file:
+    with pytest.raises(error, match="x"), open_data_file(str(tmp_path / "f.avro"), Storage(), "avro") as file:
         read(file)
 
 
@@ -149,7 +148,7 @@ def test_values_that_the_type_does_not_have(tmp_path: Path, said: Any, meant: An
     path = tmp_path / "f.avro"
     schemas = [{"type": "record", "name": "t", "fields": [{"name": "x", "type": kind}]} for kind in (said, meant)]
     path.write_bytes(container(schemas[1], [(1, encoded(schemas[0], {"x": value}))]))
-    with open_avro_rows(str(path), Storage()) as file, pytest.raises(NotCanonical, match="column x"):
+    with open_data_file(str(path), Storage(), "avro") as file, pytest.raises(NotCanonical, match="column x"):
         read(file)
 
 

@@ -19,8 +19,8 @@ from dvcodec.io import Storage
 from dvcodec.tables import enable, live_batches, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.deleting.run import run as delete
-from dvcodec.tables.delta.actions import Protocol
-from dvcodec.tables.delta.commit import committer, with_vectors
+from dvcodec.tables.delta.commit import DeltaCommitter, with_vectors
+from dvcodec.tables.delta.log import Protocol
 from dvcodec.tables.delta.table import DeltaTable
 from dvcodec.tables.iceberg.commit import committer as iceberg_committer
 from dvcodec.tables.metadata.json_fields import JsonFields
@@ -107,7 +107,7 @@ def test_a_delta_table_gets_the_features_and_the_property(tmp_path: Path) -> Non
     assert audit(open_table(folder)).findings == ()
     again = open_table(folder)
     assert isinstance(again, DeltaTable)
-    committer(again).check(again.snapshot())
+    DeltaCommitter(again).check(again.snapshot())
 
 
 MAPPED = ["columnMapping", "deletionVectors"]
@@ -265,7 +265,7 @@ def test_deltalake_reads_and_writes_on(checkpoint: bool, tmp_path: Path) -> None
     check()
     opened = open_table(folder)
     assert isinstance(opened, DeltaTable)
-    delete(committer(opened), Where("id", lambda one: str(one)[-2:] in ("05", "07")))
+    delete(DeltaCommitter(opened), Where("id", lambda one: str(one)[-2:] in ("05", "07")))
     left -= {one for one in left if str(one)[-2:] in ("05", "07")}
     check()
     deltalake.DeltaTable(folder).create_checkpoint()

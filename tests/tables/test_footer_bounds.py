@@ -19,9 +19,8 @@ from pyiceberg.types import TimestamptzType
 
 from cases import each
 from dvcodec.tables import open_table
-from dvcodec.tables.auditing import audit
-from dvcodec.tables.auditing.storage import _before
-from dvcodec.tables.paimon.schema import DataType
+from dvcodec.tables.auditing import _before, audit
+from dvcodec.tables.paimon.metadata import DataType
 from dvcodec.tables.snapshots.findings import Severity
 from samples.paimon_table import PaimonFile, build_paimon, encode_row
 

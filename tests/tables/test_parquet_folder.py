@@ -9,7 +9,7 @@ import pytest
 
 from dvcodec import UsageError
 from dvcodec.io import Storage
-from dvcodec.tables.deleting.arrow_input import list_parquet
+from dvcodec.tables.deleting.positions import list_parquet
 
 SEEN = {"part-0.parquet", "000000_0", "_year=2024/a.parquet", "k=1/_b=2/part-0", "deep/a"}
 HIDDEN = {"_SUCCESS", "_temporary/0/part-1.parquet", ".part-0.parquet.crc", "k=1/.hidden/a.parquet", "a._COPYING_"}

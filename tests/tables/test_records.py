@@ -20,7 +20,7 @@ from dvcodec.tables import DataFile, DeletionVector, Snapshot, open_table
 from dvcodec.tables.delta import AddFile
 from dvcodec.tables.iceberg import ManifestEntry
 from dvcodec.tables.metadata.cache import Cache
-from dvcodec.tables.metadata.partition_value import MAX_DIGITS, parse_decimal
+from dvcodec.tables.metadata.json_fields import MAX_DIGITS, parse_decimal
 from samples.delta_table import build_delta
 from samples.iceberg_table import Commit, build_iceberg
 from samples.paimon_table import PaimonFile, build_paimon

@@ -14,7 +14,7 @@ from dvcodec.core.errors import NotCanonical
 from dvcodec.puffin import rewrite_paths
 from dvcodec.tables import DeletionVector, SnapshotInfo, open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.metadata.path_matching import PathMatcher
+from dvcodec.tables.metadata.file_names import PathMatcher
 from dvcodec.tables.repair import repair_plan
 from dvcodec.tables.snapshots.findings import Finding
 from samples import delta_log

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from amounts import examples
 from cases import each
 from dvcodec import NotCanonical
-from dvcodec.tables.rows.schema_evolution import Required
+from dvcodec.tables.rows.columns import Required
 
 X = pa.field("x", pa.int64(), nullable=False)
 STRUCT, LIST = pa.struct([X, pa.field("y", pa.string())]), pa.list_(X.with_name("element"))

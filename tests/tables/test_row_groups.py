@@ -20,9 +20,8 @@ from dvcodec.tables.delta.rows import DeltaEvolution
 from dvcodec.tables.model import WHOLE, Part
 from dvcodec.tables.rows import data_file as row_groups
 from dvcodec.tables.rows.bounds import ColumnBounds
-from dvcodec.tables.rows.columns import Column
+from dvcodec.tables.rows.columns import Column, file_columns
 from dvcodec.tables.rows.data_file import skipped_groups
-from dvcodec.tables.rows.schema_evolution import file_columns
 from tables.deleting.plain import PlainTable
 from tables.deleting.test_skipping import POOLS, SCHEMA, random_condition
 

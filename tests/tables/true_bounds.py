@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from dvcodec.core.errors import Unsupported
 from dvcodec.tables import Snapshot
-from dvcodec.tables.auditing.storage import BoundsCheck
+from dvcodec.tables.auditing import BoundsCheck
 from dvcodec.tables.rows.bounds import ColumnBounds
 
 

@@ -21,7 +21,7 @@ from dvcodec.tables.table import Table, check_table
 from dvcodec.tables.writing import refreshed
 
 if TYPE_CHECKING:
-    from dvcodec.tables.deleting.committer import Committer
+    from dvcodec.tables.deleting.run import Committer
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class Folder:
             return path
         if path.startswith("file:"):
             return file_key(path)
-        return local if _is_tidy(local) else str(Path(local))
+        return str(Path(local))
 
     def below(self, path: str) -> str | None:
         """Return a recorded path relative to the folder, without ``.`` segments; None if it is elsewhere.
@@ -187,9 +187,10 @@ def folder_location(folder: str | os.PathLike[str]) -> str:
     return location.rstrip("/") or "/"
 
 
-def _is_tidy(path: str) -> bool:
-    """Whether a `Path` of it has the same text."""
-    return os.sep == "/" and "//" not in path and "/." not in path and not path.endswith("/") and path[:1] == "/"
+def real_path(location: str) -> str:
+    """Return one path for all paths to a local file: symbolic links are resolved."""
+    local = local_path(location)
+    return file_key(location) if local is None else os.path.realpath(local)
 
 
 def _is_relative(path: str) -> bool:

@@ -16,7 +16,7 @@ from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import DvLocation
 from dvcodec.ops.stats import VectorStats
-from dvcodec.tables.metadata.partition_value import PartitionValue
+from dvcodec.tables.metadata.json_fields import PartitionValue
 from dvcodec.tables.rows.bounds import RowGroupFilter
 
 if TYPE_CHECKING:

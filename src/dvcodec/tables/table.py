@@ -2,7 +2,8 @@
 
 A `Table` lists its snapshots and opens one as a `Snapshot`, which lists data files and deletion vectors and reads them.
 Everything else (audit, statistics, history, live rows, conversion, repair) is written once, over these two.
-A `Walk` goes from snapshot to snapshot by what differs, as `Contents` finds it.
+A `Walk` goes from snapshot to snapshot by what differs, as `Contents` finds it. Where the current snapshot is damaged,
+errors name an older one that can be read.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from functools import cached_property, wraps
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
-from dvcodec.core.errors import DvcodecError, UsageError
+from dvcodec.core.errors import DecodeError, DvcodecError, LimitExceeded, Unsupported, UsageError
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.usage import as_count, check_callable, check_type
+from dvcodec.core.usage import as_count, check_callable, check_integer, check_type
 from dvcodec.io import Listed as StoredFile
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.metadata.path_matching import PathMatcher
+from dvcodec.tables.metadata.file_names import FileNames, PathMatcher
 from dvcodec.tables.model import (
     DataFile,
     DeletedRows,
@@ -33,10 +35,11 @@ from dvcodec.tables.model import (
     TableKind,
 )
 from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter
-from dvcodec.tables.snapshots.findings import Finding
+from dvcodec.tables.snapshots.findings import Finding, Severity
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
 
 R = TypeVar("R", bound=Record)
 
@@ -71,6 +74,11 @@ class Snapshot(ABC):
     def path_matcher(self) -> PathMatcher:
         """Finds the data file that a path of a moved table refers to."""
         return PathMatcher(self.table.folder, self.files)
+
+    @cached_property
+    def file_names(self) -> FileNames:
+        """Finds data files by the names that users give."""
+        return FileNames(self.table.folder, self.files, self.info.id)
 
     @cached_property
     def _containers(self) -> frozenset[str]:
@@ -576,3 +584,72 @@ class Contents(Generic[Item]):
         self.items.update(items)
         for key in items:
             self._of_file.setdefault(key[0], {})[key] = None
+
+
+Method = TypeVar("Method", bound=Callable[..., Snapshot])
+_MOST_TRIED = 10
+"""Snapshots that are tried: each may take as long to open as the current one."""
+
+
+def older_without(table: Table, findings: Iterable[Finding]) -> int | None:
+    """Return the newest snapshot before the current one that has no vector or data file of these errors.
+
+    Returns:
+        Its id; None if there are no such errors, or it is not among the last few. It has data files, none of which is
+        known to be damaged.
+    """
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    vectors = {vector.where for finding in errors for vector in finding.vectors}
+    files = {finding.data_file for finding in errors if not finding.vectors} - {None}
+    if vectors or files:
+        for older in _older_snapshots(table):
+            other = files.isdisjoint(older.files) and vectors.isdisjoint(vector.where for vector in older.vectors)
+            if other and older.data_files and not older.damaged_files():
+                return older.info.id
+    return None
+
+
+def _older_snapshots(table: Table) -> Iterator[Snapshot]:
+    """Yield snapshots before the current one that can be opened, the newest first; of many, the first few."""
+    try:
+        for number in islice(table.older_ids(), _MOST_TRIED):
+            try:
+                yield table.snapshot(number)
+            except (DvcodecError, OSError):
+                continue
+    except (DvcodecError, OSError):  # of the list of them
+        return
+
+
+def checks_snapshot(snapshot: Method) -> Method:
+    """Check the id that is asked for; where the current snapshot is damaged, name an older one that can be read.
+
+    The error of the current snapshot gets a note then.
+    """
+
+    @wraps(snapshot)
+    def opened(table: Table, id: int | None = None) -> Snapshot:  # noqa: A002
+        if id is not None:
+            check_integer(id, "the id of a snapshot")
+        try:
+            return snapshot(table, id)
+        except (DecodeError, FileNotFoundError) as error:
+            if id is None and is_damage(error):
+                older = next(_older_snapshots(table), None)
+                if older is not None:
+                    number = older.info.id
+                    add_note(error, f"snapshot {number} can be read: --snapshot {number}, or snapshot_id={number}")
+            raise
+
+    return cast("Method", opened)
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether an error says that a file is damaged or gone, not that this library does not read it."""
+    damaged = isinstance(error, DecodeError) and not isinstance(error, (Unsupported, LimitExceeded))
+    return damaged or isinstance(error, FileNotFoundError)
+
+
+def add_note(error: Exception, note: str) -> None:
+    """Add a note to an error, as `BaseException.add_note` of Python 3.11 does."""
+    error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined, unused-ignore]

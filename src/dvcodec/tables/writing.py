@@ -94,20 +94,20 @@ def committing(files: list[str]) -> Iterator[None]:
 
 
 @contextmanager
-def removed_on_error(files: list[str], storage: Storage) -> Iterator[None]:
+def removed_on_error(files: list[str], storage_options: StorageOptions = None) -> Iterator[None]:
     """Remove new files if the block, which prepares a commit, fails: nothing can have been committed yet.
 
     After the block, an unexpected error leaves that open, and the files are kept.
 
     Args:
         files: their locations; none are left in it after an error.
-        storage: has them.
+        storage_options: how to reach them.
     """
     try:
         yield
     except BaseException:
         while files:
-            remove(files.pop(), storage_options=storage)
+            remove(files.pop(), storage_options=storage_options)
         raise
 
 
@@ -171,10 +171,6 @@ def new_files(storage_options: StorageOptions = None) -> Iterator[list[str]]:
 
     Their names must be unique; a name is added before its file is written.
     """
-    written: list[str] = []
-    try:
-        yield written
-    except BaseException:
-        for path in written:
-            remove(path, storage_options=storage_options)
-        raise
+    files: list[str] = []
+    with removed_on_error(files, storage_options):
+        yield files

@@ -15,9 +15,9 @@ from dvcodec import DecodeError
 from dvcodec.core import avro
 from dvcodec.io import Storage
 from dvcodec.tables.delta.log import Log
-from dvcodec.tables.delta.protocol import check_protocol, mapping_mode
+from dvcodec.tables.delta.protocol import check_protocol
 from dvcodec.tables.delta.replay import rebuild
-from dvcodec.tables.delta.schema import parse_schema
+from dvcodec.tables.delta.schema import mapping_mode, parse_schema
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg import metadata as iceberg_metadata
 from dvcodec.tables.iceberg.deletes import read_deletes
@@ -25,10 +25,9 @@ from dvcodec.tables.iceberg.manifests import DATA, DELETES, Manifest, read_list,
 from dvcodec.tables.iceberg.rows import read_name_mapping
 from dvcodec.tables.iceberg.schema import SchemaColumns
 from dvcodec.tables.paimon import manifests as paimon_manifests
-from dvcodec.tables.paimon.metadata import read_schema, read_snapshot
+from dvcodec.tables.paimon.metadata import parse_type, read_column, read_schema, read_snapshot
 from dvcodec.tables.paimon.partition import PartitionSpec, decode_row
-from dvcodec.tables.paimon.schema import parse_type, read_column
-from dvcodec.tables.rows.avro_rows import open_avro_rows
+from dvcodec.tables.rows.data_file import open_data_file
 from dvcodec.tables.scorch.metadata import read_root
 from fuzz import mend, structures
 from fuzz.seeds import files
@@ -126,7 +125,7 @@ def _run_paimon_schema(data: bytes) -> None:
     for item in schema.fields:
         with suppress(DecodeError):
             read_column(item, "s")
-    PartitionSpec(schema, "s")
+    PartitionSpec(schema)
 
 
 def _paimon_schemas() -> Iterator[bytes]:
@@ -288,7 +287,7 @@ def _avro_deletes() -> bytes:
 
 
 def _run_avro_rows(data: bytes) -> None:
-    with held({"/t/d": data}), open_avro_rows("/t/d", Storage()) as file:
+    with held({"/t/d": data}), open_data_file("/t/d", Storage(), "avro") as file:
         rows = 0
         for start, batch in file.read(file.schema.names, 1000, ()):
             assert start == rows <= MANY

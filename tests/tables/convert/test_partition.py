@@ -13,10 +13,9 @@ from cases import each
 from dvcodec.core.errors import UsageError
 from dvcodec.core.vector import Magic, StoredFrame
 from dvcodec.tables import DataFile, SnapshotInfo, TableKind
-from dvcodec.tables.convert.record import Speller, partition_values
-from dvcodec.tables.convert.write import _until
-from dvcodec.tables.delta.partition import partition_scalar
-from dvcodec.tables.metadata.partition_value import PartitionValue
+from dvcodec.tables.convert import Speller, _until, partition_values
+from dvcodec.tables.delta.rows import partition_scalar
+from dvcodec.tables.metadata.json_fields import PartitionValue
 from dvcodec.tables.rows.columns import Column
 
 UTC = pa.timestamp("us", tz="UTC")

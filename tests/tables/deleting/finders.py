@@ -7,7 +7,7 @@ from typing import Any
 
 from dvcodec import RowSet
 from dvcodec.tables import DataFile, Snapshot
-from dvcodec.tables.deleting.plan import Finder, Found
+from dvcodec.tables.deleting.run import Finder, Found
 
 
 class Where(Finder):

@@ -18,9 +18,8 @@ from dvcodec.tables.delta.rows import DeltaEvolution
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import Part, RowReader
 from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter
-from dvcodec.tables.rows.columns import Column, chosen, select
+from dvcodec.tables.rows.columns import Column, chosen, file_columns, select
 from dvcodec.tables.rows.data_file import open_parquet, physical_batches, skipped_groups
-from dvcodec.tables.rows.schema_evolution import file_columns
 from samples.memory_table import FakeTable
 
 Bounds = Callable[[pa.ChunkedArray], ColumnBounds]

@@ -14,9 +14,8 @@ from cases import each
 from dvcodec.core.errors import CommitConflict, NotCanonical
 from dvcodec.tables import open_table
 from dvcodec.tables.adapters import committer_of
-from dvcodec.tables.deleting.committer import StreamBatch, batch_number
 from dvcodec.tables.deleting.predicate import where_finder
-from dvcodec.tables.deleting.run import run
+from dvcodec.tables.deleting.run import StreamBatch, batch_number, run
 from dvcodec.tables.model import Deletion
 from tables.deleting.random_tables import FORMATS
 from tables.deleting.random_where import random_rows

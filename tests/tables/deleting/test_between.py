@@ -21,11 +21,9 @@ from dvcodec import CommitConflict, RowSet, UsageError
 from dvcodec.io.store import LocalStore
 from dvcodec.tables import DataFile, Snapshot, audit, open_table
 from dvcodec.tables.adapters import committer_of
-from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written
-from dvcodec.tables.deleting.plan import Found
 from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.predicate import where_finder
-from dvcodec.tables.deleting.run import run
+from dvcodec.tables.deleting.run import Committer, Found, StreamBatch, Written, run
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.folder_place import FolderPlace
 from dvcodec.tables.model import Deletion, FileDelete

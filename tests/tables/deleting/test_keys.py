@@ -229,7 +229,7 @@ def test_keys_on_disk_go_with_the_finder(tmp_path: Path, monkeypatch: pytest.Mon
     table = PlainTable(tmp_path / "t", pa.table({"a": range(1000)}))
     finder: Any = keys_finder(pa.table({"a": range(0, 2000, 2)}).to_reader(100), ["a"])
     finder.prepare(table.now)
-    assert isinstance(finder._stored, DiskKeys)
+    assert isinstance(finder.condition._keys, DiskKeys)
     assert len(finder.find(table.now, table.now.data_files[0]).rows) == 500
     assert list(tmp_path.glob("dvcodec-keys-*"))
     del finder
@@ -254,7 +254,7 @@ def test_a_column_that_is_promoted_meanwhile(tmp_path: Path) -> None:
     finder: Any = keys_finder(pa.table({"a": [2]}), ["a"])
     for table in (narrow, wide):
         finder.prepare(table.now)
-        assert isinstance(finder._stored, MemoryKeys)
+        assert isinstance(finder.condition._keys, MemoryKeys)
         assert list(finder.find(table.now, table.now.data_files[0]).rows) == [1]
 
 

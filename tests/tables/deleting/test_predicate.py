@@ -19,8 +19,8 @@ from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical
 from dvcodec.tables import DataFile, PhysicalRows, Snapshot, delete, open_table
-from dvcodec.tables.deleting.plan import Found, plan_deletes
 from dvcodec.tables.deleting.predicate import where_finder
+from dvcodec.tables.deleting.run import Found, plan_deletes
 from dvcodec.tables.rows.bounds import ColumnBounds
 from samples import delta_log
 from tables.deleting.finders import Where

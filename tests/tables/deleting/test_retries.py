@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
 
 from dvcodec.core.errors import CommitConflict
-from dvcodec.tables.deleting import committer as retries
-from dvcodec.tables.deleting.committer import Backoff, Retries
+from dvcodec.tables.deleting.run import Backoff, Retries
 
 CONFLICT = CommitConflict("another writer was first")
 
@@ -20,7 +20,7 @@ class Clock:
         self.seconds = 0.0
         self.waits: list[float] = []
         given = SimpleNamespace(monotonic=lambda: self.seconds, sleep=self.waits.append)
-        monkeypatch.setattr(retries, "time", given)
+        monkeypatch.setattr(sys.modules[Backoff.__module__], "time", given)
 
 
 def test_no_more_than_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_none_after_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_waits_double_up_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, backoff = Clock(monkeypatch), Backoff()
-    monkeypatch.setattr(retries, "random", SimpleNamespace(uniform=lambda _, longest: longest))
+    monkeypatch.setattr(sys.modules[Backoff.__module__], "random", SimpleNamespace(uniform=lambda _, longest: longest))
     for _ in range(4):
         backoff.wait(CONFLICT, Retries(min_wait_ms=50, max_wait_ms=500))
     assert clock.waits == [0.1, 0.2, 0.4, 0.5]

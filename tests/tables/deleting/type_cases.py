@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dvcodec.tables.delta.actions import Metadata
+from dvcodec.tables.delta.log import Metadata
 from dvcodec.tables.delta.schema import parse_schema
 from dvcodec.tables.iceberg.schema import read_column
 from dvcodec.tables.metadata.json_fields import JsonFields
-from dvcodec.tables.paimon.schema import Field, parse_type, to_column
+from dvcodec.tables.paimon.metadata import Field, parse_type, to_column
 
 __all__ = ["CASES", "FORMS", "Case", "condition", "iceberg"]
 

@@ -9,17 +9,10 @@ import pytest
 
 from cases import each
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.tables.delta.actions import AddFile, LogicalFile, Metadata, Protocol, parse_lines, plain_path
-from dvcodec.tables.delta.bounds import loosened
-from dvcodec.tables.delta.protocol import (
-    KNOWN,
-    OF_COLUMNS,
-    OF_WRITERS,
-    check_protocol,
-    declares_mapping,
-    is_on,
-    mapping_mode,
-)
+from dvcodec.tables.delta.log import AddFile, LogicalFile, Metadata, Protocol, parse_lines, plain_path
+from dvcodec.tables.delta.protocol import KNOWN, OF_COLUMNS, OF_WRITERS, check_protocol, is_on
+from dvcodec.tables.delta.rows import loosened
+from dvcodec.tables.delta.schema import declares_mapping, mapping_mode
 from dvcodec.tables.metadata.json_fields import JsonFields
 
 ADD: dict[str, Any] = {

@@ -16,7 +16,7 @@ import pytest
 from cases import each
 from dvcodec.tables import Severity, audit, delete, open_table
 from dvcodec.tables.delta import open as open_delta
-from dvcodec.tables.delta.bounds import bounds_of, parse_statistics
+from dvcodec.tables.delta.rows import bounds_of, parse_statistics
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.columns import Column
 from samples.delta_table import PART, DeltaBuilder, rows_from

@@ -14,9 +14,8 @@ import pytest
 from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageError, delta
 from dvcodec.tables import audit, enable, live_batches, open_table
 from dvcodec.tables.deleting.run import run
-from dvcodec.tables.delta.commit import DeltaCommitter, check_next, committer
-from dvcodec.tables.delta.snapshot import DeltaSnapshot
-from dvcodec.tables.delta.table import DeltaTable
+from dvcodec.tables.delta.commit import DeltaCommitter, check_next
+from dvcodec.tables.delta.table import DeltaSnapshot, DeltaTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import Deletion
 from samples import delta_log
@@ -31,7 +30,7 @@ def ids(folder: Path) -> list[int]:
 def delete(folder: Path, condition: Callable[[Any], bool], **options: Any) -> Deletion:
     table = open_table(folder)
     assert isinstance(table, DeltaTable)
-    return run(committer(table), Where("id", condition), **options)
+    return run(DeltaCommitter(table), Where("id", condition), **options)
 
 
 def actions(folder: Path, version: int) -> list[dict[str, Any]]:
@@ -103,7 +102,7 @@ def test_rows_of_another_format_that_the_log_does_not_count_are_refused(folder: 
     with pytest.raises(UsageError, match=r"b\.parquet: its number of rows is not known"):
         table.delete(positions={"b.parquet": RowSet([3])})
     with pytest.raises(UsageError, match=r"b\.parquet: its row count is unknown, and a vector requires numRecords"):
-        delete_positions(committer(table), {"b.parquet": RowSet([3])})
+        delete_positions(DeltaCommitter(table), {"b.parquet": RowSet([3])})
     assert set(folder.rglob("*")) == files
 
 
@@ -300,8 +299,8 @@ def test_a_listing_that_misses_a_commit_is_repeated(folder: Path, monkeypatch: p
     table = open_table(folder)
     monkeypatch.setattr(Folder, "names", without_one)
     assert isinstance(table, DeltaTable)
-    assert committer(table).current().info.id == 2
+    assert DeltaCommitter(table).current().info.id == 2
     assert turns == [2]
     (folder / "_delta_log" / f"{1:020}.json").unlink()
     with pytest.raises(NotCanonical, match=f"{1:020}.json or a checkpoint"):
-        committer(table).current()
+        DeltaCommitter(table).current()

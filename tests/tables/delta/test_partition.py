@@ -11,8 +11,8 @@ import pytest
 
 from cases import each
 from dvcodec.core.errors import NotCanonical
-from dvcodec.tables.delta.partition import in_folders, partition_scalar
-from dvcodec.tables.metadata.partition_value import PartitionValue
+from dvcodec.tables.delta.rows import in_folders, partition_scalar
+from dvcodec.tables.metadata.json_fields import PartitionValue
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.rows.columns import Column
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.tables.delta.rows import DeltaEvolution
-from dvcodec.tables.rows.columns import Column, ColumnIndex
-from dvcodec.tables.rows.schema_evolution import FIELD_ID, file_columns
+from dvcodec.tables.rows.columns import FIELD_ID, Column, ColumnIndex, file_columns
 
 UTC = pa.timestamp("us", tz="UTC")
 

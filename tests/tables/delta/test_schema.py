@@ -10,7 +10,7 @@ import pytest
 
 from cases import each
 from dvcodec.core.errors import NotCanonical, Unsupported
-from dvcodec.tables.delta.actions import Metadata
+from dvcodec.tables.delta.log import Metadata
 from dvcodec.tables.delta.schema import MAX_DEPTH, TableSchema, parse_schema
 from dvcodec.tables.rows.columns import Column
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dvcodec import RowSet
-from dvcodec.tables.deleting.committer import Committer
+from dvcodec.tables.deleting.run import Committer
 from dvcodec.tables.model import FileDelete
 from dvcodec.tables.writing import new_files
 

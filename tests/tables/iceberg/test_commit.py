@@ -16,7 +16,7 @@ from dvcodec import RowSet, iceberg
 from dvcodec.core.errors import CommitConflict, CommitUnknown, NotCanonical, Unsupported, UsageError
 from dvcodec.io.store import Reason, StoreError
 from dvcodec.tables import audit, open_table
-from dvcodec.tables.deleting.committer import Retries
+from dvcodec.tables.deleting.run import Retries
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
 from dvcodec.tables.iceberg.latest import version_of

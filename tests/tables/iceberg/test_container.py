@@ -14,7 +14,7 @@ from dvcodec.io import Storage
 from dvcodec.puffin import PuffinWriter, rewrite_paths
 from dvcodec.tables import DeletionVector, Folder
 from dvcodec.tables.iceberg.vectors import check_vectors
-from dvcodec.tables.metadata.path_matching import PathMatcher
+from dvcodec.tables.metadata.file_names import PathMatcher
 from dvcodec.tables.snapshots.findings import Finding
 
 ROWS = {"/t/data/a.parquet": RowSet([1, 2]), "/t/data/b.parquet": RowSet([3, 4])}

@@ -15,7 +15,7 @@ from cases import each
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
 from dvcodec.tables.metadata.avro_fields import Logical
-from dvcodec.tables.metadata.partition_value import PartitionValue
+from dvcodec.tables.metadata.json_fields import PartitionValue
 
 
 def partition(value: Any, logical: str | None = None, *, transform: str = "identity", **more: Any) -> Partition:

@@ -21,8 +21,8 @@ from dvcodec.lance import read_manifest
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.lance import commit as module
-from dvcodec.tables.lance.commit import LanceCommitter, committer
-from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
+from dvcodec.tables.lance.commit import LanceCommitter
+from dvcodec.tables.lance.table import DeletionRecord, FragmentRecord, LanceSnapshot
 from dvcodec.tables.model import FileDelete
 from dvcodec.tables.writing import new_files
 from interop.driver import need
@@ -90,7 +90,7 @@ def plan(base: LanceSnapshot, gone: Callable[[int], bool]) -> list[FileDelete]:
 
 def delete(path: Path | str, gone: Callable[[int], bool], between: Callable[[], object] = lambda: None) -> int:
     """Delete keys in one attempt, with `between` after the files are written."""
-    found = committer(open_table(path))  # type: ignore[arg-type]
+    found = LanceCommitter(open_table(path))  # type: ignore[arg-type]
     base = found.current()
     found.check(base)
     deletes = plan(base, gone)
@@ -444,7 +444,7 @@ def test_a_library_that_does_not_ask_for_the_version_is_an_error(
 
 
 def prepared(path: Path) -> tuple[LanceCommitter, LanceSnapshot]:
-    found = committer(open_table(path))  # type: ignore[arg-type]
+    found = LanceCommitter(open_table(path))  # type: ignore[arg-type]
     return found, found.current()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dvcodec import NotCanonical
-from dvcodec.tables.lance.rows import _refusals
+from dvcodec.tables.lance.table import _refusals
 
 PanicException = type("PanicException", (BaseException,), {})
 

@@ -13,7 +13,7 @@ import pytest
 from dvcodec import MissingExtra, NotCanonical, UsageError
 from dvcodec.io import worker_program, workers
 from dvcodec.tables import live_batches, open_table
-from dvcodec.tables.lance import rows as reading
+from dvcodec.tables.lance import table as reading
 
 pytest.importorskip("lance.fragment")  # tests/tables/lance, too, can be imported as lance
 lance = pytest.importorskip("lance")

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from dvcodec import CommitUnknown, RowSet
 from dvcodec.tables import audit
-from dvcodec.tables.deleting.committer import Written
+from dvcodec.tables.deleting.run import Written
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import FileDelete, vectors_of
 from dvcodec.tables.paimon import DataFileMeta, PaimonTable
-from dvcodec.tables.paimon.commit import PaimonCommitter, committer
-from dvcodec.tables.paimon.snapshot import PaimonSnapshot
+from dvcodec.tables.paimon.commit import PaimonCommitter
+from dvcodec.tables.paimon.table import PaimonSnapshot
 from dvcodec.tables.writing import new_files
 
 Rows = Mapping[str, Iterable[int]]
@@ -21,7 +21,7 @@ Root = Folder | str | os.PathLike[str]
 
 
 def open_committer(root: Root) -> PaimonCommitter:
-    return committer(PaimonTable(Folder.of(root)))
+    return PaimonCommitter(PaimonTable(Folder.of(root)))
 
 
 def deletes(base: PaimonSnapshot, rows: Rows) -> list[FileDelete]:

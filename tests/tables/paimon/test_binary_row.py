@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec import NotCanonical, Truncated, Unsupported
+from dvcodec.tables.paimon.metadata import parse_type
 from dvcodec.tables.paimon.partition import decode_row
-from dvcodec.tables.paimon.schema import parse_type
 from samples.paimon_table import encode_row
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {

@@ -16,7 +16,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.io.sink import open_local_sink
 from dvcodec.io.store import Reason, StoreError
 from dvcodec.tables import audit
-from dvcodec.tables.deleting.committer import Written
+from dvcodec.tables.deleting.run import Written
 from dvcodec.tables.paimon import PaimonTable, commit
 from samples.paimon_table import (
     MANIFEST_SCHEMA,

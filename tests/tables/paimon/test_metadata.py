@@ -53,7 +53,7 @@ def test_schema_of_java_0_9(vectors: Path) -> None:
         (0, "id", "INT NOT NULL"),
         (1, "v", "STRING"),
     ]
-    assert (found.partition_keys, found.primary_keys, found.field("v").id) == ((), ("id",), 1)
+    assert (found.partition_keys, found.primary_keys, found.named["v"].id) == ((), ("id",), 1)
     assert found.is_true("deletion-vectors.enabled")
     assert not found.is_true("gone")
     assert found.is_true("gone", default=True)

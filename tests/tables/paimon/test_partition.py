@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from dvcodec import Unsupported
-from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
+from dvcodec.tables.paimon.metadata import SchemaField, TableSchema, parse_type
 from dvcodec.tables.paimon.partition import PartitionSpec
-from dvcodec.tables.paimon.schema import parse_type
 from samples.paimon_table import encode_row
 
 GOLDEN = Path(__file__).with_name("partitions.tsv")
@@ -21,7 +20,7 @@ where that depends on the writer's machine."""
 def spec(*columns: tuple[str, str], **options: str) -> PartitionSpec:
     fields = tuple(SchemaField(i, name, kind) for i, (name, kind) in enumerate(columns))
     given = {name.replace("_", "-").replace("--", "."): value for name, value in options.items()}
-    return PartitionSpec(TableSchema("schema/schema-0", 0, fields, tuple(n for n, _ in columns), (), given), "schema-0")
+    return PartitionSpec(TableSchema("schema-0", 0, fields, tuple(n for n, _ in columns), (), given))
 
 
 def test_folders_are_called_as_java_calls_them() -> None:

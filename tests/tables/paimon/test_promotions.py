@@ -11,7 +11,7 @@ import pytest
 
 from cases import each
 from dvcodec import Unsupported
-from dvcodec.tables.paimon.schema import Field, PaimonEvolution, parse_type, to_column
+from dvcodec.tables.paimon.metadata import Field, PaimonEvolution, parse_type, to_column
 from dvcodec.tables.rows.columns import Column
 
 

@@ -14,9 +14,8 @@ from dvcodec import NotCanonical, Unsupported, UsageError
 from dvcodec.core import avro
 from dvcodec.tables import PhysicalRows, Snapshot
 from dvcodec.tables.paimon import PaimonTable
-from dvcodec.tables.paimon.metadata import SchemaField
+from dvcodec.tables.paimon.metadata import SchemaField, read_column
 from dvcodec.tables.paimon.rows import Visible, _keep, partition_scalar
-from dvcodec.tables.paimon.schema import read_column
 from samples.paimon_table import PaimonFile, build_paimon
 
 COLUMNS = [(0, "id", "BIGINT NOT NULL"), (1, "name", "STRING")]
@@ -196,7 +195,7 @@ def test_file_with_other_rows_than_the_metadata_says(tmp_path: Path, name: str) 
 
 def test_format_that_is_not_read_is_named(tmp_path: Path) -> None:
     build_paimon(tmp_path / "t", COLUMNS, [[PaimonFile("data-1.csv", b"1,x", more={"_ROW_COUNT": 1})]])
-    with pytest.raises(Unsupported, match=r"data-1\.csv: file format: expected parquet or orc, found csv"):
+    with pytest.raises(Unsupported, match=r"data-1\.csv: file format: expected parquet or orc or avro, found csv"):
         read(tmp_path / "t")
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from cases import each
 from dvcodec import NotCanonical, Unsupported
-from dvcodec.tables.paimon.schema import (
+from dvcodec.tables.paimon.metadata import (
     DataType,
-    arrow_type,
+    Field,
     parse_type,
+    to_column,
 )
 
 
@@ -61,7 +62,7 @@ def parsed(raw: Any) -> DataType:
     ],
 )
 def test_types_and_what_holds_them(raw: Any, arrow: pa.DataType) -> None:
-    assert arrow_type(parsed(raw)) == arrow
+    assert to_column(Field(-1, "", parsed(raw))).type == arrow
 
 
 def test_parameters_ids_and_nulls_are_kept() -> None:

@@ -13,7 +13,7 @@ from dvcodec.core.vector import StoredFrame
 from dvcodec.io import Storage
 from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
 from dvcodec.tables import DeletionVector, Folder
-from dvcodec.tables.paimon.vectors import IndexedVector, check_index_file, vectors_of_entry
+from dvcodec.tables.paimon.manifests import IndexedVector, check_index_file, vectors_of_entry
 
 ROWS = {"a": RowSet([1, 5]), "b": RowSet(range(300)), "c": RowSet([2**20])}
 

@@ -34,12 +34,10 @@ from dvcodec.spark.tasks import refusal
 from dvcodec.spark.vectors import encode
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting import Deletion, Isolation
-from dvcodec.tables.deleting.committer import StreamBatch
 from dvcodec.tables.deleting.keys import keys_finder
-from dvcodec.tables.deleting.plan import Finder, plan_deletes
 from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.predicate import where_finder
-from dvcodec.tables.deleting.run import run
+from dvcodec.tables.deleting.run import Finder, StreamBatch, plan_deletes, run
 from dvcodec.tables.folder import Folder, folder_location
 from dvcodec.tables.model import METADATA_SUFFIXES, FileDelete
 from dvcodec.tables.opening import kinds_of, open_table

@@ -1,4 +1,4 @@
-"""Finders of rows to delete whose work Spark does: see `dvcodec.tables.deleting.plan`.
+"""Finders of rows to delete whose work Spark does: see `dvcodec.tables.deleting.run`.
 
 `WorkerFinder` evaluates a condition where the data files are read, in the Python workers: no row reaches the JVM. If
 there is less to read than a task reads, no job is started.
@@ -44,11 +44,11 @@ from dvcodec.spark.search.plain import PlainSnapshot
 from dvcodec.spark.search.scan import AT, Scan, column_named, reason, scan_files, scan_table
 from dvcodec.spark.tasks import Tasks
 from dvcodec.tables.deleting.matching import ConditionFinder
-from dvcodec.tables.deleting.plan import Finder, Found
+from dvcodec.tables.deleting.run import Finder, Found
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.rows.columns import EXTENSION, chosen, parts_of
-from dvcodec.tables.rows.physical import RowsSeen
+from dvcodec.tables.snapshots.reading import RowsSeen
 from dvcodec.tables.table import Snapshot
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from dvcodec.spark.columns import BINARY, INT, LONG, STRING, arrow_schema, struc
 from dvcodec.spark.tasks import Tasks, pack
 from dvcodec.spark.vectors import encode
 from dvcodec.tables.deleting.matching import Condition, matching_rows
-from dvcodec.tables.deleting.plan import Found
+from dvcodec.tables.deleting.run import Found
 from dvcodec.tables.model import DataFile, Part, PhysicalRows, RowReader
-from dvcodec.tables.rows.physical import MayMatch, RowsSeen, rows_in_order
+from dvcodec.tables.snapshots.reading import MayMatch, RowsSeen, rows_in_order
 from dvcodec.tables.table import Snapshot
 
 PART_BYTES = 32 << 20

@@ -1,7 +1,7 @@
 """Delete rows of a table: find them, write deletion vectors, commit. One way for all formats.
 
-A `Finder` says which rows: `predicate`, `keys` and `positions` have one each. `plan` searches the data files with it,
-`run` writes and commits, and repeats after a conflict. What differs by format is its `Committer`.
+A `Finder` says which rows: `predicate`, `keys` and `positions` have one each. `run` searches the data files
+with it, writes and commits, and repeats after a conflict. What differs by format is its `Committer`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from dvcodec.core.extras import pa, pc
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import as_count, check_choice
 from dvcodec.tables.adapters import committer_of
-from dvcodec.tables.deleting.plan import Finder
-from dvcodec.tables.deleting.run import Isolation, run
+from dvcodec.tables.deleting.run import Finder, Isolation, run
 from dvcodec.tables.model import Deletion
 from dvcodec.tables.snapshots.reading import Progress
 from dvcodec.tables.table import Table, check_progress, check_table

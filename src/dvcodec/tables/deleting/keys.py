@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.extras import pa, pc, types
 from dvcodec.core.usage import check_type
-from dvcodec.tables.deleting.arrow_input import ArrowInput, open_batches
 from dvcodec.tables.deleting.engine import Engine
 from dvcodec.tables.deleting.matching import BATCH_ROWS, Condition, ConditionFinder
-from dvcodec.tables.deleting.plan import Finder
-from dvcodec.tables.metadata.partition_value import MAX_DIGITS
+from dvcodec.tables.deleting.positions import ArrowInput, open_batches
+from dvcodec.tables.deleting.run import Finder
+from dvcodec.tables.metadata.json_fields import MAX_DIGITS
 from dvcodec.tables.rows.bounds import ColumnBounds
-from dvcodec.tables.rows.schema_evolution import plain_array
+from dvcodec.tables.rows.columns import plain_array
 from dvcodec.tables.table import Snapshot
 
 POSITION = "position"
@@ -141,10 +141,12 @@ def keys_finder(keys: ArrowInput, on: Sequence[str]) -> Finder:
         check_type(name, str, "a name in on", "a str")
     if not names or len(set(names)) < len(names):
         raise UsageError(f"on: expected distinct columns, found {names}")
-    return _KeysFinder(keys, names)
+    return ConditionFinder(_Keys(keys, names).bind)
 
 
-class _KeysFinder(ConditionFinder):
+class _Keys:
+    """Keys as they were given, then stored."""
+
     def __init__(self, keys: ArrowInput, on: Sequence[str]) -> None:
         self._keys, self._on = keys, on
         self._stored: KeyStore | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.deleting.plan import Finder, Found
+from dvcodec.tables.deleting.run import Finder, Found
 from dvcodec.tables.model import DataFile, PhysicalRows
 from dvcodec.tables.rows.bounds import ColumnBounds
-from dvcodec.tables.rows.physical import RowsSeen, checked_rows
+from dvcodec.tables.snapshots.reading import RowsSeen, checked_rows
 from dvcodec.tables.table import Snapshot
 
 BATCH_ROWS = 1 << 18
@@ -65,7 +65,10 @@ class Condition(ABC):
 
 
 class ConditionFinder(Finder):
-    """Finds rows by a condition, which `bind` makes for each snapshot.
+    """Finds rows by a condition.
+
+    Args:
+        bind: checks the question, and makes the condition for a snapshot; see `Finder.prepare`.
 
     Attributes:
         condition: what `prepare` has bound to a snapshot.
@@ -73,13 +76,12 @@ class ConditionFinder(Finder):
 
     condition: Condition
 
-    @abstractmethod
-    def bind(self, snapshot: Snapshot) -> Condition:
-        """Check the question and make the condition; see `Finder.prepare`."""
+    def __init__(self, bind: Callable[[Snapshot], Condition]) -> None:
+        self._bind = bind
 
     def prepare(self, snapshot: Snapshot) -> None:
         """Bind the condition to a snapshot; see `Finder.prepare`."""
-        self.condition = self.bind(snapshot)
+        self.condition = self._bind(snapshot)
 
     def may_match(self, snapshot: Snapshot, data_file: DataFile) -> bool:
         """Whether a data file may have such rows; see `Finder.may_match`."""

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import pa, pc, types
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder, free_name, one_line
-from dvcodec.tables.deleting.sql import SqlCondition
-from dvcodec.tables.deleting.weaker import MIRRORED, MOST_VALUES, combined
+from dvcodec.tables.deleting.sql import MIRRORED, MOST_VALUES, SqlCondition, combined
 from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds
 from dvcodec.tables.rows.columns import EXTENSION, extensions, storage_field
 from dvcodec.tables.table import Snapshot
@@ -286,18 +285,10 @@ def where_finder(where: Predicate) -> ConditionFinder:
         MissingExtra: pyarrow is not installed.
     """
     if isinstance(where, str):
-        return _WhereFinder(partial(SqlCondition, where))
+        return ConditionFinder(partial(SqlCondition, where))
     if isinstance(where, pc.Expression):
-        return _WhereFinder(partial(_ExpressionCondition, where))
+        return ConditionFinder(partial(_ExpressionCondition, where))
     raise UsageError(f"where: expected a pyarrow expression or SQL text, not {type(where).__name__}")
-
-
-class _WhereFinder(ConditionFinder):
-    def __init__(self, condition_of: Callable[[Snapshot], Condition]) -> None:
-        self._condition_of = condition_of
-
-    def bind(self, snapshot: Snapshot) -> Condition:
-        return self._condition_of(snapshot)
 
 
 class _ExpressionCondition(Condition):

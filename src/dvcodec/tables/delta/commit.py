@@ -22,15 +22,12 @@ from dvcodec.core.interrupts import uninterrupted
 from dvcodec.core.json_text import encode_json
 from dvcodec.core.vector import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
-from dvcodec.tables.deleting.committer import Committer, StreamBatch, Written, check_read_back
-from dvcodec.tables.delta.actions import AddFile, Metadata, Protocol
-from dvcodec.tables.delta.bounds import loosened
-from dvcodec.tables.delta.log import LOG
+from dvcodec.tables.deleting.run import Committer, StreamBatch, Written, check_read_back
+from dvcodec.tables.delta.log import LOG, AddFile, Metadata, Protocol
 from dvcodec.tables.delta.protocol import (
     FEATURE,
     FORBIDDING,
     KNOWN,
-    MAPPING,
     OF_COLUMNS,
     PROPERTY,
     READER_VERSION,
@@ -41,8 +38,9 @@ from dvcodec.tables.delta.protocol import (
     is_on,
 )
 from dvcodec.tables.delta.replay import commit_infos
-from dvcodec.tables.delta.snapshot import DeltaSnapshot
-from dvcodec.tables.delta.table import DeltaTable
+from dvcodec.tables.delta.rows import loosened
+from dvcodec.tables.delta.schema import MAPPING
+from dvcodec.tables.delta.table import DeltaSnapshot, DeltaTable
 from dvcodec.tables.delta.table import open as open_delta
 from dvcodec.tables.model import Enabled, FileDelete, SnapshotInfo
 from dvcodec.tables.writing import put_once, removed_on_error
@@ -51,11 +49,6 @@ _TIMES = "delta.enableInCommitTimestamps"
 _TOP = 2**63 - 1
 _REPEATED = ("partitionValues", "size", "tags", "baseRowId", "defaultRowCommitVersion", "deletionVector")
 """Members of a ``remove`` that repeat those of the ``add``."""
-
-
-def committer(table: DeltaTable) -> DeltaCommitter:
-    """Return what commits to a table."""
-    return DeltaCommitter(table)
 
 
 class DeltaCommitter(Committer[DeltaSnapshot]):
@@ -247,9 +240,9 @@ _IMPLIED = (
 """Writer versions from which on features are implied. Column mapping is implied by reader version 2."""
 
 
-def enable(table: DeltaTable, *, dry_run: bool = False) -> Enabled:
+def enable(table: DeltaTable, dry_run: bool = False) -> Enabled:
     """Enable deletion vectors in the newest version; see `dvcodec.tables.enable`."""
-    folder, base = table.folder, committer(table).current()
+    folder, base = table.folder, DeltaCommitter(table).current()
     protocol, metadata = base.protocol, base.metadata
     _check(protocol, metadata, table.location)
     check_next(base)

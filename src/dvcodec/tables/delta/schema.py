@@ -13,11 +13,15 @@ from typing import Any
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
 from dvcodec.core.json_text import parse_json
-from dvcodec.tables.delta.actions import Metadata, Protocol
-from dvcodec.tables.delta.protocol import FIELD_ID, PHYSICAL_NAME, declares_mapping, mapping_mode
+from dvcodec.tables.delta.log import Metadata, Protocol
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.rows.columns import Column, ColumnKey, column_errors
 
+MAPPING, MAPPING_MODE = "columnMapping", "delta.columnMapping.mode"
+"""Of column mapping, likewise."""
+PHYSICAL_NAME, FIELD_ID = "delta.columnMapping.physicalName", "delta.columnMapping.id"
+"""What the metadata of a mapped column has."""
+MODES = ("none", "name", "id")
 MAX_DEPTH = 64
 """Maximum nesting of types: Arrow recurses on them."""
 _DECIMAL = re.compile(r"decimal(?:\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\))?")
@@ -120,6 +124,29 @@ class TableSchema:
             DecodeError: the type of one is corrupt or unknown.
         """
         return pa.schema([self.column(name).field for name in names])
+
+
+def declares_mapping(protocol: Protocol) -> bool:
+    """Whether the protocol declares column mapping."""
+    return protocol.reader_version == 2 or MAPPING in protocol.reader_features
+
+
+def mapping_mode(protocol: Protocol, metadata: Metadata) -> str:
+    """Return how columns are found in data files: by ``name`` (physical), by ``id``, or by their own names (``none``).
+
+    The table's property decides, whatever the protocol says, as in Delta Spark: Delta 3.1 wrote tables of IcebergCompat
+    with an empty list of reader features. If the protocol does not declare the feature, the schema may lack the
+    annotations: see `parse_schema`.
+
+    Raises:
+        Unsupported: another mode.
+    """
+    mode = metadata.configuration.get(MAPPING_MODE) or "none"
+    if mode not in MODES and not declares_mapping(protocol):
+        return "none"
+    if mode not in MODES:
+        raise Unsupported(MAPPING_MODE, source=metadata.source, expected=" or ".join(MODES), actual=repr(mode)[:60])
+    return mode
 
 
 def read_schema(protocol: Protocol, metadata: Metadata) -> TableSchema:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from dvcodec.tables.adapters import ADAPTERS, Adapter
-from dvcodec.tables.deleting.committer import Committer
+from dvcodec.tables.deleting.run import Committer
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.table import IcebergTable, open  # noqa: A004  (what every kind of table calls it)
 from dvcodec.tables.model import Enabled, TableKind

@@ -18,7 +18,7 @@ from dvcodec.io import Storage
 from dvcodec.tables.iceberg.manifests import DELETED, ENTRY_COLUMNS, FILE_COLUMNS, chosen
 from dvcodec.tables.iceberg.partitions import scaled
 from dvcodec.tables.metadata.avro_fields import open_avro, select
-from dvcodec.tables.metadata.partition_value import is_nan
+from dvcodec.tables.metadata.json_fields import is_nan
 from dvcodec.tables.rows.bounds import ColumnBounds, safe_text
 from dvcodec.tables.rows.columns import Column
 

@@ -29,7 +29,7 @@ from dvcodec.iceberg.delete_files import PositionDeleteFile, write_file
 from dvcodec.io.frames import load_ranges
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import local_path
-from dvcodec.tables.deleting.committer import (
+from dvcodec.tables.deleting.run import (
     STREAM_BATCH,
     STREAM_QUERY,
     Committer,

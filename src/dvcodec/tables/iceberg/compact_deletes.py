@@ -11,7 +11,7 @@ from typing import Any
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.deleting.committer import retried
+from dvcodec.tables.deleting.run import retried
 from dvcodec.tables.iceberg.change import properties_of
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
 from dvcodec.tables.iceberg.manifests import ManifestEntry

@@ -39,8 +39,7 @@ from dvcodec.tables.iceberg.manifests import (
     list_schema,
 )
 from dvcodec.tables.metadata.avro_fields import AvroColumn, FoundField, fields_of, not_null, open_avro, select
-from dvcodec.tables.metadata.json_fields import JsonFields
-from dvcodec.tables.metadata.partition_value import is_nan
+from dvcodec.tables.metadata.json_fields import JsonFields, is_nan
 
 STATUSES = ("existing", "added", "deleted")
 """Names of the counts in a manifest list, by the status of entries."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.metadata.avro_fields import Logical
-from dvcodec.tables.metadata.partition_value import MAX_DIGITS, PartitionValue, is_nan
+from dvcodec.tables.metadata.json_fields import MAX_DIGITS, PartitionValue, is_nan
 
 _NAN = float("nan")
 """A single NaN object, so that tuples with it compare equal."""

@@ -19,13 +19,11 @@ from dvcodec.io import Storage
 from dvcodec.tables.iceberg.schema import constant_of_default, constant_of_partition
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import WHOLE, Part, PhysicalRows
-from dvcodec.tables.rows.avro_rows import open_avro_rows
 from dvcodec.tables.rows.bounds import RowGroupFilter
-from dvcodec.tables.rows.columns import Column, ColumnIndex, ColumnKey
+from dvcodec.tables.rows.columns import Column, ColumnIndex, ColumnKey, Evolution, check_related, file_columns
 from dvcodec.tables.rows.data_file import FILE_FORMATS, open_data_file
-from dvcodec.tables.rows.schema_evolution import Evolution, check_related, file_columns
 
-ROW_FORMATS = (*FILE_FORMATS, "avro")
+ROW_FORMATS = FILE_FORMATS
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +98,7 @@ def read_rows(
         Unsupported: another format, no field ids and no name mapping, or a type that is not promoted to the column's.
         OSError: it cannot be read.
     """
-    avro = file_format == "avro"
-    with open_avro_rows(location, storage) if avro else open_data_file(location, storage, file_format) as file:
+    with open_data_file(location, storage, file_format) as file:
         if rows is not None and file.rows != rows:
             raise CardinalityMismatch(
                 "record_count", source=location, expected=f"{rows} (manifest)", actual=f"{file.rows} rows"

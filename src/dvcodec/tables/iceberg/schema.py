@@ -16,8 +16,7 @@ import numpy as np
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.extras import pa
 from dvcodec.tables.iceberg.partitions import scaled
-from dvcodec.tables.metadata.json_fields import JsonFields
-from dvcodec.tables.metadata.partition_value import MAX_DIGITS, parse_decimal
+from dvcodec.tables.metadata.json_fields import MAX_DIGITS, JsonFields, parse_decimal
 from dvcodec.tables.rows.columns import Column, chosen, column_errors
 
 T = TypeVar("T")

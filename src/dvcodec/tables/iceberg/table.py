@@ -43,8 +43,7 @@ from dvcodec.tables.model import (
     SnapshotInfo,
     TableKind,
 )
-from dvcodec.tables.snapshots.older import add_note, checks_snapshot, is_damage
-from dvcodec.tables.table import Contents, Key, Snapshot, Walk
+from dvcodec.tables.table import Contents, Key, Snapshot, Walk, add_note, checks_snapshot, is_damage
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -12,15 +12,14 @@ from typing import Any
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.tables.deleting.committer import retried
+from dvcodec.tables.deleting.run import retried
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.snapshot import IcebergSnapshot
 from dvcodec.tables.iceberg.snapshot_writer import Replacement, places
 from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.model import POSITION_DELETES, FileDelete
-from dvcodec.tables.rows.physical import are_all_rows
-from dvcodec.tables.snapshots.reading import Deletes, Progress
+from dvcodec.tables.snapshots.reading import Deletes, Progress, are_all_rows
 from dvcodec.tables.table import Table, check_progress, check_table
 from dvcodec.tables.writing import committing, new_files, refreshed
 

@@ -24,7 +24,7 @@ from dvcodec.ops.stats import measure
 from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata, Footer
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.plan import ScanPlan
-from dvcodec.tables.metadata.path_matching import PathMatcher
+from dvcodec.tables.metadata.file_names import PathMatcher
 from dvcodec.tables.model import DeletedRows, DeletionVector
 from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.findings import Finding

@@ -11,25 +11,16 @@ Rows are read by Lance's own library (extra ``lance``), which has to understand 
 
 from __future__ import annotations
 
-from typing import Any
-
 from dvcodec.tables.adapters import ADAPTERS, Adapter
-from dvcodec.tables.deleting.committer import Committer
-from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord
-from dvcodec.tables.lance.table import LanceTable, open  # noqa: A004  (what every kind of table calls it)
+from dvcodec.tables.lance.commit import LanceCommitter
+from dvcodec.tables.lance.table import DeletionRecord, FragmentRecord, LanceTable, open  # noqa: A004  (what every kind of table calls it)
 from dvcodec.tables.model import Enabled, TableKind
 
 __all__ = ["DeletionRecord", "FragmentRecord", "LanceTable", "open"]
-
-
-def _committer(table: LanceTable) -> Committer[Any]:
-    from dvcodec.tables.lance.commit import committer  # noqa: PLC0415  (for what writes)
-
-    return committer(table)
 
 
 def _enable(table: LanceTable, dry_run: bool) -> Enabled:  # noqa: ARG001
     return Enabled(())  # every dataset has deletion files
 
 
-ADAPTERS[TableKind.LANCE] = Adapter(open, _committer, _enable)
+ADAPTERS[TableKind.LANCE] = Adapter(open, LanceCommitter, _enable)

@@ -39,7 +39,7 @@ from dvcodec.io.target import local_path, split
 from dvcodec.lance import DeletionFile, choose_kind, read_deletion_file, read_manifest
 from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.lance.manifest import manifest_name
-from dvcodec.tables.deleting.committer import (
+from dvcodec.tables.deleting.run import (
     STREAM_BATCH,
     STREAM_QUERY,
     Committer,
@@ -49,9 +49,18 @@ from dvcodec.tables.deleting.committer import (
     check_read_back,
 )
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.lance.rows import of_library, open_version
-from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
-from dvcodec.tables.lance.table import DELETIONS, KNOWN_FLAGS, TRANSACTIONS, VERSIONS, LanceTable
+from dvcodec.tables.lance.table import (
+    DELETIONS,
+    KNOWN_FLAGS,
+    TRANSACTIONS,
+    VERSIONS,
+    DeletionRecord,
+    FragmentRecord,
+    LanceSnapshot,
+    LanceTable,
+    of_library,
+    open_version,
+)
 from dvcodec.tables.model import FileDelete
 from dvcodec.tables.writing import put_once
 
@@ -137,11 +146,6 @@ _FILE_TYPES = {"arrow": "array", "bin": "bitmap"}
 _WRITE_AHEAD_LOG = "_mem_wal"
 _UNKNOWN = "check the table state before retrying: "
 """How the library's message begins after a write that failed; the reason follows."""
-
-
-def committer(table: LanceTable) -> LanceCommitter:
-    """Return what commits to a dataset."""
-    return LanceCommitter(table)
 
 
 class LanceCommitter(Committer[LanceSnapshot]):

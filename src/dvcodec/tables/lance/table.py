@@ -1,20 +1,32 @@
-"""Lance datasets: their versions, where their files are, and which of these are needed."""
+"""Lance datasets: their versions, where their files are and which of these are needed, deletion files and rows.
+
+Rows are read by Lance's own library (extra ``lance``), in another process. Its Rust code ends the process on some
+corrupt files: where a length in them is too much to allocate, or an error is to be reported whose text has a NUL
+character. See `workers`.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
-from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+import numpy as np
+
+from dvcodec.core.errors import DvcodecError, NotCanonical, Unsupported, UsageError
+from dvcodec.core.extras import pa, pc, require_extra
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io import is_url
 from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.target import join, split
+from dvcodec.io.target import join, local_path, split
+from dvcodec.io.worker_program import BATCH, MISSING
+from dvcodec.io.workers import Kind, borrowed
 from dvcodec.lance import (
     BasePath,
     DeletionFile,
@@ -22,15 +34,307 @@ from dvcodec.lance import (
     FragmentFile,
     Manifest,
     manifest_version,
+    read_deletion_file,
     read_manifest,
     read_operation,
 )
-from dvcodec.lance.manifest import manifest_names
+from dvcodec.lance.deletions import ARROW_MAGIC
+from dvcodec.lance.manifest import manifest_names, read_row_count
+from dvcodec.ops.read import read_vector
+from dvcodec.ops.sniff import ContainerKind, VectorRef
+from dvcodec.ops.stats import measure
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.lance.snapshot import DeletionRecord, FragmentRecord, LanceSnapshot
-from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
-from dvcodec.tables.snapshots.older import checks_snapshot
+from dvcodec.tables.model import (
+    WHOLE,
+    DataFile,
+    DeletedRows,
+    DeletionVector,
+    Part,
+    PhysicalRows,
+    Record,
+    RowReader,
+    SnapshotInfo,
+    TableKind,
+    refuse_twins,
+)
+from dvcodec.tables.rows.bounds import RowGroupFilter
+from dvcodec.tables.rows.columns import select
+from dvcodec.tables.snapshots.findings import Finding
+from dvcodec.tables.table import Snapshot, checks_snapshot
+
+if TYPE_CHECKING:
+    from dvcodec.io.store import StoreOptions
+    from lance import LanceDataset
+
+
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_LANCE = Kind("lance", "Lance", "a batch of Lance", memory=8 << 30, seconds=600.0, system_errors=True)
+_FRAGMENT_BITS = 32
+"""A row address is the fragment's id, shifted by these bits, plus the row's physical position."""
+
+
+def open_version(location: str, version: int, options: StoreOptions | None = None) -> LanceDataset:
+    """Open a version of a dataset.
+
+    Args:
+        location: its folder, path or URL.
+        version: the version to open.
+        options: for a URL: how to reach the store. Lance's library connects to it itself.
+
+    Raises:
+        MissingExtra: Lance's library is not installed.
+        NotCanonical: it refuses the dataset.
+    """
+    lance = require_extra("lance.dataset", "lance", "pylance")  # not `lance`: any folder of that name would be imported
+    location, given = of_library(location, options)
+    with _refusals(location, f"version {version}"):
+        return lance.LanceDataset(location, version=version, storage_options=given)
+
+
+def schema_of(dataset: LanceDataset) -> pa.Schema:
+    """Return the columns of a version, those of blobs as bytes.
+
+    Raises:
+        NotCanonical: Lance's library refuses them.
+    """
+    with _refusals(dataset.uri, f"schema of version {dataset.version}"):
+        return dataset.scanner(blob_handling="all_binary").projected_schema
+
+
+def of_library(location: str, options: StoreOptions | None) -> tuple[str, dict[str, str] | None]:
+    """Return the location and the options of a store as Lance's library spells them."""
+    if (local := local_path(location)) is not None:
+        return os.path.abspath(local), None  # noqa: PTH100  (it commits to no path with ``..``; links stay)
+    scheme, separator, rest = location.partition("://")  # it knows s3a and upper case no more than s3n
+    given = options.for_rust() if options is not None else None
+    return f"{_SCHEMES.get(scheme.lower(), scheme.lower())}{separator}{rest}", given or None
+
+
+def fragment_rows(
+    location: str,
+    version: int,
+    options: StoreOptions | None,
+    data_file: DataFile,
+    number: int,
+    columns: Sequence[str] | None,
+    *,
+    batch_rows: int,
+    part: Part = WHOLE,
+    wanted: RowGroupFilter | None = None,  # noqa: ARG001  (it has no row groups)
+) -> Iterator[PhysicalRows]:
+    """Open a version, see `open_version`, and read a fragment of it, deleted rows included; see `Snapshot.rows`.
+
+    Args:
+        location: see `open_version`.
+        version: see `open_version`.
+        options: see `open_version`.
+        data_file: the fragment.
+        number: its id.
+        columns: names to read, in this order; None = all.
+        batch_rows: maximum rows in a batch.
+        part: of the fragment; all of it is in the first.
+        wanted: see `Snapshot.rows`.
+
+    Raises:
+        UsageError: no such column or fragment.
+        NotCanonical: Lance's library refuses the data, or returns its rows out of order.
+        OSError: a data file cannot be read.
+    """
+    if part.number:
+        return
+    require_extra("pyarrow", "arrow")  # the worker would end without a word
+    location, given = of_library(location, options)
+    missing = UsageError(f"{location}: version {version} has no fragment {number}")
+    with borrowed(_LANCE) as worker:
+
+        def answer(what: str, source: str) -> memoryview:
+            found = worker.answer(what, source, "what Lance can read")
+            if found[:1] == MISSING:
+                require_extra("lance.dataset", "lance", "pylance")
+                raise missing
+            return found
+
+        worker.send({"do": "open", "location": location, "version": version, "options": given})
+        opened = answer(f"version {version}", location)
+        schema = select(pa.ipc.read_schema(pa.py_buffer(opened[9:])), columns, location)
+        names = schema.names
+        worker.send({"do": "read", "fragment": number, "columns": names, "rows": batch_rows})
+        what, start = f"fragment {number}", 0
+        answer(what, data_file.location)
+        while True:
+            worker.send({"do": "next"})
+            found = answer(what, data_file.location)
+            if found[:1] != BATCH:
+                break
+            for batch in pa.ipc.open_stream(pa.py_buffer(found[1:])):
+                _check_order(batch["_rowaddr"], (number << _FRAGMENT_BITS) + start, data_file.location)
+                whole = batch.select(names)
+                for at in range(0, batch.num_rows, batch_rows):
+                    rows = whole.slice(at, batch_rows)
+                    yield PhysicalRows(start + at, rows.cast(schema) if names else rows)
+                start += batch.num_rows
+    if data_file.physical_rows not in (None, start):
+        raise NotCanonical(
+            f"rows of fragment {number}", source=data_file.location, expected=data_file.physical_rows, actual=start
+        )
+
+
+def _check_order(addresses: pa.UInt64Array, first: int, source: str) -> None:
+    """Check the order of rows: Lance returns the addresses of live rows, and null for deleted ones."""
+    expected = pa.array(np.arange(first, first + len(addresses), dtype=np.uint64))
+    if pc.all(pc.equal(addresses, expected)).as_py() is False:
+        raise NotCanonical("order of the rows", source=source, expected=f"ascending addresses from {first}")
+
+
+@contextmanager
+def _refusals(source: str, what: str) -> Iterator[None]:
+    """Raise errors of Lance's library as `NotCanonical`."""
+    try:
+        yield
+    except DvcodecError:
+        raise
+    except BaseException as error:
+        # A panic of its Rust code derives from BaseException, and its class cannot be imported.
+        if not isinstance(error, (ValueError, RuntimeError, KeyError)) and type(error).__name__ != "PanicException":
+            raise
+        message = str(error).partition("\n")[0]
+        raise NotCanonical(what, source=source, expected="what Lance can read", actual=message) from None
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentRecord(Record):
+    """What the manifest records of a data file.
+
+    Attributes:
+        id: of the fragment.
+        overlays: how many of `DataFile.files`, the last ones, are overlays: newer values of some rows.
+    """
+
+    id: int
+    overlays: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionRecord(Record):
+    """What the manifest records of a vector.
+
+    Attributes:
+        file: the deletion file.
+        physical_rows: rows of its fragment, deleted ones included; None if not recorded.
+    """
+
+    file: DeletionFile
+    physical_rows: int | None
+
+
+@dataclass(frozen=True)
+class LanceSnapshot(Snapshot):
+    """A version of a Lance dataset; see `Snapshot`."""
+
+    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
+        """Read a deletion file and compare it with the manifest: number of deleted rows, and rows of the fragment.
+
+        Raises:
+            DecodeError: it is corrupt, or differs from the manifest.
+            MissingExtra: a file of the Arrow kind, without pyarrow.
+            OSError: it cannot be read.
+        """
+        record = self._record(vector, DeletionRecord)
+        physical_rows = record.physical_rows
+        storage, cardinality = self.table.folder.storage, vector.cardinality
+        with storage.open(vector.location) as source:
+            found = read_deletion_file(
+                source,
+                num_deleted_rows=cardinality,
+                physical_rows=physical_rows,
+                limits=storage.limits,
+                storage_options=storage,
+            )
+            kind = ContainerKind.ROARING32 if record.file.kind == "bin" else ContainerKind.LANCE_ARROW
+            stats = measure(
+                read_vector(source, VectorRef(kind, 0, source.size), limits=storage.limits),
+                row_count=physical_rows,
+                size=source.size,
+            )
+        return (DeletedRows(str(vector.data_file), found, stats),)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        """Check the name and the first bytes of a deletion file.
+
+        Checks, for each record: ``name`` (it has the fragment, read version and id), ``read-version`` (the delete
+        started from a version before the snapshot) and ``kind`` (whether the first bytes are those of an Arrow file).
+        """
+        with self.table.folder.storage.open(location) as source:
+            head = bytes(source.read(0, min(source.size, len(ARROW_MAGIC))))
+        kind = "arrow" if head == ARROW_MAGIC else "bin"
+        for vector in vectors:
+            file = self._record(vector, DeletionRecord).file
+            started, version = file.read_version, self.info.id
+            before = started if started < version else f"a version before {version}"
+            for check, what, expected, actual in (
+                ("name", "name of the deletion file", split(file.path(""))[1], split(location)[1]),
+                ("read-version", "version that the delete started from", before, started),
+                ("kind", "kind of the deletion file", file.kind, kind),
+            ):
+                if expected != actual:
+                    yield Finding.of_vector(check, vector, what, expected, actual)
+
+    def stored_rows(self, data_file: DataFile) -> int | None:
+        """Return the row count in the footers of a fragment's files; None if a file has an unknown version.
+
+        All files have the rows of the fragment; if the counts differ, the first one that differs from the manifest is
+        returned. Overlays hold values of some rows, and are not counted.
+        """
+        found = data_file.physical_rows
+        overlays = self._record(data_file, FragmentRecord).overlays
+        for path in data_file.files[: len(data_file.files) - overlays]:
+            with self.table.folder.storage.open(self.table.folder.locate(path)) as source:
+                rows = read_row_count(source, limits=self.table.folder.storage.limits)
+            if rows is None or rows != found:
+                return rows
+        return found
+
+    def blind_spots(self, *, deep: bool = False) -> Iterator[tuple[str, str]]:  # noqa: ARG002
+        """Report that deletion files have no checksum."""
+        count = len(self.vectors)
+        if count:
+            files = f"{count} deletion file{'s' if count > 1 else ''} (.arrow, .bin)"
+            message = "a flipped bit that leaves a valid file with as many rows is not found"
+            yield "no-checksum", f"Lance stores no checksum of {files}: {message}"
+
+    def has_columns_of(self, other: LanceSnapshot) -> bool:
+        """Compare the schemas of Lance's library, which have field ids; see `Snapshot.has_columns_of`."""
+        options = self.table.folder.storage.options
+        mine, its = (open_version(one.table.location, one.info.id, options).lance_schema for one in (self, other))
+        return bool(mine == its)
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the columns of a version, as Lance's library reports them.
+
+        Raises:
+            MissingExtra: it is not installed.
+            UsageError: no such column.
+            NotCanonical: it cannot open the version.
+        """
+        dataset = open_version(self.table.location, self.info.id, self.table.folder.storage.options)
+        return select(schema_of(dataset), columns, dataset.uri)
+
+    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
+        """Return what reads a fragment; see `Snapshot.rows`. Blob columns are read as bytes.
+
+        The physical order is checked by the row addresses that Lance returns with live rows.
+
+        Raises:
+            MissingExtra: Lance's library is not installed.
+            NotCanonical: it cannot read the fragment, or its row count differs from the manifest.
+        """
+        fragment = self._record(data_file, FragmentRecord).id
+        options = self.table.folder.storage.options
+        return RowReader(
+            partial(fragment_rows, self.table.location, self.info.id, options, data_file, fragment, columns)
+        )
+
 
 VERSIONS, DATA, DELETIONS, TRANSACTIONS, BRANCHES = "_versions", "data", "_deletions", "_transactions", "tree"
 _BRANCH_NAMES = "_refs/branches"

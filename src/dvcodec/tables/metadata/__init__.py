@@ -1,1 +1,1 @@
-"""What the metadata of several formats share: fields of JSON and Avro, caches, paths of tables that moved."""
+"""What the metadata of several formats share: fields of JSON and Avro, caches, names of data files."""

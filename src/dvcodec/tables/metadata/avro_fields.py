@@ -1,8 +1,7 @@
 """Fields of Avro manifests, found by field id, and the checks that bound reading.
 
 Specification: Iceberg table spec, appendix A, "Avro": fields have the attribute ``field-id``; maps with keys other than
-strings are arrays of records. A file contains its schema, and a crafted one can declare arrays of any number of
-empty records, so the schema is checked before it is used.
+strings are arrays of records. A file contains its schema, which is checked before it is used.
 """
 
 from __future__ import annotations
@@ -18,12 +17,11 @@ from dvcodec.core.avro import AvroFile
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage, read_within
-from dvcodec.tables.metadata.partition_value import MAX_DIGITS
+from dvcodec.tables.metadata.json_fields import MAX_DIGITS
 
 INTEGERS = ("int", "long")
 """Types of an `AvroColumn` of integers."""
-_LEAST = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
-"""Minimum bytes of a value of each primitive type."""
+_PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _MAX_DEPTH = 16
 _MAX_FIXED = 2**31 - 1
 _MEMBER_IDS = ("element-id", "key-id", "value-id")
@@ -85,8 +83,7 @@ def open_avro(location: str, storage: Storage, *, rows: bool = False) -> Iterato
             limits = replace(limits, max_metadata_bytes=max(source.size, limits.max_metadata_bytes))
         cursor = read_within(source, "max_metadata_bytes", limits)
         file = avro.decode(cursor, limits=limits)
-        schema, _ = _Cleaner(cursor).clean(file.schema)
-        yield replace(file, schema=schema), cursor
+        yield replace(file, schema=_Cleaner(cursor).clean(file.schema)), cursor
 
 
 def select(schema: Any, columns: tuple[AvroColumn, ...], what: str, cursor: Cursor) -> dict[str, FoundField]:
@@ -126,7 +123,7 @@ def partition_names(schema: Any, cursor: Cursor) -> dict[int, tuple[str, Logical
         if not isinstance(field.get("field-id"), int):
             fail(cursor, f"field {field['name']!r:.60} of partition", "a field-id", field.get("field-id"))
         primitive = _type_name(not_null(field["type"]))
-        if primitive not in (*_LEAST, "fixed"):
+        if primitive not in (*_PRIMITIVES, "fixed"):
             fail(cursor, f"field {field['name']!r:.60} of partition", "a primitive type", "another")
         found[field["field-id"]] = (field["name"], field["logical"] or Logical(primitive, 0, False))
     return found
@@ -180,14 +177,14 @@ class _Cleaner:
         self._fixed: dict[str, dict[str, Any]] = {}
         self._count = itertools.count()
 
-    def clean(self, kind: Any, depth: int = 0) -> tuple[Any, int]:
-        """Return a type, and the minimum bytes of a value of it."""
+    def clean(self, kind: Any, depth: int = 0) -> Any:
+        """Return a type."""
         if depth > _MAX_DEPTH:
             fail(self._cursor, "Avro schema", f"at most {_MAX_DEPTH} levels", "more")
         if isinstance(kind, list):
-            return [self.clean(option, depth + 1)[0] for option in kind], 1
+            return [self.clean(option, depth + 1) for option in kind]
         if isinstance(kind, str):
-            return (kind, _LEAST[kind]) if kind in _LEAST else self._fixed_type(self._fixed.get(kind, {}), kind)
+            return kind if kind in _PRIMITIVES else self._fixed_type(self._fixed.get(kind, {}), kind)
         if not isinstance(kind, dict):
             fail(self._cursor, "Avro schema", "a type", f"{kind!r:.60}")
         name = kind.get("type")
@@ -195,37 +192,34 @@ class _Cleaner:
             return self._record(kind, depth)
         if name in ("array", "map"):
             member = "items" if name == "array" else "values"
-            inner, least = self.clean(kind.get(member), depth + 1)
-            if name == "array" and not least:
-                fail(self._cursor, "Avro schema", "items of at least one byte", "an array of nothing")
+            inner = self.clean(kind.get(member), depth + 1)
             ids = {key: kind[key] for key in _MEMBER_IDS if isinstance(kind.get(key), int)}
-            return {"type": name, member: inner, "logical": self._logical(kind[member]), **ids}, 1
+            return {"type": name, member: inner, "logical": self._logical(kind[member]), **ids}
         if name == "fixed":
             for known in (kind.get("name"), f"{kind.get('namespace')}.{kind.get('name')}"):
                 self._fixed[str(known)] = kind
             return self._fixed_type(kind, name)
         return self.clean(name, depth + 1)
 
-    def _fixed_type(self, kind: dict[str, Any], name: str) -> tuple[Any, int]:
+    def _fixed_type(self, kind: dict[str, Any], name: str) -> dict[str, Any]:
         size = kind.get("size")
         if not isinstance(size, int) or not 0 < size <= _MAX_FIXED:
             message = f"{name:.60}" if size is None else f"fixed of {size!r:.60} bytes"
             raise self._cursor.error(Unsupported, "Avro schema", at=0, expected="a known type", actual=message)
-        return {"type": "fixed", "name": f"type_{next(self._count)}", "size": size}, size
+        return {"type": "fixed", "name": f"type_{next(self._count)}", "size": size}
 
-    def _record(self, kind: dict[str, Any], depth: int) -> tuple[Any, int]:
+    def _record(self, kind: dict[str, Any], depth: int) -> dict[str, Any]:
         items = kind.get("fields")
-        fields, total = [], 0
+        fields = []
         for item in items if isinstance(items, list) else [None]:
             if not isinstance(item, dict) or not isinstance(item.get("name"), str):
                 fail(self._cursor, "Avro schema", "fields with names", f"{item!r:.60}")
-            inner, least = self.clean(item.get("type"), depth + 1)
+            inner = self.clean(item.get("type"), depth + 1)
             known = {"name": item["name"], "type": inner, "logical": self._logical(item["type"])}
             fields.append(known | {"field-id": item["field-id"]} if "field-id" in item else known)
-            total += least
         if len({field["name"] for field in fields}) < len(fields):
             fail(self._cursor, "Avro schema", "fields of distinct names", "two of one name")
-        return {"type": "record", "name": f"type_{next(self._count)}", "fields": fields}, total
+        return {"type": "record", "name": f"type_{next(self._count)}", "fields": fields}
 
     def _logical(self, kind: Any) -> Logical | None:
         kind = not_null(kind)

@@ -36,10 +36,9 @@ class Cache(Generic[K, V]):
 
     def get(self, key: K, make: Callable[[], V]) -> V:
         """Return the value of a key; `make` reads it if it is not cached. Errors are not cached."""
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key][0]
+        known = self.find(key)
+        if known is not None:
+            return known
         value = make()  # two threads may both read it: better than one waiting for another's file
         cost = self._cost(value)
         with self._lock:

@@ -33,12 +33,10 @@ from dvcodec.io import is_url
 from dvcodec.io.target import split
 from dvcodec.paimon import IndexManifestEntry
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.metadata.json_fields import bare_name
-from dvcodec.tables.metadata.partition_value import PartitionValue
+from dvcodec.tables.metadata.json_fields import PartitionValue, bare_name
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.paimon.manifests import ManifestEntry
-from dvcodec.tables.paimon.metadata import TableSchema
-from dvcodec.tables.paimon.schema import DataType, parse_type
+from dvcodec.tables.paimon.metadata import DataType, TableSchema, parse_type
 
 Value: TypeAlias = "bool | int | float | str | bytes | Decimal | None"
 """Dates are days since 1970, times of day milliseconds, timestamps nanoseconds since 1970."""
@@ -188,23 +186,25 @@ class Partition:
 class PartitionSpec:
     """The partition columns of a schema, and how folders are named after their values."""
 
-    def __init__(self, schema: TableSchema, source: str) -> None:
+    def __init__(self, schema: TableSchema) -> None:
         """Read partition columns and options of a schema.
 
         Raises:
             DecodeError: a partition column's type is invalid, or the options do not determine its folder.
         """
-        self._source = source
+        self._source = schema.source
         self.names = schema.partition_keys
         self.types = tuple(
-            parse_type(schema.field(name).type, source=source, what=f"column {name:.80}") for name in self.names
+            parse_type(schema.named[name].type, source=schema.source, what=f"column {name:.80}") for name in self.names
         )
         self._legacy = schema.is_true("partition.legacy-name", default=True)
         self._default = schema.options.get("partition.default-name", "__DEFAULT_PARTITION__")
         self._root = schema.options.get("data-file.path-directory", "").rstrip("/")
         if self._root.startswith("/") or ":" in self._root or ".." in self._root.split("/"):
             expected = "a folder in the table's"
-            raise Unsupported("data-file.path-directory", source=source, expected=expected, actual=repr(self._root))
+            raise Unsupported(
+                "data-file.path-directory", source=schema.source, expected=expected, actual=repr(self._root)
+            )
         self._known: dict[bytes, Partition] = {}
 
     @property
@@ -352,7 +352,7 @@ class Layout:
         """
         self._folder = folder
         self._index_beside_data = schema.is_true("index-file-in-data-file-dir")
-        self.spec = PartitionSpec(schema, folder.join(schema.name))
+        self.spec = PartitionSpec(schema)
 
     @property
     def key(self) -> Hashable:

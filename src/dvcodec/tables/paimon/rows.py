@@ -1,4 +1,4 @@
-"""Rows of a data file by physical position, in the schema of a snapshot.
+"""Rows of a data file by physical position, in the schema of a snapshot, and the bounds of their columns.
 
 Paimon stores all columns in a data file, including partition columns, and for tables with a primary key also
 ``_VALUE_KIND`` and others.
@@ -16,11 +16,17 @@ update after, 3 delete) that readers merge by key, unless each key has only one 
 - records in a postponed bucket are not visible at all, except with ``postpone.merge-on-read``.
 
 If columns are spread over files (``data-evolution.enabled``), rows are put together from several files.
+
+Bounds, by which Paimon's readers skip files: Java classes ``SimpleStats`` and ``SimpleStatsEvolution``. An entry of a
+manifest has the least and the greatest value of each column of the file's schema, or of those in ``_VALUE_STATS_COLS``,
+as serialized rows, and the counts of nulls. A null is an unknown bound. Text is cut off; greatest values are then
+increased. Entries do not keep their statistics, which would be most of a snapshot: the manifests are read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -28,13 +34,12 @@ from typing import Any, TypeAlias
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.extras import pa, pc
 from dvcodec.io import Storage
+from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
-from dvcodec.tables.paimon.manifests import DataFileMeta
-from dvcodec.tables.paimon.metadata import SchemaField, TableSchema
-from dvcodec.tables.paimon.partition import Value
-from dvcodec.tables.paimon.schema import PaimonEvolution, SchemaColumns
-from dvcodec.tables.rows.avro_rows import open_avro_rows
-from dvcodec.tables.rows.bounds import RowGroupFilter
+from dvcodec.tables.paimon.manifests import ENTRIES, DataFileMeta, read_entry, read_stored
+from dvcodec.tables.paimon.metadata import PaimonEvolution, SchemaField, TableSchema
+from dvcodec.tables.paimon.partition import Value, decode_some
+from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter, safe_text
 from dvcodec.tables.rows.columns import Column, unrelated
 from dvcodec.tables.rows.data_file import open_data_file
 
@@ -125,7 +130,7 @@ def read_rows(
     storage: Storage,
     columns: Sequence[Column],
     constants: dict[str, Value],
-    written: SchemaColumns,
+    written: TableSchema,
     visible: Visible,
     batch_rows: int,
     shown: Sequence[SchemaField] = (),
@@ -139,7 +144,7 @@ def read_rows(
         storage: opens it.
         columns: columns to read, in the schema of the snapshot.
         constants: values of the partition columns, by name.
-        written: the columns of the schema that the file was written with.
+        written: the schema that the file was written with.
         visible: which records are rows.
         batch_rows: maximum rows in a batch.
         shown: all columns of the snapshot; those of `columns` may be some of them.
@@ -153,8 +158,7 @@ def read_rows(
     """
     location = data_file.location
     extension = location.rpartition("/")[2].rpartition(".")[2].lower()
-    opened = open_data_file(location, storage, extension, int96_unit="ns")
-    with open_avro_rows(location, storage) if extension == "avro" else opened as file:
+    with open_data_file(location, storage, extension, int96_unit="ns") as file:
         names = frozenset(file.schema.names)
         if file.rows != data_file.physical_rows:
             expected = f"{data_file.physical_rows} (metadata)"
@@ -190,7 +194,7 @@ def _check_related(
     found: Collection[str],
     shown: Sequence[SchemaField],
     constants: Mapping[str, Value],
-    written: SchemaColumns,
+    written: TableSchema,
 ) -> None:
     """Refuse a file without any column of its own schema, or of those that the snapshot's schema shares with it.
 
@@ -241,3 +245,102 @@ def _keep(visible: Visible, batch: pa.RecordBatch, source: str) -> pa.BooleanArr
         odd = next(kind for kind in kinds.unique().to_pylist() if kind not in range(_KINDS))
         raise NotCanonical(f"column {VALUE_KIND}", source=source, expected="0 to 3", actual=str(odd))
     return pc.is_in(kinds, pa.array([INSERT, UPDATE_AFTER], kinds.type))
+
+
+_ORDERED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL")
+_NO_FIELDS = bytes(4)
+_CUT_OFF = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatistics:
+    """What a manifest records of the columns of a data file.
+
+    Attributes:
+        lower: serialized.
+        upper: serialized.
+        nulls: by column, None if not recorded.
+        columns: names; None for all of the file's schema.
+    """
+
+    lower: bytes
+    upper: bytes
+    nulls: tuple[int | None, ...]
+    columns: tuple[str, ...] | None
+
+
+def read_statistics(folder: Folder, manifests: Iterable[str]) -> Mapping[DataFileMeta, FileStatistics]:
+    """Read the statistics of all data files in manifests.
+
+    Raises:
+        DecodeError: a manifest is corrupt.
+        OSError: it cannot be read.
+    """
+    found: dict[DataFileMeta, FileStatistics] = {}
+    for name in manifests:
+        stored = read_stored(folder, name, ENTRIES)
+        for record in stored.records:
+            meta, file = read_entry(record, stored.source).file, record["_FILE"]
+            statistics = _statistics(file.get("_VALUE_STATS"), file.get("_VALUE_STATS_COLS"))
+            if statistics is not None and meta.write_cols is None:
+                found[meta] = statistics
+    return found
+
+
+def _statistics(stored: Any, columns: Any) -> FileStatistics | None:
+    if not isinstance(stored, dict):
+        return None
+    lower, upper, nulls = (stored.get(name) for name in ("_MIN_VALUES", "_MAX_VALUES", "_NULL_COUNTS"))
+    if not isinstance(lower, bytes) or not isinstance(upper, bytes) or lower[:4] == _NO_FIELDS:
+        return None
+    names = None if columns is None else tuple(columns)
+    return FileStatistics(lower, upper, tuple(nulls or ()), names)
+
+
+def bounds_of(
+    columns: Sequence[Column], written: Sequence[Column], statistics: FileStatistics, meta: DataFileMeta, source: str
+) -> dict[str, ColumnBounds]:
+    """Return the bounds of columns by name; those whose type was changed are left out.
+
+    Args:
+        columns: of the snapshot.
+        written: all columns of the file's schema.
+        statistics: of the file.
+        meta: the file.
+        source: its location, for errors.
+
+    Raises:
+        DecodeError: the statistics are corrupt.
+    """
+    if statistics.columns is not None:
+        named = {column.name: column for column in written}
+        if not named.keys() >= set(statistics.columns):
+            raise NotCanonical("_VALUE_STATS_COLS", source=source, expected="columns of the file", actual="others")
+        written = [named[name] for name in statistics.columns]
+    places = {column.id: i for i, column in enumerate(written)}
+    known = {
+        places[column.id]: column
+        for column in columns
+        if column.id in places
+        and column.kind == written[places[column.id]].kind
+        and column.kind.root in _ORDERED + _CUT_OFF
+    }
+    kinds = {i: column.kind for i, column in known.items()}
+    ends = [
+        decode_some(data, len(written), kinds, source=source, what="_VALUE_STATS")
+        for data in (statistics.lower, statistics.upper)
+    ]
+    found = {}
+    for i, column in known.items():
+        lower, upper = (_bound(values[i], column, source) for values in ends)
+        nulls = statistics.nulls[i] if i < len(statistics.nulls) else None
+        found[column.name] = ColumnBounds(
+            lower, upper, nulls=nulls != 0, values=nulls is None or nulls < meta.row_count
+        )
+    return found
+
+
+def _bound(value: Value, column: Column, source: str) -> Any:
+    if value is None or (isinstance(value, str) and not safe_text(value)):
+        return None
+    return partition_scalar(value, column, source)

@@ -1,36 +1,204 @@
-"""Paimon tables, and the files that some snapshot, tag or changelog still needs (Java class ``OrphanFilesClean``).
+"""Paimon tables and their snapshots, and the files that some state still needs (Java class ``OrphanFilesClean``).
 
-States are snapshots, tags and changelogs, of the table and of its branches. Branches
-have their own metadata folders (``branch/branch-NAME``) and share the table's data and manifests.
+States are snapshots, tags and changelogs, of the table and of its branches. Branches have their own metadata folders
+(``branch/branch-NAME``) and share the table's data and manifests.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import TypeAlias
 
-from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
+from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
+from dvcodec.core.extras import pa
+from dvcodec.ops.stats import measure
+from dvcodec.paimon import IndexManifestEntry
+from dvcodec.paimon.vectors import read_vector
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletionVector, SnapshotInfo, TableKind
-from dvcodec.tables.paimon.manifests import ManifestEntry, Manifests, live_entries
-from dvcodec.tables.paimon.metadata import SnapshotRecord, TableSchema, numbered, read_schema, read_snapshot
-from dvcodec.tables.paimon.partition import Layout
-from dvcodec.tables.paimon.rows import visible_records
-from dvcodec.tables.paimon.snapshot import PaimonSnapshot
-from dvcodec.tables.paimon.vectors import IndexedVector, vectors_of_entry
-from dvcodec.tables.snapshots.older import checks_snapshot
-from dvcodec.tables.table import Contents, Key, Snapshot, Walk
+from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletedRows, DeletionVector, RowReader, SnapshotInfo, TableKind
+from dvcodec.tables.paimon.manifests import (
+    DataFileMeta,
+    IndexedVector,
+    ManifestEntry,
+    Manifests,
+    check_index_file,
+    live_entries,
+    vectors_of_entry,
+)
+from dvcodec.tables.paimon.metadata import (
+    SnapshotRecord,
+    TableSchema,
+    numbered,
+    read_schema,
+    read_snapshot,
+)
+from dvcodec.tables.paimon.partition import Layout, PartitionSpec, Value
+from dvcodec.tables.paimon.rows import (
+    FileStatistics,
+    Visible,
+    bounds_of,
+    partition_scalar,
+    read_rows,
+    read_statistics,
+    visible_records,
+)
+from dvcodec.tables.rows.bounds import ColumnBounds
+from dvcodec.tables.rows.columns import Column, chosen
+from dvcodec.tables.rows.data_file import count_rows
+from dvcodec.tables.snapshots.findings import Finding
+from dvcodec.tables.table import Snapshot, checks_snapshot
+
+ENABLED = "deletion-vectors.enabled"
+"""Table option: whether readers look for vectors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaimonSnapshot(Snapshot):
+    """A snapshot of a Paimon table; see `Snapshot`.
+
+    Attributes:
+        partitions: how its data files are partitioned; None for a table without snapshots.
+        visible: which records are rows, by data file.
+        schemas: returns a schema of the table by its id.
+        state: its file; None for the state of a table without snapshots.
+        manifests: names of its manifests; none if it has only some of its data files.
+    """
+
+    partitions: PartitionSpec | None = field(repr=False, compare=False)
+    visible: Mapping[str, Visible | str] = field(repr=False, compare=False)
+    schemas: Callable[[int], TableSchema] = field(repr=False, compare=False)
+    state: SnapshotRecord | None = field(default=None, repr=False, compare=False)
+    manifests: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
+        """Read a vector and verify it; see `Snapshot.read`."""
+        meta = self._record(vector, IndexedVector).meta
+        if meta.cardinality != vector.cardinality:
+            meta = replace(meta, cardinality=vector.cardinality)
+        with self.table.folder.storage.open(vector.location) as source:
+            found = read_vector(source, meta, self.table.folder.storage.limits)
+            return (DeletedRows(str(vector.data_file), found.load(), measure(found)),)
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the columns of the snapshot, in order; see `Snapshot.schema`.
+
+        Raises:
+            UsageError: no such column.
+            NotCanonical: the schema is corrupt.
+            Unsupported: an unknown type.
+            MissingExtra: pyarrow is not installed.
+        """
+        return pa.schema([column.field for column in self._read(columns)])
+
+    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
+        """Return what reads a data file; see `Snapshot.rows`, and `visible` for which of its records are rows.
+
+        Raises:
+            UsageError: no such column, or a data file of another snapshot.
+            Unsupported: its format is not read here, a column's type was changed to one that does not hold it, or its
+                records are rows only after they are merged with those of other files; the message says why.
+        """
+        meta, visible = self._record(data_file, DataFileMeta), self.visible[data_file.path]
+        if isinstance(visible, str):
+            raise Unsupported(f"rows of the data file: {visible}", source=data_file.location)
+        fields, constants = self._read(columns), self._constants(data_file)
+        read = partial(
+            read_rows,
+            data_file,
+            self.table.folder.storage,
+            fields,
+            constants,
+            self.schemas(meta.schema_id),
+            visible,
+            shown=self.shown.fields,
+        )
+        return RowReader(read)
+
+    def bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
+        """Return the partition values of a data file, the only ones by which files are skipped here."""
+        values = self._constants(data_file)
+        every = self.shown
+        known = [every.column(name) for name in self._chosen(columns) if name in values]
+        scalars = {column.name: partition_scalar(values[column.name], column, data_file.location) for column in known}
+        return {name: ColumnBounds.of_partition(value) for name, value in scalars.items()}
+
+    def stated_bounds(self, data_file: DataFile, columns: Sequence[str]) -> Mapping[str, ColumnBounds]:
+        """Return `bounds`, and the statistics in the manifest."""
+        meta = self._record(data_file, DataFileMeta)
+        statistics = self._statistics.get(meta)
+        if statistics is None:
+            return self.bounds(data_file, columns)
+        schema = self.schemas(meta.schema_id)
+        written = [schema.column(field.name) for field in schema.fields]
+        found = bounds_of(self._read(columns), written, statistics, meta, data_file.location)
+        return found | dict(self.bounds(data_file, columns))
+
+    @cached_property
+    def _statistics(self) -> Mapping[DataFileMeta, FileStatistics]:
+        return {} if self.state is None else read_statistics(self.table.folder, self.manifests)
+
+    def stored_rows(self, data_file: DataFile) -> int | None:
+        """Return the row count in the footer of a Parquet data file; None for other formats."""
+        parquet = data_file.location.lower().endswith(".parquet")
+        return count_rows(data_file.location, self.table.folder.storage) if parquet else None
+
+    def is_hidden(self, data_file: DataFile) -> bool:
+        """Whether its records wait for compaction; see `visible_records`."""
+        return self.visible.get(data_file.path) is Visible.NONE
+
+    def other_deletes(self, data_file: DataFile) -> str | None:
+        """Describe what else deletes rows; see `Snapshot.other_deletes`."""
+        visible = self.visible.get(data_file.path, Visible.ALL)
+        if self.is_hidden(data_file):
+            return "its records are not seen before they are compacted"
+        if visible is Visible.KINDS and DataFileMeta.of(data_file).delete_row_count != 0:
+            return "some of its records say that a key is gone (_VALUE_KIND)"
+        return visible if isinstance(visible, str) else None
+
+    def check_metadata(self) -> Iterator[Finding]:
+        """Find vectors that readers skip.
+
+        Checks: ``paimon-vectors-disabled``, vectors in a table whose schema does not have ``deletion-vectors.enabled``:
+        Paimon's readers follow that option and return the deleted rows. For the current snapshot the newest schema
+        counts, for one opened by its id the one that it was committed with.
+        """
+        schema = self.shown
+        if self.vectors and not schema.is_true(ENABLED):
+            what, actual = f"{ENABLED} of a table with vectors", schema.options.get(ENABLED, "not set")
+            yield Finding.failed("paimon-vectors-disabled", what, "true", actual, path=schema.source)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        """Compare an index file with its record in the index manifest; see `vectors.check_index_file`."""
+        return check_index_file(location, vectors, self.table.folder.storage)
+
+    def _constants(self, data_file: DataFile) -> dict[str, Value]:
+        """Return the partition values of a data file by column."""
+        meta = self._record(data_file, DataFileMeta)
+        assert self.partitions is not None  # noqa: S101  (of every snapshot with data files)
+        values = self.partitions.decode(meta.partition, source=data_file.location).values
+        return dict(zip(self.partitions.names, values, strict=True))
+
+    def _chosen(self, columns: Sequence[str] | None) -> list[str]:
+        return chosen(self.shown.named, columns, self.table.location)
+
+    def _read(self, columns: Sequence[str] | None) -> list[Column]:
+        return list(map(self.shown.column, self._chosen(columns)))
+
+    @property
+    def shown(self) -> TableSchema:
+        """The schema in which rows are read."""
+        if self.schema_id is None:
+            raise NotCanonical("schemaId", source=self.table.location, expected="a schema", actual="none")
+        return self.schemas(self.schema_id)
+
 
 FileKey: TypeAlias = tuple[bytes, int, str]
-"""A data file as vectors name it, or an index file: serialized partition, bucket, bare name."""
-Recorded: TypeAlias = ManifestEntry | tuple[FileKey, DeletionVectorMeta]
-"""A data file; or a vector, by the key of its index file and its place there."""
+"""A data file as vectors name it: serialized partition, bucket, bare name."""
 
 
 def open(location: Folder | str | os.PathLike[str]) -> PaimonTable:  # noqa: A001  (every kind of table has one)
@@ -100,10 +268,6 @@ class PaimonTable(WritableTable):
         """Yield the snapshots before the current one; see `Table.older_ids`."""
         yield from list(self._state_names())[-2::-1]
 
-    def walk_from(self, snapshot: Snapshot) -> StateWalk:
-        """Return what reads the manifests that neighbours do not share; see `Table.walk_from`."""
-        return StateWalk(self, self._state_names(), snapshot.info)
-
     def opener(self) -> Callable[[int], PaimonSnapshot]:
         """Return what opens snapshots; see `Table.opener`. Snapshots are listed, and tags read, once."""
         names = self._state_names()
@@ -119,26 +283,6 @@ class PaimonTable(WritableTable):
         """Return the files that any snapshot needs; see `Table.referenced`."""
         return referenced_files(self._root, self.manifests)
 
-    def part(
-        self,
-        state: SnapshotRecord,
-        entries: Iterable[ManifestEntry],
-        index: Iterable[IndexManifestEntry],
-        keys: Collection[FileKey],
-    ) -> PaimonSnapshot:
-        """Return a snapshot that has some data files alone. Which of their records are rows depends on the others.
-
-        Args:
-            state: the snapshot.
-            entries: the data files.
-            index: the index files of their vectors, which have those of other data files too.
-            keys: the data files whose vectors these are; some may be gone.
-        """
-        found = self._snapshot(state, entries, index)
-        metas = ((vector, IndexedVector.of(vector).meta) for vector in found.vectors)
-        vectors = (one for one, meta in metas if (one.partition_key, one.bucket, meta.data_file) in keys)
-        return replace(found, vectors=tuple(vectors))
-
     def _snapshot(
         self, state: SnapshotRecord, entries: Iterable[ManifestEntry], index: Iterable[IndexManifestEntry]
     ) -> PaimonSnapshot:
@@ -153,7 +297,7 @@ class PaimonTable(WritableTable):
                 expected = f"{file.path!r:.120} at one level"
                 raise NotCanonical("_FILE", source=entry.manifest, expected=expected, actual="two")
             files[file.path] = file
-            named[file_key(entry)] = file.path
+            named[entry.file.partition, entry.file.bucket, entry.file.file_name] = file.path
         return PaimonSnapshot(
             self,
             state.info,
@@ -226,116 +370,6 @@ class PaimonTable(WritableTable):
         return self._schemas[number]
 
 
-def file_key(entry: ManifestEntry) -> FileKey:
-    """Return what the vectors of a data file name it by."""
-    return entry.file.partition, entry.file.bucket, entry.file.file_name
-
-
-class StateWalk(Walk):
-    """Reads the manifests that neighbours do not share: a commit usually adds one to those of the snapshot before.
-
-    An index manifest repeats the vectors that its commit does not change, and is read whole.
-
-    Args:
-        table: whose snapshots.
-        names: their files, by id.
-        start: where the walk starts.
-
-    Raises:
-        DecodeError: a manifest is corrupt.
-        OSError: it cannot be read.
-    """
-
-    def __init__(self, table: PaimonTable, names: Mapping[int, str], start: SnapshotInfo) -> None:
-        self.info = start
-        self._table, self._names = table, names
-        self._state = table.state(names[start.id])
-        self._manifests: frozenset[str] = frozenset()
-        self._deleted: set[Key] = set()
-        self._index_manifest: str | None = None
-        self._index: dict[FileKey, IndexManifestEntry] = {}
-        self._vectors: dict[Key, Recorded] = {}
-        self._contents: Contents[Recorded] = Contents({})
-        self._go(self._state)
-
-    def step(self, info: SnapshotInfo) -> tuple[PaimonSnapshot, PaimonSnapshot]:
-        """Go to another snapshot; see `Walk.step`."""
-        old_state, old_index = self._state, self._index
-        state = self._table.state(self._names[info.id])
-        before, after = self._go(state)
-        self._state, self.info = state, info
-        return self._part(old_state, before, old_index), self._part(state, after, self._index)
-
-    def _go(self, state: SnapshotRecord) -> tuple[list[Recorded], list[Recorded]]:
-        gone: dict[Key, Recorded] = {}
-        new: dict[Key, Recorded] = {}
-        self._compare_files(state, gone, new)
-        if state.index_manifest != self._index_manifest:
-            self._index, vectors = self._read_index(state.index_manifest)
-            gone.update((key, one) for key, one in self._vectors.items() if key not in vectors)
-            new.update((key, one) for key, one in vectors.items() if key not in self._vectors)
-            self._index_manifest, self._vectors = state.index_manifest, vectors
-        return self._contents.step(gone, new)
-
-    def _compare_files(
-        self,
-        state: SnapshotRecord,
-        gone: dict[Key, Recorded],
-        new: dict[Key, Recorded],
-    ) -> None:
-        """Find the data files that a snapshot does not have any more, and those that it has in addition."""
-        read, live = self._table.manifests, self._contents.items
-        names = [name for one in (state.base_manifest_list, state.delta_manifest_list) for name in read.listed(one)]
-        is_longer = self._manifests.issubset(names)
-        unread = (name for name in names if not is_longer or name not in self._manifests)
-        entries = [(_key(entry), entry) for _, several in read.read(unread) for entry in several]
-        deleted = {key for key, entry in entries if entry.deleted}
-        if not is_longer:
-            self._deleted = set()
-        self._deleted.update(deleted)
-        added = {
-            _key(entry): entry
-            for entry in live_entries(entry for key, entry in entries if entry.deleted or key not in self._deleted)
-        }
-        if is_longer:
-            gone.update((key, live[key]) for key in deleted if key in live)
-            twice = next((entry for key, entry in added.items() if key in live), None)
-            if twice is not None:
-                expected = f"{twice.file.file_name!r:.80} added once"
-                raise NotCanonical("_FILE", source=twice.manifest, expected=expected, actual="twice")
-        else:
-            gone.update((k, one) for k, one in live.items() if isinstance(one, ManifestEntry) and k not in added)
-        new.update((key, entry) for key, entry in added.items() if key not in live)
-        self._manifests = frozenset(names)
-
-    def _read_index(self, name: str | None) -> tuple[dict[FileKey, IndexManifestEntry], dict[Key, Recorded]]:
-        """Return the index files of an index manifest by their keys, and that of each vector."""
-        entries = () if name is None else self._table.manifests.live_index(name)
-        index = {(entry.partition, entry.bucket, entry.file_name): entry for entry in entries}
-        vectors: dict[Key, Recorded] = {}
-        for own, entry in index.items():
-            for meta in entry.vectors or ():
-                vectors[(entry.partition, entry.bucket, meta.data_file), (own, meta)] = own, meta
-        return index, vectors
-
-    def _part(
-        self,
-        state: SnapshotRecord,
-        found: Sequence[Recorded],
-        index: Mapping[FileKey, IndexManifestEntry],
-    ) -> PaimonSnapshot:
-        """Return a snapshot that has some data files alone. Which of their records are rows depends on the others."""
-        entries = [one for one in found if isinstance(one, ManifestEntry)]
-        places = [one for one in found if not isinstance(one, ManifestEntry)]
-        indexes = [index[own] for own in dict.fromkeys(own for own, _ in places)]
-        named = {(*own[:2], meta.data_file) for own, meta in places}
-        return self._table.part(state, entries, indexes, named)
-
-
-def _key(entry: ManifestEntry) -> Key:
-    return file_key(entry), entry.identity
-
-
 _STATES = {"snapshot": "snapshot-", "tag": "tag-", "changelog": "changelog-"}
 _OWN = ("snapshot", "tag", "changelog", "schema", "consumer", "service", "metadata")
 """Folders whose files are all needed: states, hints to the first and last state, progress of readers, addresses of
@@ -352,30 +386,16 @@ def referenced_files(folder: Folder, manifests: Manifests) -> frozenset[str]:
     return _References(folder, manifests).collect()
 
 
-class _Manifest:
-    """What a manifest adds and deletes, by identity."""
-
-    __slots__ = ("added", "deleted")
-
-    def __init__(self, entries: Iterable[ManifestEntry]) -> None:
-        entries = list(entries)
-        self.added = {entry.identity: entry for entry in entries if not entry.deleted}
-        self.deleted = frozenset(entry.identity for entry in entries if entry.deleted)
-
-
 class _References:
-    """Collects paths. States share most of their manifests: each file is read once, and located once for a layout."""
+    """Collects paths. States share most of their manifests: each is read once, and its files located once a layout."""
 
     def __init__(self, folder: Folder, manifests: Manifests) -> None:
         self._folder = folder
-        self._reader = manifests
         self._paths: set[str] = set()
         self._layouts: dict[Hashable, Layout] = {}
-        self._manifests: dict[str, _Manifest] = {}
-        self._left: dict[tuple[str, Layout], dict[tuple[object, ...], ManifestEntry]] = {}
-        """Entries that no state needed yet, by manifest."""
-        self._seen: set[Hashable] = set()
-        self._manifest_list = cache(self._read_list)
+        self._reader = manifests
+        self._entries: dict[str, list[ManifestEntry]] = {}
+        self._files = cache(self._files_of)
         self._index_entries = cache(manifests.index)
 
     def collect(self) -> frozenset[str]:
@@ -398,52 +418,36 @@ class _References:
         return self._layouts.setdefault(layout.key, layout)
 
     def _add(self, state: SnapshotRecord, layout: Layout, *, whole: bool) -> None:
-        """Add the files that a state needs; a changelog has only the changes of a snapshot and is not `whole`."""
-        if state.statistics is not None:
-            self._paths.add(f"statistics/{state.statistics}")
-        if state.index_manifest is not None and self._is_new("index", state.index_manifest, layout):
-            self._add_index(state.index_manifest, layout)
-        base, delta, changelog = state.base_manifest_list, state.delta_manifest_list, state.changelog_manifest_list
-        if self._is_new("state", base, delta, layout, whole):
-            manifests = [*self._manifest_list(base), *self._manifest_list(delta)]
-            if whole:
-                gone = frozenset[object]().union(*(self._manifests[name].deleted for name in manifests))
-                self._add_files(manifests, layout, gone)
-            else:
-                self._add_files(self._manifest_list(delta), layout)
-        if changelog is not None and self._is_new("changelog", changelog, layout):
-            self._add_files(self._manifest_list(changelog), layout)
-
-    def _is_new(self, *key: Hashable) -> bool:
-        """Whether what has this key was not added yet."""
-        known = len(self._seen)
-        self._seen.add(key)
-        return len(self._seen) > known
-
-    def _add_index(self, manifest: str, layout: Layout) -> None:
-        path = f"manifest/{manifest}"
-        source = self._folder.join(path)
-        self._paths.add(path)
-        self._paths |= {layout.index_file(entry, source) for entry in self._index_entries(manifest)}
-
-    def _add_files(self, manifests: Iterable[str], layout: Layout, gone: frozenset[object] = frozenset()) -> None:
-        """Add the files that manifests add, but those that are gone.
+        """Add the files that a state needs; a changelog has only the changes of a snapshot and is not `whole`.
 
         A file that is added twice is not refused, unlike in `live_entries`: it is needed anyway.
         """
-        for name in manifests:
-            left = self._left.get((name, layout))
-            if left is None:
-                left = self._left[name, layout] = dict(self._manifests[name].added)
-            for identity in [identity for identity in left if identity not in gone]:
-                self._paths.update(layout.files(left.pop(identity)))
+        if state.statistics is not None:
+            self._paths.add(f"statistics/{state.statistics}")
+        if state.index_manifest is not None:
+            path = f"manifest/{state.index_manifest}"
+            source = self._folder.join(path)
+            entries = self._index_entries(state.index_manifest)
+            self._paths |= {path, *(layout.index_file(entry, source) for entry in entries)}
+        base, delta, changelog = map(
+            self._manifests, (state.base_manifest_list, state.delta_manifest_list, state.changelog_manifest_list)
+        )
+        both = [*base, *delta]
+        gone = {entry.identity for name in both for entry in self._entries[name] if entry.deleted} if whole else set()
+        for name in [*(both if whole else delta), *changelog]:
+            for identity, paths in self._files(name, layout).items():
+                if identity not in gone or name in changelog:
+                    self._paths.update(paths)
 
-    def _read_list(self, name: str) -> list[str]:
-        """Return the manifests of a list; those that were not yet read are read."""
-        self._paths.add(f"manifest/{name}")
+    def _manifests(self, name: str | None) -> list[str]:
+        """Return the manifests of a list, which are needed, too."""
+        if name is None:
+            return []
         names = self._reader.listed(name)
-        self._paths.update(f"manifest/{one}" for one in names)
-        new = [one for one in names if one not in self._manifests]
-        for one, entries in self._reader.read(new):
-            self._manifests[one] = _Manifest(entries)
+        self._paths |= {f"manifest/{one}" for one in [name, *names]}
+        self._entries.update(self._reader.read(one for one in names if one not in self._entries))
         return names
+
+    def _files_of(self, manifest: str, layout: Layout) -> dict[tuple[object, ...], tuple[str, ...]]:
+        """Return the paths of the files that a manifest adds, by identity."""
+        return {entry.identity: tuple(layout.files(entry)) for entry in self._entries[manifest] if not entry.deleted}

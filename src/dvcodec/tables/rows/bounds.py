@@ -16,7 +16,8 @@ from operator import and_
 from typing import Any, TypeAlias
 
 from dvcodec.core.extras import ds, fs, pa, pc
-from dvcodec.tables.metadata.partition_value import is_nan
+from dvcodec.tables.metadata.cache import Cache
+from dvcodec.tables.metadata.json_fields import is_nan
 
 _COMBINATIONS = 8
 """Most combinations of ranges and nulls that are evaluated; further columns count as unknown."""
@@ -83,19 +84,14 @@ class FilterBounds:
             self._is_known = True
         except pa.ArrowException:  # half floats are not compared
             self._is_known = False
-        self._found: dict[tuple[ColumnBounds, ...], bool] = {}
+        self._found: Cache[tuple[ColumnBounds, ...], bool] = Cache(_MOST_FOUND, lambda _: 1)
 
     def may_be_true(self, known: Mapping[str, ColumnBounds]) -> bool:
         """Return whether it can be; of files of which the same is known, or nothing, that is found out once."""
         if not self._is_known:
             return True
         key = tuple(known.get(name, _NOTHING) for name in self._schema.names)
-        found = self._found.get(key)
-        if found is None:
-            found = may_be_true(self._filter, self._schema, known)
-            if len(self._found) < _MOST_FOUND:
-                self._found[key] = found
-        return found
+        return self._found.get(key, lambda: may_be_true(self._filter, self._schema, known))
 
 
 def may_be_true(filter_: pc.Expression, schema: pa.Schema, known: Mapping[str, ColumnBounds]) -> bool:

@@ -1,4 +1,4 @@
-"""Parquet and ORC files: rows by physical position, as deletion vectors count them.
+"""Parquet, ORC and Avro files: rows by physical position, as deletion vectors count them.
 
 Row groups that cannot have rows of interest, by the statistics in a Parquet footer, are skipped.
 
@@ -8,6 +8,9 @@ Specification: parquet.thrift, ``Statistics`` and ``ColumnOrder``. Treated as un
 - floats: writers leave NaN out of bounds, or not;
 - decimals in fixed bytes: those of Arrow C++ before version 4 are ordered wrongly;
 - nested columns, whose nulls are counted otherwise, and columns whose conversion changes their order.
+
+Avro: Iceberg table spec, appendix A; Paimon's class ``AvroSchemaConverter``, whose files have no field ids. Records are
+decoded as they are stored; their logical types come with Arrow, a column at a time.
 """
 
 from __future__ import annotations
@@ -16,17 +19,22 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
+import numpy as np
+
+from dvcodec.core.avro import AvroFile
+from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, pq, types
 from dvcodec.io import Storage
 from dvcodec.io.orc import OrcFile, open_orc
 from dvcodec.io.parquet import arrow_damage, column_chunks, parquet_file, parquet_metadata
+from dvcodec.tables.metadata.avro_fields import Logical, fields_of, not_null, open_avro
 from dvcodec.tables.model import WHOLE, Part
 from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter
-from dvcodec.tables.rows.schema_evolution import Evolution
+from dvcodec.tables.rows.columns import FIELD_ID, Evolution, parts_of
 
 _WIDTHS = {"BOOLEAN": 0, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 """Bytes of a value, by physical type; strings are wider."""
@@ -151,7 +159,7 @@ def _nothing(file: pq.ParquetFile, group: int, batch_rows: int) -> Iterator[Any]
             yield batch.select([])
 
 
-FILE_FORMATS = ("parquet", "orc")
+FILE_FORMATS = ("parquet", "orc", "avro")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +171,7 @@ class OpenFile:
         rows: total rows.
         read: takes names, a number of rows, and row groups to skip, and yields batches of at most that many rows,
             each with the physical position of its first row.
-        skipped: see `skipped_groups`; an ORC file is one group.
+        skipped: see `skipped_groups`; a file of another format is one group.
         has_int96: whether it has times of 96 bits, which do not say whether they have a zone.
     """
 
@@ -204,14 +212,24 @@ def open_data_file(location: str, storage: Storage, file_format: str, *, int96_u
             )
     elif file_format == "orc":
         with storage.open(location) as source, open_orc(source) as orc:
-            yield OpenFile(
-                orc.schema,
-                orc.rows,
-                lambda names, batch_rows, skip: iter(()) if skip else _orc_batches(orc, names, batch_rows),
-                lambda _evolution, _wanted, part: () if part.has(0, orc.rows) else (0,),
-            )
+            yield _one_group(orc.schema, orc.rows, lambda *wanted: _orc_batches(orc, *wanted))
+    elif file_format == "avro":
+        with _open_avro(location, storage) as avro:
+            yield avro
     else:
         raise Unsupported("file format", source=location, expected=" or ".join(FILE_FORMATS), actual=file_format)
+
+
+def _one_group(
+    schema: pa.Schema, rows: int, read: Callable[[Sequence[str], int], Iterator[tuple[int, pa.RecordBatch]]]
+) -> OpenFile:
+    """Return a file whose rows are one group, which is in the first part."""
+    return OpenFile(
+        schema,
+        rows,
+        lambda names, batch_rows, skip: iter(()) if skip else read(names, batch_rows),
+        lambda _evolution, _wanted, part: () if part.has(0, rows) else (0,),
+    )
 
 
 def _parquet_batches(
@@ -368,3 +386,202 @@ def _converted(values: list[Any], kind: pa.DataType, evolution: Evolution, colum
     except (DecodeError, pa.ArrowException, OverflowError, ValueError):
         return [None] * len(values)
     return [one if one.is_valid else None for one in found]
+
+
+_DECIMAL_BYTES = 16
+_CHUNK_VALUES = 1 << 20
+"""Values that are decoded at a time: as Python's objects, a hundred bytes each."""
+
+
+@contextmanager
+def _open_avro(location: str, storage: Storage) -> Iterator[OpenFile]:
+    """Open an Avro data file, whose columns have the field ids that it records.
+
+    Raises:
+        DecodeError: see `avro_fields.open_avro`.
+        Unsupported: a union of several types, or a decimal without a precision.
+    """
+    with open_avro(location, storage, rows=True) as (file, cursor):
+        items = fields_of(file.schema, "Avro schema of a data file", cursor)
+        stored = [_field(item["name"], item, item["type"], item["logical"], "field-id", cursor) for item in items]
+
+        def read(names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+            return _avro_batches(file, cursor, stored, names, batch_rows)
+
+        yield _one_group(pa.schema([_meant(field) for field in stored]), file.count(), read)
+
+
+def _avro_batches(
+    file: AvroFile, cursor: Cursor, stored: Sequence[pa.Field], names: Sequence[str], batch_rows: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield batches with the position of their first row."""
+    by_name = {field.name: field for field in stored}
+    fields = [by_name[name] for name in names]
+    values = sum(map(_values, stored))
+    records = file.records(by_block=True)
+    most = max(min(batch_rows, _CHUNK_VALUES // max(values, 1)), 1)
+    start = 0
+    while chunk := list(islice(records, most)):
+        columns = []
+        for field in fields:
+            try:
+                column = _with_meaning(pa.array([row[field.name] for row in chunk], field.type), _meant(field).type)
+            except (pa.ArrowException, OverflowError, ValueError) as err:
+                message = str(err).partition("\n")[0][:200]
+                what, expected = f"column {field.name:.80}", f"values of {_meant(field).type!s:.80}"
+                raise cursor.error(NotCanonical, what, at=0, expected=expected, actual=message) from None
+            columns.append(column)
+        yield start, pa.record_batch(columns, list(names)) if names else _without_columns(len(chunk))
+        start += len(chunk)
+
+
+def _values(field: pa.Field) -> int:
+    """Return the values of a row in a field, without more items than one of lists and maps."""
+    return 1 + sum(map(_values, parts_of(field.type)))
+
+
+def _without_columns(rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+
+
+_DECIMAL = b"dvcodec.decimal"
+"""Metadata of a field of bytes that are a decimal: precision and scale."""
+
+
+def _field(name: str, item: Any, kind: Any, logical: Logical | None, number: str, cursor: Cursor) -> pa.Field:
+    """Return a field as its values are decoded, with its field id.
+
+    Args:
+        name: of the field.
+        item: what has its id: a field of a record, an array or a map.
+        kind: its type, cleaned.
+        logical: its logical type.
+        number: the attribute that is its id.
+        cursor: for errors.
+    """
+    plain = not_null(kind)
+    if isinstance(plain, list):
+        expected = "unions of null and one type"
+        raise cursor.error(
+            Unsupported, f"Avro type of {name:.60}", at=0, expected=expected, actual=f"{len(plain)} types"
+        )
+    metadata = {FIELD_ID: str(item[number]).encode()} if isinstance(item.get(number), int) else {}
+    what = plain["type"] if isinstance(plain, dict) else plain
+    if logical is not None and logical.name == "decimal" and what in ("bytes", "fixed"):
+        if not logical.precision:
+            raise cursor.error(Unsupported, f"decimal {name:.60}", at=0, expected="1 to 38 digits", actual="others")
+        metadata[_DECIMAL] = f"{logical.precision} {logical.scale}".encode()
+    if what == "record":
+        type_ = pa.struct([_field(x["name"], x, x["type"], x["logical"], "field-id", cursor) for x in plain["fields"]])
+    elif what == "array" and logical is not None and logical.name == "map":
+        entries = fields_of(plain["items"], f"entries of the map {name:.60}", cursor)
+        if [entry["name"] for entry in entries] != ["key", "value"]:
+            raise cursor.error(NotCanonical, f"map {name:.60}", at=0, expected="key and value", actual="other fields")
+        inner = [_field(x["name"], x, x["type"], x["logical"], "field-id", cursor) for x in entries]
+        type_, metadata[_MAP] = pa.list_(pa.field("entries", pa.struct(inner), False)), b""
+    elif what == "array":
+        type_ = pa.list_(_field("element", plain, plain["items"], plain["logical"], "element-id", cursor))
+    elif what == "map":
+        key = _field("key", plain, "string", None, "key-id", cursor)
+        type_ = pa.map_(key, _field("value", plain, plain["values"], plain["logical"], "value-id", cursor))
+    else:
+        type_ = _primitive(what, plain, logical)
+    return pa.field(name, type_, isinstance(kind, list) or kind == "null", metadata or None)
+
+
+_MAP = b"dvcodec.map"
+"""Metadata of a field of lists of entries that are a map, whose keys are not text."""
+
+
+def _primitive(what: str, plain: Any, logical: Logical | None) -> pa.DataType:
+    zone = "UTC" if logical is not None and logical.utc else None
+    meant = {
+        ("int", "date"): pa.date32(),
+        ("int", "time-millis"): pa.time32("ms"),
+        ("long", "time-micros"): pa.time64("us"),
+        ("long", "timestamp-millis"): pa.timestamp("ms", zone),
+        ("long", "timestamp-micros"): pa.timestamp("us", zone),
+        ("long", "timestamp-nanos"): pa.timestamp("ns", zone),
+        ("long", "local-timestamp-millis"): pa.timestamp("ms"),  # Paimon's, of instants
+        ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    }.get((what, "" if logical is None else logical.name))
+    if meant is not None:
+        return meant
+    if what == "fixed":
+        return pa.binary(plain["size"])
+    return {
+        "null": pa.null(),
+        "boolean": pa.bool_(),
+        "int": pa.int32(),
+        "long": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "bytes": pa.binary(),
+        "string": pa.string(),
+    }[what]
+
+
+def _meant(field: pa.Field) -> pa.Field:
+    """Return a field in its final type, with decimals and maps."""
+    metadata, kind = dict(field.metadata or {}), field.type
+    digits, is_map = metadata.pop(_DECIMAL, None), metadata.pop(_MAP, None) is not None
+    if digits is not None:
+        kind = pa.decimal128(*map(int, digits.split()))
+    elif is_map:
+        key, value = map(_meant, kind.value_type)
+        kind = pa.map_(key.with_nullable(False), value)
+    elif types.is_struct(kind):
+        kind = pa.struct([_meant(part) for part in kind])
+    elif types.is_map(kind):
+        kind = pa.map_(_meant(kind.key_field), _meant(kind.item_field))
+    elif types.is_list(kind):
+        kind = pa.list_(_meant(kind.value_field))
+    return pa.field(field.name, kind, field.nullable, metadata or None)
+
+
+def _with_meaning(array: Any, meant: pa.DataType) -> Any:
+    """Convert decoded values to their logical type."""
+    if array.type.equals(meant):
+        return array
+    if types.is_decimal(meant):
+        return _decimals(array, meant)
+    nulls = array.is_null() if array.null_count else None
+    if types.is_struct(meant):
+        parts = [_with_meaning(array.field(i), part.type) for i, part in enumerate(meant)]
+        return pa.StructArray.from_arrays(parts, fields=list(meant), mask=nulls)
+    if types.is_map(meant):
+        flat = isinstance(array, pa.MapArray)
+        keys, values = (array.keys, array.items) if flat else (array.values.field(0), array.values.field(1))
+        keys, values = _with_meaning(keys, meant.key_type), _with_meaning(values, meant.item_type)
+        return pa.MapArray.from_arrays(array.offsets, keys, values, type=meant, mask=nulls)
+    return pa.ListArray.from_arrays(
+        array.offsets, _with_meaning(array.values, meant.value_type), type=meant, mask=nulls
+    )
+
+
+def _decimals(array: Any, kind: Any) -> Any:
+    """Return decimals of the bytes of their unscaled values, big-endian in two's complement.
+
+    Raises:
+        ValueError: one has more bytes, or more digits, than the type has.
+    """
+    count = len(array)
+    if types.is_fixed_size_binary(array.type):
+        bounds = np.arange(count + 1, dtype=np.int64) * array.type.byte_width
+    else:
+        bounds = np.frombuffer(array.buffers()[1], np.int32)[: count + 1].astype(np.int64)
+    content = array.buffers()[-1]
+    data = np.frombuffer(b"" if content is None else content, np.uint8)
+    sizes = np.diff(bounds)
+    out = np.zeros((count, _DECIMAL_BYTES), np.uint8)
+    for size in np.unique(sizes).tolist():
+        if size > _DECIMAL_BYTES:
+            raise ValueError(f"a decimal of {size} bytes")
+        chosen = np.flatnonzero(sizes == size)
+        little = data[bounds[chosen][:, None] + np.arange(size)][:, ::-1]
+        out[chosen, :size] = little
+        if size:
+            out[chosen, size:] = np.where(little[:, -1:] >= 128, 255, 0)
+    found = pa.Array.from_buffers(kind, count, [array.buffers()[0], pa.py_buffer(out)], array.null_count)
+    found.validate(full=True)
+    return found

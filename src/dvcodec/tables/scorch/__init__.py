@@ -2,7 +2,7 @@
 
 An epoch is a snapshot, a zap segment a data file, and the bitmap of deleted documents that ``root.bolt`` holds for a
 segment (key ``d``) a vector at its byte range there. A document number is a position; nested documents are numbered
-too, and if a document is deleted, the bitmap also has those nested in it. Rows are stored documents; see `rows`.
+too, and if a document is deleted, the bitmap also has those nested in it. Rows are stored documents.
 
 The index is opened by its folder, or by the folder ``store`` in it. A live writer locks ``root.bolt``. It is read here
 without a lock, and read again if a transaction ended meanwhile. A `Snapshot` is valid only until the next transaction;
@@ -16,8 +16,7 @@ from typing import NoReturn
 from dvcodec.core.errors import UsageError
 from dvcodec.tables.adapters import ADAPTERS, Adapter
 from dvcodec.tables.model import TableKind
-from dvcodec.tables.scorch.snapshot import SegmentRecord
-from dvcodec.tables.scorch.table import ScorchTable, open  # noqa: A004  (what every kind of table calls it)
+from dvcodec.tables.scorch.table import ScorchTable, SegmentRecord, open  # noqa: A004  (what every kind of table calls it)
 
 __all__ = ["ScorchTable", "SegmentRecord", "open"]
 

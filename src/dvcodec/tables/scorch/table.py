@@ -1,19 +1,291 @@
-"""Scorch indexes."""
+"""Scorch indexes and their epochs: bitmaps of deleted documents, and the stored documents, one row each."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
-from dvcodec.core.errors import DecodeError, DvcodecError, NotCanonical, Unsupported, UsageError
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec.core.errors import DecodeError, DvcodecError, LimitExceeded, NotCanonical, Unsupported, UsageError
+from dvcodec.core.extras import pa
+from dvcodec.core.ragged import offsets_of
+from dvcodec.io import Storage
+from dvcodec.io.allowed_locations import hide_values
 from dvcodec.io.parallel import run_bounded
+from dvcodec.ops.read import read_vector
+from dvcodec.ops.sniff import ContainerKind, VectorRef
+from dvcodec.ops.stats import measure
 from dvcodec.tables.folder import Folder
-from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind, refuse_twins
+from dvcodec.tables.model import (
+    WHOLE,
+    DataFile,
+    DeletedRows,
+    DeletionVector,
+    Part,
+    PhysicalRows,
+    Record,
+    RowReader,
+    SnapshotInfo,
+    TableKind,
+    refuse_twins,
+)
+from dvcodec.tables.rows.bounds import RowGroupFilter
+from dvcodec.tables.rows.columns import chosen, select
 from dvcodec.tables.scorch.metadata import Epoch, Root, SegmentEntry, read_root, read_transaction
-from dvcodec.tables.scorch.snapshot import ScorchSnapshot, SegmentRecord
-from dvcodec.tables.snapshots.older import checks_snapshot
-from dvcodec.tables.table import Table
+from dvcodec.tables.snapshots.findings import Finding
+from dvcodec.tables.table import Snapshot, Table, checks_snapshot
+from dvcodec.zap import Edges, Segment, verify_segment
 from dvcodec.zap.footer import decode_footer
+
+ID, PARENT, STORED = "_id", "_parent", "_stored"
+
+
+def schema() -> pa.Schema:
+    """Return the columns of stored documents, which are the same for every index.
+
+    ``_id`` binary; ``_parent`` int64, the document of the same segment that it is nested in, null for others;
+    ``_stored`` list of (field, type, value, array_positions), in stored order, see `zap.SCHEMAS`.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
+    value = pa.struct(
+        [
+            pa.field("field", pa.string(), nullable=False),
+            pa.field("type", pa.string(), nullable=False),
+            pa.field("value", pa.binary(), nullable=False),
+            pa.field("array_positions", pa.list_(pa.uint64()), nullable=False),
+        ]
+    )
+    return pa.schema(
+        [
+            pa.field(ID, pa.binary(), nullable=False),
+            pa.field(PARENT, pa.int64()),
+            pa.field(STORED, pa.list_(pa.field("item", value, nullable=False)), nullable=False),
+        ]
+    )
+
+
+_ALL_VALUES = 1 << 62
+"""Values in a batch of `Segment.to_arrow`: batches then end where documents do, and are bounded by bytes."""
+
+_MOST_NAMES = 2**31 - 1
+"""Bytes that a column of text may have."""
+
+
+def read_rows(
+    data_file: DataFile,
+    storage: Storage,
+    dropped: Collection[str],
+    columns: Sequence[str] | None,
+    *,
+    batch_rows: int,
+    part: Part = WHOLE,
+    wanted: RowGroupFilter | None = None,  # noqa: ARG001  (it has no row groups)
+) -> Iterator[PhysicalRows]:
+    """Yield the documents of a segment in order, a bounded part of the file at a time.
+
+    Args:
+        data_file: the segment.
+        storage: opens it.
+        dropped: fields whose values are omitted.
+        columns: of `schema`, in this order; None = all.
+        batch_rows: maximum documents in a batch.
+        part: of the segment; all of it is in the first.
+        wanted: see `Snapshot.rows`.
+
+    Raises:
+        UsageError: no such column.
+        DecodeError: the segment is corrupt.
+        OSError: it cannot be read.
+    """
+    whole = schema()
+    names = chosen(whole.names, columns, data_file.location)
+    if part.number:
+        return
+    start = 0
+    location = data_file.location
+    with (
+        hide_values(location, storage.home),
+        Segment.open(location, limits=storage.limits, storage_options=storage) as segment,
+    ):
+        hidden = np.array([info.id for info in segment.fields if info.name in dropped], np.int64)
+        lengths = np.array([len(info.name.encode()) for info in segment.fields], np.int64)
+        for values in segment.to_arrow("stored", batch_rows=_ALL_VALUES):
+            _check_names(lengths, values, location)
+            batch = _batch(values, start, hidden, segment.edges, whole).select(names)
+            for at in range(0, batch.num_rows, batch_rows):
+                yield PhysicalRows(start + at, batch.slice(at, batch_rows))
+            start += batch.num_rows
+    if start != data_file.physical_rows:
+        raise NotCanonical(
+            "documents of the segment", source=data_file.location, expected=data_file.physical_rows, actual=start
+        )
+
+
+def _check_names(lengths: NDArray[np.int64], values: pa.RecordBatch, location: str) -> None:
+    """Check the names of fields, which the segment stores once: a row repeats the name for each value."""
+    size = int(lengths[values["field"].indices.to_numpy()].sum())
+    if size > _MOST_NAMES:
+        expected = f"at most {_MOST_NAMES} bytes for the values of a batch"
+        raise LimitExceeded("names of fields", source=location, expected=expected, actual=size)
+
+
+def _batch(
+    values: pa.RecordBatch, first: int, hidden: NDArray[np.int64], edges: Edges, whole: pa.Schema
+) -> pa.RecordBatch:
+    """Group the values of whole documents, one row each; the first value of a document is its id."""
+    owner = values["doc"].to_numpy() - first
+    heads = np.flatnonzero(np.diff(owner, prepend=-1))
+    kept = ~np.isin(values["field"].indices.to_numpy(), hidden)
+    kept[heads] = False
+    count = len(heads)
+    offsets = offsets_of(np.bincount(owner[kept], minlength=count)).astype(np.int32)
+    rest = values.filter(pa.array(kept))
+    item = whole.field(STORED).type.value_field
+    columns = [rest["field"].dictionary_decode(), rest["type"], rest["value"], rest["array_positions"]]
+    stored = pa.ListArray.from_arrays(
+        pa.array(offsets), pa.StructArray.from_arrays(columns, fields=list(item.type)), type=whole.field(STORED).type
+    )
+    parents = np.full(count, -1, np.int64)
+    inside = slice(*np.searchsorted(edges.children, (first, first + count)))
+    parents[edges.children[inside] - first] = edges.parents[inside]
+    return pa.RecordBatch.from_arrays(
+        [values["value"].take(pa.array(heads)), pa.array(parents, mask=parents < 0), stored], schema=whole
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord(Record):
+    """What is recorded of a segment, and of its deleted documents.
+
+    Attributes:
+        segment: its number.
+        num_docs: documents by its footer, deleted ones included; None if that cannot be read.
+        dropped_fields: of the whole index: fields whose stored values are no longer valid.
+        problem: why its footer cannot be read, or that it is not the one that the epoch names; None if all is well.
+    """
+
+    segment: int
+    num_docs: int | None
+    dropped_fields: tuple[str, ...]
+    problem: DvcodecError | OSError | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorchSnapshot(Snapshot):
+    """An epoch of a scorch index; see `Snapshot`.
+
+    Attributes:
+        transaction: of ``root.bolt``, in which the epoch was read.
+    """
+
+    transaction: int = field(repr=False, compare=False)
+
+    def read(self, vector: DeletionVector) -> tuple[DeletedRows, ...]:
+        """Read a bitmap by its byte range.
+
+        Raises:
+            NotCanonical: also if ``root.bolt`` was written since the snapshot was read.
+            DecodeError: the bitmap is corrupt.
+            OSError: ``root.bolt`` cannot be read.
+        """
+        record = self._record(vector, SegmentRecord)
+        try:
+            with self.table.folder.storage.open(vector.location) as source:
+                ref = VectorRef(ContainerKind.ROARING32, vector.offset or 0, vector.size or 0)
+                stored = read_vector(source, ref, limits=self.table.folder.storage.limits)
+        finally:
+            self._refuse_later(vector.location)
+        with hide_values(vector.location, self.table.folder.storage.home):
+            rows = stored.load()
+            stats = measure(stored, row_count=record.num_docs)
+        return (DeletedRows(str(vector.data_file), rows, stats),)
+
+    def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
+        """Check ``root.bolt`` as a whole, and the segments of vectors.
+
+        Checks, for each record, ``range``: the key ``d`` of its segment is at this very range.
+
+        Raises:
+            DecodeError: ``root.bolt`` is corrupt.
+        """
+        ranges = {
+            entry.id: (entry.deleted.offset, len(entry.deleted.data))
+            for epoch in read_root(location, self.table.folder.storage).epochs
+            for entry in epoch.segments
+            if epoch.id == self.info.id and entry.deleted is not None
+        }
+        for vector in vectors:
+            record = self._record(vector, SegmentRecord)
+            found, expected = ranges.get(record.segment), (vector.offset, vector.size)
+            if found != expected:
+                yield Finding.of_vector("range", vector, "offset and size of the bitmap", expected, found or "none")
+
+    def damaged_files(self) -> Mapping[str, DvcodecError | OSError]:
+        """Return the segments that are missing, or whose footers are corrupt or of another version."""
+        records = ((file.path, SegmentRecord.of(file).problem) for file in self.data_files)
+        return {path: problem for path, problem in records if problem is not None}
+
+    def check_contents(self, data_file: DataFile) -> Iterator[Finding]:
+        """Verify a segment (``segment``); see `verify_segment`."""
+        storage = self.table.folder.storage
+        for check in verify_segment(data_file.location, limits=storage.limits, storage_options=storage).findings:
+            yield Finding.failed(
+                "segment",
+                f"{check.name} of {check.subject}: {check.message}",
+                check.expected,
+                check.actual,
+                data_file=data_file.path,
+                path=data_file.location,
+                offset=check.offset,
+            )
+
+    def blind_spots(self, *, deep: bool = False) -> Iterator[tuple[str, str]]:
+        """Return ``segment-contents`` unless segments are verified."""
+        if self.data_files and not deep:
+            count = len(self.data_files)
+            segments = "the segment" if count == 1 else f"{count:,} segments"
+            yield "segment-contents", f"only the footer of {segments} was read; a deep audit verifies all bytes"
+
+    def stored_rows(self, data_file: DataFile) -> int | None:
+        """Return the number of documents of a segment, which the model takes from its footer."""
+        return data_file.physical_rows
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """Return the columns of stored documents, which are the same for every index; see `schema`.
+
+        Raises:
+            UsageError: no such column.
+        """
+        return select(schema(), columns, self.table.location)
+
+    def row_reader(self, data_file: DataFile, columns: Sequence[str] | None = None) -> RowReader:
+        """Return what reads the stored documents of a segment; see `Snapshot.rows`.
+
+        Values of dropped fields are omitted. Only a bounded part of the file is in memory at a time.
+
+        Raises:
+            DecodeError: the segment is corrupt, or was replaced.
+        """
+        dropped = self._record(data_file, SegmentRecord).dropped_fields
+        return RowReader(partial(read_rows, data_file, self.table.folder.storage, dropped, columns))
+
+    def _refuse_later(self, location: str) -> None:
+        """Raise `NotCanonical` if the bytes of vectors may have changed."""
+        now = read_transaction(location, self.table.folder.storage)
+        if now != self.transaction:
+            raise NotCanonical(
+                "transaction",
+                source=location,
+                expected=f"{self.transaction}, in which the snapshot was read",
+                actual=f"{now}: the index was written since",
+            )
+
 
 ROOT, STORE, SEGMENT_SUFFIX = "root.bolt", "store", ".zap"
 

@@ -108,10 +108,16 @@ class Finding:
             data_file: its data file, if the vector does not record it.
             others: more vectors that are affected.
         """
-        file, vectors = data_file or vector.data_file, (vector, *others)
-        severity = _SEVERITIES.get(check, Severity.ERROR)
-        place = vectors, vector.location, vector.offset
-        return cls(check, severity, what, None, file, *place, _text(expected), _text(actual))
+        return cls.failed(
+            check,
+            what,
+            expected,
+            actual,
+            vectors=(vector, *others),
+            data_file=data_file or vector.data_file,
+            path=vector.location,
+            offset=vector.offset,
+        )
 
     @classmethod
     def from_error(
@@ -131,9 +137,15 @@ class Finding:
             vectors: the affected vectors.
             data_file: path of the affected data file.
         """
-        what, expected, actual = error.what, error.expected, error.actual
         return cls.failed(
-            check, what, expected, actual, vectors=vectors, data_file=data_file, path=path, offset=error.offset
+            check,
+            error.what,
+            error.expected,
+            error.actual,
+            vectors=vectors,
+            data_file=data_file,
+            path=path,
+            offset=error.offset,
         )
 
     def in_snapshot(self, number: int) -> Finding:
@@ -197,15 +209,8 @@ def _text(value: object) -> str | None:
 
 def place(vector: DeletionVector) -> dict[str, Any]:
     """Return a vector's metadata as plain values for JSON, without the engine's own record."""
-    return {
-        "format": vector.format,
-        "data_file": vector.data_file,
-        "path": vector.path,
-        "location": vector.location,
-        "offset": vector.offset,
-        "size": vector.size,
-        "cardinality": vector.cardinality,
-    }
+    names = ("format", "data_file", "path", "location", "offset", "size", "cardinality")
+    return {name: getattr(vector, name) for name in names}
 
 
 _SEVERITIES = {

@@ -6,6 +6,7 @@ A corrupt or ambiguous vector raises before any row of its data file is returned
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
@@ -15,9 +16,7 @@ from dvcodec.core.usage import as_count, check_type
 from dvcodec.io import SinkFile, SinkTarget, StorageOptions, open_sink
 from dvcodec.tables.model import DataFile
 from dvcodec.tables.rows.columns import parts_of
-from dvcodec.tables.rows.physical import checked_rows
-from dvcodec.tables.snapshots.naming import named_files
-from dvcodec.tables.snapshots.reading import Deletes, Progress
+from dvcodec.tables.snapshots.reading import Deletes, Progress, checked_rows
 from dvcodec.tables.table import Snapshot, Table, check_progress, check_table
 from dvcodec.tables.writing import check_outside
 
@@ -54,7 +53,7 @@ def live_batches(
     check_table(table)
     batch_rows = as_count(batch_rows, "batch_rows", 1)
     snapshot = table.snapshot(snapshot_id)
-    files = [file for file in named_files(snapshot, data_file) if not snapshot.is_hidden(file)]
+    files = _seen(snapshot, data_file)
     rows_of = Deletes(snapshot)
     if files:
         batch_rows = _rows_at_a_time(batch_rows, snapshot.schema(columns))
@@ -76,7 +75,7 @@ def deleted_rows(table: Table, data_file: str, *, snapshot_id: int | None = None
     check_table(table)
     check_type(data_file, str, "data_file", "a str")
     snapshot = table.snapshot(snapshot_id)
-    (file,) = named_files(snapshot, data_file)
+    (file,) = snapshot.file_names.find(data_file)
     return Deletes(snapshot)(file)
 
 
@@ -124,10 +123,9 @@ def export_live(
     check_outside(sink, table.location)
     require_extra("pyarrow.parquet", "tables")  # which brings what reads the metadata, too
     snapshot = table.snapshot(snapshot_id)
-    files = [file for file in named_files(snapshot, data_file) if not snapshot.is_hidden(file)]
+    files = _seen(snapshot, data_file)
     rows_of = Deletes(snapshot)
     schema = snapshot.schema(columns)
-    _check_parquet(schema, table.location)
     batch_rows = _rows_at_a_time(batch_rows, schema)
     written = 0
     with (
@@ -153,6 +151,16 @@ def export_live(
     return written
 
 
+def _seen(snapshot: Snapshot, name: str | None) -> list[DataFile]:
+    """Return the data files with a name, or all, without those whose records are no rows yet."""
+    if name is None:
+        files = snapshot.data_files
+    else:
+        check_type(name, str, "data_file", "a str")
+        files = snapshot.file_names.find(name)
+    return [file for file in files if not snapshot.is_hidden(file)]
+
+
 _GROUP_ROWS = 1 << 17
 """A row group is full at this many rows."""
 _GROUP_BYTES = 1 << 26
@@ -173,23 +181,20 @@ def _leaves(kind: pa.DataType) -> int:
     return sum(_leaves(part.type) for part in parts_of(kind)) or 1
 
 
-def _check_parquet(schema: pa.Schema, location: str) -> None:
-    """Refuse columns that Parquet cannot hold: structs without fields, also inside of other types.
-
-    Raises:
-        Unsupported: there is one.
-    """
-    for field in schema:
-        waiting = [field]
-        while waiting:
-            parts = parts_of(waiting[-1].type)
-            if types.is_struct(waiting.pop().type) and not parts:
-                expected = "structs with fields, as Parquet has them; name the other columns (--column, columns=)"
-                actual = f"one without in {field.type}"
-                raise Unsupported(
-                    f"column {field.name:.80}", source=location, expected=expected, actual=f"{actual:.200}"
-                )
-            waiting += parts
+@contextmanager
+def _refusals(rows: pa.Table, location: str) -> Iterator[None]:
+    """Raise what pyarrow's writer refuses as `Unsupported`, with the column if it refuses that alone, too."""
+    try:
+        yield
+    except (pa.ArrowMemoryError, pa.ArrowCancelled):
+        raise
+    except pa.ArrowException as err:
+        alone = (rows.select([name]) for name in rows.column_names)
+        refused = next(((one, why) for one in alone if (why := _refusal(one)) is not None), None)
+        what = "rows" if refused is None else f"column {refused[0].column_names[0]:.80}"
+        expected = "what a Parquet file can hold; name the other columns (--column, columns=)"
+        actual = str(err if refused is None else refused[1]).partition("\n")[0]
+        raise Unsupported(what, source=location, expected=expected, actual=f"{actual:.200}") from None
 
 
 def _open_parquet(file: pa.NativeFile, schema: pa.Schema, compression: str, location: str) -> pq.ParquetWriter:
@@ -198,12 +203,8 @@ def _open_parquet(file: pa.NativeFile, schema: pa.Schema, compression: str, loca
     Raises:
         Unsupported: a column has a type that Parquet does not have.
     """
-    try:
+    with _refusals(schema.empty_table(), location):
         return pq.ParquetWriter(file, schema, compression=compression)
-    except (pa.ArrowMemoryError, pa.ArrowCancelled):
-        raise
-    except pa.ArrowException as err:
-        raise _unwritable(err, schema.empty_table(), location) from None
 
 
 def _write(writer: pq.ParquetWriter, rows: pa.Table, location: str) -> None:
@@ -212,13 +213,9 @@ def _write(writer: pq.ParquetWriter, rows: pa.Table, location: str) -> None:
     Raises:
         Unsupported: pyarrow's writer refuses it.
     """
-    try:
+    with _refusals(rows, location):
         _check_seconds(rows)
         writer.write_table(rows)
-    except (pa.ArrowMemoryError, pa.ArrowCancelled):
-        raise
-    except pa.ArrowException as err:
-        raise _unwritable(err, rows, location) from None
 
 
 def _check_seconds(rows: pa.Table) -> None:
@@ -230,19 +227,6 @@ def _check_seconds(rows: pa.Table) -> None:
     for column in rows.columns:
         if types.is_timestamp(column.type) and column.type.unit == "s":
             column.cast(pa.timestamp("ms", column.type.tz))
-
-
-def _unwritable(error: pa.ArrowException, rows: pa.Table, location: str) -> Unsupported:
-    """Return the error for rows that pyarrow's writer refuses, with the column if it refuses that alone, too."""
-    while rows.num_columns > 1:
-        half = rows.num_columns // 2
-        first = rows.select(range(half))
-        rows = rows.select(range(half, rows.num_columns)) if _refusal(first) is None else first
-    own = _refusal(rows)
-    what = "rows" if own is None else f"column {rows.column_names[0]:.80}"
-    expected = "what a Parquet file can hold; name the other columns (--column, columns=)"
-    actual = str(own or error).partition("\n")[0]
-    return Unsupported(what, source=location, expected=expected, actual=f"{actual:.200}")
 
 
 def _refusal(rows: pa.Table) -> pa.ArrowException | None:

@@ -26,7 +26,7 @@ from dvcodec.core.errors import (
 )
 from dvcodec.io.allowed_locations import is_outside
 from dvcodec.io.file_key import file_key
-from dvcodec.tables.metadata.path_matching import PathMatcher
+from dvcodec.tables.metadata.file_names import PathMatcher
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletedRows, DeletionVector
 from dvcodec.tables.snapshots.findings import Finding, shortened
 from dvcodec.tables.table import Snapshot, Table
