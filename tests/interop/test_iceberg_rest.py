@@ -139,3 +139,22 @@ def test_races(server: Server, catalog: Any, tmp_path: Path, writers: int) -> No
 def test_in_turn_with_pyiceberg(catalog: Any, tmp_path: Path, seed: int) -> None:
     catalog.create_namespace_if_not_exists("db")
     InTurn(catalog, f"db.{tmp_path.name}", seed).run()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_pyiceberg_still_does_in_version_3(catalog: Any, crafted: IcebergFiles) -> None:
+    """Changes that the server writes into the metadata; no new rows (`dvcodec.tables.consequences`)."""
+    from pyiceberg.types import StringType
+
+    table = catalog.load_table(name_of(crafted))
+    assert table.format_version == 3
+    with table.update_schema() as schema:
+        schema.add_column("more", StringType())
+    number = table.current_snapshot().snapshot_id
+    table.manage_snapshots().create_tag(number, "here").commit()
+    table.manage_snapshots().rollback_to_snapshot(table.current_snapshot().parent_snapshot_id).commit()
+    with pytest.raises(ValueError, match="Cannot write manifest for table version: 3"):
+        table.append(table.scan().to_arrow())
+    found = catalog.load_table(name_of(crafted))
+    assert found.current_snapshot().snapshot_id != number
+    assert from_catalog(catalog, name_of(crafted)).snapshot().schema().names[-1] == "more"

@@ -403,10 +403,13 @@ def test_the_command(tmp_path: Path) -> None:
     folder = make(tmp_path / "t")
     dry = run("enable", folder, "--dry-run")
     assert dry.code == 0
-    *changes, last = dry.out.splitlines()
+    first, second, _, title, *afterwards, _, last = dry.out.splitlines()
     assert last == "dry run: nothing was written"
-    assert len(changes) == 2
+    assert title == "afterwards:"
+    assert any(line.startswith("deltalake 1.6 ") for line in afterwards)
+    changes = [first, second]
     as_json = run("enable", folder, "--dry-run", "--json").json
+    assert as_json.pop("consequences")[0].keys() == {"library", "reads", "writes"}
     assert as_json == {"table": str(folder), "kind": "delta", "changes": changes, "path": None}
     done = run("enable", folder)
     assert done.out.splitlines() == [*changes, f"wrote {folder}/_delta_log/{1:020}.json"]

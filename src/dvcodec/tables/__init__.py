@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dvcodec.tables.deleting import Deletion, delete
     from dvcodec.tables.iceberg.compact_deletes import CompactedDeletes, compact_deletes
     from dvcodec.tables.iceberg.upgrade_deletes import UpgradedDeletes, upgrade_deletes
-    from dvcodec.tables.model import Enabled
+    from dvcodec.tables.model import Consequence, Enabled
     from dvcodec.tables.repair import Repaired, RepairPlan, commit_repair, repair_plan
     from dvcodec.tables.snapshots.changes import history
     from dvcodec.tables.snapshots.findings import Finding, Severity
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Audit",
     "CompactedDeletes",
+    "Consequence",
     "Conversion",
     "DataFile",
     "DeletedRows",
@@ -86,7 +87,8 @@ _HOMES = {
     "snapshots.changes": ("history",),
     "convert": ("Conversion", "convert_table", "copy_deletes"),
     "deleting": ("Deletion", "delete"),
-    "adapters": ("Enabled", "enable"),
+    "adapters": ("enable",),
+    "model": ("Consequence", "Enabled"),
     "snapshots.findings": ("Finding", "Severity"),
     "iceberg.compact_deletes": ("CompactedDeletes", "compact_deletes"),
     "iceberg.upgrade_deletes": ("UpgradedDeletes", "upgrade_deletes"),

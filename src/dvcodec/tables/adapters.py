@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dvcodec.core.errors import CommitConflict
+from dvcodec.tables.consequences import CONSEQUENCES
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import Enabled, TableKind
 from dvcodec.tables.table import Table, check_table
@@ -56,7 +57,8 @@ def enable(table: Table, *, dry_run: bool = False) -> Enabled:
     """Let engines write deletion vectors to a table, and read them; nothing is written if they may already.
 
     Delta: the features and the table property, in a commit. Iceberg: format version 3. Paimon: the table option, in a
-    new schema. Only the metadata changes. Engines that do not know deletion vectors refuse the table afterwards.
+    new schema. Only the metadata changes. Engines that do not know deletion vectors refuse the table afterwards; what
+    others do is in `Enabled.consequences`. Deletes from Iceberg tables of version 2 need none of this.
 
     Args:
         table: see `open_table`; its newest state counts.
@@ -71,9 +73,14 @@ def enable(table: Table, *, dry_run: bool = False) -> Enabled:
         OSError: a file cannot be read or written; nothing was changed.
     """
     check_table(table)
-    act = ADAPTERS[table.kind].enable
     with refreshed(table, dry_run):
-        for _ in range(_ATTEMPTS - 1):
-            with suppress(CommitConflict):
-                return act(table, dry_run)
-        return act(table, dry_run)
+        done = _enabled(table, dry_run)
+    return replace(done, consequences=CONSEQUENCES.get(table.kind, ())) if done.changes else done
+
+
+def _enabled(table: Table, dry_run: bool) -> Enabled:
+    act = ADAPTERS[table.kind].enable
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(CommitConflict):
+            return act(table, dry_run)
+    return act(table, dry_run)

@@ -255,16 +255,33 @@ class Deletion:
 
 
 @dataclass(frozen=True, slots=True)
+class Consequence:
+    """What a library does with a table whose deletion vectors are enabled.
+
+    Attributes:
+        library: with the version that was tried.
+        reads: the live rows: "yes", or what it does instead.
+        writes: "yes", or what it does instead.
+    """
+
+    library: str
+    reads: str
+    writes: str
+
+
+@dataclass(frozen=True, slots=True)
 class Enabled:
     """The result of `dvcodec.tables.enable`.
 
     Attributes:
         changes: what was changed in the metadata, or would be, a line for each; none if vectors were enabled before.
         path: the metadata file that has the changes; None if nothing was written.
+        consequences: what libraries do with the table afterwards; none without changes.
     """
 
     changes: tuple[str, ...]
     path: str | None = None
+    consequences: tuple[Consequence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, cast
 
 import typer
@@ -13,6 +14,7 @@ from dvcodec.cli.tables.shared import Allow, Catalog, DryRun, Kind, OnlyWriter, 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.text import counted, number, plain
 from dvcodec.tables.adapters import enable as enable_vectors
+from dvcodec.tables.consequences import INSTEAD
 from dvcodec.tables.deleting import Deletion, Isolation
 from dvcodec.tables.deleting import delete as delete_rows
 from dvcodec.tables.iceberg.compact_deletes import compact_deletes as compact
@@ -157,7 +159,8 @@ def enable(
 ) -> None:
     """Let engines write deletion vectors to a table: change its protocol, version or options.
 
-    Nothing is written if they may already. Engines that do not know deletion vectors cannot read the table afterwards.
+    Nothing is written if they may already. Engines that do not know deletion vectors cannot read the table afterwards:
+    --dry-run lists what libraries do then. Deletes from Iceberg tables of version 2 need none of this.
     Data files stay as they are. Delta: reader version 3, writer version 7, and the table property. Iceberg: format
     version 3. Paimon: the table option, for append tables.
     """
@@ -165,10 +168,19 @@ def enable(
     done = enable_vectors(table, dry_run=dry_run)
     if as_json:
         values = {"table": table.location, "kind": table.kind.value, "changes": list(done.changes), "path": done.path}
-        print_json(values)
+        print_json(values | {"consequences": [asdict(one) for one in done.consequences]})
         return
     for change in done.changes:
         print(plain(change))
+    if dry_run and done.changes:
+        shown = Table("library", "reads", "writes")
+        for one in done.consequences:
+            shown.add(one.library, one.reads, one.writes)
+        print("\nafterwards:")
+        shown.show()
+        if table.kind in INSTEAD:
+            print(INSTEAD[table.kind])
+        print()
     if done.path is not None:
         print(f"wrote {plain(done.path)}")
     elif done.changes:
