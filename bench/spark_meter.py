@@ -204,7 +204,7 @@ class Bench:
         line = Measured(group, name, seconds, unit, per_second, shuffled, peak, jvm * each, python * each)
         self.lines.append(line)
         print(
-            f"{line.group:24} {line.plan:28} {line.seconds:8.2f} s {line.per_second / MILLION:8.3f} M {line.unit}/s"
+            f"{line.group:24} {line.plan:34} {line.seconds:8.2f} s {line.per_second / MILLION:8.3f} M {line.unit}/s"
             f" {line.shuffle_mib:8.1f} MiB shuffled {line.worker_mib:6.0f} MiB a worker"
             f" {line.jvm_ns:6.0f} ns JVM {line.python_ns:6.0f} ns Python",
             flush=True,

@@ -12,8 +12,8 @@ import pytest
 
 import amounts
 from dvcodec import RowSet
-from dvcodec.core.errors import CommitConflict, CommitUnknown
-from dvcodec.tables import audit
+from dvcodec.core.errors import CommitConflict, CommitUnknown, UsageError
+from dvcodec.tables import audit, open_table
 from dvcodec.tables.iceberg.catalogs import from_catalog
 from dvcodec.tables.iceberg.commit import committer
 from interop.driver import JAVA, _java, need
@@ -95,6 +95,22 @@ def test_commits_one_after_the_other(catalog: Any, crafted: IcebergFiles) -> Non
     assert {file.path for file in table.snapshot().data_files} == {a, b}
     names = {found.location for found in table.stored_files()} - table.referenced()
     assert {Path(name).name for name in names} <= {"version-hint.text", "c"}
+
+
+def test_a_table_as_a_spark_session_names_it(server: Server, catalog: Any, crafted: IcebergFiles) -> None:
+    """`jobs.delete` commits to it through the service, by pyiceberg's catalog of the session's settings."""
+    pytest.importorskip("pyspark")
+    from dvcodec.spark import named
+    from spark.test_named import Session, lake
+
+    session: Any = Session(str(crafted.folder), "iceberg", "lake", **lake(type="rest", uri=server.uri))
+    for name, deleted in ((f"lake.{name_of(crafted)}", 5), (name_of(crafted), 6)):
+        table = open_table(named.resolve(session, name))
+        assert table.delete(positions={crafted.paths["b"]: RowSet([deleted])}).committed
+    assert live(catalog, crafted) == 45 - 3 - 2
+    gone: Any = Session("/wh/t", "iceberg", **lake(type="rest", uri=server.uri))
+    with pytest.raises(UsageError, match=r"NoSuchTable.*load_catalog\('lake', ..\).load_table\('db.nothing'\)"):
+        named.resolve(gone, "lake.db.nothing")
 
 
 def test_a_stale_commit_is_refused(catalog: Any, crafted: IcebergFiles) -> None:
