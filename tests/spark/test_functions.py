@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.functions import pandas_udf
 
@@ -324,6 +324,14 @@ def test_values_in_the_place_of_columns() -> None:
 def test_a_format_that_is_none() -> None:
     with pytest.raises(UsageError, match="iceberg, delta, paimon64, paimon32, not 'lance'"):
         dv_encode("pos", "lance")  # type: ignore[arg-type]
+
+
+@pytest.mark.everywhere
+@pytest.mark.parametrize("call", ["dv_cardinality('s3://x')", "dv_ranges('s3://x')", "dv_verify('s3://x')"])
+def test_text_is_no_vector_in_sql(spark: SparkSession, call: str) -> None:
+    register(spark)
+    with pytest.raises(PySparkException, match="UsageError: a vector is binary, and this column is text"):
+        spark.sql(f"SELECT {call} FROM range(2)").collect()
 
 
 @pytest.mark.everywhere

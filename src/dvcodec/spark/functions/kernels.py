@@ -44,8 +44,11 @@ class Vectors(VerifiedVectors):
         """Verify the vectors of a column.
 
         Raises:
+            UsageError: a column of text, which SQL does not refuse before it runs.
             DecodeError: the first corrupt one, if `strict`.
         """
+        if pa.types.is_string(dv.type) or pa.types.is_large_string(dv.type):
+            raise UsageError(NO_TEXT)
         whole = binary_column(dv)
         rows = np.flatnonzero(whole.valid)
         column = whole.take(rows)
@@ -83,6 +86,8 @@ class Vectors(VerifiedVectors):
         return np.asarray(np.repeat(codes << POSITION_BITS, counts) | positions)
 
 
+NO_TEXT = "a vector is binary, and this column is text"
+"""Error for a column that is not one of vectors."""
 MAX_POSITIONS = 1 << 27
 """Maximum positions of one vector that are expanded: 1 GiB, half of what a row of Spark can hold."""
 _AT_ONCE = 1 << 22

@@ -166,6 +166,12 @@ def _over_pandas(function: _Function) -> Callable[..., Any]:
 def _to_arrow(column: pd.Series, kind: pa.DataType) -> pa.Array:
     if pa.types.is_integer(kind) and column.dtype.kind == "f" and (column.abs() > _MAX_EXACT).any():
         raise UsageError("positions above 2**53 beside nulls need pyspark 4.1, or the functions of dvcodec in Python")
+    if (
+        pa.types.is_binary(kind)
+        and (first := column.first_valid_index()) is not None
+        and isinstance(column[first], str)
+    ):
+        raise UsageError(kernels.NO_TEXT)
     return pa.array(column, kind, from_pandas=True)
 
 
