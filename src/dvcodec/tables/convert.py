@@ -42,7 +42,7 @@ from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.positions import positions_finder
 from dvcodec.tables.deleting.run import run
 from dvcodec.tables.folder import real_path
-from dvcodec.tables.metadata.json_fields import PartitionValue
+from dvcodec.tables.metadata.json_fields import PartitionValue, is_utf8
 from dvcodec.tables.model import (
     POSITION_DELETES,
     DataFile,
@@ -722,19 +722,11 @@ def _write_position_deletes(
     with closing(reader.frames(planned)) as frames:
         for stored in frames:
             name = str(stored.data_file)
-            if not _is_utf8(name):
+            if not is_utf8(name):
                 raise UsageError(f"{name!r}: its name is not valid UTF-8, so position deletes cannot name it")
             written.append(join(folder, f"{uuid.uuid4()}-deletes.parquet"))
             rows = iceberg.decode(stored.data, limits=storage.limits)
             reader.written_as_position_deletes(write_file(written[-1], written[-1], {name: rows}, "zstd", storage))
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _until(frames: Iterator[StoredFrame], size: int) -> Iterator[StoredFrame]:

@@ -78,7 +78,8 @@ def open_table(
         OSError: it cannot be read.
     """
     if kind is not None:
-        kind = _kind(kind)
+        check_choice(getattr(kind, "value", kind), [one.value for one in TableKind], "kind")
+        kind = TableKind(kind)
     if limits is not None:
         check_limits(limits)
     in_catalog = catalog is not None or _is(target, "pyiceberg.table", "Table")
@@ -117,14 +118,6 @@ def _at(table: Table, reference: str | None) -> Table:
         raise UsageError(f"{table.location}: reference is for Iceberg tables, not for {table.kind.value}")
     found: Table = cast("Any", table).at(reference)
     return found
-
-
-def _kind(kind: object) -> TableKind:
-    try:
-        return TableKind(kind)
-    except ValueError:
-        check_choice(kind, [one.value for one in TableKind], "kind")
-        raise
 
 
 def _of_folder(

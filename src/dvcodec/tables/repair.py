@@ -115,6 +115,16 @@ _OF_FILE = _UNREADABLE | _DESCRIBED | rules.OF_ANOTHER | {"container", "frame", 
 """Checks of a vector's bytes, range or file, which a new vector in a new file fixes."""
 _OF_RANGE = _UNREADABLE | rules.OF_ANOTHER | {"cardinality"}
 """Checks of a vector that is read in the wrong place."""
+_COMBINED = {
+    "different-vectors": ("merge-vectors", "commit one vector of {rows} rows for the {count} of {file}"),
+    "partition-mismatch": ("write-again", "commit the vector of {file} again, in the partition of its data file"),
+    **dict.fromkeys(
+        _DESCRIBED,
+        ("write-again", "commit the vector of {file} from a new file, which describes it correctly"),
+    ),
+}
+"""Checks whose findings one new vector of all rows fixes: the action, and the message."""
+_RANGE = "correct-range", "commit the vector of {file} from {place}, the place in the footer, of {rows} rows"
 _STALE = frozenset({"stale-path", "stale-blob-path"})
 
 
@@ -161,7 +171,7 @@ class _Planner:
             self._stale.setdefault(finding.vectors[0].location, []).append(finding)
         else:
             is_moved = finding.check in _OF_RANGE and not self._right.keys().isdisjoint(finding.vectors[:1])
-            action = self._correct_range(finding) if is_moved else None
+            action = self._combine(finding, _RANGE) if is_moved else None
             plan = self._plans.get(finding.check)
             self._add(finding, action or (None if plan is None else plan(self, finding)))
 
@@ -222,37 +232,19 @@ class _Planner:
             self._fixed.add(finding.data_file)
         self.actions.append(action)
 
-    def _merge(self, finding: Finding) -> RepairAction | None:
-        several = f"the {len(finding.vectors)} of {finding.data_file}"
-        return self._combine(finding, "merge-vectors", lambda rows: f"commit one vector of {rows} rows for {several}")
-
-    def _write_again(self, finding: Finding) -> RepairAction | None:
-        message = f"commit the vector of {finding.data_file} from a new file, which describes it correctly"
-        return self._combine(finding, "write-again", lambda _: message)
-
-    def _place_again(self, finding: Finding) -> RepairAction | None:
-        if finding.vectors[0].format == POSITION_DELETES:
-            return None
-        message = f"commit the vector of {finding.data_file} again, in the partition of its data file"
-        return self._combine(finding, "write-again", lambda _: message)
-
-    def _correct_range(self, finding: Finding) -> RepairAction | None:
-        right = self._right[finding.vectors[0]]
-        if right is None:
-            return None
-        place = f"the vector of {finding.data_file} from {right.where}, the place in the footer"
-        return self._combine(finding, "correct-range", lambda rows: f"commit {place}, of {rows} rows")
-
-    def _combine(self, finding: Finding, action: str, describe: Callable[[int], str]) -> RepairAction | None:
+    def _combine(self, finding: Finding, how: tuple[str, str] | None = None) -> RepairAction | None:
         """Plan one new vector of all rows of a finding's vectors, which it replaces; None if one cannot be read."""
+        action, message = how or _COMBINED[finding.check]
         found = [self._right.get(vector, vector) for vector in finding.vectors]
         vectors = tuple(vector for vector in found if vector is not None)
-        rows = _union(self._snapshot, vectors) if len(vectors) == len(found) else None
+        of_positions = finding.vectors[0].format == POSITION_DELETES
+        rows = None if of_positions or len(vectors) < len(found) else _union(self._snapshot, vectors)
         if rows is None or finding.data_file is None:
             return None
+        count, place = len(found), vectors[0].where
         return RepairAction(
             action,
-            describe(rows.cardinality),
+            message.format(file=finding.data_file, rows=rows.cardinality, count=count, place=place),
             (finding.check,),
             finding.data_file,
             finding.vectors,
@@ -332,16 +324,14 @@ class _Planner:
         )
 
     _plans: Mapping[str, Callable[[_Planner, Finding], RepairAction | None]] = {
-        "different-vectors": _merge,
         "equal-vectors": _drop,
         "gone-data-file": _drop,
-        "partition-mismatch": _place_again,
         "cardinality": _correct_cardinality,
         "file-size": _correct_file_size,
         "orphan-vector-file": _remove_file,
         "orphan-data-file": _remove_file,
         **dict.fromkeys(_UNREADABLE, _take_from_snapshot),
-        **dict.fromkeys(_DESCRIBED, _write_again),
+        **dict.fromkeys(_COMBINED, _combine),
     }
 
 

@@ -14,7 +14,7 @@ import pytest
 from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageError, delta
 from dvcodec.tables import audit, enable, live_batches, open_table
 from dvcodec.tables.deleting.run import run
-from dvcodec.tables.delta.commit import DeltaCommitter, check_next
+from dvcodec.tables.delta.commit import DeltaCommitter, check_next_version
 from dvcodec.tables.delta.table import DeltaSnapshot, DeltaTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import Deletion
@@ -212,9 +212,9 @@ def test_no_version_is_beyond_64_bits(folder: Path) -> None:
     """Readers would not list it, and the delete would be lost."""
     snapshot = open_table(folder).snapshot()
     assert isinstance(snapshot, DeltaSnapshot)
-    check_next(replace(snapshot, info=replace(snapshot.info, id=2**63 - 2)))
+    check_next_version(replace(snapshot, info=replace(snapshot.info, id=2**63 - 2)))
     with pytest.raises(Unsupported, match=f"version: expected at most {2**63 - 2}, so that another follows"):
-        check_next(replace(snapshot, info=replace(snapshot.info, id=2**63 - 1)))
+        check_next_version(replace(snapshot, info=replace(snapshot.info, id=2**63 - 1)))
 
 
 def test_in_commit_timestamps(folder: Path) -> None:

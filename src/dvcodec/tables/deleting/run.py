@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from dvcodec.core.errors import CommitConflict, DecodeError, NotCanonical, UsageError
+from dvcodec.core.errors import CommitConflict, DecodeError, NotCanonical, Unsupported, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import DvLocation
 from dvcodec.io.parallel import run_bounded
@@ -30,6 +30,7 @@ from dvcodec.tables.snapshots.reading import Deletes, Progress, are_all_rows
 from dvcodec.tables.table import Snapshot
 from dvcodec.tables.writing import committing, new_files
 
+_TOP = 2**63 - 1
 _LONGEST_MS = 600_000
 """Longest wait, whatever the properties of a table say."""
 
@@ -138,6 +139,21 @@ def check_read_back(location: str, written: Mapping[str, RowSet], found: Mapping
     if found != written:
         expected = "the rows that were written"
         raise NotCanonical("vectors as read back", source=location, expected=expected, actual="others")
+
+
+def check_next(what: str, number: int, source: str) -> None:
+    """Check that the version, id or time of the next commit is a 64-bit number: nobody would read it otherwise.
+
+    Args:
+        what: which of them, for errors.
+        number: the present one.
+        source: where it is, for errors.
+
+    Raises:
+        Unsupported: it is not.
+    """
+    if number >= _TOP:
+        raise Unsupported(what, source=source, expected=f"at most {_TOP - 1}, so that another follows", actual=number)
 
 
 class Committer(ABC, Generic[S]):

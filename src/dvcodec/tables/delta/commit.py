@@ -22,7 +22,7 @@ from dvcodec.core.interrupts import uninterrupted
 from dvcodec.core.json_text import encode_json
 from dvcodec.core.vector import DvLocation
 from dvcodec.delta import Descriptor, new_file, read_deletion_vectors, write_deletion_vectors
-from dvcodec.tables.deleting.run import Committer, StreamBatch, Written, check_read_back
+from dvcodec.tables.deleting.run import Committer, StreamBatch, Written, check_next, check_read_back
 from dvcodec.tables.delta.log import LOG, AddFile, Metadata, Protocol
 from dvcodec.tables.delta.protocol import (
     FEATURE,
@@ -46,7 +46,6 @@ from dvcodec.tables.model import Enabled, FileDelete, SnapshotInfo
 from dvcodec.tables.writing import put_once, removed_on_error
 
 _TIMES = "delta.enableInCommitTimestamps"
-_TOP = 2**63 - 1
 _REPEATED = ("partitionValues", "size", "tags", "baseRowId", "defaultRowCommitVersion", "deletionVector")
 """Members of a ``remove`` that repeat those of the ``add``."""
 
@@ -81,7 +80,7 @@ class DeltaCommitter(Committer[DeltaSnapshot]):
             Unsupported: see `check_writer` and `check_next`.
         """
         check_writer(base.protocol, base.metadata, base.table.location)
-        check_next(base)
+        check_next_version(base)
 
     def last_batch(self, base: DeltaSnapshot, query: str) -> int | None:
         """Return the ``version`` of the stream's action ``txn``; see `Committer.last_batch`."""
@@ -137,17 +136,11 @@ def commit_bytes(actions: Iterable[Mapping[str, Any]], source: str) -> bytes:
     return b"".join(encode_json(action, source, "action") + b"\n" for action in actions)
 
 
-def check_next(base: DeltaSnapshot) -> None:
-    """Check that the version after this one, and its time, are 64-bit numbers: nobody would read it otherwise.
-
-    Raises:
-        Unsupported: they are not.
-    """
-    time_ms = base.info.timestamp_ms if is_on(base.metadata, _TIMES) else None
-    for what, number in (("version", base.info.id), ("inCommitTimestamp", time_ms or 0)):
-        if number >= _TOP:
-            expected = f"at most {_TOP - 1}, so that another follows"
-            raise Unsupported(what, source=base.log.location, expected=expected, actual=number)
+def check_next_version(base: DeltaSnapshot) -> None:
+    """Check that a version, and its time, can follow; see `check_next`."""
+    check_next("version", base.info.id, base.log.location)
+    if is_on(base.metadata, _TIMES):
+        check_next("inCommitTimestamp", base.info.timestamp_ms or 0, base.log.location)
 
 
 def commit_info(
@@ -245,7 +238,7 @@ def enable(table: DeltaTable, dry_run: bool = False) -> Enabled:
     folder, base = table.folder, DeltaCommitter(table).current()
     protocol, metadata = base.protocol, base.metadata
     _check(protocol, metadata, table.location)
-    check_next(base)
+    check_next_version(base)
     actions: list[dict[str, Any]] = []
     changes = []
     listed = with_vectors(protocol)

@@ -19,10 +19,10 @@ _MISSING = object()
 
 def is_path(text: str) -> bool:
     """Whether text can name a file at all: not empty, no NUL, and no lone surrogate."""
-    return bool(text) and "\0" not in text and _is_utf8(text)
+    return bool(text) and "\0" not in text and is_utf8(text)
 
 
-def _is_utf8(text: str) -> bool:
+def is_utf8(text: str) -> bool:
     """Whether UTF-8 has the text; JSON may hold lone surrogates, as escapes."""
     return text.isascii() or text.encode("utf-8", "replace").decode() == text
 
@@ -148,7 +148,7 @@ class JsonFields:
             NotCanonical: it is missing, of another type, or has a lone surrogate.
         """
         text = self.text(name)
-        if not _is_utf8(text):
+        if not is_utf8(text):
             self.fail(name, "a name of Unicode characters", ascii(text)[:80])
         return text
 

@@ -61,7 +61,7 @@ from dvcodec.paimon import (
 )
 from dvcodec.paimon.records import MetadataFormat, Records, encode_records
 from dvcodec.paimon.vectors import roll_index_files
-from dvcodec.tables.deleting.run import Committer, Written, check_read_back
+from dvcodec.tables.deleting.run import Committer, Written, check_next, check_read_back
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields
 from dvcodec.tables.model import DataFile, DeletionVector, Enabled, FileDelete
@@ -432,7 +432,6 @@ _LAYOUT = (
     "partition.legacy-name",
 )
 """Options that say where files are."""
-_MAX_ID = 2**63 - 1
 
 
 def check_writable(base: PaimonSnapshot) -> None:
@@ -466,20 +465,8 @@ def check_writable(base: PaimonSnapshot) -> None:
         if isinstance(visible, str):
             raise Unsupported("rows of a data file", source=path, expected="rows of the file alone", actual=visible)
     if base.state is not None:
-        check_next(base.state.id, folder.join(base.state.name))
+        check_next("id", base.state.id, folder.join(base.state.name))
         _check_state(base, base.state, schema)
-
-
-def check_next(number: int, source: str) -> None:
-    """Check that the snapshot or schema after this one has an id.
-
-    Raises:
-        Unsupported: it would not be a 64-bit number, which nobody reads.
-    """
-    if number >= _MAX_ID:
-        raise Unsupported(
-            "id", source=source, expected=f"at most {_MAX_ID - 1}, so that another follows", actual=number
-        )
 
 
 def _check_state(base: PaimonSnapshot, state: SnapshotRecord, schema: TableSchema) -> None:
@@ -687,7 +674,7 @@ def enable(table: PaimonTable, dry_run: bool = False) -> Enabled:
     check_writable(replace(base, schemas=enabled))
     if schema.is_true(ENABLED):
         return Enabled(())
-    check_next(schema.id, schema.source)
+    check_next("id", schema.id, schema.source)
     changes = (f"{ENABLED}: {schema.options.get(ENABLED, 'not set')} -> true",)
     if dry_run:
         return Enabled(changes)
