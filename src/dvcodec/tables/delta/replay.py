@@ -230,22 +230,16 @@ def _columns_of(schema: pa.Schema, kinds: tuple[str, ...], location: str) -> lis
 
 
 def _has_json(file: pq.ParquetFile) -> bool:
-    """Whether all data files of a checkpoint have statistics as text."""
+    """Whether all data files of a checkpoint have statistics as text, by the counts of nulls in its footer."""
     leaves = {file.schema.column(i).path for i in range(len(file.schema))}
-    wanted = ("add", "path"), ("add", "stats")
+    path, text = wanted = ("add", "path"), ("add", "stats")
     if not leaves.issuperset(map(".".join, wanted)):
         return False
     known = column_chunks(file, wanted)
-    for number in range(file.num_row_groups):
-        paths, texts = (known[path][number].nulls if path in known else None for path in wanted)
-        if paths is None or texts is None:
-            paths = texts = 0
-            for batch in file.iter_batches(_BATCH_ROWS, row_groups=[number], columns=["add.path", "add.stats"]):
-                missing = [pc.struct_field(batch.column("add"), name).null_count for name in ("path", "stats")]
-                paths, texts = paths + missing[0], texts + missing[1]
-        if texts > paths:
-            return False
-    return True
+    if not known.keys() >= set(wanted):
+        return False
+    counts = ((paths.nulls, texts.nulls) for paths, texts in zip(known[path], known[text], strict=True))
+    return all(paths is not None and texts is not None and texts <= paths for paths, texts in counts)
 
 
 def _rows(column: pa.StructArray, name: str, start: int, location: str) -> Iterator[JsonFields]:
