@@ -12,23 +12,27 @@ import tempfile
 import time
 import urllib.request
 import venv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import amounts
 from dvcodec import UsageError
 from dvcodec.cli.spark_demo import ensure_java
 from dvcodec.spark.sources import pythons
 from dvcodec.spark.sources.pythons import check_python
 from dvcodec.tables import open_table
 from interop.driver import need
+from interop.truth import MadeTable, read_truth
 from lake.buckets import fresh
 from lake.servers import VERSITYGW, versitygw
 from samples.id_tables import MAKERS, make_iceberg
@@ -41,7 +45,13 @@ PACKAGES = (
     "numpy", "pandas", "pyarrow", "pyroaring", "cramjam", "zstandard", "obstore", "googleapis-common-protos", "grpcio"
 )  # fmt: skip
 SECONDS = 120
-pytestmark = pytest.mark.long
+KEPT = ROOT / "tests" / "vectors" / "tables"
+CONNECTORS = {
+    "delta": "delta/spark-4.4.0/named",
+    "paimon": "paimon/spark-0.9.0/changed",
+    "paimon of 64 bits": "paimon/java-1.4.2/changed64",
+}
+"""Tables of Spark's connectors and of Paimon's library, with partitions and vectors; Delta's with column mapping."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +59,9 @@ class Cluster:
     master: str
     home: str
     """Of Spark."""
-    python: Path
+    python: Path = Path(sys.executable)
     """The Python of the workers."""
-    archive: Path
+    archive: Path = Path()
     """dvcodec's wheel under a name that Spark takes for a package."""
 
 
@@ -86,7 +96,18 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(processes: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    """A cluster whose Python has no dvcodec."""
+    folder, python = tmp_path_factory.mktemp("wheel"), worker_python()
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run(build, check=True, timeout=300)
+    archive = folder / "dvcodec.zip"
+    next(folder.glob("dvcodec-*.whl")).rename(archive)
+    return replace(processes, python=python, archive=archive)
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A master and two workers, which find no python3: it is not in their search path."""
     if CONNECT:
         pytest.skip("a classic cluster")
@@ -94,11 +115,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
     ensure_java()
     folder = tmp_path_factory.mktemp("cluster")
-    python = worker_python()
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
-    subprocess.run(build, check=True, timeout=300)
-    archive = folder / "dvcodec.zip"
-    next(folder.glob("dvcodec-*.whl")).rename(archive)
     home = Path(pyspark.__file__).parent
     java = shutil.which("java") if "JAVA_HOME" not in os.environ else f"{os.environ['JAVA_HOME']}/bin/java"
     assert java is not None
@@ -145,7 +161,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         while alive(ui) < 2:
             assert time.monotonic() < until, [path.read_text()[-2000:] for path in folder.glob("*.log")]
             time.sleep(0.2)
-        yield Cluster(master, str(home), python, archive)
+        yield Cluster(master, str(home))
 
 
 def alive(port: int) -> int:
@@ -162,7 +178,10 @@ import json, sys
 from pyspark.sql import SparkSession
 master, archive, lake, order = sys.argv[1:]
 conf = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.sql.shuffle.partitions": "2",
+        "spark.executor.memory": "512m", "spark.executor.pyspark.memory": "512m", "spark.executor.cores": "1",
+        # The limit of 512 MB is one of address space: see docs/spark.md.
+        "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system", "spark.executorEnv.MALLOC_ARENA_MAX": "1",
+        "spark.sql.shuffle.partitions": "2",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
         "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
         "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -211,41 +230,14 @@ found["paths"] = jobs.build_vectors(lake + "/position-deletes").count()
 print("FOUND " + json.dumps(found))
 """
 )
-DELETES = (
-    SESSION
-    + """
-spark.addArtifacts(archive, pyfile=True)
-register(spark)
-options, found = json.loads(order), {}
-for kind in ("delta", "iceberg", "paimon"):
-    table = lake + "/" + kind
-    keys = spark.range(0, 400, 9, 2)
-    found[kind] = [
-        (done.rows, done.committed)
-        for done in (
-            jobs.delete(spark, table, storage_options=options, **what)
-            for what in (
-                {"where": "id BETWEEN 100 AND 180 OR id IN (3, 5)", "read_by": "workers"},
-                {"where": "sqrt(id) > 15 AND id % 5 = 1"},
-                {"keys": keys, "on": "id"},
-            )
-        )
-    ]
-print("FOUND " + json.dumps(found))
-"""
-)
-
-
-LOSSES = (
-    SESSION.replace('"spark.sql.shuffle.partitions"', '"spark.speculation": "true", "spark.sql.shuffle.partitions"')
-    + """
+ONCE = """
 import os, signal, time
 
 class Once:
     # Rows as they are; the first task that gets some kills its executor, or takes long.
 
-    def __init__(self, name, slow=False):
-        self.marker, self.slow = lake + "/" + name, slow
+    def __init__(self, name, slow=False, folder=lake):
+        self.marker, self.slow = folder + "/" + name, slow
 
     def __call__(self, batches):
         for batch in batches:
@@ -260,7 +252,47 @@ class Once:
                     with open(f"/proc/{os.getppid()}/stat") as daemon:  # which the executor started
                         os.kill(int(daemon.read().rpartition(")")[2].split()[1]), signal.SIGKILL)
             yield batch
+"""
+DELETES = (
+    SESSION
+    + ONCE
+    + """
+spark.addArtifacts(archive, pyfile=True)
+register(spark)
+options, scratch, found = *json.loads(order), {}
+vectors = jobs.build_vectors(lake + "/position-deletes", storage_options=options)
+vectors = vectors.repartition(3).mapInArrow(Once("write", folder=scratch), vectors.schema)
+found["written"] = jobs.write_vectors(vectors, lake + "/deletes", storage_options=options).num_rows
+stored = jobs.read_vectors(lake + "/deletes", storage_options=options)
+found["read"] = sorted(map(tuple, jobs.explode(stored).select("data_file", "pos").collect()))
+checked = jobs.audit(lake + "/deletes", storage_options=options)
+checked = checked.mapInArrow(Once("audit", folder=scratch), checked.schema)
+found["audit"] = checked.where("crc_ok AND error IS NULL").count()
+for kind in ("delta", "iceberg", "paimon"):
+    table = lake + "/" + kind
+    keys = spark.range(0, 400, 9, 2)
+    keys = keys.mapInArrow(Once(kind, folder=scratch), keys.schema)
+    found[kind] = [
+        (done.rows, done.committed)
+        for done in (
+            jobs.delete(spark, table, storage_options=options, **what)
+            for what in (
+                {"where": "id BETWEEN 100 AND 180 OR id IN (3, 5)", "read_by": "workers"},
+                {"where": "sqrt(id) > 15 AND id % 5 = 1"},
+                {"keys": keys, "on": "id"},
+            )
+        )
+    ]
+found["killed"] = sorted(os.listdir(scratch))
+print("FOUND " + json.dumps(found))
+"""
+)
 
+
+LOSSES = (
+    SESSION.replace('"spark.sql.shuffle.partitions"', '"spark.speculation": "true", "spark.sql.shuffle.partitions"')
+    + ONCE
+    + """
 spark.addArtifacts(archive, pyfile=True)
 register(spark)
 found = {}
@@ -291,6 +323,39 @@ found["killed"] = sorted(name for name in os.listdir(lake) if os.path.getsize(la
 print("FOUND " + json.dumps(found))
 """
 )
+CONNECTED = (
+    SESSION
+    + ONCE
+    + """
+from dvcodec.spark.functions import file_key
+from dvcodec.tables import open_table
+
+found, (roots, killed) = {}, json.loads(order)
+
+def killing(df, name):
+    return df.mapInArrow(Once(name), df.schema) if name in killed else df
+
+for name, root in roots.items():
+    snapshot = open_table(root).snapshot()
+    rows = spark.read.parquet(*[one.location for one in snapshot.data_files])
+    at = {one.path: one.location for one in snapshot.data_files}
+    places = [(one.location, one.offset, at.get(one.data_file, one.data_file)) for one in snapshot.vectors]
+    named = spark.createDataFrame(places, "container string, offset long, data_file string")
+    stored = jobs.read_vectors(sorted({place[0] for place in places})).drop("data_file")
+    stored, named = (df.withColumn("container", file_key("container")) for df in (stored, named))
+    vectors, match = stored.join(named, ["container", "offset"]), "name" if "paimon" in name else "path"
+    here = rows.select("_metadata.file_name", "_metadata.row_index")
+    live = jobs.apply(here, vectors, match=match, unmatched="fail")
+    found[name] = [sorted(map(list, killing(live, name + " apply").collect()))]
+    gone = killing(jobs.positions(rows.where("_metadata.row_index % 4 = 1")), name + " build")
+    keys = killing(spark.range(0, 1000, 3, 2), name + " delete")
+    for what in ({"positions": gone}, {"where": "id % 4 = 3"}, {"keys": keys, "on": "id"}):
+        done = jobs.delete(spark, root, **what)
+        found[name].append([done.rows, done.committed])
+found["killed"] = sorted(os.listdir(lake))
+print("FOUND " + json.dumps(found))
+"""
+)
 
 
 def run(
@@ -318,13 +383,68 @@ def run(
     )
 
 
+def answer(done: subprocess.CompletedProcess[str]) -> Any:
+    """What a script has found."""
+    found = next((line for line in done.stdout.splitlines() if line.startswith("FOUND ")), None)
+    assert found is not None, done.stderr[-4000:]
+    return json.loads(found.removeprefix("FOUND "))
+
+
+def check_tables_of_connectors(cluster: Cluster, folder: Path, made: dict[str, MadeTable], killed: list[str]) -> None:
+    """Apply, build, delete and commit, with an executor killed in some jobs; rows against a plain model."""
+    left: dict[str, list[int]] = {}
+    expected: dict[str, list[Any]] = {}
+    kept: tuple[Callable[[dict[str, Any]], bool], ...] = (
+        lambda row: bool(row["_pos"] % 4 != 1),
+        lambda row: bool(row["id"] % 4 != 3),
+        lambda row: bool(row["id"] % 3 != 0),
+    )
+    for name, table in made.items():
+        rows = table.latest.rows().select(["_file", "_pos", "id"]).to_pylist()
+        expected[name] = [sorted([row["_file"], row["_pos"]] for row in rows)]
+        for keeps in kept:
+            expected[name].append([len(rows) - sum(map(keeps, rows)), True])
+            rows = list(filter(keeps, rows))
+        left[name] = sorted(row["id"] for row in rows)
+    (folder / "killed").mkdir()
+    order = json.dumps([{name: table.root for name, table in made.items()}, killed])
+    found = answer(run(cluster, folder / "killed", order, {"PYSPARK_PYTHON": str(cluster.python)}, CONNECTED))
+    assert found.pop("killed") == sorted(killed)
+    assert found == expected
+    for name, table in made.items():
+        assert ids(open_table(table.root)) == left[name], name
+
+
+def test_tables_of_connectors(processes: Cluster, tmp_path: Path) -> None:
+    made = {}
+    for name, kept in CONNECTORS.items() if amounts.long else [("delta", CONNECTORS["delta"])]:
+        root = shutil.copytree(KEPT / kept / "table", tmp_path / name.replace(" ", "-"))
+        (made[name],) = read_truth(KEPT / kept / "truth.json", root)
+    check_tables_of_connectors(processes, tmp_path, made, each_job(made) if amounts.long else ["delta delete"])
+
+
+def each_job(made: dict[str, MadeTable]) -> list[str]:
+    return [f"{name} {job}" for name in made for job in ("apply", "build", "delete")]
+
+
+@pytest.mark.long
+def test_iceberg_tables_of_its_connector(processes: Cluster, tmp_path: Path) -> None:
+    """Their metadata has absolute paths, so they are made where they are used."""
+    python = ROOT / "interop" / "spark" / ".venv-4.1" / "bin" / "python"
+    need(python.is_file(), "interop/spark/.venv-4.1 (make interop-spark)")
+    program = [str(python), str(ROOT / "interop" / "spark" / "make_tables.py"), str(tmp_path / "lake")]
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    command = [*program, "iceberg", "--plain", "--only", "evolved,parts"]
+    subprocess.run(command, env=own, check=True, capture_output=True, timeout=400)
+    made = {f"iceberg {table.name}": table for table in read_truth(tmp_path / "lake" / "iceberg.json")}
+    check_tables_of_connectors(processes, tmp_path, made, each_job(made))
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["before", "submit"])
 def test_shipped(cluster: Cluster, tmp_path: Path, order: str) -> None:
     """`register` before the artifacts, and after ``spark-submit --py-files``."""
-    done = run(cluster, tmp_path, order, {"PYSPARK_PYTHON": str(cluster.python)})
-    answer = next((line for line in done.stdout.splitlines() if line.startswith("FOUND ")), None)
-    assert answer is not None, done.stderr[-4000:]
-    found = json.loads(answer.removeprefix("FOUND "))
+    found = answer(run(cluster, tmp_path, order, {"PYSPARK_PYTHON": str(cluster.python)}))
     missing = found.pop("not shipped", None)
     if order == "before":
         assert "install it on the workers, or ship it: spark.addArtifacts" in missing
@@ -335,35 +455,42 @@ def test_shipped(cluster: Cluster, tmp_path: Path, order: str) -> None:
     assert found == {"read": 2, "audit": 2, "apply": 1800}
 
 
+@pytest.mark.long
 def test_deletes_on_s3(cluster: Cluster, tmp_path: Path) -> None:
-    """Workers read the tables with dvcodec's own client, and the driver commits there."""
+    """Workers read and write with dvcodec's own client, and the driver commits; an executor is killed in each job."""
     need(VERSITYGW.is_file(), "versitygw (make interop-servers)")
     with versitygw() as server:
         bucket = fresh(server)
         make_iceberg(tmp_path / "iceberg", 400, 100, f"{bucket.url}/iceberg")
         for kind in ("delta", "paimon"):
             MAKERS[kind](tmp_path / kind, 400, 100)
+        rows = sorted(("s3://x/a" if i % 2 else "s3://x/b", i) for i in range(0, 5000, 7))
+        (tmp_path / "position-deletes").mkdir()
+        columns = dict(zip(("file_path", "pos"), zip(*rows, strict=True), strict=True))
+        pq.write_table(pa.table(columns), tmp_path / "position-deletes" / "1.parquet")
         bucket.upload(tmp_path)
-        done = run(cluster, bucket.url, json.dumps(bucket.options), {"PYSPARK_PYTHON": str(cluster.python)}, DELETES)
-        answer = next((line for line in done.stdout.splitlines() if line.startswith("FOUND ")), None)
-        assert answer is not None, done.stderr[-4000:]
+        scratch = tmp_path / "scratch"
+        scratch.mkdir()
+        order = json.dumps([bucket.options, str(scratch)])
+        found = answer(run(cluster, bucket.url, order, {"PYSPARK_PYTHON": str(cluster.python)}, DELETES))
+        assert found.pop("killed") == ["audit", "delta", "iceberg", "paimon", "write"]
+        assert (found.pop("written"), found.pop("audit")) == (2, 2)
+        assert list(map(tuple, found.pop("read"))) == rows
         left, counts = set(range(400)), []
         for gone in ([3, 5, *range(100, 181)], range(226, 400, 5), range(0, 400, 9)):
             counts.append([len(left.intersection(gone)), True])
             left.difference_update(gone)
-        assert json.loads(answer.removeprefix("FOUND ")) == dict.fromkeys(("delta", "iceberg", "paimon"), counts)
+        assert found == dict.fromkeys(("delta", "iceberg", "paimon"), counts)
         for kind in ("delta", "iceberg", "paimon"):
             table = open_table(f"{bucket.url}/{kind}", storage_options=bucket.options)
             assert sorted(ids(table)) == sorted(left)
 
 
+@pytest.mark.long
 def test_an_executor_is_killed_in_each_job_and_a_slow_task_runs_twice(cluster: Cluster, tmp_path: Path) -> None:
     """The rows are what they would be: each task's work counts once."""
     MAKERS["delta"](tmp_path / "delta", 400, 100)
-    done = run(cluster, tmp_path, "", {"PYSPARK_PYTHON": str(cluster.python)}, LOSSES)
-    answer = next((line for line in done.stdout.splitlines() if line.startswith("FOUND ")), None)
-    assert answer is not None, done.stderr[-4000:]
-    found = json.loads(answer.removeprefix("FOUND "))
+    found = answer(run(cluster, tmp_path, "", {"PYSPARK_PYTHON": str(cluster.python)}, LOSSES))
     assert found.pop("killed") == ["apply", "build", "delete", "slow", "stream", "write"]
     assert found == {
         "build": [4, 200],
@@ -385,6 +512,7 @@ def shim(folder: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_workers_without_python(cluster: Cluster, tmp_path: Path) -> None:
     """The driver has a python3 that fits, the workers have none: said in one line, at `register`."""
     folder = shim(tmp_path / "bin", f'exec "{sys.executable}" "$@"').parent

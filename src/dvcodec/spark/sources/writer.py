@@ -71,7 +71,7 @@ _FOOTER_BYTES = 1 << 23
 """Bytes of a Puffin footer at which a container is full: half of `Limits.max_metadata_bytes`."""
 _BLOB_BYTES = 200
 """Approximate bytes of a blob in a footer without the name of the data file."""
-_PACKED = pa.ipc.IpcWriteOptions(compression="zstd")
+_PACKED = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 
 
 @dataclass(frozen=True)
