@@ -29,7 +29,7 @@ from dvcodec.core.extras import pa, pc, types
 from dvcodec.tables.deleting.matching import Condition, ConditionFinder, free_name, one_line
 from dvcodec.tables.deleting.sql import MIRRORED, MOST_VALUES, SqlCondition, combined
 from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds
-from dvcodec.tables.rows.columns import EXTENSION, extensions, storage_field
+from dvcodec.tables.rows.columns import EXTENSION, extensions, is_text, storage_field
 from dvcodec.tables.table import Snapshot
 
 
@@ -262,13 +262,9 @@ def _family(kind: Any) -> str | None:
         ("date", types.is_date),
         ("time", types.is_time),
         ("boolean", types.is_boolean),
-        ("text", lambda kind: kind in _text_types() or types.is_fixed_size_binary(kind)),
+        ("text", lambda kind: is_text(kind) or types.is_fixed_size_binary(kind)),
     )
     return next((name for name, is_one in families if is_one(kind)), None)
-
-
-def _text_types() -> Sequence[pa.DataType]:
-    return pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()
 
 
 Predicate: TypeAlias = "pc.Expression | str"

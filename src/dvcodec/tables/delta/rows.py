@@ -32,7 +32,7 @@ from dvcodec.tables.delta.schema import TableSchema
 from dvcodec.tables.metadata.json_fields import PartitionValue, parse_decimal
 from dvcodec.tables.model import WHOLE, DataFile, Part, PhysicalRows
 from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter, ending_text, safe_text
-from dvcodec.tables.rows.columns import Column, Evolution, check_related, file_columns
+from dvcodec.tables.rows.columns import Column, Evolution, check_related, file_columns, is_text
 from dvcodec.tables.rows.data_file import open_parquet, physical_batches, skipped_groups
 
 _FLOAT_DIGITS = 15
@@ -332,9 +332,8 @@ class DeltaEvolution(Evolution):
         Specification: Delta's PROTOCOL.md, "Type Widening" and "Delta Data Type to Parquet Type Mappings".
         """
         wanted = column.type
-        text = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
         if types.is_string(wanted) or types.is_binary(wanted):
-            return any(is_text(found) for is_text in text)
+            return is_text(found)
         if types.is_signed_integer(wanted):
             # Not every writer annotates the INT32 of bytes and shorts; the cast checks the values.
             return types.is_signed_integer(found) and bool(found.bit_width <= max(wanted.bit_width, 32))

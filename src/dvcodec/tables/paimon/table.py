@@ -242,12 +242,13 @@ class PaimonTable(WritableTable):
     @checks_snapshot
     def snapshot(self, id: int | None = None) -> PaimonSnapshot:  # noqa: A002
         """Return a snapshot; see `Table.snapshot`."""
-        if id in (None, NO_SNAPSHOT) and not self._state_names():
+        names = self._state_names()
+        if id in (None, NO_SNAPSHOT) and not names:
             newest = self._newest_schema()
             return PaimonSnapshot(
                 self, SnapshotInfo(NO_SNAPSHOT), (), (), newest, partitions=None, visible={}, schemas=self._schema
             )
-        return self._whole(self._find(id), id)
+        return self._whole(self._find(names, id), id)
 
     def _whole(self, state: SnapshotRecord, id: int | None) -> PaimonSnapshot:  # noqa: A002
         schema = self._schema(state.schema_id)
@@ -271,13 +272,7 @@ class PaimonTable(WritableTable):
     def opener(self) -> Callable[[int], PaimonSnapshot]:
         """Return what opens snapshots; see `Table.opener`. Snapshots are listed, and tags read, once."""
         names = self._state_names()
-
-        def opened(id_: int) -> PaimonSnapshot:
-            if id_ not in names:
-                raise UsageError(f"{self.location}: there is no snapshot {id_}")
-            return self._whole(self.state(names[id_]), id_)
-
-        return opened
+        return lambda id_: self._whole(self._find(names, id_), id_)
 
     def referenced(self) -> frozenset[str]:
         """Return the files that any snapshot needs; see `Table.referenced`."""
@@ -342,13 +337,11 @@ class PaimonTable(WritableTable):
                     found.setdefault(state.id, state.name)
         return dict(sorted(found.items()))
 
-    def _find(self, id: int | None) -> SnapshotRecord:  # noqa: A002
-        names = self._state_names()
-        if id is None and names:
-            id = max(names)  # noqa: A001
-        if id not in names:
-            raise UsageError(f"{self.location}: there is no snapshot {id}")
-        return self.state(names[id])
+    def _find(self, names: Mapping[int, str], id: int | None) -> SnapshotRecord:  # noqa: A002
+        wanted = max(names) if id is None else id
+        if wanted not in names:
+            raise UsageError(f"{self.location}: there is no snapshot {wanted}")
+        return self.state(names[wanted])
 
     def state(self, name: str) -> SnapshotRecord:
         """Read a snapshot by the name of its file, or of a tag's."""

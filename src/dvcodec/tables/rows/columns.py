@@ -534,6 +534,11 @@ def plain_array(array: Any) -> pa.Array:
     return array
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a type is text or bytes, not of a fixed size."""
+    return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view())
+
+
 def is_list(kind: pa.DataType) -> bool:
     """Whether a type is a list with offsets of any width, or of a fixed size."""
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))

@@ -34,7 +34,7 @@ from dvcodec.io.parquet import arrow_damage, column_chunks, parquet_file, parque
 from dvcodec.tables.metadata.avro_fields import Logical, fields_of, not_null, open_avro
 from dvcodec.tables.model import WHOLE, Part
 from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter
-from dvcodec.tables.rows.columns import FIELD_ID, Evolution, parts_of
+from dvcodec.tables.rows.columns import FIELD_ID, Evolution, is_text, parts_of
 
 _WIDTHS = {"BOOLEAN": 0, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 """Bytes of a value, by physical type; strings are wider."""
@@ -341,7 +341,7 @@ def _bounds(lower: Any, upper: Any, nulls: int | None, rows: int) -> ColumnBound
 
 def _value(data: bytes | None, width: int | None, kind: pa.DataType) -> Any:
     """Return a bound as a value of the column's type in the file; None = unknown."""
-    if data is None or width is None or (width == _TEXT) != _is_text(kind):
+    if data is None or width is None or (width == _TEXT) != is_text(kind):
         return None
     if width == _TEXT:
         try:
@@ -364,14 +364,9 @@ def _keeps_order(kind: pa.DataType, wanted: pa.DataType) -> bool:
         (types.is_date32, types.is_timestamp),
         (types.is_timestamp, types.is_timestamp),
         (types.is_time, types.is_time),
-        (_is_text, _is_text),
+        (is_text, is_text),
     )
     return any(is_stored(kind) and is_wanted(wanted) for is_stored, is_wanted in pairs)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    kinds = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view())
-    return kind in kinds
 
 
 def _converted(values: list[Any], kind: pa.DataType, evolution: Evolution, column: Any, stored: Any) -> list[Any]:
