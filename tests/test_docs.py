@@ -54,7 +54,6 @@ API_MODULES = (
     "dvcodec.tables.snapshots.live",
     "dvcodec.tables.repair",
     "dvcodec.tables.snapshots.scanning",
-    "dvcodec.tables.snapshots.scanning",
     "dvcodec.zap",
 )
 

@@ -70,6 +70,8 @@ from dvcodec.tables.snapshots.reading import Progress, by_container
 from dvcodec.tables.snapshots.scanning import Scan, scan_snapshot
 from dvcodec.tables.table import Snapshot, Table, check_progress, check_table, older_without
 
+__all__ = ["Audit", "AuditCounts", "audit"]
+
 _MOST_SHOWN = 40
 
 

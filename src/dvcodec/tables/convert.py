@@ -57,6 +57,8 @@ from dvcodec.tables.snapshots.reading import Deletes, Progress
 from dvcodec.tables.table import Snapshot, Table, check_table
 from dvcodec.tables.writing import check_outside, committing, is_inside, new_files, refreshed, vector_file
 
+__all__ = ["ENTRIES", "TARGETS", "Conversion", "ConvertedVector", "How", "Target", "convert_table", "copy_deletes"]
+
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  (local to nowhere)
 
 

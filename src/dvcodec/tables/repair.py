@@ -47,6 +47,8 @@ from dvcodec.tables.snapshots.reading import are_all_rows
 from dvcodec.tables.table import Snapshot, Table, check_table
 from dvcodec.tables.writing import refreshed
 
+__all__ = ["RepairAction", "RepairPlan", "Repaired", "commit_repair", "repair_plan"]
+
 
 @dataclass(frozen=True, slots=True)
 class RepairAction:
