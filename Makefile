@@ -18,7 +18,7 @@ LONG ?=
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all lint typecheck unit coverage libraries spark spark-connect spark-lowest spark-4.0 cluster programs interop interop-java \
-	interop-go interop-pypaimon interop-spark interop-servers interop-nessie interop-duckdb vectors bench bench-short bench-spark bench-requests races \
+	interop-go interop-pypaimon interop-spark interop-servers interop-nessie interop-duckdb interop-clickhouse vectors bench bench-short bench-spark bench-requests races \
 	fuzz-short docs site pins release-build release-check bench-deletes clean
 
 # Installations leave a stamp, so that they are skipped the second time. dvcodec comes first and alone: with the hashes of
@@ -54,7 +54,7 @@ test: $(VENV)/.dev ## what every change has to pass, quickly
 	$(MAKE) --no-print-directory -j3 --output-sync=target lint typecheck programs
 	$(BIN)/$(PYTEST) -n 3 --dist loadgroup
 
-test-all: lint typecheck programs interop-nessie ## everything at length: all tests, versions, engines, faults, races, fuzzing, benchmarks; takes hours
+test-all: lint typecheck programs interop-nessie interop-clickhouse ## everything at length: all tests, versions, engines, faults, races, fuzzing, benchmarks; takes hours
 	$(BIN)/$(PYTEST) -n 3 --dist loadgroup --long
 	$(MAKE) --no-print-directory spark LONG=--long
 	$(MAKE) --no-print-directory spark-4.0 LONG=--long
@@ -137,6 +137,14 @@ interop-duckdb: interop/duckdb/.venv/.installed
 interop/duckdb/.venv/.installed: interop/duckdb/requirements.txt constraints/duckdb.txt | $(VENV)/.demo
 	$(PYTHON) -m venv --without-pip $(@D)
 	$(PIP) --python $(@D)/bin/python install --no-compile --constraint constraints/duckdb.txt --requirement $<
+	touch $@
+
+# ClickHouse in a wheel, for its bitmaps. It is large, so that the gate does without it.
+interop-clickhouse: interop/clickhouse/.venv/.installed
+
+interop/clickhouse/.venv/.installed: interop/clickhouse/requirements.txt constraints/clickhouse.txt | $(VENV)/.demo
+	$(PYTHON) -m venv --without-pip $(@D)
+	$(PIP) --python $(@D)/bin/python install --no-compile --constraint constraints/clickhouse.txt --requirement $<
 	touch $@
 
 # The released Spark connectors of Iceberg, Delta and Paimon write tables, each in an environment with its own Spark.
@@ -233,7 +241,7 @@ pins: ## select new versions for the gate to install
 	done
 	$(COMPILE) pyproject.toml --resolution lowest-direct --extra all --group test --constraint constraints/lowest.in \
 		--output-file constraints/lowest.txt
-	for name in pypaimon duckdb; do \
+	for name in pypaimon duckdb clickhouse; do \
 		$(COMPILE) interop/$$name/requirements.txt --universal --output-file constraints/$$name.txt || exit 1; \
 	done
 
@@ -260,5 +268,5 @@ release-check: $(VENV)/.dev release-build ## and the sdist's tests, and an SBOM
 	rm -rf build/release/.venv
 
 clean:
-	rm -rf $(VENV) .venv-spark-* $(RELEASE) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv interop/duckdb/.venv \
+	rm -rf $(VENV) .venv-spark-* $(RELEASE) build dist interop/java/target interop/java/paimon/*/target interop/go/bin interop/pypaimon/.venv interop/duckdb/.venv interop/clickhouse/.venv \
 		interop/spark/target interop/spark/.venv-* interop/nessie/target interop/nessie/.venv interop/servers/bin interop/servers/node_modules

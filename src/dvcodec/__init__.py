@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dvcodec._version import __version__
 
 if TYPE_CHECKING:
-    from dvcodec import arrow, delta, iceberg, lance, mumbling, paimon, puffin, zap
+    from dvcodec import arrow, delta, dialects, iceberg, lance, mumbling, paimon, puffin, zap
     from dvcodec import io as io
     from dvcodec import report as report
     from dvcodec import spark as spark
@@ -95,6 +95,7 @@ __all__ = [
     "decode_at",
     "delta",
     "describe",
+    "dialects",
     "diff",
     "iceberg",
     "lance",
@@ -111,7 +112,7 @@ __all__ = [
 # Names are imported on first use: printing the help of the command line, or using one format, does not load NumPy and
 # all the other formats. `from dvcodec import *` excludes `io`, which would shadow Python's, and modules with extras.
 _MODULES = (
-    *("arrow", "delta", "iceberg", "io", "lance", "mumbling", "paimon", "puffin", "report", "spark", "tables", "zap"),
+    *("arrow", "delta", "dialects", "iceberg", "io", "lance", "mumbling", "paimon", "puffin", "report", "spark", "tables", "zap"),
 )
 _HOMES = {
     "core.errors": (

@@ -19,6 +19,7 @@ final class Kinds {
     ENCODERS.put("pfor", Mumblings::encodeDescriptors);
     ENCODERS.put("roaring32", RoaringVectors::encode32);
     ENCODERS.put("roaring64", RoaringVectors::encode64);
+    ENCODERS.put("roaring64-legacy", RoaringVectors::encodeLegacy);
     ENCODERS.put("delta-portable", DeltaVectors::encodePortable);
     ENCODERS.put("delta-native", DeltaVectors::encodeNative);
 
@@ -26,6 +27,7 @@ final class Kinds {
     DECODERS.put("mumbling", (bytes, count) -> mumbling(bytes));
     DECODERS.put("roaring32", (bytes, count) -> RoaringVectors.decode32(bytes));
     DECODERS.put("roaring64", (bytes, count) -> RoaringVectors.decode64(bytes));
+    DECODERS.put("roaring64-legacy", (bytes, count) -> RoaringVectors.decodeLegacy(bytes));
     DECODERS.put("delta", (bytes, count) -> DeltaVectors.decodeKernel(bytes));
     DECODERS.put("delta-spark", (bytes, count) -> DeltaVectors.decodeSpark(bytes));
   }

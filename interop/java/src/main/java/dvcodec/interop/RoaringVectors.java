@@ -42,6 +42,24 @@ final class RoaringVectors {
     return ByteBuffer.wrap(bytes.toByteArray());
   }
 
+  /** The default mode of Roaring64NavigableMap, with unsigned keys. */
+  static ByteBuffer encodeLegacy(long[] positions) throws IOException {
+    Roaring64NavigableMap bitmap = new Roaring64NavigableMap();
+    for (long position : positions) {
+      bitmap.addLong(position);
+    }
+    bitmap.runOptimize();
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    bitmap.serializeLegacy(new DataOutputStream(bytes));
+    return ByteBuffer.wrap(bytes.toByteArray());
+  }
+
+  static Rows decodeLegacy(byte[] bytes) throws IOException {
+    Roaring64NavigableMap bitmap = new Roaring64NavigableMap();
+    bitmap.deserializeLegacy(new DataInputStream(new ByteArrayInputStream(bytes)));
+    return new Rows(bitmap.getLongCardinality(), consumer -> bitmap.forEach(consumer::accept));
+  }
+
   static Rows decode32(byte[] bytes) throws IOException {
     RoaringBitmap bitmap = new RoaringBitmap();
     bitmap.deserialize(ByteBuffer.wrap(bytes));

@@ -1,0 +1,122 @@
+"""Bitmaps in the wrappers of other systems: bytes that these wrote, laws, and what is refused.
+
+``tests/interop/test_dialects.py`` drives ClickHouse and Java.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cases import each
+from dvcodec import DecodeError, LimitExceeded, Limits, RowSet, Truncated, UsageError
+from dvcodec.dialects import _HIGHEST, DIALECTS, Dialect, decode, encode
+
+CROARING = json.loads((Path(__file__).parent / "vectors" / "dialects" / "croaring.json").read_text())
+DORIS = {
+    "AA==": [],
+    "BAIAAAAAOzAAAAEAAB8AAQAAAB8AAQAAADowAAABAAAAAAAAABAAAAAAAA==": [*range(32), 1 << 32],
+    "BQQAAAAAAAAAAAEAAAAAAAAAAgAAAAAAAAADAAAAAAAAAA==": [0, 1, 2, 3],
+    "DAI7MAAAAQAAIAABAAAAIAA=": [*range(33)],
+    "DQIAAAAAAjswAAABAAAfAAEAAAAfAAEAAAABAQAAAAAAAAA=": [*range(32), 1 << 32],
+}
+"""What Doris' ``bitmap_to_base64`` gives, as its own tests of the function say (function_bitmap_test.cpp)."""
+
+
+@each("text", DORIS)
+def test_values_of_doris(text: str) -> None:
+    data = base64.b64decode(text)
+    rows = decode(data, "doris")
+    assert rows == RowSet(DORIS[text])
+    if data[0] <= 4:  # the codes of the first version, which are written
+        assert encode(rows, "doris") == data
+
+
+@each("name", [case["name"] for case in CROARING["bitmaps"]])
+def test_bitmaps_of_croaring(name: str) -> None:
+    (case,) = (case for case in CROARING["bitmaps"] if case["name"] == name)
+    rows = RowSet([first + i * step for first, count, step in case["sequences"] for i in range(count)])
+    data = base64.b64decode(case["base64"])
+    assert decode(data, "croaring") == rows
+    assert encode(rows, "croaring") == data
+
+
+@st.composite
+def some_rows(draw: st.DrawFn) -> RowSet:
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    most = draw(st.sampled_from([200, 60_000, 2**32 - 1, 2**40, 2**63]))
+    count = draw(st.sampled_from([0, 1, 2, 31, 32, 33, 500, 9000]))
+    rows = RowSet(random.integers(0, most, count, dtype=np.uint64))
+    return rows | RowSet(range(100, 5000)) if most > 10_000 and draw(st.booleans()) else rows
+
+
+@given(some_rows(), st.sampled_from(DIALECTS))
+def test_rows_survive(rows: RowSet, dialect: Dialect) -> None:
+    if (rows.max or 0) > _HIGHEST.get(dialect, 2**64 - 1):
+        with pytest.raises(UsageError, match=f"does not fit a bitmap of the dialect {dialect}"):
+            encode(rows, dialect)
+    else:
+        data = encode(rows, dialect)
+        assert decode(data, dialect) == rows
+
+
+@each("dialect", DIALECTS)
+def test_any_bytes_end_in_rows_or_a_decode_error(dialect: Dialect) -> None:
+    """Cut anywhere, one bit flipped anywhere, and bytes after the end."""
+    for rows in (RowSet([5]), RowSet(range(0, 200, 5)), RowSet(range(250))):
+        data = encode(rows, dialect)
+        for size in range(len(data)):
+            if dialect != "delvec" or size != 1:  # which is empty
+                with pytest.raises(DecodeError):
+                    decode(data[:size], dialect)
+        with pytest.raises(DecodeError):
+            decode(data + b"\0", dialect)
+        for bit in range(8 * len(data)):
+            damaged = bytearray(data)
+            damaged[bit >> 3] ^= 1 << (bit & 7)
+            try:
+                assert isinstance(decode(damaged, dialect), RowSet)
+            except DecodeError as error:
+                assert str(error)
+
+
+WRONG: dict[str, tuple[Dialect, str, str]] = {
+    "ClickHouse's kind": ("clickhouse32", "02 00", "kind"),
+    "a size that is another": ("clickhouse32", "01 09 3a30000000000000 00", "bytes after the end of the bitmap"),
+    "more values than bytes": ("clickhouse64", "00 ffffffffff7f", "values"),
+    "Doris' code": ("doris", "06", "code"),
+    "a key twice": ("doris", "04 02" + "07000000 3a30000000000000" * 2, "key"),
+    "more bitmaps than bytes": ("starrocks", "04 ffffff7f", "key"),
+    "CRoaring's kind": ("croaring", "03 00000000", "kind"),
+    "Java's flag": ("java-legacy", "02 00000000", "flag for signed values"),
+    "StarRocks' version": ("delvec", "02", "version"),
+    "no Base64": ("hudi", "2a2a2a2a", "Base64"),
+}
+
+
+@each("name", WRONG)
+def test_what_is_wrong_is_named(name: str) -> None:
+    dialect, data, what = WRONG[name]
+    with pytest.raises(DecodeError) as caught:
+        decode(bytes.fromhex(data), dialect, source="x")
+    assert (caught.value.what, caught.value.source) == (what, "x")
+
+
+def test_limits_apply() -> None:
+    rows = RowSet(range(100))
+    for dialect in DIALECTS:
+        with pytest.raises(LimitExceeded, match="max_vector_bytes"):
+            decode(encode(rows, dialect), dialect, limits=Limits(max_vector_bytes=3))
+    with pytest.raises(LimitExceeded, match="max_cardinality"):
+        decode(encode(rows, "doris"), "doris", limits=Limits(max_cardinality=99))
+    with pytest.raises(Truncated):
+        decode(b"", "doris")
+    with pytest.raises(UsageError, match="dialect"):
+        decode(b"", cast("Dialect", "druid"))
