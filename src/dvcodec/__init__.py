@@ -112,7 +112,8 @@ __all__ = [
 # Names are imported on first use: printing the help of the command line, or using one format, does not load NumPy and
 # all the other formats. `from dvcodec import *` excludes `io`, which would shadow Python's, and modules with extras.
 _MODULES = (
-    *("arrow", "delta", "dialects", "iceberg", "io", "lance", "mumbling", "paimon", "puffin", "report", "spark", "tables", "zap"),
+    *("arrow", "delta", "dialects", "iceberg", "io", "lance", "mumbling"),
+    *("paimon", "puffin", "report", "spark", "tables", "zap"),
 )
 _HOMES = {
     "core.errors": (

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import PythonException
+from pyspark.sql.types import ArrayType
 
-from dvcodec.spark.columns import BINARY, struct
+from dvcodec.spark.columns import BINARY, INT, STRING, struct
 from dvcodec.spark.compat import to_arrow
 from dvcodec.spark.sources.manifest import read_manifest
 from dvcodec.spark.sources.options import Target, WriteOptions, storage_keys
-from dvcodec.spark.sources.writer import VectorWriter, writer_of
+from dvcodec.spark.sources.writer import VectorWriter, Written, writer_of
 from dvcodec.spark.tasks import refusal
 from dvcodec.spark.worker import settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MESSAGE = struct(written=BINARY)
+_MESSAGE = struct(partition=INT, containers=ArrayType(STRING), locations=ArrayType(BINARY))
+"""A `Written`."""
 _COLUMNS = ("data_file", "dv", "cardinality", "error")
 
 
@@ -60,7 +61,9 @@ def write_vectors(
     try:
         chosen = vectors.select(*(name for name in _COLUMNS if name in vectors.columns))
         found = to_arrow(chosen.mapInArrow(settled(_Write(writer)), _MESSAGE))
-        written.extend(pickle.loads(one) for one in found["written"].to_pylist())  # noqa: S301  (of this job's tasks)
+        written.extend(
+            Written(one["partition"], tuple(one["containers"]), tuple(one["locations"])) for one in found.to_pylist()
+        )
         writer.commit(written)
     except BaseException as err:
         writer.abort(written)
@@ -78,4 +81,10 @@ class _Write:
     writer: VectorWriter
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch([pa.array([pickle.dumps(self.writer.write(batches))], pa.binary())], ["written"])
+        written = self.writer.write(batches)
+        columns = [
+            pa.array([written.partition], pa.int32()),
+            pa.array([written.containers], pa.list_(pa.string())),
+            pa.array([written.locations], pa.list_(pa.binary())),
+        ]
+        yield pa.record_batch(columns, ["partition", "containers", "locations"])
