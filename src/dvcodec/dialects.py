@@ -50,7 +50,9 @@ Dialect: TypeAlias = Literal[
     "delvec",
     "hudi",
 ]
+"""The name of a dialect."""
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
+"""All of them."""
 
 _ReadKey: TypeAlias = Callable[[Cursor], int]
 _ReadBitmap: TypeAlias = Callable[[Cursor, Limits], FrozenBitMap]
