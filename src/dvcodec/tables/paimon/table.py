@@ -173,7 +173,7 @@ class PaimonSnapshot(Snapshot):
             yield Finding.failed("paimon-vectors-disabled", what, "true", actual, path=schema.source)
 
     def check_container(self, location: str, vectors: Sequence[DeletionVector]) -> Iterator[Finding]:
-        """Compare an index file with its record in the index manifest; see `vectors.check_index_file`."""
+        """Compare an index file with its record in the index manifest; see `check_index_file`."""
         return check_index_file(location, vectors, self.table.folder.storage)
 
     def _constants(self, data_file: DataFile) -> dict[str, Value]:
