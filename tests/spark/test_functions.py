@@ -7,6 +7,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
@@ -18,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.functions import pandas_udf
 
 import dvcodec
-from dvcodec import DecodeError, LimitExceeded, RowSet, UsageError
+from dvcodec import DecodeError, LimitExceeded, RowSet, UsageError, dialects, mumbling
 from dvcodec.core import batch, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.vector import Magic
@@ -31,12 +32,15 @@ from dvcodec.spark.functions import (
     dv_decode,
     dv_diff,
     dv_encode,
+    dv_export,
+    dv_import,
     dv_positions,
     dv_ranges,
     dv_union,
     dv_verify,
     kernels,
 )
+from dvcodec.spark.functions.udfs import FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -372,6 +376,20 @@ def explained(frame: DataFrame) -> str:
     with redirect_stdout(out):
         frame.explain()
     return out.getvalue()
+
+
+@pytest.mark.everywhere
+def test_bitmaps_of_other_systems(spark: SparkSession) -> None:
+    lists = [(0, [5, 1, 9]), (1, list(range(100))), (2, []), (3, None)]
+    frame = spark.createDataFrame(lists, "i int, ps array<bigint>").select("i", dv_encode("ps").alias("dv"))
+    for name in FORMATS:
+        exported = frame.select("i", dv_export("dv", name).alias("data"))
+        encode = mumbling.encode if name == "mumbling" else partial(dialects.encode, dialect=name)  # type: ignore[arg-type]
+        expected = [None if positions is None else encode(RowSet(positions)) for _, positions in lists]
+        assert [row["data"] for row in rows_of(exported)] == expected, name
+        assert rows_of(exported.select("i", dv_import("data", name).alias("dv"))) == rows_of(frame), name
+    with pytest.raises(UsageError, match="format"):
+        dv_export("dv", "druid")  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------------- without Spark

@@ -22,7 +22,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from dvcodec.core.errors import UsageError
-from dvcodec.spark.functions.udfs import MAGICS, call, column_of
+from dvcodec.core.usage import check_choice
+from dvcodec.dialects import Dialect
+from dvcodec.spark.functions.udfs import FORMATS, MAGICS, call, column_of
 from dvcodec.spark.paths import match_key_column
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ __all__ = [
     "dv_decode",
     "dv_diff",
     "dv_encode",
+    "dv_export",
+    "dv_import",
     "dv_positions",
     "dv_ranges",
     "dv_union",
@@ -141,6 +145,42 @@ def dv_encode(
     if format not in MAGICS:
         raise UsageError(f"formats of dv_encode are {', '.join(MAGICS)}, not {format!r}")
     return call(f"dv_encode {format}", column_of(positions, "dv_encode").cast("array<bigint>"))
+
+
+def dv_export(dv: Column | str, format: Literal["mumbling"] | Dialect) -> Column:  # noqa: A002
+    """Encode the rows of a vector for another system: binary.
+
+    Args:
+        dv: the vector.
+        format: ``mumbling``, or a dialect of roaring: see `dvcodec.dialects`. Rows that it cannot hold fail the job.
+
+    Raises:
+        UsageError: an unknown format.
+
+    Example::
+
+        ids.groupBy("segment").agg(dv_export(dv_encode(F.collect_list("id")), "clickhouse64").alias("state"))
+    """
+    check_choice(format, FORMATS, "format")
+    return call(f"dv_export {format}", dv)
+
+
+def dv_import(data: Column | str, format: Literal["mumbling"] | Dialect) -> Column:  # noqa: A002
+    """Return the values of a bitmap of another system as a vector, in the layout that Iceberg and Delta share: binary.
+
+    Args:
+        data: the bitmap, binary.
+        format: as in `dv_export`. A corrupt bitmap fails the job.
+
+    Raises:
+        UsageError: an unknown format.
+
+    Example::
+
+        rows.select(dv_import(F.unbase64("bitmap"), "doris").alias("dv"))
+    """
+    check_choice(format, FORMATS, "format")
+    return call(f"dv_import {format}", data)
 
 
 def dv_decode(dv: Column | str) -> Column:

@@ -19,6 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.core.vector import Magic
+from dvcodec.dialects import DIALECTS, Dialect
 from dvcodec.spark.columns import BINARY, BOOLEAN, LONG, MIX, RANGE, STRING, struct
 from dvcodec.spark.compat import arrow_udf
 from dvcodec.spark.functions import kernels
@@ -62,6 +63,15 @@ def _encoder(magic: Magic) -> Callable[[pa.Array], pa.Array]:
     return dv_encode
 
 
+def _with_format(kernel: Callable[[pa.Array, str], pa.Array], name: str) -> Callable[[pa.Array], pa.Array]:
+    def with_format(values: pa.Array) -> pa.Array:
+        return kernel(values, name)
+
+    return with_format
+
+
+FORMATS: tuple[Literal["mumbling"] | Dialect, ...] = ("mumbling", *DIALECTS)
+"""Formats that `dv_export` writes and `dv_import` reads."""
 _DECODED = struct(layout=STRING, cardinality=LONG, min=LONG, max=LONG, containers=MIX)
 _VERIFIED = struct(ok=BOOLEAN, crc_ok=BOOLEAN, cardinality=LONG, error=STRING)
 _TWO = (pa.binary(), pa.binary())
@@ -78,6 +88,11 @@ _FUNCTIONS = {
     **{
         f"dv_encode {name}": _Function(_encoder(magic), BINARY, (pa.list_(pa.int64()),))
         for name, magic in MAGICS.items()
+    },
+    **{
+        f"{kernel.__name__} {name}": _Function(_with_format(kernel, name), BINARY)
+        for kernel in (kernels.dv_export, kernels.dv_import)
+        for name in FORMATS
     },
 }
 
