@@ -38,12 +38,14 @@ def test_every_target(target: str, spark: SparkSession, tmp_path: Path) -> None:
     assert sorted(tuple(row.values()) for row in again.to_pylist()) == expected
 
 
-def test_a_second_write_is_appended(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_second_write_is_appended(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = vectors(spark)
     jobs.write_vectors(made.where("data_file like '%1.parquet'"), tmp_path)
-    jobs.write_vectors(made.where("data_file like '%2.parquet'"), tmp_path)
+    monkeypatch.chdir(tmp_path.parent)
+    jobs.write_vectors(made.where("data_file like '%2.parquet'"), tmp_path.name)
     jobs.write_vectors(made.where("false"), tmp_path)
-    assert jobs.read_vectors(tmp_path, spark=spark).count() == read_manifest(str(tmp_path)).num_rows == 6
+    assert jobs.read_vectors(tmp_path, spark=spark).count() == 6
+    assert {Path(path).parent for path in read_manifest(str(tmp_path))["path"].to_pylist()} == {tmp_path}
 
 
 def test_a_write_that_fails_is_not_seen(spark: SparkSession, tmp_path: Path) -> None:

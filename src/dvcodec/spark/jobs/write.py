@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.errors import PythonException
 from pyspark.sql.types import ArrayType
 
+from dvcodec.io import is_url
 from dvcodec.spark.columns import BINARY, INT, STRING, struct
 from dvcodec.spark.compat import to_arrow
 from dvcodec.spark.sources.manifest import read_manifest
@@ -55,7 +56,10 @@ def write_vectors(
             worker's error.
         OSError: the folder or the manifest cannot be written.
     """
-    options = WriteOptions.parse({"path": os.fspath(folder), "target": target, **storage_keys(storage_options)})
+    path = os.fspath(folder)
+    if not is_url(path):
+        path = os.path.abspath(path)  # noqa: PTH100  (workers may have another working folder)
+    options = WriteOptions.parse({"path": path, "target": target, **storage_keys(storage_options)})
     writer = writer_of(options, vectors.schema, overwrite=False)
     written: list[Any] = []
     try:

@@ -16,7 +16,6 @@ from operator import and_
 from typing import Any, TypeAlias
 
 from dvcodec.core.extras import ds, fs, pa, pc
-from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.metadata.json_fields import is_nan
 
 _COMBINATIONS = 8
@@ -84,14 +83,19 @@ class FilterBounds:
             self._is_known = True
         except pa.ArrowException:  # half floats are not compared
             self._is_known = False
-        self._found: Cache[tuple[ColumnBounds, ...], bool] = Cache(_MOST_FOUND, lambda _: 1)
+        self._found: dict[tuple[ColumnBounds, ...], bool] = {}  # Spark pickles it: a Cache has a lock
 
     def may_be_true(self, known: Mapping[str, ColumnBounds]) -> bool:
         """Return whether it can be; of files of which the same is known, or nothing, that is found out once."""
         if not self._is_known:
             return True
         key = tuple(known.get(name, _NOTHING) for name in self._schema.names)
-        return self._found.get(key, lambda: may_be_true(self._filter, self._schema, known))
+        found = self._found.get(key)
+        if found is None:
+            found = may_be_true(self._filter, self._schema, known)
+            if len(self._found) < _MOST_FOUND:
+                self._found[key] = found
+        return found
 
 
 def may_be_true(filter_: pc.Expression, schema: pa.Schema, known: Mapping[str, ColumnBounds]) -> bool:
