@@ -91,6 +91,7 @@ WRONG: dict[str, tuple[Dialect, str, str]] = {
     "ClickHouse's kind": ("clickhouse32", "02 00", "kind"),
     "a size that is another": ("clickhouse32", "01 09 3a30000000000000 00", "bytes after the end of the bitmap"),
     "more values than bytes": ("clickhouse64", "00 ffffffffff7f", "values"),
+    "a value beyond the column's type": ("clickhouse8", "01 12 3a30000001000000 00000000 10000000 0001", "values"),
     "Doris' code": ("doris", "06", "code"),
     "a key twice": ("doris", "04 02" + "07000000 3a30000000000000" * 2, "key"),
     "more bitmaps than bytes": ("starrocks", "04 ffffff7f", "key"),

@@ -93,6 +93,9 @@ def decode(
     limits.check("max_vector_bytes", cursor.remaining, cursor)
     rows = _READERS[dialect](cursor, limits)
     cursor.expect_end("the bitmap")
+    most = _HIGHEST.get(dialect, 2**64 - 1)
+    if rows and (rows.max or 0) > most:
+        raise cursor.error(NotCanonical, "values", at=0, expected=f"at most {most}", actual=rows.max)
     return rows
 
 

@@ -12,8 +12,8 @@ DECODERS = {
         "delta-bin", "paimon-index",
     ),
     "containers": (
-        "puffin-footer", "puffin", "sniff", "payload", "descriptor", "z85", "hash-index", "index-manifest", "avro",
-        "avro-schema", "compress",
+        "puffin-footer", "puffin", "sniff", "payload", "descriptor", "z85", "mumbling", "dialects", "hash-index",
+        "index-manifest", "avro", "avro-schema", "compress",
     ),
     "lance": (
         "lance-row-ids", "lance-versions", "lance-arrow", "lance-bin", "lance-addresses", "lance-manifest",

@@ -384,7 +384,7 @@ def test_bitmaps_of_other_systems(spark: SparkSession) -> None:
     frame = spark.createDataFrame(lists, "i int, ps array<bigint>").select("i", dv_encode("ps").alias("dv"))
     for name in FORMATS:
         exported = frame.select("i", dv_export("dv", name).alias("data"))
-        encode = mumbling.encode if name == "mumbling" else partial(dialects.encode, dialect=name)  # type: ignore[arg-type]
+        encode = mumbling.encode if name == "mumbling" else partial(dialects.encode, dialect=name)
         expected = [None if positions is None else encode(RowSet(positions)) for _, positions in lists]
         assert [row["data"] for row in rows_of(exported)] == expected, name
         assert rows_of(exported.select("i", dv_import("data", name).alias("dv"))) == rows_of(frame), name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import cramjam
@@ -15,9 +16,13 @@ from dvcodec import (
     ContainerKind,
     DecodeError,
     RowSet,
+    UsageError,
+    decode,
     decode_at,
     delta,
+    dialects,
     iceberg,
+    mumbling,
     paimon,
     read_rows,
     sniff,
@@ -27,6 +32,7 @@ from dvcodec import puffin as puffin_files
 from dvcodec.core import avro, compress, vector
 from dvcodec.core.cursor import Cursor
 from dvcodec.delta import z85
+from dvcodec.dialects import DIALECTS
 from dvcodec.io import open_source
 from dvcodec.io import source as sources
 from dvcodec.ops.read import read_vector
@@ -174,6 +180,32 @@ def _z85() -> Iterator[bytes]:
     yield b"\2##093"
 
 
+def _run_mumbling(data: bytes) -> None:
+    rows = mumbling.decode(data, limits=LIMITS)
+    again = mumbling.encode(rows)
+    assert mumbling.decode(again, cardinality=len(rows)) == rows
+    assert decode(data) == rows
+
+
+def _mumblings() -> Iterator[bytes]:
+    yield from (mumbling.encode(rows) for rows in row_sets() if (rows.max or 0) < mumbling.MAX_POSITIONS)
+    yield mumbling.encode(RowSet([*range(40), *range(9_000, 9_031), *range(30_000, 200_000, 100)]))
+
+
+def _run_dialects(data: bytes) -> None:
+    """The first byte chooses the dialect."""
+    dialect = DIALECTS[data[0] % len(DIALECTS)] if data else DIALECTS[0]
+    rows = dialects.decode(data[1:], dialect, limits=LIMITS)
+    assert dialects.decode(dialects.encode(rows, dialect), dialect) == rows
+
+
+def _dialects() -> Iterator[bytes]:
+    for number, dialect in enumerate(DIALECTS):
+        for rows in row_sets():
+            with suppress(UsageError):  # it does not fit
+                yield bytes([number]) + dialects.encode(rows, dialect)
+
+
 def _run_hash_index(data: bytes) -> None:
     hashes = paimon.decode_hash_index(data)
     assert hashes.dtype == np.int32
@@ -278,6 +310,8 @@ TARGETS = (
     Target("payload", "a vector without its frame", _run_vector_text, _payloads),
     Target("descriptor", "a descriptor of Delta's log", _run_descriptor, _descriptors),
     Target("z85", "Z85 text of either padding", _run_z85, _z85, max_len=128),
+    Target("mumbling", "a Mumbling bitmap", _run_mumbling, _mumblings),
+    Target("dialects", "a bitmap in a dialect of roaring", _run_dialects, _dialects),
     Target("hash-index", "a hash index", _run_hash_index, _hash_indexes),
     Target(
         "index-manifest",
