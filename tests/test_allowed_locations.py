@@ -6,7 +6,7 @@ import pytest
 
 from cases import each
 from dvcodec import Unsupported
-from dvcodec.io.allowed_locations import OBJECT_STORES, check_reach
+from dvcodec.io.target import OBJECT_STORES, check_reach
 
 LOCAL = [None, "/wh/t", "t", "file:///wh/t", "file:/wh/t"]
 REMOTE = ["s3://lake/t", "memory://lake/t", "http://lake.example/t", "zip://t::s3://lake/x.zip"]

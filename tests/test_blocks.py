@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dvcodec import Truncated
-from dvcodec.io import coalesce, open_source
-from dvcodec.io.coalesce import BLOCK_BYTES, BlockSource
+from dvcodec.io import open_source, source
+from dvcodec.io.source import BLOCK_BYTES, BlockSource
 
 DATA = bytes(i * 7919 >> 5 & 0xFF for i in range(3 * BLOCK_BYTES + 100))
 
@@ -47,11 +47,11 @@ def test_a_large_range_goes_through_as_it_is() -> None:
 
 
 def test_the_blocks_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coalesce, "MAX_BLOCKS", 2)
+    monkeypatch.setattr(source, "MAX_BLOCKS", 2)
     counted = Counted()
-    source = BlockSource(counted)
+    blocks = BlockSource(counted)
     for number in (0, 1, 0, 2, 0, 1):
-        source.read(number * BLOCK_BYTES, 1)
+        blocks.read(number * BLOCK_BYTES, 1)
     assert [offset // BLOCK_BYTES for offset, _ in counted.reads] == [0, 1, 2, 1]
 
 

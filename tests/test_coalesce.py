@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from battery import Recorder
 from dvcodec import Truncated
-from dvcodec.io import coalesce as module
-from dvcodec.io.coalesce import by_windows, coalesce
+from dvcodec.io import source as module
+from dvcodec.io.source import by_windows, coalesce
 
 
 def cut(ranges: list[tuple[int, int]]) -> list[tuple[int, int, int, int]]:

@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 
 from dvcodec import RowSet, UsageError, iceberg, puffin, verify
 from dvcodec.core.errors import NotCanonical
-from dvcodec.io.file_key import (
-    ON_DRIVE,
-    SAME_SCHEMES,
-    file_key,
-    file_keys,
-    merge_spellings,
-    path_below,
-)
-from dvcodec.ops.algebra import read_rows
+from dvcodec.io.target import ON_DRIVE, SAME_SCHEMES, file_key, file_keys, merge_spellings, path_below
+from dvcodec.ops.convert import read_rows
 
 SAME = [
     (

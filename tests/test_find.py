@@ -9,7 +9,7 @@ import pytest
 
 from cases import each
 from dvcodec.io import Storage, open_sink
-from dvcodec.io.find import find_remote, pattern_regex
+from dvcodec.io.opening import find_remote, pattern_regex
 from dvcodec.io.store import AccessDenied, Reason, StoreError
 from samples.memory_store import ROOT, MemoryStore
 

@@ -20,8 +20,8 @@ from pyarrow import orc
 
 from dvcodec import DecodeError, LimitExceeded, NotCanonical
 from dvcodec.io import open_source, worker_program, workers
-from dvcodec.io import orc as reading
-from dvcodec.io.orc import ORC, open_orc
+from dvcodec.io import workers as reading
+from dvcodec.io.workers import ORC, open_orc
 
 TABLE = pa.table({"file_path": ["/t/b", "/t/a", None, "/t/b"], "pos": [7, 2**40, 0, 7], "more": [1.5] * 4})
 
@@ -144,7 +144,7 @@ FORKED = """
 import os, sys
 from dvcodec.io import open_source
 from dvcodec.io import workers
-from dvcodec.io.orc import open_orc
+from dvcodec.io.workers import open_orc
 
 def read():
     with open_source(sys.argv[1]) as source, open_orc(source) as file:
@@ -200,7 +200,7 @@ def test_nothing_is_imported_from_the_current_folder(path: Path, tmp_path: Path)
 READ = """
 import sys
 from dvcodec.io import open_source
-from dvcodec.io.orc import open_orc
+from dvcodec.io.workers import open_orc
 
 with open_source(sys.argv[1]) as source, open_orc(source) as file:
     print(sum(batch.num_rows for batch in file.batches([])))

@@ -10,8 +10,8 @@ import pytest
 
 from dvcodec.core.errors import BadMagic, DecodeError
 from dvcodec.io import Storage, open_source
-from dvcodec.io.allowed_locations import HIDDEN, hide_values, is_outside
 from dvcodec.io.opening import open_mapped
+from dvcodec.io.target import HIDDEN, hide_values, is_outside
 
 
 def test_a_file_is_outside_where_its_links_lead(tmp_path: Path) -> None:

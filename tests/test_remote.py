@@ -12,7 +12,7 @@ import pytest
 import amounts
 from cases import each
 from dvcodec import Truncated
-from dvcodec.io.remote import HEAD_BYTES, WHOLE_BYTES, StoreSource, _is_same
+from dvcodec.io.storage import HEAD_BYTES, WHOLE_BYTES, StoreSource, _is_same
 from dvcodec.io.store import Fetched, Reason, StoredObject, StoreError
 from samples.memory_store import MemoryStore
 

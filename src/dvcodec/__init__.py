@@ -44,12 +44,9 @@ if TYPE_CHECKING:
     from dvcodec.core.vector import DvLocation, Magic, StoredFrame
     from dvcodec.io import SinkTarget, SourceTarget, StorageOptions
     from dvcodec.io.store.errors import StoreError
-    from dvcodec.ops.algebra import Diff, diff, merge, read_rows
-    from dvcodec.ops.convert import ConvertTarget, convert
+    from dvcodec.ops.convert import ConvertTarget, Diff, VectorStats, convert, describe, diff, merge, read_rows
     from dvcodec.ops.correct import Change, Correction, correct
-    from dvcodec.ops.read import decode, decode_at
-    from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff
-    from dvcodec.ops.stats import VectorStats, describe
+    from dvcodec.ops.read import Container, ContainerKind, VectorRef, decode, decode_at, sniff
     from dvcodec.ops.verify import verify
 
 __all__ = [
@@ -137,13 +134,10 @@ _HOMES = {
     "core.bitmap": ("ContainerMix",),
     "core.rowset": ("RowSet",),
     "io.store.errors": ("StoreError",),
-    "ops.algebra": ("Diff", "diff", "merge", "read_rows"),
+    "ops.convert": ("ConvertTarget", "Diff", "VectorStats", "convert", "describe", "diff", "merge", "read_rows"),
     "io": ("SinkTarget", "SourceTarget", "StorageOptions"),
-    "ops.convert": ("ConvertTarget", "convert"),
     "ops.correct": ("Change", "Correction", "correct"),
-    "ops.read": ("decode", "decode_at"),
-    "ops.sniff": ("Container", "ContainerKind", "VectorRef", "sniff"),
-    "ops.stats": ("VectorStats", "describe"),
+    "ops.read": ("Container", "ContainerKind", "VectorRef", "decode", "decode_at", "sniff"),
     "ops.verify": ("verify",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -13,7 +13,7 @@ from cli_runner import VECTORS, A, B, delta_file, flipped, puffin_file, run
 from dvcodec import RowSet, Truncated, UsageError, iceberg
 from dvcodec.cli.targets import Part, Target, expand, only, open_source_of, open_target
 from dvcodec.io import open_source
-from dvcodec.ops.sniff import ContainerKind
+from dvcodec.ops.read import ContainerKind
 
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="not a file name on Windows")
 

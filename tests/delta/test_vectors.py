@@ -28,7 +28,7 @@ from dvcodec import (
     UsageError,
     delta,
 )
-from dvcodec.delta import Descriptor, z85
+from dvcodec.delta import Descriptor
 
 KEY = 1 << 32
 PORTABLE, NATIVE = b"\xd1\xd3\x39\x64", b"\xd0\xd3\x39\x64"
@@ -176,7 +176,7 @@ def test_round_trip(positions: list[int], layout: str, run_optimize: bool) -> No
     found = delta.encode_inline(rows, layout=layout, run_optimize=run_optimize)
     assert delta.load(found) == rows
     if rows:
-        assert z85.decode(found.path_or_inline_dv, found.size_in_bytes) == frame[4:-4]
+        assert delta.decode_z85(found.path_or_inline_dv, found.size_in_bytes) == frame[4:-4]
 
 
 # ---------------------------------------------------------------------- inline
@@ -211,11 +211,11 @@ def test_inline_example_of_the_protocol_as_corrected() -> None:
 def test_rust_padding_is_row_3() -> None:
     data = delta.encode(RowSet([3]))[4:-4]
     assert (len(data), data[-2:]) == (34, b"\3\0")
-    text = z85.encode(data[:32]) + "##093"
+    text = delta.encode_z85(data[:32]) + "##093"
     assert delta.load(Descriptor("i", text, 34, 1)) == RowSet([3])
     assert delta.decode_inline(text) == RowSet([3])
     assert delta.load(delta.encode_inline(RowSet([3]))) == RowSet([3])
-    assert delta.encode_inline(RowSet([3])).path_or_inline_dv == z85.encode(data[:32]) + "0@@r3"
+    assert delta.encode_inline(RowSet([3])).path_or_inline_dv == delta.encode_z85(data[:32]) + "0@@r3"
 
 
 @each(
@@ -232,7 +232,7 @@ def test_rust_padding_is_row_3() -> None:
         (INLINE[:-5] + "#####", 44, 6, NotCanonical),
         ("", 0, 6, Truncated),
         ("", 4, 0, Truncated),
-        (z85.encode(b"\x5e\x43\xf2\xd0" + bitmap(1, 3)), 24, 2, BadMagic),
+        (delta.encode_z85(b"\x5e\x43\xf2\xd0" + bitmap(1, 3)), 24, 2, BadMagic),
     ],
 )
 def test_corrupt_inline_vector_is_refused(text: str, size: int, cardinality: int, kind: type[DecodeError]) -> None:

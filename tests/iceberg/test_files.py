@@ -231,8 +231,8 @@ def test_many_vectors_are_read_as_one_by_one(monkeypatch: pytest.MonkeyPatch) ->
         chosen = options[turn // 3 % 4]
         found = read(bytes(data), chosen)
         with monkeypatch.context() as patch:
-            patch.setattr("dvcodec.iceberg.vectors._uniform", lambda *_: None)
-            patch.setattr("dvcodec.iceberg.vectors.load_ranges", one_by_one)
+            patch.setattr("dvcodec.iceberg._uniform", lambda *_: None)
+            patch.setattr("dvcodec.iceberg.load_ranges", one_by_one)
             assert found == read(bytes(data), chosen)
         refused += isinstance(found, tuple)
     assert 30 < refused < 150

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec import RowSet, UsageError
+from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.roaring import MAX_DV_POSITION
-from dvcodec.iceberg import position_deletes, read_position_deletes, write_position_deletes
-from dvcodec.iceberg.position_deletes import vectors_from_arrow
+from dvcodec.iceberg import read_position_deletes, vectors_from_arrow, write_position_deletes
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -155,7 +154,7 @@ def test_written_rows_are_read_back(vectors: dict[str, RowSet]) -> None:
 
 def test_written_files_are_those_of_the_specification(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sorted by the bytes of paths and by positions, in several row groups, with the field ids and whole bounds."""
-    monkeypatch.setattr(position_deletes, "_ROW_GROUP", 1 << 16)
+    monkeypatch.setattr(iceberg, "_ROW_GROUP", 1 << 16)
     long = "s3://lake/" + "p" * 200 + "/\U00010000.parquet"
     vectors = {long: RowSet(range(0, 200_000, 2)), "s3://lake/" + "p" * 200 + "/\uffff.parquet": RowSet([9, 3])}
     vectors["a"] = RowSet([7])
@@ -203,7 +202,7 @@ def test_the_highest_position_is_the_last_that_is_written_and_read() -> None:
 
 
 def test_row_groups_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(position_deletes, "_ROW_GROUP", 1 << 16)
+    monkeypatch.setattr(iceberg, "_ROW_GROUP", 1 << 16)
     write_position_deletes(out := io.BytesIO(), {"a": RowSet(range(1 << 17)), "b": RowSet(range(5))})
     metadata = pq.ParquetFile(out).metadata
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [1 << 16, 1 << 16, 5]

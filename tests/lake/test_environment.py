@@ -14,7 +14,7 @@ import pytest
 
 from dvcodec.core.errors import MissingExtra, UsageError
 from dvcodec.io.store import StoreOptions, open_store
-from dvcodec.io.store.connect import complete
+from dvcodec.io.store.objects import complete
 from lake.servers import NOWHERE
 
 pytest.importorskip("obstore")

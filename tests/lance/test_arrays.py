@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.lance import EncodedArray
-from dvcodec.lance.arrays import ArrayParts
+from dvcodec.lance.segments import ArrayParts
 from samples.lance import TOP, WIDTHS, Arr, starts
 
 values = st.one_of(st.integers(0, 300), st.integers(0, 2**33), st.integers(0, TOP), st.integers(TOP - 10, TOP))

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 
 from dvcodec import LimitExceeded, RowSet, UsageError, lance
 from dvcodec.core.report import Status
-from dvcodec.lance import (
-    ArraySegment,
-    EncodedArray,
-    FragmentIds,
-    RangeSegment,
-    RowIdSequence,
-    check,
-)
+from dvcodec.lance import ArraySegment, EncodedArray, FragmentIds, RangeSegment, RowIdSequence, row_ids
 from samples.lance import TOP, as_array, expand, sequences
 
 
@@ -67,7 +60,7 @@ def test_an_update_keeps_the_id_and_deletes_the_old_row() -> None:
 
 def test_ranges_that_are_apart_are_not_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
     live = create_autospec(lance.live_row_ids, side_effect=lance.live_row_ids)
-    monkeypatch.setattr(check, "live_row_ids", live)
+    monkeypatch.setattr(row_ids, "live_row_ids", live)
     apart = [FragmentIds(i, RowIdSequence((RangeSegment(i << 32, (i + 1) << 32),))) for i in range(3_000)]
     assert failures(*apart, FragmentIds(9_000, RowIdSequence()), next_row_id=3_000 << 32) == {}
     assert not live.called
@@ -97,12 +90,12 @@ def test_hazard_ranges_that_overlap_are_bounded() -> None:
 
 
 def test_blocks_of_ranges_that_overlap_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "_BLOCKS", 1)
+    monkeypatch.setattr(row_ids, "_BLOCKS", 1)
     apart = FragmentIds(7, RowIdSequence((RangeSegment(2**20, 2**30),)))
     parts = [apart, *(FragmentIds(i, RowIdSequence((RangeSegment(65_535, 65_537),))) for i in range(2))]
-    monkeypatch.setattr(check, "_MOST_BLOCKS", 1)
+    monkeypatch.setattr(row_ids, "_MOST_BLOCKS", 1)
     assert failures(*parts).keys() == {"overlap fragment 1"}
-    monkeypatch.setattr(check, "_MOST_BLOCKS", 0)
+    monkeypatch.setattr(row_ids, "_MOST_BLOCKS", 0)
     with pytest.raises(LimitExceeded, match=r"expected at most 3 blocks of 65,536 ids for 3 fragments, found 4$"):
         failures(*parts)
 

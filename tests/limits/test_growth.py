@@ -32,7 +32,7 @@ from dvcodec.io import Storage, open_source
 from dvcodec.lance import decode_row_addr_map, decode_row_ids, decode_versions, read_deletion_file, read_operation
 from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.lance.manifest import read_manifest as read_lance
-from dvcodec.paimon.manifest import SCHEMA as INDEX_SCHEMA
+from dvcodec.paimon import SCHEMA as INDEX_SCHEMA
 from dvcodec.tables.delta.log import AddFile, parse_lines
 from dvcodec.tables.delta.replay import read_checkpoint
 from dvcodec.tables.folder import Folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dvcodec import UsageError
-from dvcodec.ops.stats import WORTH_REWRITING, check_thresholds
+from dvcodec.ops.convert import WORTH_REWRITING, check_thresholds
 
 
 def test_thresholds() -> None:

@@ -7,8 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from cases import each
-from dvcodec.ops.layout import Part, Span, layout
 from dvcodec.zap import Document, FieldOptions, Segment, Synonyms, text_field, write_segment
+from dvcodec.zap.verify import Part, Span, layout
 
 VERSIONS = range(11, 18)
 OPTIONS = FieldOptions.INDEXED | FieldOptions.STORED | FieldOptions.DOC_VALUES

@@ -24,13 +24,15 @@ from dvcodec import (
 )
 from dvcodec.core.avro import CODECS
 from dvcodec.paimon import (
+    DELETION_VECTORS,
+    HASH,
+    SCHEMA,
     DeletionVectorMeta,
     GlobalIndexMeta,
     IndexManifestEntry,
     read_index_manifest,
     write_index_manifest,
 )
-from dvcodec.paimon.manifest import DELETION_VECTORS, HASH, SCHEMA
 from samples.avro import block, header, records
 
 TABLES = {

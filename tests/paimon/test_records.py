@@ -13,9 +13,9 @@ from cases import each
 from dvcodec import DecodeError, LimitExceeded, Limits, NotCanonical, Unsupported
 from dvcodec.core import avro
 from dvcodec.io import open_source
-from dvcodec.paimon.records import FORMATS, MetadataFormat, arrow_schema, encode_records, read_records
+from dvcodec.paimon import FILE_FORMATS, MetadataFormat, arrow_schema, encode_records, read_records
 
-ARROW = [name for name in FORMATS if name != "avro"]
+ARROW = [name for name in FILE_FORMATS if name != "avro"]
 KNOWN = {
     "type": "record",
     "name": "r",
@@ -44,7 +44,7 @@ def decoded(data: bytes, known: Any = KNOWN, **options: Any) -> list[dict[str, A
         return list(read_records(source, known, "a test", **options).records)
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", FILE_FORMATS)
 def test_records_are_read_as_they_were_written(form: str) -> None:
     for records in (RECORDS, RECORDS[:1], []):
         assert decoded(encoded(form, records)) == records

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from dvcodec import DecodeError, LimitExceeded, Limits
+from dvcodec import puffin as payloads
 from dvcodec.core.limits import DEFAULT_LIMITS
 from dvcodec.io import open_source
-from dvcodec.puffin import BlobMetadata, Footer, decode_footer, encode_footer
-from dvcodec.puffin import footer as payloads
-from dvcodec.puffin.footer import UniformBlobs
+from dvcodec.puffin import BlobMetadata, Footer, UniformBlobs, decode_footer, encode_footer
 from samples.puffin import puffin
 
 

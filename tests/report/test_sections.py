@@ -12,8 +12,7 @@ import pytest
 from cases import each
 from dvcodec import RowSet
 from dvcodec.core.text import NOTHING, plain
-from dvcodec.report.files import columns, shades
-from dvcodec.report.sections import FINDINGS_SHOWN, KINDS, findings, head, rewrite, summary
+from dvcodec.report import FINDINGS_SHOWN, KINDS, columns, findings, head, rewrite, shades, summary
 from dvcodec.tables import SnapshotInfo, TableKind
 from dvcodec.tables.snapshots.findings import Finding, Severity
 from dvcodec.tables.snapshots.scanning import rewrite_candidates, totals

@@ -6,9 +6,8 @@ import numpy as np
 
 from dvcodec import RowSet, iceberg
 from dvcodec.io import open_source
-from dvcodec.ops.read import read_vector
-from dvcodec.ops.sniff import sniff_source
-from dvcodec.ops.stats import measure
+from dvcodec.ops.convert import measure
+from dvcodec.ops.read import read_vector, sniff_source
 from dvcodec.tables.auditing import Audit, AuditCounts
 from dvcodec.tables.model import DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.snapshots.findings import Finding, Severity

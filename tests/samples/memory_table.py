@@ -15,7 +15,7 @@ from dvcodec import RowSet, UsageError, iceberg
 from dvcodec.core import vector as stored
 from dvcodec.core.vector import Magic
 from dvcodec.io import Storage, open_source, read_window
-from dvcodec.ops.stats import measure
+from dvcodec.ops.convert import measure
 from dvcodec.tables import (
     DataFile,
     DeletedRows,

@@ -24,8 +24,7 @@ from dvcodec.core import avro
 from dvcodec.core.avro import without_annotations
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.vector import StoredFrame
-from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
-from dvcodec.paimon.records import MetadataFormat, arrow_schema, encode_records
+from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry, MetadataFormat, arrow_schema, encode_records
 from dvcodec.tables.paimon.metadata import DataType, parse_type
 
 Value = bool | int | float | str | bytes | Decimal | None

@@ -134,7 +134,6 @@ def test_urls_are_opened_in_one_place_alone() -> None:
         allowed
     )
     assert {name for name in MODULES if any(one.partition(".")[0] == "obstore" for one in imported(tree_of(name)))} == {
-        "io/store/connect.py",
         "io/store/objects.py",
     }
     users = {

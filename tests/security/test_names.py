@@ -16,10 +16,9 @@ from cli_runner import run
 from dvcodec import LimitExceeded, NotCanonical, RowSet, Unsupported, UsageError, delta, iceberg, paimon, sniff
 from dvcodec.core.json_text import parse_json
 from dvcodec.io import Storage, open_source
-from dvcodec.io.allowed_locations import check_reach, check_step
 from dvcodec.io.opening import open_mapped
 from dvcodec.io.sink import sync_folder
-from dvcodec.io.target import local_path, network_host
+from dvcodec.io.target import check_reach, check_step, local_path, network_host
 from dvcodec.tables import open_table
 
 NETWORK = (

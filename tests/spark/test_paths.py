@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as sf
 
-from dvcodec.io.file_key import decoded_key
+from dvcodec.io.target import decoded_key
 from dvcodec.spark import paths
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from dvcodec import DecodeError, RowSet, UsageError, decode_at, delta, iceberg, 
 from dvcodec.core.vector import Magic
 from dvcodec.io import open_source
 from dvcodec.ops.convert import GapKeys, portable_frame
-from dvcodec.ops.read import ALLOWED, read_vector
-from dvcodec.ops.sniff import ContainerKind, refuse_segment, sniff_source
+from dvcodec.ops.read import ALLOWED, ContainerKind, read_vector, refuse_segment, sniff_source
 from dvcodec.spark.columns import STORED_VECTORS
 from dvcodec.spark.sources import listing
 from dvcodec.spark.sources.options import ReadOptions
@@ -406,9 +405,9 @@ def test_windows_and_pools_do_not_change_what_is_read(tmp_path: Path, monkeypatc
     options = ReadOptions.parse({"path": str(tmp_path)})
     for size, count, gap in ((1 << 24, 1 << 15, 1 << 17), (3000, 7, 0), (1, 1, 0), (1 << 24, 3, 1 << 17)):
         monkeypatch.setattr("dvcodec.spark.sources.read_windows.WINDOW_BYTES", size)
-        monkeypatch.setattr("dvcodec.io.coalesce.WINDOW_BYTES", size)
-        monkeypatch.setattr("dvcodec.io.coalesce.WINDOW_VECTORS", count)
-        monkeypatch.setattr("dvcodec.io.coalesce._GAP", gap)
+        monkeypatch.setattr("dvcodec.io.source.WINDOW_BYTES", size)
+        monkeypatch.setattr("dvcodec.io.source.WINDOW_VECTORS", count)
+        monkeypatch.setattr("dvcodec.io.source._GAP", gap)
         monkeypatch.setattr("dvcodec.spark.sources.reader.BATCH_BYTES", size)
         reader = reader_of(options, schema_of(options))
         found = [

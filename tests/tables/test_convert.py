@@ -198,7 +198,7 @@ def test_vectors_of_other_layouts_are_encoded_again(tmp_path: Path) -> None:
     for layout in ("native", "portable"):
         inline = delta.encode_inline(RowSet([1, 9]), layout=layout)
         descriptors[f"inline {layout}.parquet"] = json.loads(inline.to_json())
-    descriptors["nothing.parquet"] = json.loads(delta.descriptor.EMPTY.to_json())
+    descriptors["nothing.parquet"] = json.loads(delta.EMPTY.to_json())
     table = open_table(delta_table(tmp_path, descriptors))
     done = convert_table(table, "iceberg", str(beside(tmp_path) / "out"))
     found = {Path(path).name: line for path, line in lines(done).items()}

@@ -13,7 +13,7 @@ import pytest
 
 from cases import each
 from dvcodec import NotCanonical, zap
-from dvcodec.zap.data import Claims
+from dvcodec.zap.footer import Claims
 from samples.zap.segments import VERSIONS, SegmentBuilder, chunked, minimal, norm, uv
 
 ONE_RUN = bytes.fromhex("3b300000 01 0000 0000 0100 0000 0000".replace(" ", ""))

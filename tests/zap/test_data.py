@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dvcodec import NotCanonical
 from dvcodec.core.errors import Truncated
-from dvcodec.zap.data import SegmentData
+from dvcodec.zap.footer import SegmentData
 from samples.zap.parts import segment
 
 RAW = bytes(range(20))

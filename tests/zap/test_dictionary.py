@@ -12,8 +12,7 @@ from dvcodec import DecodeError
 from dvcodec.core.errors import LimitExceeded
 from dvcodec.core.limits import Limits
 from dvcodec.core.ragged import ByteStrings
-from dvcodec.zap.dictionary import decode_dictionary, encode_dictionary
-from dvcodec.zap.vellum import build
+from dvcodec.zap.vellum import build, decode_dictionary, encode_dictionary
 from samples.zap.parts import Sample, segment
 from samples.zap.segments import NOT, uv
 

@@ -14,8 +14,8 @@ from amounts import examples
 from battery import outcome
 from cases import each
 from dvcodec import DecodeError
-from dvcodec.zap import chunks, locations
-from dvcodec.zap.locations import decode_locations
+from dvcodec.zap import chunks, postings
+from dvcodec.zap.postings import decode_locations
 from samples.zap import parts
 from samples.zap.postings import Place, read_places, rows_of_locations
 from samples.zap.segments import NOT, chunked, take, uv
@@ -86,7 +86,7 @@ def check(case: Case, monkeypatch: pytest.MonkeyPatch) -> Found | DecodeError:
     """Decode with the guess and without it; return what both find, which is what there is."""
     found = outcome(decode, case)  # type: ignore[arg-type]
     with monkeypatch.context() as patch:
-        patch.setattr(locations, "_plain", lambda *_: None)
+        patch.setattr(postings, "_plain", lambda *_: None)
         slowly = outcome(decode, case)  # type: ignore[arg-type]
     expected = one_by_one(case)
     if isinstance(found, DecodeError):

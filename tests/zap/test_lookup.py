@@ -11,7 +11,7 @@ from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.cursor import Cursor
 from dvcodec.zap import Document, Field, FieldOptions, Segment, Term
-from dvcodec.zap.data import SegmentData
+from dvcodec.zap.footer import SegmentData
 from dvcodec.zap.segment import find_stored
 from samples.zap.documents import written
 from samples.zap.segments import VERSIONS

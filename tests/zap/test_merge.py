@@ -173,7 +173,7 @@ def test_many_documents_in_many_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     dropped = RowSet(range(0, 1200, 3))
     direct, _ = merged([raw, raw], [dropped, None])
     monkeypatch.setattr("dvcodec.zap.stored._BATCH_DOCS", 97)
-    monkeypatch.setattr("dvcodec.zap.assemble.POSTINGS_AT_ONCE", 64)
+    monkeypatch.setattr("dvcodec.zap.writer.POSTINGS_AT_ONCE", 64)
     assert merged([raw, raw], [dropped, None])[0] == direct
     postings = Segment.open(direct).postings("f", "all")
     assert postings is not None

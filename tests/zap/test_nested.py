@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec import DecodeError, NotCanonical, Truncated, UsageError
-from dvcodec.zap.nested import Edges, decode_edges, encode_edges
+from dvcodec.zap.stored import Edges, decode_edges, encode_edges
 from samples.zap.parts import footer, plain, segment, survives
 from samples.zap.segments import uv
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec.zap.locations import convert_norms, norm_values, norms_from_lengths
+from dvcodec.zap.postings import convert_norms, norm_values, norms_from_lengths
 
 
 def single(value: float) -> float:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from amounts import examples
 from cases import each
 from dvcodec.io import open_source
-from dvcodec.zap.data import SegmentData
-from dvcodec.zap.footer import Footer
+from dvcodec.zap.footer import Footer, SegmentData
 from dvcodec.zap.postings import Postings, decode_postings, decode_records, encode_one_hits, encode_postings
 from samples.bitmaps import bitmap, runs
 from samples.zap.postings import FIELDS, Lists, Posting, cases, columns, decoded, one_hit, read, refusal, rows

@@ -11,7 +11,7 @@ from cases import each
 from dvcodec import DecodeError, Limits, NotCanonical, Truncated
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.ragged import offsets_of
-from dvcodec.zap import snappy
+from dvcodec.zap import chunks
 from samples.zap.parts import pack
 from samples.zap.segments import uv
 
@@ -19,10 +19,10 @@ from samples.zap.segments import uv
 def unpack(blocks: list[bytes], limits: Limits | None = None) -> list[bytes]:
     cursor = Cursor(b"".join(blocks), source="here", base=1000)
     bounds = offsets_of(np.array([len(block) for block in blocks], np.int64))
-    sizes = snappy.content_sizes(cursor, bounds[:-1], bounds[1:], "blocks", limits=limits or Limits())
+    sizes = chunks.content_sizes(cursor, bounds[:-1], bounds[1:], "blocks", limits=limits or Limits())
     places = offsets_of(sizes)
     out = np.empty(int(places[-1]), np.uint8)
-    snappy.decompress_into(cursor, bounds[:-1], bounds[1:], out, places[:-1], sizes, "blocks")
+    chunks.decompress_into(cursor, bounds[:-1], bounds[1:], out, places[:-1], sizes, "blocks")
     return [out[low:high].tobytes() for low, high in zip(places[:-1].tolist(), places[1:].tolist(), strict=True)]
 
 
@@ -30,7 +30,7 @@ def unpack(blocks: list[bytes], limits: Limits | None = None) -> list[bytes]:
 def test_both_ways(contents: list[bytes]) -> None:
     bounds = offsets_of(np.array([len(content) for content in contents], np.int64))
     data = np.frombuffer(b"".join(contents), np.uint8)
-    blocks = snappy.compress(data, bounds[:-1], bounds[1:])
+    blocks = chunks.compress(data, bounds[:-1], bounds[1:])
     assert blocks == [pack(content) for content in contents]
     assert unpack(blocks) == contents
 

@@ -13,7 +13,7 @@ from cases import each
 from dvcodec import NotCanonical, Truncated
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor
-from dvcodec.zap import varlen_records
+from dvcodec.zap import chunks
 from samples.zap.segments import take, uv
 
 TOP = 2**64 - 1
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 @pytest.fixture(params=[1000, 1, 10**9], autouse=True)
 def hop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few strides, none at all, and as many as there can be."""
-    monkeypatch.setattr(varlen_records, "_HOP", request.param)
+    monkeypatch.setattr(chunks, "_HOP", request.param)
 
 
 def follow_counted(row: Row, head: int) -> tuple[list[int], list[int], int]:
@@ -76,7 +76,7 @@ def counted_rows(draw: st.DrawFn) -> tuple[Row, int]:
 @example((Row([1], [0, 0, 1], [0, 1, 1]), 1))
 def test_counted(case: tuple[Row, int]) -> None:
     row, head = case
-    begins, owner, bad = varlen_records.counted(
+    begins, owner, bad = chunks.counted(
         np.array(row.values, np.uint64), np.array(row.starts, np.int64), np.array(row.stops, np.int64), head
     )
     expected = follow_counted(row, head)
@@ -95,12 +95,12 @@ def test_counted_long(spans: int) -> None:
     values[begins + 4] = counts
     first = np.linspace(0, len(begins), spans, endpoint=False).astype(np.int64)
     last = np.append(first[1:], len(begins)) - 1
-    found, owner, bad = varlen_records.counted(values, begins[first], stops[last], 5)
+    found, owner, bad = chunks.counted(values, begins[first], stops[last], 5)
     assert bad == -1
     assert found.tolist() == begins.tolist()
     assert owner.tolist() == (np.searchsorted(first, np.arange(len(begins)), side="right") - 1).tolist()
     values[begins[-1] + 4] += 1
-    assert varlen_records.counted(values, begins[first], stops[last], 5)[2] == spans - 1
+    assert chunks.counted(values, begins[first], stops[last], 5)[2] == spans - 1
 
 
 def follow_sized(row: Row, ends: list[int]) -> tuple[list[int], list[int], int]:
@@ -153,9 +153,7 @@ def test_sized(case: tuple[Row, bytes]) -> None:
     row, raw = case
     values, ends = varints.decode(Cursor(raw), "entries")
     assert values.tolist() == row.values
-    found, owner, bad = varlen_records.sized(
-        values, ends, np.array(row.starts, np.int64), np.array(row.stops, np.int64)
-    )
+    found, owner, bad = chunks.sized(values, ends, np.array(row.starts, np.int64), np.array(row.stops, np.int64))
     expected = follow_sized(row, ends.tolist())
     assert bad == expected[2]
     if bad < 0:
@@ -175,9 +173,7 @@ def test_spans(parts: list[tuple[list[int], bytes]], base: int) -> None:
         raw += uv(*numbers)
         stops.append(len(raw))
     cursor = Cursor(raw, base=base)
-    values, firsts, behind = varlen_records.spans(
-        cursor, np.array(starts, np.int64), np.array(stops, np.int64), "numbers"
-    )
+    values, firsts, behind = chunks.spans(cursor, np.array(starts, np.int64), np.array(stops, np.int64), "numbers")
     assert values.tolist() == [value for part, _ in parts for value in part]
     assert np.diff(firsts).tolist() == [len(part) for part, _ in parts]
     found = [take(raw, start) for i, start in enumerate(starts) if parts[i][0]]
@@ -197,7 +193,7 @@ def test_spans(parts: list[tuple[list[int], bytes]], base: int) -> None:
 def test_spans_refused(raw: bytes, starts: list[int], stops: list[int], kind: type[Exception], offset: int) -> None:
     cursor = Cursor(raw, source="here", base=100)
     with pytest.raises(kind) as caught:
-        varlen_records.spans(cursor, np.array(starts), np.array(stops), "numbers")
+        chunks.spans(cursor, np.array(starts), np.array(stops), "numbers")
     assert getattr(caught.value, "offset", None) == offset
     assert getattr(caught.value, "source", None) == "here"
 
@@ -213,11 +209,11 @@ def tagged_bytes(draw: st.DrawFn) -> tuple[list[tuple[int, bytes]], bytes]:
 def test_tagged(case: tuple[list[tuple[int, bytes]], bytes], short: int) -> None:
     records, tail = case
     raw = b"".join(uv(number, len(content)) + content for number, content in records)
-    begins, sizes = varlen_records.tagged(np.frombuffer(raw + tail, np.uint8), len(records))
+    begins, sizes = chunks.tagged(np.frombuffer(raw + tail, np.uint8), len(records))
     assert [raw[a : a + n] for a, n in zip(begins.tolist(), sizes.tolist(), strict=True)] == [c for _, c in records]
     # Without the last bytes all records but the cut ones are there.
     cut = raw[: max(len(raw) - short, 0)]
-    begins, sizes = varlen_records.tagged(np.frombuffer(cut, np.uint8), len(records))
+    begins, sizes = chunks.tagged(np.frombuffer(cut, np.uint8), len(records))
     whole, at = 0, 0
     for number, content in records:
         at += len(uv(number, len(content)) + content)

@@ -138,7 +138,7 @@ def test_many_documents_in_many_chunks(version: int, monkeypatch: pytest.MonkeyP
         assert seventh.docs.tolist() == list(range(3, 1500, 7))
         assert segment.stored(1234)[1].value == b"1234"
         assert len(list(segment.doc_values("f"))) == 1500
-    monkeypatch.setattr("dvcodec.zap.assemble.POSTINGS_AT_ONCE", 100)
+    monkeypatch.setattr("dvcodec.zap.writer.POSTINGS_AT_ONCE", 100)
     monkeypatch.setattr("dvcodec.zap.writer._DOCS_AT_ONCE", 97)
     assert written(version, found) == raw
 

@@ -24,9 +24,9 @@ from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain, share_text
-from dvcodec.io.file_key import named_as
-from dvcodec.ops.sniff import ContainerKind, VectorRef
-from dvcodec.ops.stats import VectorStats, measure
+from dvcodec.io.target import named_as
+from dvcodec.ops.convert import VectorStats, measure
+from dvcodec.ops.read import ContainerKind, VectorRef
 from dvcodec.puffin import BlobMetadata
 
 _Seen: TypeAlias = tuple[VectorRef, VectorStats | DecodeError, RowSet]

@@ -21,15 +21,13 @@ from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain
 from dvcodec.core.vector import DvLocation
 from dvcodec.io import Source, is_url, open_sink
-from dvcodec.io.file_key import file_key, merge_spellings, path_below
 from dvcodec.io.frames import read_frame
-from dvcodec.io.target import local_path
+from dvcodec.io.target import file_key, local_path, merge_spellings, path_below
 from dvcodec.ops import convert as conversion
 from dvcodec.ops import correct as correction
-from dvcodec.ops.algebra import diff as diff_rows
-from dvcodec.ops.algebra import merge_inputs
-from dvcodec.ops.read import ALLOWED
-from dvcodec.ops.sniff import sniff_source
+from dvcodec.ops.convert import diff as diff_rows
+from dvcodec.ops.convert import merge_inputs
+from dvcodec.ops.read import ALLOWED, sniff_source
 
 
 def _rows_of(names: list[str], what: str) -> dict[str | None, RowSet]:

@@ -19,7 +19,7 @@ from dvcodec.core.report import Check, Status
 from dvcodec.core.text import counted
 from dvcodec.io import SinkTarget, is_url
 from dvcodec.ops.convert import TARGETS
-from dvcodec.ops.sniff import VectorRef
+from dvcodec.ops.read import VectorRef
 
 STDOUT = "-"
 VECTORS = "deletion vectors"

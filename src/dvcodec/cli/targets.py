@@ -17,12 +17,11 @@ from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import UNCOUNTED, Magic, Vector
 from dvcodec.io import Source, is_partial, is_url, open_source, read_window
-from dvcodec.io.find import find_remote, has_pattern, without_query
+from dvcodec.io.opening import find_remote, has_pattern, without_query
 from dvcodec.io.source import beyond_end
 from dvcodec.io.store import Reason, StoreError, open_store
 from dvcodec.io.target import is_local
-from dvcodec.ops.read import ahead, read_vector
-from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
+from dvcodec.ops.read import Container, VectorRef, ahead, read_vector, refuse_segment, sniff_source
 
 _SLICE = re.compile(r"^(?P<path>.+)@(?P<offset>\d+)(?::(?P<size>\d+))?$", re.DOTALL)
 # File names of deletion vectors in Iceberg, Delta and Lance. Paimon's index files share their names with its hash

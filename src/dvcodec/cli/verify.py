@@ -16,7 +16,7 @@ from dvcodec.cli.targets import Part, Target, open_source_of, open_target
 from dvcodec.core.errors import DecodeError
 from dvcodec.core.report import Check, Report, Status
 from dvcodec.core.text import counted
-from dvcodec.ops.sniff import VectorRef
+from dvcodec.ops.read import VectorRef
 from dvcodec.ops.verify import verify_source
 
 

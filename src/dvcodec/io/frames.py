@@ -22,12 +22,11 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.rowset import RowSet, check_vectors
 from dvcodec.core.usage import check_integer
 from dvcodec.core.vector import DvLocation, Magic, StoredFrame
-from dvcodec.io.coalesce import coalesce
-from dvcodec.io.file_key import check_data_file
 from dvcodec.io.opening import open_sink, open_source
 from dvcodec.io.sink import SinkTarget, target_name
-from dvcodec.io.source import Source, SourceTarget, read_window
+from dvcodec.io.source import Source, SourceTarget, coalesce, read_window
 from dvcodec.io.storage import StorageOptions
+from dvcodec.io.target import check_data_file
 
 VERSION = 1
 """The first byte of the file."""

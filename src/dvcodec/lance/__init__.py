@@ -1,21 +1,10 @@
 """Lance: row-id sequences, version sequences, deletion files, row-address maps, and the manifest.
 
-`row_ids`: the sequences, of `segments` of numbers in `arrays`, stored as protobuf (`wire`). `deletions` and
-`addresses`: sets of rows. `manifest`: the versions of a dataset and the operations that created them; row counts of
-data files. `check`: whether row ids are unique.
+`row_ids`: the sequences, of `segments` of numbers, stored as protobuf (`wire`); row addresses; whether row ids are
+unique. `deletions`: sets of rows. `manifest`: the versions of a dataset and the operations that created them; row
+counts of data files.
 """
 
-from dvcodec.lance.addresses import (
-    TOMBSTONE_ADDRESS,
-    TOMBSTONE_FRAGMENT,
-    RowAddrMap,
-    decode_row_addr_map,
-    encode_row_addr_map,
-    row_addresses,
-    split_row_addresses,
-)
-from dvcodec.lance.arrays import EncodedArray
-from dvcodec.lance.check import FragmentIds, check_row_ids, live_row_ids
 from dvcodec.lance.deletions import (
     DeletionFile,
     choose_kind,
@@ -34,16 +23,34 @@ from dvcodec.lance.manifest import (
     read_operation,
 )
 from dvcodec.lance.row_ids import (
+    TOMBSTONE_ADDRESS,
+    TOMBSTONE_FRAGMENT,
+    FragmentIds,
+    RowAddrMap,
     RowDatasetVersionSequence,
     RowIdSequence,
     VersionRun,
+    check_row_ids,
+    decode_row_addr_map,
     decode_row_ids,
     decode_versions,
+    encode_row_addr_map,
     encode_row_ids,
     encode_versions,
+    live_row_ids,
     rechunk,
+    row_addresses,
+    split_row_addresses,
 )
-from dvcodec.lance.segments import ArraySegment, RangeSegment, RangeWithBitmap, RangeWithHoles, Segment, SortedArray
+from dvcodec.lance.segments import (
+    ArraySegment,
+    EncodedArray,
+    RangeSegment,
+    RangeWithBitmap,
+    RangeWithHoles,
+    Segment,
+    SortedArray,
+)
 
 __all__ = [
     "TOMBSTONE_ADDRESS",

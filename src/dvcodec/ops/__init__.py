@@ -1,1 +1,1 @@
-"""Operations on any format: `sniff` (detect), `verify` (check), `convert`, `algebra` (diff, merge) and `stats`."""
+"""Operations on any format: `read` (detect, decode), `verify` (check) and `convert` (also diff, merge, describe)."""

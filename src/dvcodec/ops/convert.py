@@ -1,28 +1,129 @@
-"""Conversion between the containers of the formats.
+"""Conversion between the containers of the formats, differences and unions, statistics.
 
 Iceberg, Delta (portable) and Paimon (64-bit) share one frame: conversion verifies and copies it, without building
 bitmaps. Other layouts (Delta native, Paimon 32-bit, bare roaring, Mumbling) are re-encoded.
+
+Statistics come from container headers; positions are not expanded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from dvcodec import delta, iceberg, mumbling, paimon
 from dvcodec.core import vector
+from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.cursor import BytesLike
 from dvcodec.core.errors import UsageError
-from dvcodec.core.limits import DEFAULT_LIMITS, Limits
-from dvcodec.core.rowset import RowSet
-from dvcodec.core.usage import check_type
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
+from dvcodec.core.rowset import RowSet, check_rows
+from dvcodec.core.usage import as_count, check_integer, check_type
 from dvcodec.core.vector import DvLocation, Magic, StoredFrame, Vector, check_highest
-from dvcodec.iceberg.blobs import check_blob
-from dvcodec.iceberg.vectors import DEFAULT_CREATED_BY
+from dvcodec.iceberg import DEFAULT_CREATED_BY, check_blob
 from dvcodec.io import SinkTarget, Source, SourceTarget, StorageOptions, open_sink, open_source, target_name
-from dvcodec.ops.read import CheckedFrame, ahead, read_vector, survey_vectors
-from dvcodec.ops.sniff import Container, VectorRef, refuse_segment, sniff_source
+from dvcodec.io.target import merge_spellings
+from dvcodec.ops.read import (
+    CheckedFrame,
+    Container,
+    VectorRef,
+    ahead,
+    read_vector,
+    refuse_segment,
+    sniff_source,
+    survey_vectors,
+)
+
+DataFile = TypeVar("DataFile", bound="str | None")
+
+
+class Diff(NamedTuple):
+    """The difference between an old vector and a new one."""
+
+    added: RowSet
+    """Deleted rows: in the new vector, not in the old."""
+    restored: RowSet
+    """Restored rows: in the old vector, not in the new."""
+
+
+def diff(old: RowSet, new: RowSet) -> Diff:
+    """Return the rows that `new` deletes and `old` does not, and the other way round.
+
+    Raises:
+        UsageError: not row sets.
+
+    >>> diff(RowSet([1, 2]), RowSet([2, 3]))
+    Diff(added=RowSet([3]), restored=RowSet([1]))
+    """
+    check_rows(old, "old")
+    check_rows(new, "new")
+    return Diff(new - old, old - new)
+
+
+def merge(vectors: Iterable[Mapping[DataFile, RowSet]]) -> dict[DataFile, RowSet]:
+    """Merge vectors by data file.
+
+    Different spellings of one file (``/x`` and ``file:/x``, ``s3://`` and ``s3a://``, ..) are merged under the first;
+    this is logged at INFO (logger ``dvcodec.paths``).
+
+    Args:
+        vectors: data file -> deleted rows. Each mapping spells its files in one way: ``a b`` and ``a%20b`` are two
+            files where one mapping has both.
+
+    Raises:
+        UsageError: not mappings; or one has ``a b`` and another ``a%20b``, which may be the same file percent-encoded.
+
+    >>> merge([{"/a": RowSet([1])}, {"file:/a": RowSet([2]), "/b": RowSet([3])}])
+    {'/a': RowSet([1, 2]), '/b': RowSet([3])}
+    """
+    check_type(vectors, Iterable, "vectors", "an iterable of mappings")
+    return merge_inputs(_items(mapping) for mapping in vectors)
+
+
+def _items(mapping: Mapping[DataFile, RowSet]) -> Iterable[tuple[DataFile, RowSet]]:
+    check_type(mapping, Mapping, "an item of vectors", "a mapping of data files to row sets")
+    return mapping.items()
+
+
+def merge_inputs(inputs: Iterable[Iterable[tuple[DataFile, RowSet]]]) -> dict[DataFile, RowSet]:
+    """`merge` for inputs that may name a data file more than once; same arguments and errors."""
+    pairs = [list(some) for some in inputs]
+    kept = merge_spellings(*([path for path, _ in some] for some in pairs))
+    by_file: dict[DataFile, list[RowSet]] = {}
+    for some in pairs:
+        for path, rows in some:
+            by_file.setdefault(kept[path], []).append(rows)
+    return {path: RowSet().union(*parts) for path, parts in by_file.items()}
+
+
+def read_rows(
+    source: SourceTarget, *, limits: Limits = DEFAULT_LIMITS, storage_options: StorageOptions = None
+) -> dict[str | None, RowSet]:
+    """Read all vectors of any container: data file (None if unknown) -> deleted rows.
+
+    Several vectors of one data file are merged, also under different spellings.
+
+    Args:
+        source: bytes, path, URL, open file or `Source`; any container that `sniff` knows, except search segments.
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
+
+    Raises:
+        DecodeError: the container or a vector is corrupt.
+        UsageError: several vectors without data file names: merging them would mix rows of different files
+            (`delta.load_frames` returns them by offset).
+    """
+    with open_source(source, storage_options=storage_options) as opened:
+        container = refuse_segment(sniff_source(opened, limits=limits))
+        nameless = sum(ref.data_file is None for ref in container.vectors)
+        if nameless > 1:
+            raise UsageError(f"{opened.name}: {nameless} vectors without data file names")
+        windows = ahead(opened, container.vectors)
+        return merge_inputs(
+            [[(ref.data_file, read_vector(windows, ref, limits=limits).load()) for ref in container.vectors]]
+        )
+
 
 ConvertTarget: TypeAlias = Literal["iceberg", "delta", "paimon32", "paimon64", "blob", "mumbling"]
 TARGETS: tuple[str, ...] = get_args(ConvertTarget)
@@ -263,3 +364,125 @@ def _write_single(
     return DvLocation(
         "iceberg" if to == "blob" else to, target_name(target), 0, size, stored.cardinality, stored.data_file, size
     )
+
+
+@dataclass(frozen=True, slots=True)
+class VectorStats:
+    """Statistics of one vector.
+
+    Attributes:
+        cardinality: deleted rows.
+        min: lowest position, None if the vector is empty.
+        max: highest position, None if the vector is empty.
+        size: bytes of the vector as stored, including its frame.
+        containers: number of array, bitset and run containers.
+        bitmaps: number of non-empty 32-bit bitmaps.
+        gaps: number of keys with the empty bitmap.
+        row_count: physical rows of the data file, None if unknown.
+    """
+
+    cardinality: int
+    min: int | None
+    max: int | None
+    size: int
+    containers: ContainerMix
+    bitmaps: int
+    gaps: int
+    row_count: int | None = None
+
+    @property
+    def deleted_share(self) -> float | None:
+        """Deleted rows per row of the data file, 0 to 1; None if its row count is unknown or 0."""
+        return self.cardinality / self.row_count if self.row_count else None
+
+    @property
+    def density(self) -> float | None:
+        """Deleted rows per row from the lowest to the highest position, 0 to 1; None if empty."""
+        if self.min is None or self.max is None:
+            return None
+        return self.cardinality / (self.max - self.min + 1)
+
+    @property
+    def bytes_per_row(self) -> float | None:
+        """Bytes per deleted row; None if empty."""
+        return self.size / self.cardinality if self.cardinality else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self) | {
+            "containers": self.containers._asdict(),
+            "deleted_share": self.deleted_share,
+            "density": self.density,
+            "bytes_per_row": self.bytes_per_row,
+        }
+
+
+def describe(
+    source: SourceTarget,
+    *,
+    row_count: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    storage_options: StorageOptions = None,
+) -> tuple[VectorStats, ...]:
+    """Return statistics of every vector of a container, in the order of `sniff(source).vectors`.
+
+    >>> from dvcodec import RowSet, iceberg
+    >>> (found,) = describe(iceberg.encode(RowSet([1, 3, 5])), row_count=12)
+    >>> found.cardinality, found.max, found.size, found.deleted_share
+    (3, 5, 46, 0.25)
+
+    Args:
+        source: bytes, path, URL, open file or `Source`; any container that `sniff` knows, except search segments.
+        row_count: physical rows of the data file (of each one, if there are several).
+        limits: bounds on what the bytes may claim.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
+
+    Raises:
+        DecodeError: the container or a vector is corrupt.
+        UsageError: an argument of a wrong type, or a negative number.
+        MissingExtra: a Lance deletion file of the Arrow kind, without pyarrow.
+        OSError: it cannot be opened or read.
+    """
+    check_limits(limits)
+    row_count = None if row_count is None else as_count(row_count, "row_count")
+    with open_source(source, storage_options=storage_options) as opened:
+        container = refuse_segment(sniff_source(opened, limits=limits))
+        windows = ahead(opened, container.vectors)
+        return tuple(
+            measure(read_vector(windows, ref, limits=limits), row_count=row_count, size=ref.size)
+            for ref in container.vectors
+        )
+
+
+def measure(vector: Vector, *, row_count: int | None = None, size: int | None = None) -> VectorStats:
+    """Return statistics of a walked vector (see `read.read_vector`).
+
+    Args:
+        vector: the vector.
+        row_count: physical rows of its data file.
+        size: bytes of the vector as stored, if that is neither a frame nor a bare bitmap (Lance ``.arrow``).
+
+    Raises:
+        NotCanonical: array order or bitset population is wrong.
+    """
+    vector.check()
+    view = vector.view
+    if size is None:
+        size = len(vector.frame.data) if vector.frame is not None else len(view.data)
+    return VectorStats(view.cardinality, view.min, view.max, size, view.mix, len(view.bitmaps), view.gaps, row_count)
+
+
+WORTH_REWRITING = 0.3
+"""Share of deleted rows, Iceberg's default (``delete-ratio-threshold`` of its data file rewriter)."""
+
+
+def check_thresholds(min_ratio: float, min_deleted: int) -> None:
+    """Check the thresholds that a caller passes.
+
+    Raises:
+        UsageError: a share below 0 or above 1, or a negative number of rows.
+    """
+    check_type(min_ratio, (int, float), "min_ratio", "a number")
+    check_integer(min_deleted, "min_deleted")
+    if not 0 <= min_ratio <= 1 or min_deleted < 0:
+        raise UsageError("min_ratio must be between 0 and 1, min_deleted not negative")

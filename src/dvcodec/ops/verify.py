@@ -16,13 +16,12 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
 from dvcodec.core.report import Check, Report
 from dvcodec.core.usage import as_count, check_type
 from dvcodec.core.vector import Vector
-from dvcodec.iceberg.blobs import lint
+from dvcodec.iceberg import lint
 from dvcodec.io import Source, SourceTarget, StorageOptions, open_source
-from dvcodec.io.file_key import named_as
 from dvcodec.io.frames import read_frame
+from dvcodec.io.target import named_as
 from dvcodec.ops.correct import correct
-from dvcodec.ops.read import ahead, read_vector, survey_vectors
-from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, sniff_source
+from dvcodec.ops.read import Container, ContainerKind, VectorRef, ahead, read_vector, sniff_source, survey_vectors
 from dvcodec.zap.verify import verify_segment
 
 Stated: TypeAlias = "list[tuple[str, int | None]]"

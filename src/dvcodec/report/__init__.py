@@ -5,6 +5,411 @@ messages of the table, which may hold anything, are escaped, and shown on one li
 all data files is missing.
 """
 
-from dvcodec.report.page import render, write
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dvcodec._version import __version__
+from dvcodec.core.text import NOTHING, bytes_text, counted, folder_of, number, plain, share_text
+from dvcodec.core.usage import check_type
+from dvcodec.io import SinkTarget, StorageOptions, open_sink
+from dvcodec.ops.convert import WORTH_REWRITING
+from dvcodec.report.charts import Html, embedded, join, pictures, section, share_bar, tag
+from dvcodec.tables.auditing import Audit
+from dvcodec.tables.model import NO_SNAPSHOT, DeletionVector, TableKind
+from dvcodec.tables.snapshots.findings import Finding, Severity
+from dvcodec.tables.snapshots.scanning import RewriteCandidate, Scan, Totals, rewrite_candidates, totals
+from dvcodec.tables.writing import check_outside
 
 __all__ = ["render", "write"]
+
+
+SHADE_EDGES = (np.finfo(np.float32).tiny, 0.01, 0.1, 0.5, 1.0)
+"""Shares of a part at which the shades of a density strip begin: any row, 1 %, 10 %, half, all."""
+
+
+def columns(scan: Scan, folder: str, rewrite: Iterable[str]) -> dict[str, Any]:
+    """Return plain values for JSON: a list for each column, with one value for each data file, in the scan's order.
+
+    Paths and errors are shown as text of one line, see `plain`. Deleted rows of which only a lower bound is
+    known are None.
+
+    Args:
+        scan: what is deleted.
+        folder: common to all paths, see `core.text.folder_of`.
+        rewrite: paths of the data files worth rewriting.
+    """
+    files = scan.files
+    paths = [file.data_file.path for file in files]
+    places: dict[str, int] = {}
+    wanted = set(rewrite)
+    mixes = [file.containers for file in files]
+    return {
+        "folder": plain(folder),
+        "path": [plain(path[len(folder) :]) for path in paths],
+        "partition": [None if file.data_file.partition is None else plain(file.data_file.partition) for file in files],
+        "rows": [file.data_file.physical_rows for file in files],
+        "size": [file.data_file.size for file in files],
+        "deleted": [file.deleted for file in files],
+        "stored": [file.stored_bytes for file in files],
+        "containers": [
+            [mix.arrays for mix in mixes],
+            [mix.bitsets for mix in mixes],
+            [mix.runs for mix in mixes],
+        ],
+        "strip": [shades(file.density) for file in files],
+        "vectors": [[_vector(vector, places) for vector in file.vectors] for file in files],
+        "places": [plain(place) for place in places],
+        "errors": {i: [plain(error) for error in file.errors] for i, file in enumerate(files) if file.errors},
+        "rewrite": [i for i, file in enumerate(files) if file.data_file.path in wanted],
+    }
+
+
+def shades(density: NDArray[np.float32]) -> str:
+    """Return the shade of each part of a file, 0 (nothing deleted) to 5 (all): a digit each; empty if all are 0.
+
+    >>> import numpy as np
+    >>> shades(np.array([0, 0.001, 0.01, 0.3, 0.99, 1], np.float32)), shades(np.zeros(64, np.float32))
+    ('012345', '')
+    """
+    steps = np.digitize(density, np.asarray(SHADE_EDGES, np.float32))
+    return (steps + ord("0")).astype(np.uint8).tobytes().decode("ascii") if steps.any() else ""
+
+
+def _vector(vector: DeletionVector, places: dict[str, int]) -> list[int | None]:
+    """Return file (index in `places`; an inline vector has the empty name), offset, size and recorded cardinality."""
+    place = places.setdefault(vector.path, len(places))
+    return [place, vector.offset, vector.size, vector.cardinality]
+
+
+FINDINGS_SHOWN = 200
+"""Maximum number of findings listed per severity; `dvcodec audit --json` has all."""
+CANDIDATES_SHOWN = 20
+
+KINDS = {
+    TableKind.ICEBERG: "Iceberg table",
+    TableKind.DELTA: "Delta Lake table",
+    TableKind.PAIMON: "Paimon table",
+    TableKind.LANCE: "Lance dataset",
+    TableKind.SCORCH: "scorch index",
+}
+_SEVERITIES = {
+    Severity.ERROR: ("error", "rows are wrong, or cannot be read, in some engine"),
+    Severity.WARNING: ("warning", "rows are right, but something differs from the metadata"),
+    Severity.INFO: ("note", "nothing is wrong; for example, space could be freed"),
+}
+
+
+def name_of(location: str) -> str:
+    """Return the table's own name: the last part of its location.
+
+    >>> name_of("s3://lake/orders/"), name_of("/")
+    ('orders', '/')
+    """
+    return location.rstrip("/").rpartition("/")[2] or location
+
+
+def head(scan: Scan, made: datetime | None) -> Html:
+    """Return the head of the page: table, snapshot and times."""
+    info = scan.info
+    facts = {
+        "Snapshot": str(info.id) if info.id != NO_SNAPSHOT else "none yet",
+        "Operation": info.operation,
+        "Committed": None if info.timestamp_ms is None else _committed(info.timestamp_ms),
+        "Report of": None if made is None else _moment(made),
+    }
+    listed = (tag("div", tag("dt", name), tag("dd", value)) for name, value in facts.items() if value is not None)
+    return tag(
+        "div",
+        tag("p", f"Deletion vectors of {_article(KINDS[scan.kind])}", class_="over"),
+        tag("h1", name_of(scan.table)),
+        tag("p", scan.table, class_="path"),
+        tag("dl", *listed, class_="facts"),
+    )
+
+
+def _article(what: str) -> str:
+    return f"{'an' if what[0] in 'AEIOU' else 'a'} {what}"
+
+
+def _committed(timestamp_ms: int) -> str:
+    try:
+        return _moment(datetime.fromtimestamp(timestamp_ms / 1000, timezone.utc))
+    except (OverflowError, OSError, ValueError):  # metadata may have any number
+        return f"{timestamp_ms} ms"
+
+
+def _moment(time: datetime) -> str:
+    return f"{time.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def summary(audit: Audit, sums: Totals) -> Html:
+    """Return the verdict on the table, and its numbers on cards."""
+    share = sums.deleted_share
+    least, most = ("", "") if sums.exact else ("at least ", "at most ")
+    caption = NOTHING if share is None else f"{least}{share_text(share)} of all rows"
+    per_row = "" if sums.bytes_per_row is None else f"{sums.bytes_per_row:.3g} bytes per deleted row"
+    live = f"not recorded for {counted(sums.uncounted, 'file')}" if sums.rows is None else "recorded wrongly"
+    if sums.max_live is not None:
+        live = f"{most}{large(sums.max_live)} live"
+    deleted = "unknown"
+    if sums.exact or sums.min_deleted:
+        deleted = f"{least}{large(sums.min_deleted)}"
+    not_counted = counted(sums.other_deletes, "data file") + " with other deletes, not counted"
+    cards = (
+        _card(
+            "Data files",
+            number(sums.data_files),
+            f"{number(sums.with_deletes)} with deleted rows, {number(sums.fully_deleted)} fully deleted"
+            + (f", {number(sums.in_doubt)} in doubt" if sums.in_doubt else "")
+            + (f", {number(sums.hidden)} not visible yet" if sums.hidden else ""),
+        ),
+        _card("Rows", NOTHING if sums.rows is None else large(sums.rows), live, title=number(sums.rows)),
+        _card(
+            "Deleted rows",
+            deleted,
+            f"{caption}; {not_counted}" if sums.other_deletes else caption,
+            title=f"{least}{number(sums.min_deleted)}",
+            picture=share_bar(share, caption),
+        ),
+        _card("Vectors", number(sums.vectors), f"in {counted(audit.counts.containers, 'file')}"),
+        _card("Stored size", bytes_text(sums.stored_bytes), per_row, title=counted(sums.stored_bytes, "byte")),
+    )
+    notes = (tag("p", f"Not checked: {note.message}", class_="soft note") for note in audit.notes)
+    return tag(
+        "section", _verdict(audit), *notes, tag("div", *cards, class_="cards"), id="summary", aria_label="Summary"
+    )
+
+
+def large(count: int) -> str:
+    """Return a count that fits a card: all digits up to a billion, then three.
+
+    >>> large(999_999_999), large(1_234_567_890), large(5 * 10**12)
+    ('999,999,999', '1.23 billion', '5 trillion')
+    """
+    for unit, word in ((10**12, "trillion"), (10**9, "billion")):
+        if count >= unit:
+            return f"{float(f'{count / unit:.3g}'):,.4g} {word}"
+    return number(count)
+
+
+def _card(heading: str, figure: str, more: str, *, title: str | None = None, picture: Html | None = None) -> Html:
+    return tag(
+        "div",
+        tag("h3", heading),
+        tag("p", figure, class_="figure", title=title),
+        tag("p", more, class_="more"),
+        picture,
+        class_="panel",
+    )
+
+
+def _verdict(audit: Audit) -> Html:
+    unreadable = audit.counts.unreadable
+    checked = f"{counted(audit.counts.vectors - unreadable, 'vector')} read and checked."
+    if unreadable:
+        checked = f"{checked[:-1]}, {number(unreadable)} could not be read: their rows are unknown."
+    counts = _by_severity(audit.findings)
+    if not counts:
+        return tag("p", tag("b", "Valid."), tag("span", "No findings."), tag("span", checked), class_="verdict fine")
+    worst = next(iter(counts))
+    listed = ", ".join(counted(len(found), _SEVERITIES[severity][0]) for severity, found in counts.items())
+    word = "Not valid." if worst is Severity.ERROR else "Valid."
+    style = "fine" if worst is Severity.INFO else worst.value
+    link = tag("span", tag("a", listed, href="#findings"), ".")
+    return tag("p", tag("b", word), link, tag("span", checked), class_=f"verdict {style}")
+
+
+def _by_severity(found: Iterable[Finding]) -> dict[Severity, list[Finding]]:
+    """Group findings by severity, worst first; severities without findings are left out."""
+    groups: dict[Severity, list[Finding]] = {severity: [] for severity in Severity}
+    for finding in found:
+        groups[finding.severity].append(finding)
+    return {severity: group for severity, group in groups.items() if group}
+
+
+def findings(audit: Audit) -> Html:
+    """List the findings by severity, worst first; empty without findings."""
+    groups = _by_severity(audit.findings)
+    if not groups:
+        return Html()
+    return section("findings", "Findings", *(_group(severity, group) for severity, group in groups.items()))
+
+
+def _group(severity: Severity, group: Sequence[Finding]) -> Html:
+    word, meaning = _SEVERITIES[severity]
+    checks = ", ".join(f"{check} ({number(count)})" for check, count in Counter(f.check for f in group).most_common())
+    left = len(group) - FINDINGS_SHOWN
+    more = None
+    if left > 0:
+        more = tag("li", f"{counted(left, 'more finding')}: dvcodec audit --json lists them all.", class_="soft")
+    return tag(
+        "details",
+        tag(
+            "summary",
+            tag("h3", counted(len(group), word).capitalize()),
+            tag("span", f": {meaning}", class_="soft"),
+            tag("div", checks, class_="soft note"),
+        ),
+        tag("ul", *map(_finding, group[:FINDINGS_SHOWN]), more, class_="findings"),
+        class_=f"panel group {severity.value}",
+        open=severity is not Severity.INFO,
+    )
+
+
+def _finding(finding: Finding) -> Html:
+    pairs: dict[str, str | None] = {}
+    vectors = [vector.where for vector in finding.vectors]
+    if any(vector not in finding.message for vector in vectors):
+        pairs["Vectors"] = join(*(tag("div", vector, class_="path") for vector in vectors))
+    if finding.path is not None and (finding.offset is not None or finding.path not in finding.message):
+        place = "" if finding.offset is None else f", byte {number(finding.offset)}"
+        pairs["File"] = join(tag("span", finding.path, class_="path"), place)
+    pairs |= {"Expected": finding.expected, "Found": finding.actual}
+    listed = [join(tag("dt", name), tag("dd", value)) for name, value in pairs.items() if value is not None]
+    return tag(
+        "li",
+        tag("p", finding.check, class_="check"),
+        tag("p", finding.message, class_="message"),
+        tag("dl", *listed, class_="pairs") if listed else None,
+    )
+
+
+_REASONS = {
+    "fully-deleted": "no live rows: drop it instead of rewriting",
+    "deleted-ratio": "many rows are deleted",
+    "bytes-per-row": "its vectors are large for their rows",
+    "small-vector": "its vectors are small",
+    "small-file": "it is small",
+}
+
+
+def rewrite(candidates: Sequence[RewriteCandidate], folder: str) -> Html:
+    """List the data files worth rewriting, all below `folder`, highest gain first; empty without candidates."""
+    if not candidates:
+        return Html()
+    caption = f"{counted(len(candidates), 'data file')}, highest gain first"
+    gains = [candidate.gain for candidate in candidates]
+    if None not in gains:
+        caption += f"; rewriting frees about {bytes_text(sum(gain or 0 for gain in gains))}"
+    caption += "."
+    if len(candidates) > CANDIDATES_SHOWN:
+        caption += f" The first {CANDIDATES_SHOWN}; below, show the data files \u201cworth rewriting\u201d for all."
+    columns = ("Data file", "Deleted share", "Deleted", "Live rows", "Gain", "Why")
+    return section(
+        "rewrite",
+        "Worth rewriting",
+        tag("p", caption, class_="note lead"),
+        tag(
+            "div",
+            tag(
+                "table",
+                tag("thead", tag("tr", *(tag("th", name, scope="col", class_=_kind(name)) for name in columns))),
+                tag("tbody", *(_candidate(one, folder) for one in candidates[:CANDIDATES_SHOWN])),
+                class_="list",
+                aria_labelledby="rewrite-title",
+            ),
+            class_="panel scroll",
+        ),
+    )
+
+
+def _kind(column: str) -> str | None:
+    return None if column in ("Data file", "Why") else "number"
+
+
+def _candidate(candidate: RewriteCandidate, folder: str) -> Html:
+    file = candidate.file
+    path, share = file.data_file.path, share_text(file.deleted_share)
+    cells = {
+        "Deleted share": tag("div", share_bar(file.deleted_share, share), tag("span", share), class_="amount"),
+        "Deleted": number(file.deleted),
+        "Live rows": number(candidate.live_rows),
+        "Gain": bytes_text(candidate.gain),
+        "Why": "; ".join(map(_REASONS.__getitem__, candidate.reasons[:1] if file.fully_deleted else candidate.reasons)),
+    }
+    values = (tag("td", text, class_=_kind(name), data_label=name) for name, text in cells.items())
+    return tag("tr", tag("th", path.removeprefix(folder), scope="row", class_="path", title=path), *values)
+
+
+def render(audit: Audit, *, made: datetime | None = None, min_ratio: float = WORTH_REWRITING) -> str:
+    """Return the page of an audited snapshot as HTML; equal arguments give equal text.
+
+    Args:
+        audit: to be shown.
+        made: time of the report, shown on the page.
+        min_ratio: 0 to 1; data files are worth rewriting from this share of deleted rows on.
+
+    Raises:
+        UsageError: an argument of a wrong type, or `min_ratio` is out of range.
+    """
+    check_type(audit, Audit, "audit", "an Audit")
+    check_type(made, (datetime, type(None)), "made", "a datetime")
+    scan = audit.scan
+    sums = totals(scan)
+    candidates = rewrite_candidates(scan, min_ratio=min_ratio)
+    folder = folder_of([file.data_file.path for file in scan.files])
+    style, script = _template("style.css"), _template("script.js")
+    return Template(_template("page.html")).substitute(
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        style=style,
+        script=script,
+        version=__version__,
+        title=join(f"{name_of(scan.table)}: deletion vectors"),
+        head=head(scan, made),
+        summary=summary(audit, sums),
+        findings=findings(audit),
+        charts=pictures(scan, sums),
+        rewrite=rewrite(candidates, folder),
+        lead=tag("p", "All in ", tag("span", folder, class_="path"), class_="note lead") if folder else "",
+        data=embedded(columns(scan, folder, (candidate.file.data_file.path for candidate in candidates))),
+        foot=join(f"dvcodec {__version__}, {KINDS[scan.kind]} {scan.table}"),
+    )
+
+
+def write(
+    sink: SinkTarget,
+    audit: Audit,
+    *,
+    made: datetime | None = None,
+    min_ratio: float = WORTH_REWRITING,
+    storage_options: StorageOptions = None,
+) -> None:
+    """Write the page, whole or not at all; see `render`.
+
+    Args:
+        sink: path or URL outside of the table, or open binary file. An existing file is replaced.
+        audit: to be shown.
+        made: time of the report.
+        min_ratio: 0 to 1; data files are worth rewriting from this share of deleted rows on.
+        storage_options: for URLs: how to reach the store, as deltalake and polars spell it.
+
+    Raises:
+        UsageError: `min_ratio` is out of range, or the sink is in the table.
+        OSError: it cannot be written.
+    """
+    check_type(audit, Audit, "audit", "an Audit")
+    check_outside(sink, audit.table)
+    page = render(audit, made=made, min_ratio=min_ratio).encode()
+    with open_sink(sink, storage_options=storage_options) as file:
+        file.write(page)
+
+
+def _template(name: str) -> str:
+    return files("dvcodec.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return the hash of a text, by which the page's content security policy allows it and no other script."""
+    return f"sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -18,7 +18,7 @@ from dvcodec.core import batch
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of
 from dvcodec.core.roaring import MAX_DV_POSITION
-from dvcodec.io.file_key import check_data_file
+from dvcodec.io.target import check_data_file
 from dvcodec.spark.columns import VECTORS, arrow_schema, binary_array
 from dvcodec.spark.worker import release_memory
 

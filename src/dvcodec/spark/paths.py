@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as sf
 
-from dvcodec.io.file_key import LOCAL, ON_DRIVE, ROOTED, ROOTED_SCHEMES, SAME_SCHEMES, file_key
+from dvcodec.io.target import LOCAL, ON_DRIVE, ROOTED, ROOTED_SCHEMES, SAME_SCHEMES, file_key
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -122,7 +122,7 @@ def _encode_column(path: Column) -> Column:
 
 
 def match_key(path: str, *, uri: bool = False) -> str:
-    """Return the form in which all spellings of one data file are equal: see `dvcodec.io.file_key.file_key`.
+    """Return the form in which all spellings of one data file are equal: see `dvcodec.io.target.file_key`.
 
     Args:
         path: a data file.
@@ -164,7 +164,7 @@ def _tidy(path: Column) -> Column:
 
 
 def decoded_key_column(path: Column) -> Column:
-    """`dvcodec.io.file_key.decoded_key` for a column, but null only if nothing is encoded."""
+    """`dvcodec.io.target.decoded_key` for a column, but null only if nothing is encoded."""
     return sf.when(path.contains("%"), match_key_column(_decoded(path)))
 
 

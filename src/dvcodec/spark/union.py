@@ -21,7 +21,7 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight, offsets_of, spread
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Magic
-from dvcodec.io.file_key import check_encodings, file_keys, log_merged_spellings, shared_head
+from dvcodec.io.target import check_encodings, file_keys, log_merged_spellings, shared_head
 from dvcodec.spark.accumulate import BATCH_BYTES, SCHEMA, as_text, encode_names, group, vector_batches
 from dvcodec.spark.columns import BinaryColumn, binary_column
 from dvcodec.spark.vectors import NamedVectors

@@ -17,7 +17,7 @@ from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.ragged import ByteStrings, Index, cut_by_weight
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Magic, Vector
-from dvcodec.io.file_key import check_data_file
+from dvcodec.io.target import check_data_file
 from dvcodec.spark.columns import BinaryColumn, binary_column, texts_of
 
 if TYPE_CHECKING:

@@ -31,12 +31,11 @@ from dvcodec.core.cursor import BytesLike, as_view
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import DvLocation, Magic, StoredFrame
-from dvcodec.iceberg.delete_files import PositionDeleteFile, write_file
+from dvcodec.iceberg import PositionDeleteFile, write_file
 from dvcodec.io import Source, Storage, StorageOptions, open_sink, storage_of
-from dvcodec.io.file_key import path_below
 from dvcodec.io.frames import read_frame
 from dvcodec.io.opening import can_exclude
-from dvcodec.io.target import is_local, join, local_path, split
+from dvcodec.io.target import is_local, join, local_path, path_below, split
 from dvcodec.ops.convert import GapKeys, encode_frame, frame_for, hint
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.positions import positions_finder

@@ -2,7 +2,7 @@
 
 Recorded paths are relative to the table's folder, or absolute. A table that was moved, or copied, still records its old
 location: such paths are opened below the folder in which the metadata was found. Paths elsewhere are opened if metadata
-may reference them: see `dvcodec.io.allowed_locations`.
+may reference them: see `dvcodec.io.target`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from pathlib import Path
 from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io import Storage, is_url
-from dvcodec.io.allowed_locations import check_reach, check_step
-from dvcodec.io.file_key import file_key, path_below
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.store import BucketNotFound
-from dvcodec.io.target import join, local_name, local_path, with_slashes
+from dvcodec.io.target import check_reach, check_step, file_key, join, local_name, local_path, path_below, with_slashes
 
 _MOST_CHARACTERS = 8192
 """Of a recorded path: more than any file system or store takes."""

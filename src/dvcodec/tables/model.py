@@ -15,7 +15,7 @@ from dvcodec.core.errors import NotCanonical, UsageError
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import DvLocation
-from dvcodec.ops.stats import VectorStats
+from dvcodec.ops.convert import VectorStats
 from dvcodec.tables.metadata.json_fields import PartitionValue
 from dvcodec.tables.rows.bounds import RowGroupFilter
 

@@ -11,8 +11,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import Limits, check_limits
 from dvcodec.core.usage import check_choice, check_type
 from dvcodec.io import StorageOptions, storage_of
-from dvcodec.io.allowed_locations import protocols
-from dvcodec.io.target import local_path
+from dvcodec.io.target import local_path, protocols
 from dvcodec.tables.adapters import ADAPTERS, Adapter
 from dvcodec.tables.folder import Folder, folder_location
 from dvcodec.tables.model import METADATA_SUFFIXES, TableKind

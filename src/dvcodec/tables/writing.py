@@ -13,12 +13,11 @@ from contextlib import contextmanager
 
 from dvcodec.core.errors import CommitConflict, CommitUnknown, DecodeError, DvcodecError, UsageError
 from dvcodec.core.interrupts import uninterrupted
-from dvcodec.delta.descriptor import new_file
+from dvcodec.delta import new_file
 from dvcodec.io import SinkTarget, Storage, StorageOptions
-from dvcodec.io.file_key import file_key
 from dvcodec.io.opening import remove
 from dvcodec.io.store import Reason, StoreError
-from dvcodec.io.target import join, local_path
+from dvcodec.io.target import file_key, join, local_path
 from dvcodec.tables.table import Table
 
 _REFUSED = (

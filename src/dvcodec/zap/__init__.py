@@ -1,9 +1,9 @@
 """zap: the segments of bleve's scorch index, versions 11 to 17, read, written, merged and verified.
 
-`footer` and `fields` have the addresses of all parts; `contents` bundles them for readers. The parts, with decoder and
-encoder side by side, are `stored`, `nested`, `dictionary` (on `vellum`), `postings` and `locations` (in `chunks`),
-`doc_values`, `synonyms` and `vectors`. `segment` opens a segment lazily, `columns` returns Arrow tables. `writer`
-builds a segment from `documents`, `merge` from segments. `assemble` writes the parts, `verify` checks them.
+`footer` and `fields` have the addresses of all parts. The parts, with decoder and encoder side by side, are `stored`
+documents, dictionaries (`vellum`), `postings` (in `chunks`), `doc_values`, `synonyms` and `vectors`. `segment` opens a
+segment lazily, and returns Arrow tables. `writer` builds a segment from `documents`, `merge` from segments. `verify`
+checks the parts, and says where the bytes go.
 """
 
 from dvcodec.zap.documents import (
@@ -21,11 +21,10 @@ from dvcodec.zap.documents import (
 )
 from dvcodec.zap.fields import FieldInfo
 from dvcodec.zap.footer import DEFAULT_CHUNK_MODE, VERSIONS, Footer
-from dvcodec.zap.locations import Locations, norm_values
 from dvcodec.zap.merge import merge_segments
-from dvcodec.zap.nested import Edges
-from dvcodec.zap.postings import Postings
+from dvcodec.zap.postings import Locations, Postings, norm_values
 from dvcodec.zap.segment import Segment, StoredValue, TermPostings
+from dvcodec.zap.stored import Edges
 from dvcodec.zap.synonyms import Thesaurus
 from dvcodec.zap.vectors import VectorSection
 from dvcodec.zap.verify import verify_segment

@@ -5,22 +5,44 @@ Source: zapx ``chunk.go`` (``getChunkSize``), ``intcoder.go`` (``chunkedIntCoder
     uv chunks | chunks * uv end, cumulative, from the first byte of data | data of each chunk
 
 Document d is in chunk ``d // chunk size``. There are ``(docs - 1) // chunk size + 1`` chunks, many of them empty.
+
+Find records of variable length, where each record's length locates the next, without a loop per record.
+
+One pass computes for every position the successor of a record that *could* begin there. Then the chains of all spans
+are followed in parallel from their first positions; if that takes too many steps, strides of 2, 4, 8, .. records are
+computed first, one pass each::
+
+    place      0  1  2  3  4  5  6  7  8        head 2, the second value counts those that follow
+    values     7  1  9  7  0  7  2  9  9
+    next       3  .  .  5  .  9  .  .  .        0 -> 3 -> 5 -> end: records at 0, 3 and 5
+
+Regular spans, in which all records have the length of the first, take one pass.
+
+Snappy's block format, which zap uses for stored values and doc values: many small blocks at once.
+
+Specification: google/snappy, ``format_description.txt``::
+
+    uv size of the content | elements: literals, and copies of earlier content
+
+A copy of up to 64 bytes takes 2 or 3, so a block expands at most 64 / 3 times. A larger stated size is an error, before
+anything is allocated.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import cramjam
 import numpy as np
 from numpy.typing import NDArray
 
 from dvcodec.core import varints
-from dvcodec.core.cursor import first_true
-from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
-from dvcodec.core.ragged import ByteStrings, Index, Values, copy_pieces, offsets_of, spread
+from dvcodec.core.cursor import Cursor, first_true
+from dvcodec.core.errors import DecodeError, NotCanonical, Truncated, UsageError
+from dvcodec.core.limits import DEFAULT_LIMITS, Limits
+from dvcodec.core.ragged import ByteStrings, Index, Values, copy_pieces, gather, offsets_of, spread
 from dvcodec.core.usage import check_integer
-from dvcodec.zap.data import Pieces, SegmentData
-from dvcodec.zap.footer import Footer
+from dvcodec.zap.footer import Footer, Pieces, SegmentData
 
 PLAIN_UP_TO = 1024
 """Modes 1 to 1024 are the chunk size itself."""
@@ -226,3 +248,286 @@ def interleave(columns: list[ByteStrings]) -> ByteStrings:
     for i, column in enumerate(columns):
         copy_pieces(out, places[:, i], column.data, column.offsets[:-1], sizes[:, i])
     return ByteStrings(offsets_of(sizes.sum(axis=1)), out)
+
+
+_HOP = 1000
+"""Positions that one pass processes in the time of a single step."""
+_SIZE_BYTES = 5
+"""Bytes of the largest size that `tagged` follows."""
+
+
+def counted(values: Values, starts: Index, stops: Index, head: int) -> tuple[Index, Index, int]:
+    """Find records of `head` values, the last of which counts the record's further values.
+
+    Args:
+        values: uint64[n].
+        starts: int64[k], index of the first value of each span.
+        stops: int64[k], end of each. Spans ascend and do not overlap; they may be empty.
+        head: values of a record without further ones, at least 1.
+
+    Returns:
+        int64[m] index of the first value of every record, ascending; int64[m] its span; and the first span that records
+        do not fill exactly, or -1. The records are incomplete unless it is -1.
+    """
+    begins, owner, odd = _regular(values, starts, stops, head)
+    if not len(odd):
+        return begins, owner, -1
+    place = spread(starts[odd], stops[odd] - starts[odd])
+    ends = offsets_of(stops[odd] - starts[odd])
+    stop = np.repeat(ends[1:], np.diff(ends))
+    room = stop - np.arange(len(place), dtype=np.int64) - head
+    more = values[np.minimum(place + (head - 1), len(values) - 1)]
+    inside = (room >= 0) & (more <= np.maximum(room, 0).astype(np.uint64))
+    step = np.zeros(len(place), np.int64)
+    step[inside] = more[inside].astype(np.int64) + head
+    found, bad = follow(step, ends)
+    others = np.concatenate([begins, place[found]])
+    order = np.argsort(others, kind="stable")
+    owners = np.concatenate([owner, odd[np.searchsorted(ends, found, side="right") - 1]])
+    return others[order], owners[order], int(odd[bad]) if bad >= 0 else -1
+
+
+def _regular(values: Values, starts: Index, stops: Index, head: int) -> tuple[Index, Index, Index]:
+    """Find the records of regular spans, and the other spans."""
+    sizes = stops - starts
+    filled = sizes >= head
+    first = np.zeros(len(starts), np.uint64)
+    first[filled] = values[starts[filled] + (head - 1)]
+    fits = filled & (first <= np.maximum(sizes - head, 0).astype(np.uint64))
+    stride = np.where(fits, first, 0).astype(np.int64) + head
+    counts = np.where(fits & (sizes % stride == 0), sizes // stride, 0)
+    owner = np.repeat(np.arange(len(starts)), counts)
+    ranks = np.arange(len(owner), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    begins = starts[owner] + ranks * stride[owner]
+    differs = values[begins + (head - 1)] != first[owner]
+    regular = (counts > 0) | (sizes == 0)
+    if differs.any():
+        regular[owner[differs]] = False
+        keep = regular[owner]
+        begins, owner = begins[keep], owner[keep]
+    return begins, owner, np.flatnonzero(~regular)
+
+
+def sized(values: Values, byte_ends: Index, starts: Index, stops: Index) -> tuple[Index, Index, int]:
+    """Find entries of one varint, the size in bytes, and varints of this total size.
+
+    Args:
+        values: uint64[n], of varints stored back to back in each span.
+        byte_ends: int64[n], position of each varint's last byte (only differences matter).
+        starts: int64[k], index of the first varint of each span.
+        stops: int64[k], end of each. Spans ascend and do not overlap; they may be empty.
+
+    Returns:
+        int64[m] index of the first varint of every entry, ascending; int64[m] its span; and the first span that entries
+        do not fill exactly, or -1: an entry extends beyond it or ends inside a varint. The entries are incomplete
+        unless it is -1.
+    """
+    counts = stops - starts
+    ends = offsets_of(counts)
+    place = spread(starts, counts)
+    edges = byte_ends[place]
+    if not len(place):
+        return place, place, -1
+    last = np.append(edges, 0)[ends[1:] - 1]  # arbitrary for empty spans
+    size = values[place]
+    inside = np.flatnonzero(size <= (np.repeat(last, counts) - edges).astype(np.uint64))
+    target = edges[inside] + size[inside].astype(np.int64)
+    # The last varint of the entry; in an empty entry its size.
+    ending = np.full(int(edges[-1] - edges[0]) + 1, -1, np.int64)
+    ending[edges - edges[0]] = np.arange(len(place))
+    local = ending[target - edges[0]]
+    hit = local >= 0
+    step = np.zeros(len(place), np.int64)
+    step[inside[hit]] = local[hit] + 1 - inside[hit]
+    found, bad = follow(step, ends)
+    return place[found], np.searchsorted(ends, found, side="right") - 1, bad
+
+
+def follow(step: Index, ends: Index) -> tuple[Index, int]:
+    """Follow chains through positions 0, 1, .., from the first position of each span.
+
+    Args:
+        step: int64[n], distance to the next position; 0 where the chain breaks. No step leaves its span.
+        ends: int64[k + 1], bounds of the spans.
+
+    Returns:
+        The visited positions, ascending, and the first span whose chain breaks, or -1.
+    """
+    size = len(step)
+    done = size
+    jump = np.arange(size + 1, dtype=np.int64)
+    jump[:size] += step
+    last = np.zeros(size + 1, np.bool_)
+    last[ends[1:]] = True
+    jump[:size][last[jump[:size]] | (step == 0)] = done
+    lengths = np.diff(ends)
+    front = ends[:-1][lengths > 0]
+    # Strides of 2**k records cost k passes over all positions, and divide the number of single steps by 2**k.
+    longest = int(lengths.max()) if len(lengths) else 0
+    strides = [jump]
+    while _HOP * longest >> len(strides) > size:
+        strides.append(strides[-1][strides[-1]])
+    reached = np.zeros(size + 1, np.bool_)
+    fronts = []
+    while len(front):
+        fronts.append(front)
+        front = strides[-1][front]
+        front = front[front < done]
+    front = np.concatenate(fronts) if fronts else front
+    reached[front] = True
+    for stride in reversed(strides[:-1]):
+        front = np.concatenate([front, stride[front]])
+        front = front[front < done]
+        reached[front] = True
+    found = np.flatnonzero(reached[:size])
+    stuck = found[step[found] == 0]
+    bad = int(np.searchsorted(ends, stuck[0], side="right")) - 1 if len(stuck) else -1
+    return found, bad
+
+
+def spans(cursor: Cursor, starts: Index, stops: Index, what: str) -> tuple[Values, Index, Index]:
+    """Read all varints in many byte spans; other bytes are not read.
+
+    Args:
+        cursor: the window.
+        starts: int64[k], position of the first byte of each span.
+        stops: int64[k], end of each; inside the window.
+        what: names the spans in errors.
+
+    Returns:
+        uint64[n] all values; int64[k + 1] bounds of the spans in them; and int64[n] end of each value in the window.
+
+    Raises:
+        Truncated: a span ends inside a varint.
+        NotCanonical: a varint has more than 10 bytes or 64 bits.
+    """
+    lengths = stops - starts
+    data = gather(varints.bytes_of(cursor), starts, lengths)
+    bounds = offsets_of(lengths)
+    shift = starts - bounds[:-1]
+    ends = np.flatnonzero(data < 0x80)
+    firsts = np.searchsorted(ends, bounds)
+    some = np.flatnonzero(lengths > 0)
+    cut = some[data[bounds[some + 1] - 1] >= 0x80]
+    if len(cut):
+        i = int(cut[0])
+        at = int(ends[firsts[i + 1] - 1]) + 1 if firsts[i + 1] > firsts[i] else int(bounds[i])
+        raise cursor.error(
+            Truncated, what, at=at + int(shift[i]), expected="a varint", actual=f"{int(bounds[i + 1]) - at} bytes left"
+        )
+    values, _ = varints.decode(Pieces(data, starts + cursor.base, lengths, cursor.source or ""), what)
+    return values, firsts, ends + 1 + np.repeat(shift, np.diff(firsts))
+
+
+def tagged(data: NDArray[np.uint8], count: int) -> tuple[Index, Index]:
+    """Find the first records of `data`: two varints, the second being the size of the bytes that follow.
+
+    Args:
+        data: uint8, starts with a record; any bytes may follow the last one.
+        count: number of records.
+
+    Returns:
+        int64[m] position of each record's bytes, and int64[m] their size. m is `count`, or less if `data` ends before
+        or a record has more than 2**35 bytes. The first varint of a record is not read.
+    """
+    # Positions are possible ends of a record's first varint: every byte below 0x80.
+    ends = np.flatnonzero(data < 0x80)
+    places = ends[:-1]
+    if not len(places) or not count:
+        return places[:0], places[:0]
+    begins, widths = places + 1, ends[1:] - places
+    sizes = np.zeros(len(places), np.int64)
+    for k in range(_SIZE_BYTES):
+        more = np.flatnonzero(widths > k)
+        sizes[more] |= (data[begins[more] + k] & 0x7F).astype(np.int64) << 7 * k
+    begins = ends[1:] + 1
+    valid = (widths <= _SIZE_BYTES) & (sizes <= len(data) - begins)
+    step = np.zeros(len(places), np.int64)
+    follows = np.searchsorted(ends, (begins + sizes)[valid])
+    inside = np.flatnonzero(valid)
+    step[inside] = np.minimum(follows, len(places)) - inside
+    found, _ = follow(step, np.array([0, len(places)]))
+    found = found[valid[found]][:count]
+    return begins[found], sizes[found]
+
+
+EMPTY = b"\0"
+"""The empty block."""
+EXPANSION = 22
+"""Upper bound of the expansion of a block."""
+LIMIT = "max_blob_bytes"
+_COPY, _COPY_BYTES = 64, 3
+"""Content and size (bytes) of the densest element."""
+_MAX_CONTENT = 2**32 - 1
+
+
+def content_sizes(cursor: Cursor, starts: Index, stops: Index, what: str, *, limits: Limits = DEFAULT_LIMITS) -> Index:
+    """Read the content sizes of blocks, and check that they are possible.
+
+    Args:
+        cursor: the window.
+        starts: int64[n], position of each block.
+        stops: int64[n], end of each; inside the window.
+        what: names the blocks in errors.
+        limits: `Limits.max_blob_bytes` bounds the total content.
+
+    Raises:
+        Truncated: a block is empty, or ends in its size.
+        NotCanonical: a size is not a varint, or is impossible for the bytes of the block.
+        LimitExceeded: more content than `limits` allow.
+    """
+    if (i := first_true(starts >= stops)) is not None:
+        raise cursor.error(Truncated, what, at=starts[i], expected="a snappy block", actual="no bytes")
+    stated = f"content size of {what}"
+    values, behind = varints.read_at(cursor, starts, stated)
+    if (i := first_true(behind > stops)) is not None:
+        actual = f"{stops[i] - starts[i]} bytes"
+        raise cursor.error(Truncated, stated, at=starts[i], expected="a varint", actual=actual)
+    room = np.minimum((stops - behind) * _COPY // _COPY_BYTES, _MAX_CONTENT)
+    if (i := first_true(values > room.astype(np.uint64))) is not None:
+        expected = f"at most {room[i]} in {stops[i] - starts[i]} bytes"
+        raise cursor.error(NotCanonical, stated, at=starts[i], expected=expected, actual=values[i])
+    sizes = values.astype(np.int64)
+    if (i := first_true((sizes == 0) & (behind != stops))) is not None:
+        raise cursor.error(
+            NotCanonical, what, at=behind[i], expected="no bytes after an empty block", actual=int((stops - behind)[i])
+        )
+    if len(sizes):
+        limits.check(LIMIT, int(sizes.sum()), cursor, int(starts[0]))
+    return sizes
+
+
+def decompress_into(
+    cursor: Cursor, starts: Index, stops: Index, out: NDArray[np.uint8], places: Index, sizes: Index, what: str
+) -> None:
+    """Decompress blocks into an array.
+
+    Args:
+        cursor: the window.
+        starts: int64[n], position of each block.
+        stops: int64[n], end of each.
+        out: the array.
+        places: int64[n], position of each content in `out`.
+        sizes: int64[n], of `content_sizes`.
+        what: names the blocks in errors.
+
+    Raises:
+        NotCanonical: a block is corrupt, or has another size than stated.
+    """
+    source, target, decompress = cursor.view, out.data, cramjam.snappy.decompress_raw_into
+    some = sizes > 0
+    blocks = (column[some].tolist() for column in (starts, stops, places, places + sizes))
+    for start, stop, low, high in zip(*blocks, strict=True):
+        try:
+            decompress(source[start:stop], target[low:high])
+        except cramjam.DecompressionError as err:
+            raise cursor.error(
+                NotCanonical, what, at=start, expected=f"a snappy block of {high - low} bytes", actual=str(err)
+            ) from None
+
+
+def compress(data: NDArray[np.uint8], starts: Index, stops: Index) -> list[bytes]:
+    """Compress pieces of an array into one block each."""
+    view, pack = np.ascontiguousarray(data).data, cramjam.snappy.compress_raw
+    pieces = zip(starts.tolist(), stops.tolist(), strict=True)
+    return [bytes(pack(view[start:stop])) if stop > start else EMPTY for start, stop in pieces]

@@ -27,10 +27,9 @@ from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of
-from dvcodec.zap import snappy
-from dvcodec.zap.data import SegmentData
+from dvcodec.zap import chunks
 from dvcodec.zap.documents import FieldOptions
-from dvcodec.zap.footer import Footer
+from dvcodec.zap.footer import Footer, SegmentData
 
 TERM_END = 0xFF
 """The byte after each term."""
@@ -39,7 +38,7 @@ CHUNK_DOCS = 1024
 _FACTOR_VERSION = 11
 """The version whose chunk mode is the chunk size."""
 _OPTIONS_FROM = 17
-_EMPTY_CHUNK = varints.uvarints(0) + snappy.EMPTY
+_EMPTY_CHUNK = varints.uvarints(0) + chunks.EMPTY
 SKIPS = FieldOptions.SKIP_DOC_VALUE_COMPRESSION | FieldOptions.SKIP_DOC_VALUE_CHUNKING
 """Options to set together: zapx misreads its own files with only one of them."""
 
@@ -186,11 +185,11 @@ def _contents(
     """Return the size of each content, and all contents concatenated."""
     if not layout.compressed:
         return stops - starts, gather(varints.bytes_of(cursor), starts, stops - starts)
-    sizes = snappy.content_sizes(cursor, starts, stops, "doc values", limits=limits)
+    sizes = chunks.content_sizes(cursor, starts, stops, "doc values", limits=limits)
     places = offsets_of(sizes)
     with enough_memory("the doc values", cursor.source):
         out = np.empty(int(places[-1]), np.uint8)
-    snappy.decompress_into(cursor, starts, stops, out, places[:-1], sizes, "doc values")
+    chunks.decompress_into(cursor, starts, stops, out, places[:-1], sizes, "doc values")
     return sizes, out
 
 
@@ -243,7 +242,7 @@ def _encode_listed(layout: ChunkLayout, docs: Index, values: ByteStrings) -> tup
     table[pairs + 1] = values.offsets[1:] - np.repeat(low, counts)
     encoded, number_sizes = varints.encode(table)
     headers = ByteStrings(offsets_of(number_sizes)[np.append(place, len(table))], encoded).to_list()
-    written = [head + block for head, block in zip(headers, snappy.compress(values.data, low, high), strict=True)]
+    written = [head + block for head, block in zip(headers, chunks.compress(values.data, low, high), strict=True)]
     sizes = np.zeros(layout.num_chunks, np.int64)
     sizes[numbers[heads]] = np.fromiter(map(len, written), np.int64, len(written))
     if not sizes[0]:
@@ -361,7 +360,7 @@ class DocValueBlock:
         """
         numbers = numbers[self.bounds[numbers] < self.bounds[numbers + 1]]
         starts, ends = self.bounds[numbers], self.bounds[numbers + 1]
-        room = min(_BATCH_BYTES, self.limits.max_blob_bytes // snappy.EXPANSION)
+        room = min(_BATCH_BYTES, self.limits.max_blob_bytes // chunks.EXPANSION)
         first = 0
         while first < len(numbers):
             stop = int(np.searchsorted(ends, starts[first] + room, side="right"))

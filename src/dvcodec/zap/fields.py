@@ -23,9 +23,8 @@ import numpy as np
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.varints import uvarints
-from dvcodec.zap.data import SegmentData
 from dvcodec.zap.documents import FieldOptions
-from dvcodec.zap.footer import NOT, SECTIONS_FROM, WRITER_ID_FROM, Footer
+from dvcodec.zap.footer import NOT, SECTIONS_FROM, WRITER_ID_FROM, Footer, SegmentData
 
 ID = "_id"
 MAX_FIELDS = 65534

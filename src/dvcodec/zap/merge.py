@@ -22,17 +22,15 @@ from dvcodec.core.usage import check_callable, check_type
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_sink
 from dvcodec.io.sink import SinkTarget
-from dvcodec.zap.assemble import FieldContent, check_version, write_content
 from dvcodec.zap.doc_values import SKIPS, DocValues
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo
 from dvcodec.zap.footer import SECTIONS_FROM
-from dvcodec.zap.locations import convert_norms
-from dvcodec.zap.nested import NESTED_FROM, Edges
-from dvcodec.zap.postings import ONE_HIT_DOCS, ONE_HIT_NORMS, Postings
+from dvcodec.zap.postings import ONE_HIT_DOCS, ONE_HIT_NORMS, Postings, convert_norms
 from dvcodec.zap.segment import Segment
-from dvcodec.zap.stored import StoredColumns
+from dvcodec.zap.stored import NESTED_FROM, Edges, StoredColumns
 from dvcodec.zap.synonyms import Thesaurus
+from dvcodec.zap.writer import FieldContent, check_version, write_content
 
 DROPPED = -1
 """New number of a dropped document."""

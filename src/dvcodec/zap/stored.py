@@ -11,6 +11,16 @@ all documents, adjacent from the first byte of the file on; then the stored inde
 The id is not compressed, and its only metadata is its size: it is field 0, of type ``t``. `start` and `length` are in
 the decompressed block. Writers store the values by field, adjacent; values that together are longer than their block
 would overlap, and are refused.
+
+Nested documents, version 17: children and their parents.
+
+Source: zapx ``write.go`` (``persistStoredFields``), ``segment.go`` (``loadNestedEdges``). Directly after the stored
+index::
+
+    uv edges | edges * (uv child | uv parent)
+
+Every document that is not a root has one edge, to a parent with a lower number; zapx writes them in any order. A merge
+that drops all documents writes no list; its stored index has address 0.
 """
 
 from __future__ import annotations
@@ -27,10 +37,9 @@ from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated, UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, enough_memory
 from dvcodec.core.ragged import ByteStrings, Index, gather, offsets_of, spread
-from dvcodec.zap import snappy, varlen_records
+from dvcodec.zap import chunks
 from dvcodec.zap.chunks import interleave
-from dvcodec.zap.data import SegmentData
-from dvcodec.zap.footer import Footer
+from dvcodec.zap.footer import Footer, SegmentData
 
 ID_TYPE = ord("t")
 """Type of a document's id."""
@@ -91,14 +100,14 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
     ends = bounds[1:]
     metas, ids = _read_lengths(window, bounds[:-1], ends)
     what = "metadata of a stored document"
-    numbers, firsts, behind = varlen_records.spans(window, metas, ids, what)
+    numbers, firsts, behind = chunks.spans(window, metas, ids, what)
     id_sizes = _read_id_sizes(window, numbers[firsts[:-1]], metas, ends - ids)
-    begins, owner, bad = varlen_records.counted(numbers, firsts[:-1] + 1, firsts[1:], HEAD)
+    begins, owner, bad = chunks.counted(numbers, firsts[:-1] + 1, firsts[1:], HEAD)
     if bad >= 0:
         expected = f"whole values in {ids[bad] - metas[bad]} bytes"
         raise window.error(NotCanonical, what, at=metas[bad], expected=expected)
     blocks = ids + id_sizes
-    sizes = snappy.content_sizes(window, blocks, ends, "stored values", limits=limits)
+    sizes = chunks.content_sizes(window, blocks, ends, "stored values", limits=limits)
     room = sizes[owner].astype(np.uint64)
 
     def check(valid: NDArray[np.bool_], column: int, what: str, expected: str) -> None:
@@ -122,7 +131,7 @@ def decode_stored_records(window: Cursor, bounds: Index, first: int, num_fields:
     with enough_memory("the stored values", window.source):
         out = np.empty(int(place[-1]), np.uint8)
     out[spread(place[:-1], id_sizes)] = gather(varints.bytes_of(window), ids, id_sizes)
-    snappy.decompress_into(window, blocks, ends, out, place[:-1] + id_sizes, sizes, "stored values")
+    chunks.decompress_into(window, blocks, ends, out, place[:-1] + id_sizes, sizes, "stored values")
     heads = offsets_of(per_doc)[:-1]  # where the ids belong among the other values
     value_starts = np.insert((place[:-1] + id_sizes)[owner] + starts.astype(np.int64), heads, place[:-1])
     value_sizes = np.insert(lengths.astype(np.int64), heads, id_sizes)
@@ -213,7 +222,7 @@ def encode_stored_records(
     metas = ByteStrings(offsets_of(number_sizes)[place[np.append(heads, len(docs))]], encoded)
     # Data: the id uncompressed, then the other values compressed.
     stops = offsets[heads + per_doc]
-    blocks = snappy.compress(columns.values.data, id_ends, stops)
+    blocks = chunks.compress(columns.values.data, id_ends, stops)
     block_sizes = np.fromiter(map(len, blocks), np.int64, num_docs)
     lengths, length_sizes = varints.encode(np.stack([metas.lengths, sizes[heads] + block_sizes], axis=1).ravel())
     front = interleave(
@@ -304,7 +313,7 @@ def iter_stored(
     stop = footer.num_docs if stop is None else stop
     if not 0 <= start <= stop <= footer.num_docs:
         raise UsageError(f"documents {start} to {stop} of {footer.num_docs}")
-    room = min(batch_bytes, limits.max_blob_bytes // snappy.EXPANSION)
+    room = min(batch_bytes, limits.max_blob_bytes // chunks.EXPANSION)
     while start < stop:
         bounds = _bounds(data, footer, start, min(start + docs_per_batch, stop))
         count = max(int(np.searchsorted(bounds, bounds[0] + room, side="right")) - 1, 1)
@@ -339,3 +348,82 @@ def _bounds(data: SegmentData, footer: Footer, start: int, stop: int) -> Index:
 def encode_stored_index(addresses: NDArray[np.int64]) -> bytes:
     """Encode the stored index, from int64[num_docs] addresses; it directly follows the last record."""
     return addresses.astype(">u8").tobytes()
+
+
+NESTED_FROM = 17
+"""First version with nested documents."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edges:
+    """The tree of nested documents.
+
+    Attributes:
+        children: int64[n], documents that are not roots, ascending.
+        parents: int64[n], the parent of each.
+    """
+
+    children: Index
+    parents: Index
+
+    def __len__(self) -> int:
+        return len(self.children)
+
+    @classmethod
+    def none(cls) -> Edges:
+        """No nested documents."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def decode_edges(data: SegmentData, footer: Footer) -> Edges:
+    """Read the edge list; versions before 17 have none.
+
+    Raises:
+        Truncated: the list extends beyond the footer.
+        NotCanonical: a document that the segment does not have, a parent that is not numbered before its child, a
+            document with two parents, or no root.
+    """
+    if footer.version < NESTED_FROM or not footer.stored_index:
+        return Edges.none()
+    start = footer.stored_index + 8 * footer.num_docs
+    cursor = data.at(start, varints.MAX_BYTES, "number of edges")
+    count = cursor.uvarint("number of edges")
+    if not count:
+        return Edges.none()
+    if count >= footer.num_docs:
+        raise data.error("number of edges", start, expected=f"below {footer.num_docs} documents", actual=count)
+    at = start + cursor.pos
+    room = data.end - at
+    if 2 * count > room:
+        raise data.error("edge list", at, Truncated, expected=f"{2 * count} varints", actual=f"{room} bytes")
+    cursor = data.at(at, 2 * count * varints.MAX_BYTES, "edge list")
+    numbers, _ = varints.read_runs(cursor, np.zeros(1, np.int64), np.array([2 * count]), "edge list")
+    children, parents = numbers[::2], numbers[1::2]
+
+    def check(wrong: NDArray[np.bool_], what: str, expected: object, actual: NDArray[np.uint64]) -> None:
+        if (i := first_true(wrong)) is not None:
+            raise data.error(what, at, expected=expected, actual=actual[i])
+
+    check(children >= footer.num_docs, "nested document", f"below {footer.num_docs}", children)
+    check(parents >= children, "parent of a nested document", "a document before its child", parents)
+    order = np.argsort(children, kind="stable")
+    edges = Edges(children[order].astype(np.int64), parents[order].astype(np.int64))
+    twice = edges.children[1:] == edges.children[:-1]
+    check(twice, "nested document", "one parent of each", children[order])
+    return edges
+
+
+def encode_edges(edges: Edges) -> bytes:
+    """Encode the edge list, by child.
+
+    Raises:
+        UsageError: a parent that is not numbered before its child, or a document with two parents.
+    """
+    order = np.argsort(edges.children, kind="stable")
+    children, parents = edges.children[order], edges.parents[order]
+    if len(edges) and (
+        bool((parents >= children).any()) or bool((parents < 0).any()) or bool((children[1:] == children[:-1]).any())
+    ):
+        raise UsageError("nested documents: each needs one parent, numbered before it")
+    numbers, _ = varints.encode(np.stack([children, parents], axis=1).ravel())
+    return varints.uvarints(len(edges)) + numbers.tobytes()

@@ -32,10 +32,9 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, Index, offsets_of, spread, u32
 from dvcodec.core.roaring import walk
 from dvcodec.core.varints import uvarints
-from dvcodec.zap import varlen_records
+from dvcodec.zap import chunks
 from dvcodec.zap.chunks import interleave
-from dvcodec.zap.data import SegmentData
-from dvcodec.zap.footer import NOT, Footer
+from dvcodec.zap.footer import NOT, Footer, SegmentData
 from dvcodec.zap.vellum import Fst, build
 
 _COUNT = 8
@@ -202,7 +201,7 @@ def _find_plain(data: NDArray[np.uint8], starts: Index, ends: Index) -> tuple[In
     some = high > low
     step[bounds[:-1][some]] *= places[bounds[:-1][some]] == (starts + _COUNT + _KEY)[some]
     step[sizes == 0] = 0
-    found, _ = varlen_records.follow(step, bounds)
+    found, _ = chunks.follow(step, bounds)
     broken = np.zeros(len(starts), np.bool_)
     broken[owner[found[step[found] == 0]]] = True
     found = found[~broken[owner[found]]]
@@ -346,7 +345,7 @@ def _walk_names(data: SegmentData, start: int, stop: int, count: int) -> tuple[N
     while left:
         window = data.window(at, min(at + left * _NAME_BYTES + _ROOM, at + _PIECE, stop), "synonyms")
         raw = varints.bytes_of(window)
-        begins, lengths = varlen_records.tagged(raw, left)
+        begins, lengths = chunks.tagged(raw, left)
         if not len(begins):  # a synonym longer than the piece
             number, size = window.uvarint("id of a synonym"), window.uvarint("bytes of a synonym")
             at += window.pos

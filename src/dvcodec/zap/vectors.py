@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from dvcodec.core import varints
 from dvcodec.core.cursor import Cursor, first_true
 from dvcodec.core.errors import NotCanonical, Truncated
-from dvcodec.zap.data import SegmentData
-from dvcodec.zap.footer import Footer
+from dvcodec.zap.footer import Footer, SegmentData
 
 OPTIMIZATIONS = ("recall", "latency", "memory-efficient", "bivf-flat", "bivf-sq8", "ivf,rabitq")
 """Meaning of the number in a section."""

@@ -12,8 +12,8 @@ from dvcodec.core.batch import expand, survey
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.roaring import MAX_KEY
 from dvcodec.core.vector import Magic
-from dvcodec.delta.vectors import read_inline
-from dvcodec.ops.stats import measure
+from dvcodec.delta import read_inline
+from dvcodec.ops.convert import measure
 from fuzz import mend
 from fuzz.seeds import files, row_sets, small_row_sets
 from fuzz.target import LIMITS, MANY, Target, check_rows, must

@@ -13,7 +13,7 @@ from dvcodec.core.checksum import crc32
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.io import open_source
-from dvcodec.zap import columns as _columns  # noqa: F401  (imported when asked for; the fuzzer is to see into it)
+from dvcodec.zap import segment as _columns  # noqa: F401  (imported when asked for; the fuzzer is to see into it)
 from dvcodec.zap.footer import decode_footer, encode_footer, verify_checksum
 from dvcodec.zap.vellum import Fst, build
 from fuzz import mend

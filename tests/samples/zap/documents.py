@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from dvcodec.zap import Document, Field, FieldOptions, Location, Segment, Synonyms, Term, write_segment
-from dvcodec.zap.locations import norm_values
+from dvcodec.zap.postings import norm_values
 from samples.zap.postings import rows
 from samples.zap.segments import norm
 

@@ -16,9 +16,8 @@ from battery import outcome
 from dvcodec import DecodeError
 from dvcodec.core.ragged import ByteStrings
 from dvcodec.io import open_source
-from dvcodec.zap.data import SegmentData
 from dvcodec.zap.fields import FieldInfo, decode_fields
-from dvcodec.zap.footer import Footer, decode_footer
+from dvcodec.zap.footer import Footer, SegmentData, decode_footer
 
 _EVERYWHERE = ("A", "B", "C", "idonly", "m_AB", "tiny")
 SAMPLES = (

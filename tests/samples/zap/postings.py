@@ -13,10 +13,8 @@ from pyroaring import BitMap
 
 from dvcodec import DecodeError
 from dvcodec.zap import Segment
-from dvcodec.zap.data import SegmentData
-from dvcodec.zap.footer import Footer
-from dvcodec.zap.locations import Locations
-from dvcodec.zap.postings import Postings, decode_postings, decode_records
+from dvcodec.zap.footer import Footer, SegmentData
+from dvcodec.zap.postings import Locations, Postings, decode_postings, decode_records
 from samples.zap.segments import NOT, VERSIONS, SegmentBuilder, no_location, take
 
 Place = tuple[int, int, int, int, tuple[int, ...]]

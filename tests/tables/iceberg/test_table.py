@@ -24,7 +24,7 @@ from dvcodec.core.errors import (
     UsageError,
 )
 from dvcodec.io import Storage
-from dvcodec.ops.stats import VectorStats
+from dvcodec.ops.convert import VectorStats
 from dvcodec.tables import Snapshot, SnapshotInfo, Table, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.iceberg import ManifestEntry

@@ -437,7 +437,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
             raise OSError(28, "No space left on device", str(local))
         return opened(local, **more)
 
-    for module in ("dvcodec.io.opening", "dvcodec.io.store.local"):
+    for module in ("dvcodec.io.opening", "dvcodec.io.store.base"):
         monkeypatch.setattr(f"{module}.open_local_sink", fail)
     with pytest.raises(OSError, match="No space left"):
         delete(root, {"f0.parquet": [5], "f1.parquet": range(ROWS)})
@@ -461,7 +461,7 @@ def test_a_crash_leaves_the_old_rows_or_the_new_ones(
         return opened(local, **more)
 
     written = to.write(base, gone[:1], [])
-    for module in ("dvcodec.io.opening", "dvcodec.io.store.local"):
+    for module in ("dvcodec.io.opening", "dvcodec.io.store.base"):
         monkeypatch.setattr(f"{module}.open_local_sink", crash)
     with pytest.raises(SystemExit):
         to.commit(base, gone, written, [])

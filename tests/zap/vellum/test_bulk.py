@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from amounts import examples
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical
-from dvcodec.zap.vellum import Fst, reader
+from dvcodec.zap import vellum
+from dvcodec.zap.vellum import Fst
 from samples.zap.vellum import TOP, blob, dictionaries, doubling, follow, many, naive_build, opened
 
 ROOMS = [0, 60, 400, 3000, 1 << 22]
@@ -30,8 +31,8 @@ def items_of(fst: Fst) -> list[tuple[bytes, int]]:
 @pytest.fixture(params=ROOMS)
 def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Slices of all sizes, and no way around them."""
-    monkeypatch.setattr(reader, "_ROOM", request.param)
-    monkeypatch.setattr(reader, "_FEW", 0)
+    monkeypatch.setattr(vellum, "_ROOM", request.param)
+    monkeypatch.setattr(vellum, "_FEW", 0)
     return int(request.param)
 
 

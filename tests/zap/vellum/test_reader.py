@@ -20,7 +20,8 @@ from dvcodec.core.errors import (
     CardinalityMismatch,
     DecodeError,
 )
-from dvcodec.zap.vellum import Fst, reader
+from dvcodec.zap import vellum
+from dvcodec.zap.vellum import Fst
 from samples.zap.vellum import TOP, blob, dictionaries, follow, keys_of, many, naive_build, one, opened
 
 WORDS = {b"k1": 47, b"k10": 72, b"k2": 97, b"the": TOP, b"there": 2**63, b"\xff": 5, b"\xff\xff": 6, b"": 9}
@@ -114,7 +115,7 @@ def test_values_wrap() -> None:
 @pytest.mark.parametrize("read", [by_block, by_key])
 @pytest.mark.parametrize("few", [0, 256])
 def test_another_number_of_keys(read: Read, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_FEW", few)
+    monkeypatch.setattr(vellum, "_FEW", few)
     data = naive_build(WORDS)
     for count in (1, 7, 9, 60):
         fst = opened(data[:-16] + struct.pack("<Q", count) + data[-8:])
@@ -137,7 +138,7 @@ def test_ends_that_keys_share(count: int) -> None:
 
 @pytest.mark.parametrize("few", [0, 256])
 def test_truncations(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_FEW", few)
+    monkeypatch.setattr(vellum, "_FEW", few)
     data = naive_build(WORDS | {b"%d" % i: i for i in range(40)})
     whole = by_block(opened(data))
     for size in range(len(data)):
@@ -150,7 +151,7 @@ def test_truncations(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_flipped_bits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A value or a `DecodeError`; all ways to read agree if the value is valid."""
     rng = random.Random(seed)
-    monkeypatch.setattr(reader, "_ROOM", 300)
+    monkeypatch.setattr(vellum, "_ROOM", 300)
     letters = [b"ab", b"the cat", bytes(range(256))][seed % 3]
     items = {bytes(rng.choices(letters, k=rng.randint(0, 6))): rng.getrandbits(20) for _ in range(1 + seed * 4)}
     data = naive_build(items)
@@ -162,7 +163,7 @@ def test_flipped_bits(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
             damaged[bit >> 3] ^= 1 << (bit & 7)
         found = []
         for few in (0, 256):
-            monkeypatch.setattr(reader, "_FEW", few)
+            monkeypatch.setattr(vellum, "_FEW", few)
             found.append(what_of(by_block, bytes(damaged)))
         found.append(what_of(by_key, bytes(damaged)))
         if any(isinstance(one_of, DecodeError) for one_of in found):

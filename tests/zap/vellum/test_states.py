@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cases import each
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
-from dvcodec.zap.vellum.states import State, States, encode_many
+from dvcodec.zap.vellum import State, States, encode_many
 from samples.zap.vellum import TOP, blob, dictionaries, follow, many, naive_build, one
 
 PAD = bytes(200)

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import NotCanonical
-from dvcodec.zap.vellum import reader
-from dvcodec.zap.vellum.reader import Walker, count_keys
-from dvcodec.zap.vellum.states import States
+from dvcodec.zap import vellum
+from dvcodec.zap.vellum import States, Walker, count_keys
 from samples.zap.vellum import blob, dictionaries, doubling, follow, keys_of, many, naive_build, one
 
 
@@ -86,7 +85,7 @@ def addresses(base: bytes) -> list[int]:
 @pytest.mark.parametrize("kept", [1, 3, 1 << 14])
 def test_a_long_end_is_read_once(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many ways lead into one chain, each at another of its states."""
-    monkeypatch.setattr(reader, "_MOST", kept)
+    monkeypatch.setattr(vellum, "_MOST", kept)
     base = one(97, 0, 1) + b"".join(follow(97 + i % 26) for i in range(20_000))
     at = 16 + len(base)
     entries = addresses(base)[::397][:50]

@@ -25,7 +25,7 @@ from dvcodec.cli.tables.shared import (
     snapshot_text,
 )
 from dvcodec.core.text import NOTHING, bytes_text, counted, folder_of, number, plain, share_text
-from dvcodec.ops.stats import WORTH_REWRITING
+from dvcodec.ops.convert import WORTH_REWRITING
 from dvcodec.tables.snapshots.changes import FileChange, SnapshotChange, history
 from dvcodec.tables.snapshots.findings import place
 from dvcodec.tables.snapshots.scanning import FileDeletes, Scan, Totals, rewrite_candidates, totals

@@ -13,7 +13,7 @@ from dvcodec.cli.shared import MinRatio, Output, messages_of, sink_of
 from dvcodec.cli.storage import storage
 from dvcodec.cli.tables.shared import Allow, Catalog, Kind, Orphans, Reference, SnapshotId, TableName, Threads, opened
 from dvcodec.core.text import counted, plain
-from dvcodec.ops.stats import WORTH_REWRITING
+from dvcodec.ops.convert import WORTH_REWRITING
 from dvcodec.tables.auditing import audit as audit_table
 from dvcodec.tables.snapshots.live import export_live as export
 from dvcodec.tables.writing import check_outside

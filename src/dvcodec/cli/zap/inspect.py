@@ -32,9 +32,9 @@ from dvcodec.core.errors import ChecksumMismatch, DecodeError
 from dvcodec.core.limits import Limits
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, share_text
 from dvcodec.io import Source
-from dvcodec.ops.layout import Part, Span, layout
 from dvcodec.zap import FieldInfo, Footer, Segment
 from dvcodec.zap.footer import decode_footer, verify_checksum
+from dvcodec.zap.verify import Part, Span, layout
 
 
 def chunk_text(footer: Footer) -> str:

@@ -20,8 +20,7 @@ from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import counted
 from dvcodec.io.target import join, split
-from dvcodec.ops.read import read_vector
-from dvcodec.ops.sniff import ContainerKind, VectorRef
+from dvcodec.ops.read import ContainerKind, VectorRef, read_vector
 from dvcodec.tables.scorch.metadata import SegmentEntry, read_root
 from dvcodec.zap import Segment
 

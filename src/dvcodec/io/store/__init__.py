@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from dvcodec.core.errors import UsageError
-from dvcodec.io.store.base import Fetched, Store, StoredObject
-from dvcodec.io.store.connect import files_state, variables
+from dvcodec.io.store.base import Fetched, LocalStore, Store, StoredObject
 from dvcodec.io.store.errors import (
     AccessDenied,
     BucketNotFound,
@@ -25,7 +24,7 @@ from dvcodec.io.store.errors import (
     StoreUnreachable,
     without_secrets,
 )
-from dvcodec.io.store.local import LocalStore
+from dvcodec.io.store.objects import files_state, variables
 from dvcodec.io.store.options import StoreOptions
 from dvcodec.io.store.requests import RequestCounts, request_counts
 
@@ -81,7 +80,7 @@ def open_store(url: str, storage_options: Mapping[str, object] | StoreOptions | 
         from dvcodec.io.store import filesystems  # noqa: PLC0415  (needs fsspec)
 
         return filesystems.connect(f"{scheme.lower()}{separator}{rest}" if "::" not in url else url, options)
-    from dvcodec.io.store.connect import web_address  # noqa: PLC0415
+    from dvcodec.io.store.objects import web_address  # noqa: PLC0415
 
     query = ""
     web = kind in ("http", "https")
@@ -102,6 +101,6 @@ def _client(
 ) -> Store:
     """Make a client. The environment is part of the cache key: credentials in it may change."""
     del environment
-    from dvcodec.io.store.connect import connect  # noqa: PLC0415
+    from dvcodec.io.store.objects import connect  # noqa: PLC0415
 
     return connect(kind, authority, query, options, spelled=scheme)

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, StructType
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io import Storage
-from dvcodec.ops.stats import WORTH_REWRITING, check_thresholds
+from dvcodec.ops.convert import WORTH_REWRITING, check_thresholds
 from dvcodec.spark.columns import FILE_VECTORS, arrow_schema, is_utf8, texts_of
 from dvcodec.spark.compat import is_frame
 from dvcodec.spark.functions.kernels import Vectors

@@ -24,7 +24,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, StringType
 
 from dvcodec.core.errors import UsageError
-from dvcodec.iceberg.position_deletes import FILE_PATH, POS
+from dvcodec.iceberg import FILE_PATH, POS
 from dvcodec.spark import tasks
 from dvcodec.spark.accumulate import CHUNK_ROWS, RowAccumulator
 from dvcodec.spark.columns import VECTORS

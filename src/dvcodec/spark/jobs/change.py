@@ -16,8 +16,8 @@ from dvcodec.core.cursor import first_true
 from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import ByteStrings, cut_by_weight
 from dvcodec.core.vector import Magic
-from dvcodec.iceberg.position_deletes import FILE_PATH, POS
-from dvcodec.io.file_key import log_merged_spellings, undecidable
+from dvcodec.iceberg import FILE_PATH, POS
+from dvcodec.io.target import log_merged_spellings, undecidable
 from dvcodec.ops.convert import hint
 from dvcodec.spark.columns import BINARY, LONG, STRING, VECTORS, arrow_schema, binary_array, struct
 from dvcodec.spark.jobs.build import Strategy, build_vectors, by_data_file

@@ -18,7 +18,7 @@ from pyspark.errors import PythonException
 from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import Limits
 from dvcodec.core.rowset import RowSet
-from dvcodec.iceberg.position_deletes import FILE_PATH, POS
+from dvcodec.iceberg import FILE_PATH, POS
 from dvcodec.io import is_url, storage_of
 from dvcodec.spark.columns import VECTORS, arrow_schema
 from dvcodec.spark.compat import datasource, is_frame, to_arrow

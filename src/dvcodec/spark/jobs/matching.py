@@ -22,7 +22,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 
 from dvcodec.core.errors import UsageError
-from dvcodec.io.file_key import check_data_file, decoded_key, file_key
+from dvcodec.io.target import check_data_file, decoded_key, file_key
 from dvcodec.spark.columns import LONG, STRING, arrow_schema, struct, texts_of
 from dvcodec.spark.compat import to_arrow
 from dvcodec.spark.jobs.bitset_words import estimated_bytes

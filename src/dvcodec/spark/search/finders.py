@@ -34,8 +34,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from dvcodec.core.errors import DvcodecError, UsageError
 from dvcodec.core.rowset import RowSet
-from dvcodec.io.file_key import file_key
-from dvcodec.io.target import is_local
+from dvcodec.io.target import file_key, is_local
 from dvcodec.spark.columns import arrow_schema
 from dvcodec.spark.compat import condition_of, frame_of, to_arrow
 from dvcodec.spark.keyed_rows import ScannedFiles, packed_places

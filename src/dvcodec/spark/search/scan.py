@@ -19,9 +19,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, DoubleType, FloatType, StructField, StructType
 
 from dvcodec.core.rowset import RowSet
-from dvcodec.io.file_key import file_key
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.target import local_path
+from dvcodec.io.target import file_key, local_path
 from dvcodec.spark.accumulate import RowAccumulator
 from dvcodec.spark.columns import VECTORS
 from dvcodec.spark.compat import metadata_of, to_arrow

@@ -25,10 +25,9 @@ from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import Index, cut_by_weight
 from dvcodec.core.vector import FRAME_OVERHEAD, Magic
 from dvcodec.io import Source, Storage
-from dvcodec.io.file_key import file_key
 from dvcodec.io.frames import VERSION, check_version
-from dvcodec.io.target import is_local, join, split
-from dvcodec.ops.sniff import Container, ContainerKind, VectorRef, refuse_segment, sniff_source
+from dvcodec.io.target import file_key, is_local, join, split
+from dvcodec.ops.read import Container, ContainerKind, VectorRef, refuse_segment, sniff_source
 from dvcodec.puffin import MAGIC as PUFFIN_MAGIC
 from dvcodec.spark.compat import datasource
 from dvcodec.spark.sources import storage
@@ -262,7 +261,7 @@ class Want:
         verify_checksum: False skips the CRCs.
         content: False does not read the vectors' bytes.
         data_files: only vectors of these data files, spelled exactly so; None for all.
-        file_keys: only vectors of data files with these keys (`io.file_key.file_key`); None for all.
+        file_keys: only vectors of data files with these keys (`io.target.file_key`); None for all.
     """
 
     kind: ContainerKind | None = None

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.ragged import cut_by_weight
-from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns
+from dvcodec.iceberg import FILE_PATH, POS, check_columns
 from dvcodec.io import Storage
 from dvcodec.io.parquet import arrow_damage, column_chunks, parquet_file
 from dvcodec.io.target import is_local, local_path

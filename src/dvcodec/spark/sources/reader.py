@@ -17,9 +17,8 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits
 from dvcodec.core.ragged import ByteStrings, Index, offsets_of
 from dvcodec.io import Storage
-from dvcodec.io.file_key import file_key
-from dvcodec.ops.read import ALLOWED
-from dvcodec.ops.sniff import ContainerKind
+from dvcodec.io.target import file_key
+from dvcodec.ops.read import ALLOWED, ContainerKind
 from dvcodec.spark.columns import (
     STORED_VECTORS,
     binary_array,

@@ -21,7 +21,7 @@ from pyspark import TaskContext
 
 from dvcodec.core.text import LogFormatter
 from dvcodec.io import Storage
-from dvcodec.io.remote import WHOLE_BYTES
+from dvcodec.io.storage import WHOLE_BYTES
 from dvcodec.io.store import request_counts
 from dvcodec.io.store.requests import LOGGER
 from dvcodec.io.target import is_local, is_url

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from dvcodec.core.errors import UsageError
 from dvcodec.io import Listed, Storage, is_url
-from dvcodec.io.find import find_remote
+from dvcodec.io.opening import find_remote
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import is_local, join, local_path
 

@@ -22,8 +22,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.ragged import Index, cut_by_weight
 from dvcodec.core.vector import Magic, StoredFrame
 from dvcodec.io import Storage, open_sink
-from dvcodec.io.file_key import file_keys
-from dvcodec.io.target import join
+from dvcodec.io.target import file_keys, join
 from dvcodec.spark.columns import numbers
 from dvcodec.spark.compat import datasource
 from dvcodec.spark.sources import storage

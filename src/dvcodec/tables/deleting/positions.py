@@ -16,7 +16,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import ds, pa
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
-from dvcodec.iceberg.position_deletes import FILE_PATH, POS, vectors_from_arrow
+from dvcodec.iceberg import FILE_PATH, POS, vectors_from_arrow
 from dvcodec.io import Listed, Storage
 from dvcodec.io.target import local_path
 from dvcodec.tables.deleting.run import Finder, Found

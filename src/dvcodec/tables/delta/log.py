@@ -31,8 +31,7 @@ from urllib.parse import unquote
 from dvcodec.core.errors import DecodeError, NotCanonical, UsageError
 from dvcodec.core.json_text import parse_json
 from dvcodec.delta import Descriptor
-from dvcodec.io.file_key import file_key
-from dvcodec.io.target import is_url, local_name
+from dvcodec.io.target import file_key, is_url, local_name
 from dvcodec.tables.metadata.json_fields import JsonFields, is_path
 from dvcodec.tables.model import Record
 

@@ -12,9 +12,8 @@ from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, LimitExceeded, NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa
 from dvcodec.core.rowset import RowSet
-from dvcodec.delta import EMPTY, read_frames
-from dvcodec.delta.vectors import read_inline, read_vector
-from dvcodec.ops.stats import VectorStats, measure
+from dvcodec.delta import EMPTY, read_frames, read_inline, read_vector
+from dvcodec.ops.convert import VectorStats, measure
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.delta.log import LOG, AddFile, Log, LoggedVector, LogicalFile, Metadata, Protocol, plain_path
 from dvcodec.tables.delta.protocol import check_protocol, check_provider, contradictions

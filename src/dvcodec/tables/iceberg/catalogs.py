@@ -18,7 +18,7 @@ from dvcodec.core.errors import CommitConflict, CommitUnknown, DvcodecError, Usa
 from dvcodec.core.extras import require_extra
 from dvcodec.core.limits import Limits
 from dvcodec.io import Storage, StorageOptions, open_sink, remove, storage_of
-from dvcodec.io.allowed_locations import protocols
+from dvcodec.io.target import protocols
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import Change, changed, forgotten, metadata_bytes
 from dvcodec.tables.iceberg.latest import old_metadata

@@ -25,7 +25,7 @@ from dvcodec.core.errors import CommitConflict, Unsupported, UsageError
 from dvcodec.core.interrupts import uninterrupted
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.vector import Magic
-from dvcodec.iceberg.delete_files import PositionDeleteFile, write_file
+from dvcodec.iceberg import PositionDeleteFile, write_file
 from dvcodec.io.frames import load_ranges
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.target import local_path

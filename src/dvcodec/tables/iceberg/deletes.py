@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from dvcodec.core.errors import CardinalityMismatch, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, pc
 from dvcodec.core.rowset import RowSet
-from dvcodec.iceberg.position_deletes import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
+from dvcodec.iceberg import FILE_PATH, POS, check_columns, data_errors, vectors_from_arrow
 from dvcodec.io import Storage
-from dvcodec.io.orc import open_orc
+from dvcodec.io.workers import open_orc
 from dvcodec.tables.iceberg.manifests import FILE_PATH_ID, EqualityDeletes, ManifestEntry
 from dvcodec.tables.iceberg.metadata import TableMetadata
 from dvcodec.tables.iceberg.partitions import identity_values

@@ -13,10 +13,8 @@ from contextlib import suppress
 
 from dvcodec.core.errors import DvcodecError, NotCanonical, UsageError
 from dvcodec.io import Storage, read_up_to
-from dvcodec.io.allowed_locations import is_outside
-from dvcodec.io.file_key import file_key
 from dvcodec.io.store import ObjectChanged
-from dvcodec.io.target import split
+from dvcodec.io.target import file_key, is_outside, split
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import METADATA_SUFFIXES
 

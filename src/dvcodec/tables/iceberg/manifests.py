@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeAlias
 from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import Unsupported
 from dvcodec.io import Storage
-from dvcodec.io.file_key import place_keys
+from dvcodec.io.target import place_keys
 from dvcodec.tables.iceberg.metadata import PartitionField
 from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
 from dvcodec.tables.metadata.avro_fields import (

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from dvcodec.core.errors import NotCanonical
-from dvcodec.io.file_key import file_key
+from dvcodec.io.target import file_key
 from dvcodec.tables.iceberg.manifests import EqualityDeletes, ListedFile, ManifestEntry
 from dvcodec.tables.iceberg.metadata import PartitionField, TableMetadata
 from dvcodec.tables.iceberg.partitions import Partition

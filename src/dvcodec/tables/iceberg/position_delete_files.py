@@ -1,4 +1,4 @@
-"""What a table's properties say of new files of position deletes (`dvcodec.iceberg.delete_files`)."""
+"""What a table's properties say of new files of position deletes (`dvcodec.iceberg`)."""
 
 from __future__ import annotations
 

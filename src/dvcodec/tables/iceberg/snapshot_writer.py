@@ -22,7 +22,7 @@ from dvcodec import iceberg
 from dvcodec._version import __version__
 from dvcodec.core.errors import NotCanonical
 from dvcodec.core.vector import DvLocation
-from dvcodec.iceberg.delete_files import PositionDeleteFile
+from dvcodec.iceberg import PositionDeleteFile
 from dvcodec.io import open_sink
 from dvcodec.tables.iceberg.change import Change, number_of, properties_of
 from dvcodec.tables.iceberg.latest import METADATA

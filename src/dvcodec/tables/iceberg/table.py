@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported, UsageError
-from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.target import split
+from dvcodec.io.target import check_reach, split
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.iceberg.change import Change

@@ -15,12 +15,12 @@ from dvcodec.core import vector as vector_
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.core.report import Status
 from dvcodec.core.vector import Magic
-from dvcodec.iceberg.blobs import BLOB_TYPE, DRAFT_BLOB_TYPE, blob_cardinality, check_duplicates, lint_blob
+from dvcodec.iceberg import BLOB_TYPE, DRAFT_BLOB_TYPE, blob_cardinality, check_duplicates, lint_blob
 from dvcodec.io import Storage
-from dvcodec.io.file_key import file_key
 from dvcodec.io.frames import read_frame
-from dvcodec.ops.sniff import sniff_source
-from dvcodec.ops.stats import measure
+from dvcodec.io.target import file_key
+from dvcodec.ops.convert import measure
+from dvcodec.ops.read import sniff_source
 from dvcodec.puffin import REFERENCED_DATA_FILE, BlobMetadata, Footer
 from dvcodec.tables.iceberg.manifests import ManifestEntry
 from dvcodec.tables.iceberg.plan import ScanPlan

@@ -22,9 +22,8 @@ from dvcodec.core.errors import DvcodecError, NotCanonical, Unsupported, UsageEr
 from dvcodec.core.extras import pa, pc, require_extra
 from dvcodec.io import Listed as StoredFile
 from dvcodec.io import is_url
-from dvcodec.io.allowed_locations import check_reach
 from dvcodec.io.parallel import run_bounded
-from dvcodec.io.target import join, local_path, split
+from dvcodec.io.target import check_reach, join, local_path, split
 from dvcodec.io.worker_program import BATCH, MISSING
 from dvcodec.io.workers import Kind, borrowed
 from dvcodec.lance import (
@@ -40,9 +39,8 @@ from dvcodec.lance import (
 )
 from dvcodec.lance.deletions import ARROW_MAGIC
 from dvcodec.lance.manifest import manifest_names, read_row_count
-from dvcodec.ops.read import read_vector
-from dvcodec.ops.sniff import ContainerKind, VectorRef
-from dvcodec.ops.stats import measure
+from dvcodec.ops.convert import measure
+from dvcodec.ops.read import ContainerKind, VectorRef, read_vector
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (

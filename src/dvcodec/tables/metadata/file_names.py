@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import cached_property
 
 from dvcodec.core.errors import NotCanonical, UsageError
-from dvcodec.io.file_key import file_key
+from dvcodec.io.target import file_key
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import DataFile
 

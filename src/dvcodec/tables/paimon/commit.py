@@ -56,11 +56,13 @@ from dvcodec.paimon import (
     TARGET_SIZE,
     IndexFile,
     IndexManifestEntry,
+    MetadataFormat,
+    Records,
+    encode_records,
     read_index_manifest,
+    roll_index_files,
     write_index_manifest,
 )
-from dvcodec.paimon.records import MetadataFormat, Records, encode_records
-from dvcodec.paimon.vectors import roll_index_files
 from dvcodec.tables.deleting.run import Committer, Written, check_next, check_read_back
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.json_fields import JsonFields

@@ -1,13 +1,13 @@
 """Manifest lists and manifests, the data files of a snapshot; and its deletion vectors, by the index manifest.
 
 Specification: Paimon's "Manifest"; Java classes ``ManifestList``, ``ManifestFile``, ``ManifestEntry`` and
-``DataFileMeta``. All are files of records (see `dvcodec.paimon.records`) in ``manifest/``. A snapshot's base list and
+``DataFileMeta``. All are files of records (see `dvcodec.paimon`) in ``manifest/``. A snapshot's base list and
 delta list name manifests, whose entries add and delete data files: a file that is added and not deleted is live.
 Entries belong to one file if they agree in partition, bucket, level, name, extra files, embedded index and external
 path.
 
 The index manifest gives the length of a 32-bit vector without its frame's 8 bytes, that of a 64-bit one with them, and
-does not record which of the two a vector is: its magic does (see `dvcodec.paimon.vectors`). Vectors are adjacent, so
+does not record which of the two a vector is: its magic does (see `dvcodec.paimon`). Vectors are adjacent, so
 the next offset or the file's size gives the end of each, and thus the convention, without opening the file. If the
 records leave gaps, the magic is read.
 """
@@ -22,13 +22,19 @@ from typing import Any
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.vector import UNCOUNTED, Magic
 from dvcodec.io import Storage
-from dvcodec.io.allowed_locations import hide_values
 from dvcodec.io.frames import check_version, read_frames
 from dvcodec.io.parallel import run_bounded
 from dvcodec.io.source import read_up_to
-from dvcodec.paimon import DELETION_VECTORS, DeletionVectorMeta, IndexManifestEntry, read_index_manifest
-from dvcodec.paimon.records import Records, read_records
-from dvcodec.paimon.vectors import FORMATS
+from dvcodec.io.target import hide_values
+from dvcodec.paimon import (
+    DELETION_VECTORS,
+    FORMATS,
+    DeletionVectorMeta,
+    IndexManifestEntry,
+    Records,
+    read_index_manifest,
+    read_records,
+)
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.metadata.json_fields import bare_name

@@ -15,9 +15,8 @@ from typing import TypeAlias
 
 from dvcodec.core.errors import NotCanonical, Unsupported, UsageError
 from dvcodec.core.extras import pa
-from dvcodec.ops.stats import measure
-from dvcodec.paimon import IndexManifestEntry
-from dvcodec.paimon.vectors import read_vector
+from dvcodec.ops.convert import measure
+from dvcodec.paimon import IndexManifestEntry, read_vector
 from dvcodec.tables.deleting import WritableTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import NO_SNAPSHOT, DataFile, DeletedRows, DeletionVector, RowReader, SnapshotInfo, TableKind

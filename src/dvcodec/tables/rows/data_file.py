@@ -29,8 +29,8 @@ from dvcodec.core.cursor import Cursor
 from dvcodec.core.errors import DecodeError, NotCanonical, Unsupported
 from dvcodec.core.extras import pa, pq, types
 from dvcodec.io import Storage
-from dvcodec.io.orc import OrcFile, open_orc
 from dvcodec.io.parquet import arrow_damage, column_chunks, parquet_file, parquet_metadata
+from dvcodec.io.workers import OrcFile, open_orc
 from dvcodec.tables.metadata.avro_fields import Logical, fields_of, not_null, open_avro
 from dvcodec.tables.model import WHOLE, Part
 from dvcodec.tables.rows.bounds import ColumnBounds, RowGroupFilter

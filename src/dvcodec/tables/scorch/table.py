@@ -14,11 +14,10 @@ from dvcodec.core.errors import DecodeError, DvcodecError, LimitExceeded, NotCan
 from dvcodec.core.extras import pa
 from dvcodec.core.ragged import offsets_of
 from dvcodec.io import Storage
-from dvcodec.io.allowed_locations import hide_values
 from dvcodec.io.parallel import run_bounded
-from dvcodec.ops.read import read_vector
-from dvcodec.ops.sniff import ContainerKind, VectorRef
-from dvcodec.ops.stats import measure
+from dvcodec.io.target import hide_values
+from dvcodec.ops.convert import measure
+from dvcodec.ops.read import ContainerKind, VectorRef, read_vector
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import (
     WHOLE,

@@ -15,7 +15,7 @@ from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_integer
 from dvcodec.io.target import is_local
-from dvcodec.ops.algebra import diff
+from dvcodec.ops.convert import diff
 from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletionVector, SnapshotInfo, TableKind
 from dvcodec.tables.snapshots.reading import VectorRead, read_vectors

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from dvcodec.core.errors import DecodeError
-from dvcodec.io.allowed_locations import HIDDEN
+from dvcodec.io.target import HIDDEN
 from dvcodec.tables.model import DeletionVector
 
 __all__ = ["Finding", "Severity", "place", "shortened"]

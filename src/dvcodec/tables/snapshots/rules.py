@@ -24,8 +24,7 @@ from dvcodec.core.errors import (
     Truncated,
     Unsupported,
 )
-from dvcodec.io.allowed_locations import is_outside
-from dvcodec.io.file_key import file_key
+from dvcodec.io.target import file_key, is_outside
 from dvcodec.tables.metadata.file_names import PathMatcher
 from dvcodec.tables.model import POSITION_DELETES, DataFile, DeletedRows, DeletionVector
 from dvcodec.tables.snapshots.findings import Finding, shortened

@@ -18,7 +18,7 @@ from dvcodec.core.bitmap import ContainerMix
 from dvcodec.core.errors import DecodeError, UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.usage import check_type
-from dvcodec.ops.stats import WORTH_REWRITING, check_thresholds
+from dvcodec.ops.convert import WORTH_REWRITING, check_thresholds
 from dvcodec.tables.model import DataFile, DeletedRows, DeletionVector, SnapshotInfo, TableKind, vectors_of
 from dvcodec.tables.snapshots import rules
 from dvcodec.tables.snapshots.findings import Finding
