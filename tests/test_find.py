@@ -55,7 +55,7 @@ def test_what_stands_for_a_folder_matches_no_pattern(monkeypatch: pytest.MonkeyP
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     """The store of every URL."""
     made = MemoryStore({f"t/{name}": b"x" for name in ("a", "[1]/a", "[1]/b", "1/c", "d[2]")})
-    for module in ("find", "storage"):
+    for module in ("opening", "storage"):
         monkeypatch.setattr(f"dvcodec.io.{module}.open_store", made.opened)
     return made
 

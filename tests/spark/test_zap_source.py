@@ -27,7 +27,7 @@ from dvcodec.spark.sources.zap import (
     table_schema,
 )
 from dvcodec.zap import Document, Field, FieldOptions, Location, Segment, Term, text_field, write_segment
-from dvcodec.zap.segment import SCHEMAS
+from dvcodec.zap.columns import SCHEMAS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,7 +12,7 @@ import pytest
 from cases import each
 from dvcodec import UsageError
 from dvcodec.zap import Document, Field, FieldOptions, Segment, Term, write_segment
-from dvcodec.zap.segment import SCHEMAS
+from dvcodec.zap.columns import SCHEMAS
 from samples.zap.parts import Sample
 from samples.zap.segments import minimal
 

@@ -16,7 +16,7 @@ import amounts
 from dvcodec import DecodeError, UsageError
 from dvcodec.core.errors import Truncated
 from dvcodec.zap import Segment, merge_segments, verify_segment
-from dvcodec.zap.segment import SCHEMAS
+from dvcodec.zap.columns import SCHEMAS
 from samples.zap.segments import VERSIONS
 
 MUTANTS = amounts.of(40, 400)

@@ -1,56 +1,40 @@
-"""A zap segment: opened lazily, read by byte ranges, decoded on demand; lookups of single terms and documents.
-
-The contents of a segment: its bytes, footer and fields, with bulk reads.
-
-All readers share them: `Segment`, lookups, Arrow tables, merging, verification, layout.
-
-Tables of a segment as Arrow record batches (extra ``arrow``).
-
-`SCHEMAS` has the schema of every table. ``field`` and ``term`` are dictionary-encoded, so the bytes of a term are
-stored once. Document numbers are 0-based.
-"""
+"""A zap segment: opened lazily, read by byte ranges, decoded on demand; lookups of single terms and documents."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, repeat
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from dvcodec.core.errors import UsageError
-from dvcodec.core.extras import require_extra
+from dvcodec.core.extras import pa, require_extra
 from dvcodec.core.limits import DEFAULT_LIMITS, Limits, check_limits
-from dvcodec.core.ragged import ByteStrings, offsets_of
+from dvcodec.core.ragged import ByteStrings
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.usage import as_count, check_integer, check_type, integer_text
+from dvcodec.core.usage import check_type
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_mapped
 from dvcodec.io.source import SourceTarget
 from dvcodec.zap import synonyms, vectors
-from dvcodec.zap.chunks import decode_mode
+from dvcodec.zap.contents import Contents
 from dvcodec.zap.doc_values import DocValueBlock, split_terms
-from dvcodec.zap.documents import FieldOptions, utf8
-from dvcodec.zap.fields import FieldInfo, decode_fields
-from dvcodec.zap.footer import Footer, SegmentData, decode_footer, refuse_writer_id
+from dvcodec.zap.documents import utf8
+from dvcodec.zap.fields import FieldInfo
+from dvcodec.zap.footer import Footer, decode_footer
 from dvcodec.zap.footer import verify_checksum as compare_checksum
 from dvcodec.zap.postings import (
     Locations,
     Postings,
-    Records,
-    count_without,
-    decode_postings,
-    decode_records,
     norm_values,
 )
-from dvcodec.zap.stored import Edges, StoredColumns, decode_edges, iter_stored
-from dvcodec.zap.vellum import Fst, decode_dictionary
+from dvcodec.zap.stored import Edges, StoredColumns, decode_edges
+from dvcodec.zap.vellum import Fst
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,444 +42,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Self
 
-    from dvcodec.core.ragged import ByteStrings, Index
-    from dvcodec.io.source import Source
-    from dvcodec.zap.doc_values import DocValues
+    from dvcodec.core.ragged import ByteStrings
     from dvcodec.zap.postings import Postings
     from dvcodec.zap.stored import StoredColumns
-    from dvcodec.zap.vellum import Fst, KeyBlock
-
-
-_NAMES_SHOWN = 12
-
-
-@dataclass(frozen=True, eq=False)
-class Contents:
-    """Bytes, footer, fields and limits of a segment.
-
-    Attributes:
-        data: the bytes before the footer.
-        footer: version, counts and addresses.
-        fields: every field, by id.
-        limits: bounds on decoding.
-    """
-
-    data: SegmentData
-    footer: Footer
-    fields: tuple[FieldInfo, ...]
-    limits: Limits = DEFAULT_LIMITS
-
-    @classmethod
-    def read(
-        cls, source: Source, footer: Footer, limits: Limits = DEFAULT_LIMITS, *, salvage: bool = False
-    ) -> Contents:
-        """Read the fields of a segment; for `salvage` see `Segment.open`.
-
-        Raises:
-            Unsupported: contents transformed by a custom writer (encrypted), version 17.
-            DecodeError: an invalid chunk mode or list of fields; see `decode_fields`.
-        """
-        data = SegmentData(source, source.size - footer.size, salvage)
-        refuse_writer_id(source, footer)
-        decode_mode(data, footer)
-        return cls(data, footer, decode_fields(data, footer), limits)
-
-    @property
-    def name(self) -> str:
-        """Name of the file, as used in errors."""
-        return self.data.source.name
-
-    @cached_property
-    def _by_name(self) -> dict[str, FieldInfo]:
-        return {info.name: info for info in self.fields}
-
-    def field(self, name: str) -> FieldInfo:
-        """Return a field by name.
-
-        Raises:
-            UsageError: the segment has no such field.
-        """
-        check_type(name, str, "the name of a field", "a str")
-        try:
-            return self._by_name[name]
-        except KeyError:
-            known = ", ".join(list(self._by_name)[:_NAMES_SHOWN])
-            more = f" and {len(self.fields) - _NAMES_SHOWN} more" if len(self.fields) > _NAMES_SHOWN else ""
-            raise UsageError(f"{self.name} has no field {name!r}: it has {known}{more}") from None
-
-    def check_document(self, doc: int) -> int:
-        """Return a document number as an int of Python.
-
-        Raises:
-            UsageError: the segment has no such document, or not an integer.
-        """
-        check_integer(doc, "a document number")
-        doc = int(doc)
-        if not 0 <= doc < self.footer.num_docs:
-            raise self.outside(doc)
-        return doc
-
-    def outside(self, docs: int | range) -> UsageError:
-        """Return the error for documents that the segment does not have."""
-        shown = docs if isinstance(docs, range) else integer_text(docs)
-        return UsageError(f"document numbers of {self.name} are 0 to {self.footer.num_docs - 1}, not {shown}")
-
-    def dictionary(self, info: FieldInfo) -> Fst | None:
-        """Return the dictionary of a field; None if it has none. Raises `DecodeError` as `decode_dictionary`."""
-        return None if info.dictionary is None else decode_dictionary(self.data, info.dictionary, self.limits)
-
-    def term_blocks(self, address: int | None) -> Iterator[KeyBlock]:
-        """Read the terms of the dictionary at an address, and their values, in blocks; none without an address.
-
-        Raises:
-            DecodeError: as `decode_dictionary` for the first block, and as `Fst.blocks` for each one.
-        """
-        if address is not None:
-            yield from decode_dictionary(self.data, address, self.limits).blocks()
-
-    def reader(self, dictionary: int | None) -> ListReader:
-        """Return what reads the lists of the dictionary at an address in the order of its terms."""
-        return ListReader(self, dictionary or 0)
-
-    def records(self, values: NDArray[np.uint64]) -> Records:
-        """Read the postings records of dictionary values; see `decode_records`."""
-        return decode_records(self.data, self.footer, values)
-
-    def postings(self, records: Records, *, locations: bool = False) -> Postings:
-        """Read the lists of postings records; see `decode_postings`."""
-        return decode_postings(self.data, self.footer, len(self.fields), records, locations=locations)
-
-    def count_without(self, records: Records, deleted: NDArray[np.bool_]) -> Index:
-        """Count the postings of lists without some documents; see `postings.count_without`."""
-        return count_without(self.data, self.footer, records, deleted)
-
-    def lists(self, info: FieldInfo, *, locations: bool = False) -> Iterator[tuple[ByteStrings, Postings]]:
-        """Read terms and lists of a field, a bounded number of postings at a time; see `Segment.lists`."""
-        lists = self.reader(info.dictionary)
-        for block in self.term_blocks(info.dictionary):
-            records = lists.records(block.values)
-            for cut in records.cuts():
-                yield block.keys[cut], lists.postings(records[cut], locations=locations)
-
-    def stored(self, start: int = 0, stop: int | None = None) -> Iterator[StoredColumns]:
-        """Read the stored values of a range of documents; see `iter_stored`."""
-        return iter_stored(self.data, self.footer, len(self.fields), start=start, stop=stop, limits=self.limits)
-
-    def doc_values(self, info: FieldInfo) -> Iterator[DocValues]:
-        """Read the doc values of a field, chunk by chunk; none without a block. See `DocValueBlock`."""
-        if info.doc_values is None:
-            return iter(())
-        return iter(DocValueBlock.open(self.data, self.footer, info.doc_values, info.options, limits=self.limits))
-
-
-@dataclass(slots=True, eq=False)
-class ListReader:
-    """Reads lists of a dictionary in the order of its terms, and claims their bytes: each has bytes of its own.
-
-    If terms shared lists, a small file would have any number of postings.
-
-    Attributes:
-        contents: of the segment.
-        dictionary: its address.
-    """
-
-    contents: Contents
-    dictionary: int
-    _list_bytes: int = 0
-    _location_bytes: int = 0
-
-    def records(self, values: NDArray[np.uint64]) -> Records:
-        """Read the postings records of the next terms.
-
-        Raises:
-            NotCanonical: the lists of all dictionaries have more bytes than the segment.
-            DecodeError: see `decode_records`.
-        """
-        records = self.contents.records(values)
-        self._list_bytes += records.least_bytes
-        self.contents.data.claim_size("postings lists", self.dictionary, self._list_bytes)
-        return records
-
-    def postings(self, records: Records, *, locations: bool) -> Postings:
-        """Read the lists of the next records.
-
-        Raises:
-            NotCanonical: the locations of all dictionaries have more bytes than the segment.
-            DecodeError: see `decode_postings`.
-        """
-        found = self.contents.postings(records, locations=locations)
-        self._location_bytes += found.locations.least_bytes
-        self.contents.data.claim_size("locations", self.dictionary, self._location_bytes)
-        return found
-
-
-_FIELD = ("field", pa.dictionary(pa.int32(), pa.string()))
-_TERM = ("term", pa.dictionary(pa.int32(), pa.binary()))
-_LETTERS = pa.array([chr(code) for code in range(256)])
-"""Type letter by its code."""
-_ARRAY_POSITIONS = ("array_positions", pa.list_(pa.uint64()))
-
-SCHEMAS = {
-    "terms": pa.schema(
-        [_FIELD, ("term", pa.binary()), ("doc_count", pa.int64()), ("one_hit", pa.bool_()), ("offset", pa.int64())]
-    ),
-    "postings": pa.schema([_FIELD, _TERM, ("doc", pa.int64()), ("freq", pa.uint64()), ("norm", pa.float32())]),
-    "locations": pa.schema(
-        [
-            _FIELD,
-            _TERM,
-            ("doc", pa.int64()),
-            ("source_field", _FIELD[1]),
-            ("position", pa.uint64()),
-            ("start", pa.uint64()),
-            ("end", pa.uint64()),
-            _ARRAY_POSITIONS,
-        ]
-    ),
-    "stored": pa.schema([("doc", pa.int64()), _FIELD, ("type", pa.string()), ("value", pa.binary()), _ARRAY_POSITIONS]),
-    "doc_values": pa.schema([_FIELD, ("doc", pa.int64()), ("value", pa.binary())]),
-    "fields": pa.schema(
-        [
-            _FIELD,
-            ("id", pa.int64()),
-            ("terms", pa.int64()),
-            ("doc_value_bytes", pa.int64()),
-            ("options", pa.list_(pa.string())),
-            ("synonyms", pa.bool_()),
-            ("vectors", pa.bool_()),
-            ("shapes", pa.bool_()),
-            ("version", pa.int64()),
-            ("docs", pa.int64()),
-        ]
-    ),
-}
-"""Table -> its columns.
-
-terms: ``one_hit`` lists are stored in the dictionary; ``offset`` is the address of the postings record of other lists.
-postings: ``freq`` is 0 and ``norm`` infinite if the field does not store frequencies.
-locations: ``source_field`` is the field of the token; ``start`` and ``end`` are byte offsets in its value.
-stored: a document's id comes first, as field ``_id``; ``type`` is a letter.
-doc_values: one row per term.
-fields: one row per field; ``terms`` is the count in its dictionary, null without one,
-``doc_value_bytes`` null without doc values, ``options`` (names of `FieldOptions`) null before version 17; ``version``
-and ``docs`` are the segment's.
-"""
-
-
-def batches(
-    contents: Contents,
-    what: str,
-    fields: Sequence[str] | None = None,
-    *,
-    columns: Sequence[str] | None = None,
-    docs: range | None = None,
-    batch_rows: int,
-) -> Iterator[pa.RecordBatch]:
-    """Return a table of a segment as record batches.
-
-    Args:
-        contents: contents of the segment.
-        what: ``terms``, ``postings``, ``locations``, ``stored``, ``doc_values`` or ``fields``.
-        fields: fields to read; default: all.
-        columns: columns to return, in this order; default: all. Postings are not read for ``field`` and ``term`` alone.
-        docs: documents to read, for the table ``stored`` only; default: all.
-        batch_rows: maximum rows per batch.
-
-    Raises:
-        UsageError: no such table, field, column or documents, or an argument of a wrong type.
-        DecodeError: during iteration: corrupt data.
-    """
-    check_type(what, str, "the table", "a str")
-    if what not in SCHEMAS:
-        raise UsageError(f"the table must be one of {', '.join(SCHEMAS)}, not {what!r}")
-    batch_rows = as_count(batch_rows, "batch_rows", 1)
-    for names, of in ((fields, "fields"), (columns, "columns")):
-        check_type(names, (Sequence, type(None)), of, "a sequence of names")
-    check_type(docs, (range, type(None)), "docs", "a range")
-    chosen = list(contents.fields) if fields is None else [contents.field(name) for name in fields]
-    wanted = _wanted(what, columns)
-    if docs is None:
-        bare = what == "terms" and {"field", "term"}.issuperset(wanted)
-        found = _bare_terms(contents, chosen) if bare else _TABLES[what](contents, chosen)
-        return _sliced(found, wanted, batch_rows)
-    if what != "stored" or docs.step != 1:
-        raise UsageError("docs must be a range with step 1, and only the table stored supports it")
-    if not 0 <= docs.start <= docs.stop <= contents.footer.num_docs:
-        raise contents.outside(docs)
-    return _sliced(_stored(contents, chosen, docs), wanted, batch_rows)
-
-
-def _wanted(what: str, columns: Sequence[str] | None) -> list[str]:
-    """Return the columns of a table to read."""
-    known: list[str] = SCHEMAS[what].names
-    if columns is None:
-        return known
-    for name in columns:
-        check_type(name, str, "an item of columns", "a str")
-    if not columns or not set(known).issuperset(columns):
-        raise UsageError(f"columns of the table {what}: expected some of {', '.join(known)}, found {list(columns)}")
-    return list(columns)
-
-
-def _sliced(found: Iterator[pa.RecordBatch], columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    for batch in found:
-        chosen = batch if columns == batch.schema.names else batch.select(columns)
-        for start in range(0, batch.num_rows, rows):
-            yield chosen.slice(start, min(rows, batch.num_rows))  # pyarrow refuses lengths from 2**63 on
-
-
-def _bare_terms(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
-    """Return field and term, from the dictionaries alone."""
-    names = _names(contents)
-    for info in chosen:
-        for block in contents.term_blocks(info.dictionary):
-            yield pa.record_batch([_constant(names, info, len(block)), _binary(block.keys)], ["field", "term"])
-
-
-def _terms(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
-    names = _names(contents)
-    for info in chosen:
-        lists = contents.reader(info.dictionary)
-        for block in contents.term_blocks(info.dictionary):
-            records = lists.records(block.values)
-            offsets = pa.array((block.values & np.uint64(2**62 - 1)).astype(np.int64), mask=records.one_hit)
-            yield _batch(
-                "terms",
-                _constant(names, info, len(block)),
-                _binary(block.keys),
-                pa.array(records.counts),
-                pa.array(records.one_hit),
-                offsets,
-            )
-
-
-def _lists(
-    contents: Contents, chosen: list[FieldInfo], *, locations: bool
-) -> Iterator[tuple[FieldInfo, ByteStrings, Postings]]:
-    for info in chosen:
-        for terms, found in contents.lists(info, locations=locations):
-            yield info, terms, found
-
-
-def _postings(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
-    names = _names(contents)
-    for info, terms, found in _lists(contents, chosen, locations=False):
-        yield _batch(
-            "postings",
-            _constant(names, info, len(found)),
-            _indexed(found.owner, _binary(terms)),
-            pa.array(found.docs),
-            pa.array(found.freqs),
-            pa.array(norm_values(contents.footer.version, found.norms)),
-        )
-
-
-def _locations(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
-    names = _names(contents)
-    for info, terms, found in _lists(contents, chosen, locations=True):
-        posting = np.repeat(np.arange(len(found)), found.location_counts)
-        located = found.locations
-        yield _batch(
-            "locations",
-            _constant(names, info, len(located)),
-            _indexed(found.owner[posting], _binary(terms)),
-            pa.array(found.docs[posting]),
-            _indexed(located.fields, names),
-            pa.array(located.positions),
-            pa.array(located.starts),
-            pa.array(located.ends),
-            _numbers(located.array_counts, located.array_positions),
-        )
-
-
-def _stored(contents: Contents, chosen: list[FieldInfo], docs: range | None = None) -> Iterator[pa.RecordBatch]:
-    wanted = np.zeros(len(contents.fields), np.bool_)
-    wanted[[info.id for info in chosen]] = True
-    names = _names(contents)
-    start, stop = (0, None) if docs is None else (docs.start, docs.stop)
-    for columns in contents.stored(start, stop):
-        batch = _batch(
-            "stored",
-            pa.array(columns.docs),
-            _indexed(columns.fields, names),
-            _LETTERS.take(pa.array(columns.types)),
-            _binary(columns.values),
-            _numbers(columns.array_counts, columns.array_positions),
-        )
-        yield batch if wanted.all() else batch.filter(pa.array(wanted[columns.fields]))
-
-
-def _doc_values(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
-    names = _names(contents)
-    for info in chosen:
-        for chunk in contents.doc_values(info):
-            docs, values = split_terms(chunk)
-            yield _batch("doc_values", _constant(names, info, len(docs)), pa.array(docs), _binary(values))
-
-
-def _fields(contents: Contents, chosen: list[FieldInfo]) -> Iterator[pa.RecordBatch]:
-    rows = []
-    for info in chosen:
-        dictionary = contents.dictionary(info)
-        rows.append(
-            {
-                "field": info.name,
-                "id": info.id,
-                "terms": None if dictionary is None else dictionary.num_keys,
-                "doc_value_bytes": None if info.doc_values is None else info.doc_values[1] - info.doc_values[0],
-                "options": _flags(info.options),
-                "synonyms": info.synonyms is not None,
-                "vectors": info.vectors is not None,
-                "shapes": info.shapes is not None,
-                "version": contents.footer.version,
-                "docs": contents.footer.num_docs,
-            }
-        )
-    yield pa.RecordBatch.from_pylist(rows, schema=SCHEMAS["fields"])
-
-
-def _flags(options: FieldOptions | None) -> list[str | None] | None:
-    return None if options is None else [flag.name for flag in FieldOptions if flag in options]
-
-
-_TABLES: dict[str, Callable[[Contents, list[FieldInfo]], Iterator[pa.RecordBatch]]] = {
-    "terms": _terms,
-    "postings": _postings,
-    "locations": _locations,
-    "stored": _stored,
-    "doc_values": _doc_values,
-    "fields": _fields,
-}
-
-
-def _batch(table: str, *columns: pa.Array) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(list(columns), schema=SCHEMAS[table])
-
-
-def _names(contents: Contents) -> pa.Array:
-    return pa.array([info.name for info in contents.fields], pa.string())
-
-
-def _constant(names: pa.Array, info: FieldInfo, rows: int) -> pa.Array:
-    return _indexed(np.full(rows, info.id, np.int32), names)
-
-
-def _indexed(index: NDArray[Any], values: pa.Array) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32, copy=False)), values)
-
-
-def _binary(strings: ByteStrings) -> pa.Array:
-    """Wrap the bytes without a copy."""
-    if int(strings.offsets[-1]) >= 1 << 31:
-        return pa.array(strings.to_list(), pa.binary())  # raises pyarrow's own error
-    offsets = pa.py_buffer(strings.offsets.astype(np.int32))
-    return pa.Array.from_buffers(
-        pa.binary(), len(strings), [None, offsets, pa.py_buffer(np.ascontiguousarray(strings.data))]
-    )
-
-
-def _numbers(counts: NDArray[np.int64], values: NDArray[np.uint64]) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(offsets_of(counts).astype(np.int32)), pa.array(values))
+    from dvcodec.zap.vellum import Fst
 
 
 _TERMS_AT_ONCE = 1 << 16
@@ -908,5 +458,7 @@ class Segment:
             DecodeError: during iteration: corrupt data.
         """
         require_extra("pyarrow", "arrow")
+
+        from dvcodec.zap.columns import batches  # noqa: PLC0415
 
         return batches(self.contents, what, fields, columns=columns, docs=docs, batch_rows=batch_rows)

@@ -27,11 +27,12 @@ from dvcodec.core.usage import check_callable
 from dvcodec.io import StorageOptions
 from dvcodec.io.opening import open_mapped
 from dvcodec.io.source import SourceTarget
+from dvcodec.zap.contents import Contents
 from dvcodec.zap.doc_values import SKIPS
 from dvcodec.zap.documents import FieldOptions
 from dvcodec.zap.fields import ID, FieldInfo, encode_text
 from dvcodec.zap.footer import SECTIONS_FROM, decode_footer, verify_checksum
-from dvcodec.zap.segment import Contents, Segment
+from dvcodec.zap.segment import Segment
 from dvcodec.zap.stored import NESTED_FROM, encode_edges
 
 SEGMENT_CHECKS = ("footer", "crc", "fields", "stored", "nested", "ids")

@@ -28,16 +28,15 @@ from dvcodec import (
     sniff,
     verify,
 )
+from dvcodec import paimon as paimon_manifest
 from dvcodec import puffin as puffin_files
 from dvcodec.core import avro, compress, vector
 from dvcodec.core.cursor import Cursor
-from dvcodec import delta
 from dvcodec.dialects import DIALECTS
 from dvcodec.io import open_source
 from dvcodec.io import source as sources
-from dvcodec.ops.read import read_vector
 from dvcodec.ops.convert import measure
-from dvcodec import paimon as paimon_manifest
+from dvcodec.ops.read import read_vector
 from dvcodec.puffin import BlobMetadata, Footer, PuffinWriter, decode_footer, encode_footer
 from fuzz import mend
 from fuzz.seeds import files, row_sets, small_row_sets

@@ -4,7 +4,7 @@
 
     spark.read.format("zap").option("table", "terms").load("index/store")        a file, a folder, a glob, or several
 
-Tables and their columns are those of `dvcodec.zap.segment.SCHEMAS`, between ``segment`` (the file) and ``error``.
+Tables and their columns are those of `dvcodec.zap.columns.SCHEMAS`, between ``segment`` (the file) and ``error``.
 Unsigned columns become longs, dictionary-encoded ones plain. In folders and patterns, only files named ``*.zap`` are
 read. Options:
 
@@ -55,7 +55,7 @@ from dvcodec.spark.sources.options import (
 from dvcodec.spark.sources.reader import wanted_values
 from dvcodec.spark.sources.requests import counted, fetched_ahead
 from dvcodec.zap import Segment
-from dvcodec.zap.segment import SCHEMAS
+from dvcodec.zap.columns import SCHEMAS
 from dvcodec.zap.verify import Part, layout
 
 PARTITION_BYTES = 1 << 27
@@ -78,7 +78,7 @@ class SegmentOptions:
 
     Attributes:
         paths: as the user gave them.
-        table: a key of `dvcodec.zap.segment.SCHEMAS`.
+        table: a key of `dvcodec.zap.columns.SCHEMAS`.
         fields: names of fields; None: all.
         part_bytes: a larger segment is split into parts of about this size.
         verify_checksum: whether CRCs are compared.
