@@ -113,7 +113,8 @@ def test_real_files(spark: SparkSession, own_vectors: Path) -> None:
 def test_folders_of_real_files(spark: SparkSession, own_vectors: Path) -> None:
     found = read(spark, own_vectors, columns="container,format,error")
     kinds = Counter(row["format"] for row in found.collect() if row["error"] is None)
-    assert set(kinds) == {kind.value for kind in ContainerKind if kind is not ContainerKind.ZAP}
+    others = (ContainerKind.ZAP, ContainerKind.MUMBLING)  # without vectors; written by no release yet
+    assert set(kinds) == {kind.value for kind in ContainerKind if kind not in others}
     ignoring = read(spark, own_vectors, columns="format,error", ignore_others=True)
     assert Counter(row["format"] for row in ignoring.collect() if row["error"] is None) == kinds
 
