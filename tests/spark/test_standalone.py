@@ -348,7 +348,7 @@ for name, root in roots.items():
     live = jobs.apply(here, vectors, match=match, unmatched="fail")
     found[name] = [sorted(map(list, killing(live, name + " apply").collect()))]
     gone = killing(jobs.positions(rows.where("_metadata.row_index % 4 = 1")), name + " build")
-    keys = killing(spark.range(0, 1000, 3, 2), name + " delete")
+    keys = killing(spark.range(0, 1_000_000, 3, 2), name + " delete")
     for what in ({"positions": gone}, {"where": "id % 4 = 3"}, {"keys": keys, "on": "id"}):
         done = jobs.delete(spark, root, **what)
         found[name].append([done.rows, done.committed])
