@@ -164,10 +164,11 @@ def _read_containers(cursor: Cursor, descriptors: NDArray[np.uint8]) -> NDArray[
     positions = np.repeat(np.arange(len(held), dtype=np.uint32) << 8, held)
     if is_mixed:
         are_dense = np.repeat(dense, held)
-        positions[~are_dense] |= data[~in_dense]
-        positions[are_dense] |= np.flatnonzero(np.unpackbits(rows).view(np.bool_)).astype(np.uint8)
-    else:
-        positions |= data
+        low = np.empty(len(positions), np.uint8)
+        low[~are_dense] = data[~in_dense]
+        low[are_dense] = np.flatnonzero(np.unpackbits(rows).view(np.bool_)).astype(np.uint8)  # in its container
+        data = low
+    positions |= data
     return positions
 
 
