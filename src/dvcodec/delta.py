@@ -1,9 +1,8 @@
 """Delta Lake deletion vectors: descriptors, vector files, inline vectors.
 
-Delta's vectors: in files of their own, and inline in the log, in either of two layouts.
-
-Specification: Delta's PROTOCOL.md, "Deletion Vector Format" and "Deletion Vector File Storage Format"; Java class
-``RoaringBitmapArray``. A file is a version byte and adjacent frames; the log has their data files::
+Vectors are in files of their own or inline in the log, in either of two layouts. Specification: Delta's PROTOCOL.md,
+"Deletion Vector Format" and "Deletion Vector File Storage Format"; Java class ``RoaringBitmapArray``. A file is a
+version byte and adjacent frames; the log has their data files::
 
     u8 1 | frame | frame | ...
     frame   = u32 BE size | magic | bitmaps | u32 BE CRC-32       size = sizeInBytes = magic and bitmaps

@@ -1,10 +1,9 @@
 """Apache Paimon: deletion vectors, index files, the index manifest, the hash index.
 
-Paimon deletion vectors, 32- and 64-bit, and the index files that hold them.
-
-Specification: Paimon's "Table Index", section "Deletion Vectors Index"; Java classes ``BitmapDeletionVector`` (32-bit),
-``Bitmap64DeletionVector``, ``DeletionVectorsIndexFile`` and ``DeletionFileWriter``. A file is a version byte and frames
-back to back (see `io.frames`), of either kind or mixed; the index manifest names the data file of each::
+Vectors, of 32 or 64 bits, are in index files. Specification: Paimon's "Table Index", section "Deletion Vectors Index";
+Java classes ``BitmapDeletionVector`` (32-bit), ``Bitmap64DeletionVector``, ``DeletionVectorsIndexFile`` and
+``DeletionFileWriter``. A file is a version byte and frames back to back (see `io.frames`), of either kind or mixed; the
+index manifest names the data file of each::
 
     u8 1 | frame | frame | ...          (only the version byte in a file without vectors)
     frame = u32 BE L | magic and bitmap (L bytes) | u32 BE CRC-32
@@ -12,10 +11,9 @@ back to back (see `io.frames`), of either kind or mixed; the index manifest name
 
 The manifest's ``length`` is L for a 32-bit vector, but L + 8, the whole frame, for a 64-bit one.
 
-Paimon's index manifest: the index files of a snapshot, and the data files of their vectors.
-
-Specification: Paimon's "Manifest", section "Index Manifest"; Java classes ``IndexManifestFile`` and
-``IndexManifestEntrySerializer``. A file with one record per index file::
+The index manifest lists the index files of a snapshot, and the data files of their vectors. Specification: Paimon's
+"Manifest", section "Index Manifest"; Java classes ``IndexManifestFile`` and ``IndexManifestEntrySerializer``. A file
+with one record per index file::
 
     _VERSION 1 | _KIND | _PARTITION | _BUCKET | _INDEX_TYPE | _FILE_NAME | _FILE_SIZE | _ROW_COUNT
     _DELETIONS_VECTORS_RANGES: array of (f0 data file, f1 offset, f2 length, _CARDINALITY)
@@ -24,17 +22,15 @@ Specification: Paimon's "Manifest", section "Index Manifest"; Java classes ``Ind
 In Paimon 0.9 the record ends with the ranges, and each range with f2. Later fields were appended and are nullable, so
 one reader reads all generations. Items of the ranges are nullable in files of Java and Rust, but not of pypaimon.
 
-Paimon's hash index: hashes of the primary keys in a bucket of a dynamic-bucket table.
-
-Specification: Paimon's "Table Index", section "Dynamic Bucket Index"; Java class ``HashIndexFile``. No header::
+The hash index has hashes of the primary keys in a bucket of a dynamic-bucket table. Specification: Paimon's "Table
+Index", section "Dynamic Bucket Index"; Java class ``HashIndexFile``. No header::
 
     i32 BE | i32 BE | ...            one hash per primary key; the index manifest has their number
 
-Paimon's metadata files as records: manifests, manifest lists and index manifests, in Avro, ORC or Parquet.
-
-Releases up to 1.4 write the format that the table option ``manifest.format`` names; paimon-cpp writes ORC by default.
-Later releases read and write Avro alone. The first bytes of a file show its format. Fields have the same names in all
-three, so the known schemas are Avro's.
+Manifests, their lists and index manifests are read as records, in Avro, ORC or Parquet. Releases up to 1.4 write the
+format that the table option ``manifest.format`` names; paimon-cpp writes ORC by default. Later releases read and write
+Avro alone. The first bytes of a file show its format. Fields have the same names in all three, so the known schemas are
+Avro's.
 """
 
 from __future__ import annotations
