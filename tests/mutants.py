@@ -39,11 +39,11 @@ OF_LIMITS = ("history", "history_rows")
 OF_STORES = ("answers", "environment", "errors", "opening", "stale", "store")
 ROOMS = {
     "core": ("core", "tests/core"),
-    "batch": ("core/batch", "tests/core"),
-    "delta": ("delta", "tests/delta", "tests/test_doors.py"),
-    "iceberg": ("iceberg", "tests/iceberg", "tests/test_doors.py"),
-    "paimon": ("paimon", "tests/paimon", "tests/test_doors.py"),
-    "puffin": ("puffin", "tests/puffin"),
+    "batch": ("core/batch.py", "tests/core"),
+    "delta": ("delta.py", "tests/delta", "tests/test_doors.py"),
+    "iceberg": ("iceberg.py", "tests/iceberg", "tests/test_doors.py"),
+    "paimon": ("paimon.py", "tests/paimon", "tests/test_doors.py"),
+    "puffin": ("puffin.py", "tests/puffin"),
     "lance": ("lance", "tests/lance"),
     "zap": ("zap", "tests/zap"),
     "ops": ("ops", "tests/ops"),
@@ -194,6 +194,7 @@ def _compiles(text: str) -> bool:
 def modules(place: Path) -> list[Path]:
     """Those below a place; the demo of Spark wants an engine, as Spark does."""
     every = [place] if place.is_file() else sorted(place.rglob("*.py"))
+    assert every, f"no modules in {place}"
     return [path for path in every if path != SOURCE / "dvcodec" / OF_SPARK]
 
 
