@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from cases import each
 from dvcodec import DecodeError, LimitExceeded, Limits, RowSet, Truncated, UsageError
-from dvcodec.dialects import _HIGHEST, DIALECTS, Dialect, decode, encode
+from dvcodec.dialects import DIALECTS, WRAPPERS, Dialect, decode, encode
 
 CROARING = json.loads((Path(__file__).parent / "vectors" / "dialects" / "croaring.json").read_text())
 DORIS = {
@@ -59,7 +59,7 @@ def some_rows(draw: st.DrawFn) -> RowSet:
 
 @given(some_rows(), st.sampled_from(DIALECTS))
 def test_rows_survive(rows: RowSet, dialect: Dialect) -> None:
-    if (rows.max or 0) > _HIGHEST.get(dialect, 2**64 - 1):
+    if (rows.max or 0) > WRAPPERS[dialect].highest:
         with pytest.raises(UsageError, match=f"does not fit a bitmap of the dialect {dialect}"):
             encode(rows, dialect)
     else:
