@@ -167,22 +167,6 @@ def test_two_live_vectors(shop: Workshop) -> None:
     refused(shop.table)
 
 
-def test_a_truncated_file(shop: Workshop) -> None:
-    last = max((shop.vector(name) for name in (A, C)), key=lambda vector: vector.offset or 0)
-    path = Path(last.location)
-    path.write_bytes(path.read_bytes()[: (last.offset or 0) + 12])
-    found = findings(shop.table)
-    assert found[0] == ("length", Path(str(last.data_file)).name)
-    assert ("container", None) in found
-    assert {name for _, name in found} == {Path(str(last.data_file)).name, None}
-
-
-def test_a_missing_file(shop: Workshop) -> None:
-    Path(shop.vector(A).location).unlink()
-    assert sorted(findings(shop.table)) == [("missing-file", A), ("missing-file", C)]
-    refused(shop.table)
-
-
 def test_a_position_beyond_the_file(tmp_path: Path) -> None:
     for name, kind in KINDS.items():
         shop = kind(tmp_path / name)
@@ -208,11 +192,6 @@ def test_a_table_in_a_store(shop: Workshop) -> None:
     found = audit(table).findings
     assert {"missing-file", "orphan-vector-file"} <= {one.check for one in found}
     assert next(one.details["age_seconds"] for one in found if one.check == "orphan-vector-file") < 1000
-
-
-def test_a_missing_data_file(shop: Workshop) -> None:
-    next(shop.folder.rglob(B)).unlink()
-    assert findings(shop.table) == [("missing-data-file", B)]
 
 
 @pytest.fixture

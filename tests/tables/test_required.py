@@ -62,29 +62,6 @@ def test_a_null_among_values_is_refused(
         checked(pa.array(values, kind), nullable=nullable, start=7)
 
 
-@each("kind", [pa.int64(), pa.string(), pa.bool_(), pa.binary(3), pa.decimal128(9, 2), STRUCT, LIST])
-@each("around", ["struct", "list", "fixed", "map"])
-def test_what_is_below_nulls_is_written(kind: pa.DataType, around: str) -> None:
-    inner = pa.field("x", kind, nullable=False)
-    types = {
-        "struct": pa.struct([inner]),
-        "list": pa.list_(inner),
-        "fixed": pa.list_(inner, 2),
-        "map": pa.map_(pa.string(), inner),
-    }
-    array = checked(pa.nulls(3, types[around]))
-    assert array.equals(pa.nulls(3, types[around]))
-    array.validate(full=True)
-    if around == "fixed" and not FIXED:
-        return
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"c": array}), sink)
-    found = pq.read_table(pa.BufferReader(sink.getvalue()))
-    assert found.column("c").to_pylist() == [None] * 3
-    if around == "struct":
-        assert found.schema.field("c").type.field(0).nullable is False
-
-
 def test_without_nulls_nothing_is_copied() -> None:
     for array in (pa.array([{"x": 1, "y": None}, {"x": 2, "y": "b"}], STRUCT), pa.array([[1], [], None], LIST)):
         assert checked(array) is array

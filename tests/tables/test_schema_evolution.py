@@ -10,35 +10,6 @@ from dvcodec.tables.delta.rows import DeltaEvolution
 from dvcodec.tables.rows.columns import Column, ColumnIndex, ColumnKey, file_columns
 
 
-class CountedId(int):
-    """Counts comparisons."""
-
-    calls = 0
-    __hash__ = int.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        type(self).calls += 1
-        return int.__eq__(self, other)
-
-
-class CountedName(str):
-    calls = 0
-    __slots__ = ()
-    __hash__ = str.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        type(self).calls += 1
-        return str.__eq__(self, other)
-
-    def lower(self) -> CountedName:
-        return CountedName(str.lower(self))
-
-
-def columns(count: int, *, ids: bool) -> list[Column]:
-    names = [f"Column{i}" if ids else CountedName(f"Column{i}") for i in range(count)]
-    return [Column(name, CountedId(i) if ids else None, type=pa.int64()) for i, name in enumerate(names)]
-
-
 def test_the_way_in_which_columns_are_found() -> None:
     named = [Column(name, number, type=pa.int64()) for name, number in (("a", 1), ("A", 2), ("b", None), ("B", None))]
     index = ColumnIndex(named)

@@ -1,7 +1,4 @@
-"""Random predicates over all kinds of columns, as SQL text and as pyarrow expressions; DuckDB is the oracle.
-
-`tables.deleting.statements` has simpler ones, for an oracle that dvcodec does not use itself.
-"""
+"""Random predicates over all kinds of columns, as SQL text and as pyarrow expressions; DuckDB is the oracle."""
 
 from __future__ import annotations
 

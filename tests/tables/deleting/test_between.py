@@ -411,13 +411,6 @@ def test_a_slow_writer_does_not_leave_its_hint(iceberg: Path, monkeypatch: pytes
 # ---------------------------------------------------------------------- checkpoints
 
 
-@pytest.fixture
-def delta(tmp_path: Path) -> Path:
-    MAKERS["delta"](tmp_path / "delta", ROWS, SIZE)
-    delete(tmp_path / "delta", 1, 100)
-    return tmp_path / "delta"
-
-
 # ---------------------------------------------------------------------- two vectors for a data file
 
 

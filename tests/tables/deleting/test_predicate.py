@@ -1,10 +1,9 @@
-"""Rows by predicates: the same as SQLite finds, and no data file is skipped that has some."""
+"""Rows by predicates: those of each expression, what is refused, and what partition values alone answer."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 
-import amounts
 from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical
@@ -25,13 +23,11 @@ from dvcodec.tables.rows.bounds import ColumnBounds
 from samples import delta_log
 from tables.deleting.finders import Where
 from tables.deleting.plain import PlainSnapshot, PlainTable
-from tables.deleting.statements import Statement, matching, random_rows, random_statement, to_sqlite
 
 pytestmark = pytest.mark.libraries
 
 pc = cast("Any", pyarrow.compute)
 A, NONE = pc.field("a"), pa.scalar(None, pa.int64())
-STATEMENTS = amounts.of(60, 200)
 STRUCTS = pa.array([{"x": 1}, {"x": 2}, None, {"x": None}])
 
 
@@ -49,31 +45,6 @@ def found(table: PlainTable, where: Any) -> tuple[list[set[int]], int, int]:
             skipped += 1
             rows.append(set())
     return rows, skipped, groups
-
-
-@pytest.fixture(scope="module")
-def statements() -> list[Statement]:
-    chance = random.Random(19)
-    return [random_statement(chance) for _ in range(STATEMENTS)]
-
-
-@pytest.mark.parametrize("kind", ["sql", "expression"])
-def test_random_statements(kind: str, statements: list[Statement], tmp_path: Path) -> None:
-    if kind == "sql":
-        pytest.importorskip("duckdb", "2.0")
-    chance = random.Random(7)
-    files = [random_rows(chance, count) for count in (60, 1, 90)] + [random_rows(chance, 0)]
-    table = PlainTable(tmp_path, *files, row_group_size=8)
-    oracles = [to_sqlite(rows) for rows in files]
-    skipped = groups = 0
-    for statement in statements:
-        wanted = [matching(oracle, statement) for oracle in oracles]
-        rows, left_out, groups_left_out = found(table, getattr(statement, kind))
-        assert rows == wanted, statement
-        skipped += left_out
-        groups += groups_left_out
-    assert skipped > STATEMENTS // 2  # of four files each
-    assert groups > STATEMENTS // 4
 
 
 SOME = pa.table({"a": [1, 2, None, 4], "b": ["x", "y", None, "x"], "c": [1.5, math.nan, None, 0.0], "d": [0] * 4})

@@ -23,7 +23,7 @@ from dvcodec import UsageError
 from dvcodec.core.errors import MissingExtra
 from dvcodec.tables.deleting import engine
 from dvcodec.tables.deleting.sql import SqlCondition
-from tables.deleting.statements import random_rows, random_statement
+from tables.deleting.random_where import random_predicate, random_rows
 
 pytest.importorskip("duckdb", "2.0")
 
@@ -315,8 +315,8 @@ def test_a_fatal_error_ends_the_database_alone() -> None:
 def test_what_follows_from_a_predicate(seed: int) -> None:
     """The filter by which files are skipped is true of every row for which the predicate is."""
     chance = random.Random(seed)
-    rows = random_rows(chance, 60)
-    statement = random_statement(chance)
+    rows = random_rows(chance, 0, 60)
+    statement = random_predicate(chance, sql=True)
     condition = bound(statement.sql, rows)
     if condition._weaker is not None:
         numbered = rows.append_column("row", pa.array(range(rows.num_rows)))

@@ -262,32 +262,6 @@ def test_change_data_feed(tmp_path: Path) -> None:
     ]
 
 
-def test_deltalake_reads_and_writes_on(folder: Path) -> None:
-    deltalake = pytest.importorskip("deltalake")
-    expected = set(ids(folder))
-
-    def check() -> None:
-        assert set(ids(folder)) == expected
-        found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(folder)))
-        rows = pa.table(found.execute("select id from t").read_all())
-        assert sorted(rows.column("id").to_pylist()) == sorted(expected)
-        problems = [one for one in audit(open_table(folder)).findings if one.check != "orphan"]
-        assert problems == []
-
-    for turn in range(2):
-        delete(folder, range(turn, 3000, 7).__contains__)
-        expected -= {number for number in expected if number % 7 == turn}
-        check()
-        start = 1000 * (turn + 1)
-        deltalake.write_deltalake(str(folder), pa.table({"id": pa.array(range(start, start + 50))}), mode="append")
-        expected |= set(range(start, start + 50))
-        check()
-        deltalake.DeltaTable(str(folder)).create_checkpoint()
-        delete(folder, range(start, start + 1).__contains__)
-        expected -= {start}
-        check()
-
-
 def test_a_listing_that_misses_a_commit_is_repeated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two commits may come while names are listed, and only the second one be seen."""
     names, turns = Folder.names, [0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -314,28 +313,3 @@ def between(catalog: Any, monkeypatch: pytest.MonkeyPatch, other: Callable[[], o
         return staged
 
     monkeypatch.setattr(type(catalog), "_update_and_stage_table", late)
-
-
-def test_a_table_that_pyiceberg_made(catalog: Any) -> None:
-    """Its manifests, its partitions, and its commits of version 2."""
-    schema = pa.schema([pa.field("id", pa.int64()), pa.field("part", pa.string()), pa.field("day", pa.date32())])
-    made = catalog.create_table("db.made", schema)
-    with made.update_spec() as update:
-        update.add_identity("part")
-        update.add_identity("day")
-    days = [date(2026, 1 + number % 3, 1) for number in range(30)]
-    rows = pa.table([list(range(30)), ["x y", None] * 15, days], schema=schema)
-    made.append(rows)
-    made.delete("id = 7")
-    table = from_catalog(catalog, "db.made")
-    assert enable(table).changes
-    writer = committer(table)
-    base = writer.current()
-    assert len(base.data_files) == 6
-    first, second = base.data_files[0], base.data_files[1]
-    delete(writer, {first.path: RowSet([0]), second.path: RowSet.from_ranges([(0, second.physical_rows or 0)])})
-    delete(writer, {first.path: RowSet([1])})
-    loaded = catalog.load_table("db.made")
-    assert loaded.scan().to_arrow().num_rows == 29 - 2 - (second.physical_rows or 0)
-    assert loaded.scan(row_filter="part = 'x y'").to_arrow().num_rows > 0
-    assert audit(from_pyiceberg(loaded)).ok

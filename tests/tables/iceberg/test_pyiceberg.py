@@ -60,25 +60,3 @@ def test_files_and_deletes(tmp_path: Path, commits: tuple[Commit, ...], version:
         assert {file.path: file.physical_rows for file in snapshot.data_files} == {
             task.file.file_path: task.file.record_count for task in tasks
         }
-
-
-@pytest.mark.parametrize(("commits", "version"), [(VECTORS, 3), (POSITIONS, 2)])
-def test_live_rows(tmp_path: Path, commits: tuple[Commit, ...], version: int) -> None:
-    made = build_iceberg(tmp_path, *commits, version=version)
-    table = open_iceberg(made.folder)
-    for info in table.snapshots():
-        snapshot = table.snapshot(info.id)
-        deleted: dict[str, RowSet] = {}
-        for vector in snapshot.vectors:
-            for found in snapshot.read(vector):
-                deleted[found.data_file] = deleted.get(found.data_file, RowSet()) | found.rows
-        ids: list[int] = []
-        for file in snapshot.data_files:
-            for part in snapshot.rows(file, columns=["id"]):
-                stop = part.start + part.batch.num_rows
-                keep = deleted.get(file.path, RowSet()).arrow_mask(part.start, stop, keep=True)
-                ids += part.batch.filter(keep).column("id").to_pylist()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            theirs = planned(made, info.id).to_arrow()
-        assert sorted(ids) == sorted(theirs.column("id").to_pylist())

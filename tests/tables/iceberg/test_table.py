@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,6 @@ from dvcodec.core.errors import (
     Unsupported,
     UsageError,
 )
-from dvcodec.io import Storage
 from dvcodec.ops.convert import VectorStats
 from dvcodec.tables import Snapshot, SnapshotInfo, Table, open_table
 from dvcodec.tables.auditing import audit
@@ -226,20 +223,6 @@ def test_logs_and_statistics_are_referenced(tmp_path: Path) -> None:
     found = open_iceberg(made.folder).referenced()
     folder = tmp_path / "metadata"
     assert {str(folder / "v0.metadata.json"), str(folder / "s.stats"), "s3://other/p.parquet"} <= found
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each file is opened, by bare name."""
-    found: Counter[str] = Counter()
-    original = Storage.open
-
-    def counted(storage: Storage, location: str, *rest: Any, **options: Any) -> Any:
-        found[location.rpartition("/")[2]] += 1
-        return original(storage, location, *rest, **options)
-
-    monkeypatch.setattr(Storage, "open", counted)
-    return found
 
 
 def test_a_metadata_file_is_a_state_of_the_table(crafted: IcebergFiles) -> None:
@@ -493,19 +476,6 @@ def test_snapshots_that_are_not_read(tmp_path: Path) -> None:
         assert len(table.snapshots()) == 1
         with pytest.raises(Unsupported, match="snapshot 101"):
             table.snapshot()
-
-
-def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    yield at
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, child in children:
-        yield from places(child, (*at, key))
-
-
-@pytest.fixture(scope="module")
-def valid(tmp_path_factory: pytest.TempPathFactory) -> IcebergFiles:
-    folder = tmp_path_factory.mktemp("valid")
-    return build_iceberg(folder, *COMMITS, spec=PARTS, partition=part_of, properties={"owner": "x"})
 
 
 def test_no_orphans_beside_newer_metadata(tmp_path: Path) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +18,6 @@ from dvcodec.core.errors import CommitConflict, CommitUnknown, NotCanonical, Uns
 from dvcodec.tables import audit, live_batches, open_table, upgrade_deletes
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import committer
-from dvcodec.tables.iceberg.folder_place import FolderPlace
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade
 from samples.delta_log import restored_table
 from samples.iceberg_equality import by_id, craft_equality
@@ -100,25 +97,6 @@ def test_null_is_a_key_like_another(tmp_path: Path) -> None:
     assert snapshot.read(vector)[0].rows == RowSet([2, 3])
 
 
-def test_random_keys(tmp_path: Path) -> None:
-    random = np.random.default_rng(7)
-    keys = {
-        number: by_id(*(int(file) * STEP + int(row) for file, row in random.integers((0, 0), (9, 20), (30, 2))))
-        for number in (4, 5, 6)
-    }
-    crafted = craft_equality(tmp_path / "t", keys)
-    files = {"a": (1, 20), "b": (1, 20), "c": (3, 5), "d4": (4, 10), "d5": (5, 10), "d6": (6, 10)}
-    gone = {1, 2, STEP + 3, STEP + 4, STEP + 5}
-    expected = []
-    for index, (born, count) in enumerate(files.values()):
-        for key in (index * STEP + row for row in range(count)):
-            deleted = any(key in set(table["id"].to_pylist()) for number, table in keys.items() if number > born)
-            if key not in gone and not deleted:
-                expected.append(key)
-    upgrade_deletes(open_table(crafted.folder))
-    assert live_ids(crafted) == expected
-
-
 @pytest.mark.parametrize(("kind", "match"), [("double", "double"), ("float", "float")], ids=str)
 def test_inexact_keys_are_refused(tmp_path: Path, kind: str, match: str) -> None:
     fields = [*FIELDS, {"id": 3, "name": "x", "required": False, "type": kind}]
@@ -157,27 +135,6 @@ def test_files_of_a_commit_that_may_be_in_stay(
         upgrade(writer)
     assert 0 not in live_ids(crafted)
     assert audit(open_table(crafted.folder)).ok
-
-
-def test_an_interrupt_waits_until_the_commit_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    crafted = craft_equality(tmp_path / "t", {4: by_id(0, STEP + 7)})
-    before = live_ids(crafted)
-    put = FolderPlace.put
-
-    def interrupted(*arguments: Any) -> None:
-        signal.raise_signal(signal.SIGINT)
-        put(*arguments)
-
-    monkeypatch.setattr(FolderPlace, "put", interrupted)
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            upgrade_deletes(open_table(crafted.folder))
-    finally:
-        signal.signal(signal.SIGINT, previous)
-    assert live_ids(crafted) == before
-    assert {vector.format for vector in open_table(crafted.folder).snapshot().vectors} == {"iceberg"}
-    assert audit(open_table(crafted.folder)).findings == ()
 
 
 def test_deletes_that_name_a_file_by_an_old_path_are_refused(tmp_path: Path) -> None:

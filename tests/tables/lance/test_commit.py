@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import multiprocessing
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
@@ -26,7 +26,8 @@ from dvcodec.tables.lance.table import DeletionRecord, FragmentRecord, LanceSnap
 from dvcodec.tables.model import FileDelete
 from dvcodec.tables.writing import new_files
 from interop.driver import need
-from tables.lance.racer import delete_keys
+from tables.deleting.random_tables import plain_rows
+from tables.deleting.random_where import random_rows
 
 if TYPE_CHECKING:
     from lance import LanceDataset
@@ -305,6 +306,39 @@ def test_row_ids_in_data_files_stay(tmp_path: Path) -> None:
     assert_clean(path)
 
 
+SAID_ALIKE = (
+    "n BETWEEN -20 AND 30 OR word IS NULL",
+    "NOT (x > 3.5 OR flag)",
+    "word LIKE '%1%' AND small <> 4",
+    "nested.deep IN (1, 2, 3, 40, 41, 42)",
+    "day < DATE '2024-02-20' OR day IS NULL AND n > 0",
+    "n * 3 + small > 25",
+)
+"""Conditions that mean the same in pylance's SQL."""
+
+
+def test_the_same_rows_as_by_pylance_on_a_copy(tmp_path: Path) -> None:
+    import lance as pylance
+
+    pytest.importorskip("duckdb", "2.0")
+    chance, mine, twin = random.Random(7), str(tmp_path / "mine"), str(tmp_path / "twin")
+    rows = pa.concat_tables([random_rows(chance, first, 160) for first in (0, 160, 320)])
+    for path in (mine, twin):
+        pylance.write_dataset(rows, path, max_rows_per_file=40)
+    left = len(rows)
+    for where in SAID_ALIKE:
+        done = open_table(mine).delete(where)
+        copy = pylance.dataset(twin)
+        copy.delete(where)
+        assert 0 < done.rows == left - copy.count_rows() < left, where
+        left -= done.rows
+        assert plain_rows(pylance.dataset(mine).to_table()) == plain_rows(copy.to_table()), where
+    for path in (mine, twin):
+        pylance.write_dataset(rows.slice(0, 50), path, mode="append")
+        pylance.dataset(path).delete("key % 4 = 1")
+    assert plain_rows(pylance.dataset(mine).to_table()) == plain_rows(pylance.dataset(twin).to_table())
+
+
 # ---------------------------------------------------------------------- conflicts
 
 RIVALS: dict[str, Callable[[Path], object]] = {
@@ -353,28 +387,6 @@ def test_whatever_is_committed_meanwhile_is_a_conflict(
     assert_clean(path)
     delete(path, lambda key: key == 6)
     assert 6 not in keys_of(dataset(path))
-
-
-def test_a_race_loses_no_delete(tmp_path: Path) -> None:
-    path, turns = str(tmp_path / "t"), 4
-    make(tmp_path / "t")
-    context = multiprocessing.get_context("spawn")
-    # Overlapping fragments; the second and third delete the same keys.
-    starts = [(0, True), (40, True), (40, True), (70, False)]
-    found = [context.Process(target=delete_keys, args=(path, turns, first, ours)) for first, ours in starts]
-    for process in found:
-        process.start()
-    for process in found:
-        process.join(120)
-    assert [process.exitcode for process in found] == [0] * len(starts)
-    gone = {key for first, _ in starts for key in range(first, first + turns)}
-    assert keys_of(dataset(path)) == set(range(ROWS)) - gone
-    versions = [one["version"] for one in dataset(path).versions()]
-    assert versions == list(range(1, versions[-1] + 1))
-    removed = [len(keys_of(dataset(path, one)) - keys_of(dataset(path, one + 1))) for one in versions[:-1]]
-    assert set(removed) <= {0, 1}
-    assert sum(removed) == len(gone)
-    assert {finding.check for finding in audit(open_table(path)).findings} <= {"orphan-vector-file"}  # pylance's
 
 
 # ---------------------------------------------------------------------- answers that are lost, and failures

@@ -10,12 +10,9 @@ import pyarrow as pa
 import pytest
 
 from cases import each
-from dvcodec import CommitConflict, CommitUnknown, NotCanonical, RowSet, Unsupported, UsageError, paimon
+from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageError, paimon
 from dvcodec.core import avro
 from dvcodec.core.cursor import Cursor
-from dvcodec.io.sink import open_local_sink
-from dvcodec.io.store import Reason, StoreError
-from dvcodec.tables import audit
 from dvcodec.tables.deleting.run import Written
 from dvcodec.tables.paimon import PaimonTable, commit
 from samples.paimon_table import (
@@ -404,74 +401,6 @@ def test_a_snapshot_that_comes_up_at_the_last_moment_is_a_conflict(
     with pytest.raises(CommitConflict, match="snapshot-2: another writer committed it first"):
         delete(root, {"f0.parquet": [1]}, base)
     assert files_of(root) == before
-
-
-@pytest.mark.parametrize("arrived", [True, False])
-def test_an_unanswered_commit_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrived: bool) -> None:
-    root = craft(tmp_path, [file(0)])
-    storage = type(PaimonTable(str(root)).folder.storage)
-    put = storage.put_if_absent
-
-    def lost(self: Any, location: str, data: bytes) -> None:
-        if arrived:
-            put(self, location, data)
-        raise StoreError(location, "write", Reason.TIMEOUT, "")
-
-    monkeypatch.setattr(storage, "put_if_absent", lost)
-    if arrived:
-        assert delete(root, {"f0.parquet": [1]}) == 2
-        assert live(root) == left(1, files=1)
-    else:
-        with pytest.raises(CommitUnknown, match="did not answer"):
-            delete(root, {"f0.parquet": [1]})
-
-
-@pytest.mark.parametrize("step", ["index", "manifest", "manifest-list", "index-manifest", "snapshot"])
-def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    root = craft(tmp_path, [file(0, [1]), file(1, [2]), file(2)])
-    before = files_of(root)
-    opened = open_local_sink
-
-    def fail(local: Path, **more: Any) -> Any:
-        if re.match(rf"{step}-[0-9a-f]{{1,8}}(-|$)", local.name):
-            raise OSError(28, "No space left on device", str(local))
-        return opened(local, **more)
-
-    for module in ("dvcodec.io.opening", "dvcodec.io.store.base"):
-        monkeypatch.setattr(f"{module}.open_local_sink", fail)
-    with pytest.raises(OSError, match="No space left"):
-        delete(root, {"f0.parquet": [5], "f1.parquet": range(ROWS)})
-    assert files_of(root) == before
-
-
-@pytest.mark.parametrize("step", ["manifest", "manifest-list", "index-manifest", "snapshot", "LATEST"])
-def test_a_crash_leaves_the_old_rows_or_the_new_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    """Whatever was written before is an orphan to the audit, and no hindrance to the next delete."""
-    root = craft(tmp_path, [file(0, [1]), file(1, [2]), file(2)])
-    to = open_committer(root)
-    base = to.current()
-    gone = deletes(base, {"f0.parquet": [5], "f1.parquet": range(ROWS)})
-    opened = open_local_sink
-
-    def crash(local: Path, **more: Any) -> Any:
-        if local.name == step or re.match(rf"{step}-[0-9a-f]{{1,8}}(-|$)", local.name):
-            raise SystemExit
-        return opened(local, **more)
-
-    written = to.write(base, gone[:1], [])
-    for module in ("dvcodec.io.opening", "dvcodec.io.store.base"):
-        monkeypatch.setattr(f"{module}.open_local_sink", crash)
-    with pytest.raises(SystemExit):
-        to.commit(base, gone, written, [])
-    monkeypatch.undo()
-    done = step == "LATEST"
-    assert live(root) == left(*([1, 5, *range(100, 200)] if done else [1, 102]), files=3)
-    found = {finding.check for finding in audit(PaimonTable(str(root))).findings}
-    assert found == (set() if done else {"orphan-vector-file"})
-    delete(root, {"f2.parquet": [7]})
-    assert live(root) == left(*([1, 5, *range(100, 200)] if done else [1, 102]), 207, files=3)
 
 
 def test_a_corrupt_vector_is_not_copied(tmp_path: Path) -> None:
