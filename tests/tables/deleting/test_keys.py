@@ -46,9 +46,7 @@ def column(kind: pa.DataType, *values: Any) -> pa.Table:
     return pa.table({"k": pa.array(values, kind)})
 
 
-@pytest.mark.parametrize(
-    "on", [["n"], ["word"], ["n", "word"], ["small", "day", "flag"], ["time"], ["wide"]]
-)
+@pytest.mark.parametrize("on", [["n"], ["word"], ["n", "word"], ["small", "day", "flag"], ["time"], ["wide"]])
 def test_random_keys(on: list[str], where: str, tmp_path: Path) -> None:
     """Nulls match nothing, and keys may come twice and be in no file."""
     chance = random.Random(3)
