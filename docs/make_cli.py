@@ -13,7 +13,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import typer
 
 from dvcodec.cli.app import build
-from dvcodec.cli.storage import with_storage
+from dvcodec.cli.common import with_storage
 
 PAGE = Path(__file__).parent / "commands.md"
 HEAD = """# Commands

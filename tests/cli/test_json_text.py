@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dvcodec.cli import json_text
-from dvcodec.cli.json_text import print_json
+from dvcodec.cli import render
+from dvcodec.cli.render import print_json
 
 SCALARS: st.SearchStrategy[Any] = st.one_of(
     *(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),
@@ -48,8 +48,8 @@ def printed(value: Any, capsys: pytest.CaptureFixture[str]) -> str:
 def test_the_same_text_as_json(
     at_once: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_text, "_AT_ONCE", at_once)
-    monkeypatch.setattr(json_text, "_MOST_INNER", 2 * at_once)
+    monkeypatch.setattr(render, "_AT_ONCE", at_once)
+    monkeypatch.setattr(render, "_MOST_INNER", 2 * at_once)
 
     @given(VALUES)
     def check(value: Any) -> None:

@@ -9,8 +9,7 @@ from io import BytesIO, StringIO, TextIOWrapper
 import pytest
 
 from cli_runner import run
-from dvcodec.cli.storage import _logged
-from dvcodec.cli.streams import BARS, NONE_HERE, complain, speak_any_encoding
+from dvcodec.cli.common import BARS, NONE_HERE, _logged, complain, speak_any_encoding
 
 
 @pytest.mark.parametrize(

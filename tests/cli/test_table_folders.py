@@ -9,8 +9,7 @@ import pytest
 
 from cli_runner import run
 from dvcodec import RowSet
-from dvcodec.cli.table_folders import TableFolders
-from dvcodec.cli.targets import Target, expand
+from dvcodec.cli.targets import TableFolders, Target, expand
 from samples import delta_log
 from samples.delta_log import NEW, OLD
 from samples.iceberg_table import VECTOR, Commit, build_iceberg

@@ -98,7 +98,7 @@ def _run(arguments: list[str]) -> int:
         import typer
 
         from dvcodec.cli.app import build
-        from dvcodec.cli.streams import complain, speak_any_encoding
+        from dvcodec.cli.common import complain, speak_any_encoding
 
         app = build(next((given for given in arguments if not given.startswith("-")), ""))
     except ImportError as err:

@@ -9,8 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from dvcodec._version import __version__
-from dvcodec.cli.storage import with_storage
-from dvcodec.cli.streams import complain
+from dvcodec.cli.common import complain, with_storage
 from dvcodec.core.errors import DvcodecError
 
 _MODULES = {
@@ -20,8 +19,6 @@ _MODULES = {
         "stats": "Show rows, bytes, density and container mix of vectors, without expanding them.",
         "positions": "Print deleted row positions, one per line, after the vector's name if there are several.",
         "ranges": "Print deleted rows as ranges, one per line: start, stop (exclusive).",
-    },
-    "verify": {
         "verify": "Check files: length, CRC, magic, structure, cardinality, Puffin's rules; all parts of a segment; "
         "a manifest.",
     },
@@ -31,24 +28,22 @@ _MODULES = {
         "convert": "Convert a file. Vectors are verified, and copied if both formats store the same bytes.",
         "correct": "Correct small damage in vectors, where checksums leave one answer, and write the file anew.",
         "rewrite-paths": "Rename the data files of a moved table in a Puffin file; vectors are copied unchanged.",
+    },
+    "demo": {
         "demo": "Demonstrate on a Delta and an Iceberg table: delete rows, read them back, find a flipped bit, report.",
+    },
+    "spark_demo": {
         "spark-demo": "Demonstrate Spark jobs on a partitioned table: build, audit and apply vectors.",
     },
-    "tables.audit": {
-        "audit": "Check all vectors of a table's snapshot, and compare them with its metadata, data files and folder.",
-    },
     "tables.show": {
+        "audit": "Check all vectors of a table's snapshot, and compare them with its metadata, data files and folder.",
         "table": "Show how many rows of a table are deleted, in which data files and where, and which to rewrite.",
         "log": "Show what each snapshot of a table deleted and restored, oldest first.",
-    },
-    "tables.write": {
         "report": "Audit a table and write the results as one self-contained HTML page.",
         "export-live": "Write the live rows of a table, or of one data file, to one Parquet file.",
     },
-    "tables.convert": {
-        "convert-table": "Write a table's deletes in another format: files of vectors, and commit values in JSON.",
-    },
     "tables.delete": {
+        "convert-table": "Write a table's deletes in another format: files of vectors, and commit values in JSON.",
         "delete": "Delete rows of a table: write deletion vectors and commit them.",
         "enable": "Let engines write deletion vectors to a table: change its protocol, version or options.",
         "compact-deletes": "Merge the files of position deletes of an Iceberg table of version 2, and commit.",

@@ -7,9 +7,10 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from dvcodec import iceberg, tables
 from dvcodec.cli.render import Table, density_strip, say
@@ -18,6 +19,7 @@ from dvcodec.core.extras import pa, pc, require_extra
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import bytes_text, number, share_text
 from dvcodec.io import open_sink
+from dvcodec.io.target import local_path
 from dvcodec.report import write
 from dvcodec.tables import enable, open_table
 from dvcodec.tables.auditing import audit
@@ -25,6 +27,24 @@ from dvcodec.tables.snapshots.scanning import scan
 
 FILES, ROWS = 3, 400_000
 CUSTOMERS = (7, 77, 512, 900)
+Folder = Annotated[str, typer.Option("--folder", help="Where to put the files.")]
+
+
+def demo(folder: Folder = "demo-out") -> None:
+    """Demonstrate on a Delta and an Iceberg table: delete rows, read them back, find a flipped bit, report."""
+    run(local_folder(folder))
+
+
+def local_folder(folder: str) -> Path:
+    """Return the folder of a demonstration.
+
+    Raises:
+        UsageError: it is a URL.
+    """
+    local = local_path(folder)
+    if local is None:
+        raise UsageError(f"--folder {folder}: expected a local folder, found a URL")
+    return local
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The commands that compare and write: diff, merge, convert, rewrite-paths, and the demonstrations."""
+"""The commands that compare and write: diff, merge, convert, correct, rewrite-paths."""
 
 from __future__ import annotations
 
@@ -11,18 +11,30 @@ from typing import Annotated, Any, cast
 import typer
 
 from dvcodec import delta, iceberg, paimon, puffin
-from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import Table, say
-from dvcodec.cli.shared import STDOUT, DataFiles, Json, Name, Names, Output, To, messages_of, opened, sink_of
-from dvcodec.cli.storage import storage
-from dvcodec.cli.targets import expand, only, open_source_of
+from dvcodec.cli.common import storage
+from dvcodec.cli.render import Table, print_json, say
+from dvcodec.cli.targets import (
+    STDOUT,
+    DataFiles,
+    Json,
+    Name,
+    Names,
+    Output,
+    To,
+    expand,
+    messages_of,
+    only,
+    open_source_of,
+    opened,
+    sink_of,
+)
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import NOTHING, bytes_text, counted, number, plain
 from dvcodec.core.vector import DvLocation
 from dvcodec.io import Source, is_url, open_sink
 from dvcodec.io.frames import read_frame
-from dvcodec.io.target import file_key, local_path, merge_spellings, path_below
+from dvcodec.io.target import file_key, merge_spellings, path_below
 from dvcodec.ops import convert as conversion
 from dvcodec.ops import correct as correction
 from dvcodec.ops.convert import diff as diff_rows
@@ -51,7 +63,6 @@ def _rows_of(names: list[str], what: str) -> dict[str | None, RowSet]:
     return merge_inputs(vectors())
 
 
-Folder = Annotated[str, typer.Option("--folder", help="Where to put the files.")]
 _SIDE = "File, folder, URL, path@offset:size, or - for standard input."
 
 
@@ -282,24 +293,3 @@ def _pair(text: str, paths: list[str], name: str) -> tuple[str, str]:
             raise UsageError(f"--map {text}: {name} has no such data file")
         old = text[: places[-1]]
     return old, text[len(old) + 1 :]
-
-
-def demo(folder: Folder = "demo-out") -> None:
-    """Demonstrate on a Delta and an Iceberg table: delete rows, read them back, find a flipped bit, report."""
-    from dvcodec.cli.demo import run
-
-    run(_local_folder(folder))
-
-
-def spark_demo(folder: Folder = "spark-demo-out") -> None:
-    """Demonstrate Spark jobs on a partitioned table: build, audit and apply vectors."""
-    from dvcodec.cli.spark_demo import run
-
-    run(_local_folder(folder))
-
-
-def _local_folder(folder: str) -> Path:
-    local = local_path(folder)
-    if local is None:
-        raise UsageError(f"--folder {folder}: expected a local folder, found a URL")
-    return local

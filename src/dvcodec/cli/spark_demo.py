@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dvcodec.cli.demo import expect, new_folder, show_vectors, step
+from dvcodec.cli.demo import Folder, expect, local_folder, new_folder, show_vectors, step
 from dvcodec.cli.render import say
 from dvcodec.core.errors import UsageError
 from dvcodec.core.extras import require_extra
@@ -89,6 +89,11 @@ appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %p %c{1}: %m%n
 """
+
+
+def spark_demo(folder: Folder = "spark-demo-out") -> None:
+    """Demonstrate Spark jobs on a partitioned table: build, audit and apply vectors."""
+    run(local_folder(folder))
 
 
 def run(folder: Path, rows: int = ROWS) -> None:

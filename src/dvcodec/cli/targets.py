@@ -1,4 +1,7 @@
-"""Targets of commands: files, globs, folders, ``path@offset:size``, URLs and ``-``."""
+"""Targets of commands: files, globs, folders, ``path@offset:size``, URLs and ``-``; options, and iteration over them.
+
+Of tables among the folders, superseded vectors and missing files are reported.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,32 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Annotated, NoReturn
 
-from dvcodec.cli.storage import storage
-from dvcodec.core import vector
-from dvcodec.core.errors import DecodeError, Truncated, Unsupported, UsageError
+import typer
+
+from dvcodec.cli.common import complain, storage
+from dvcodec.cli.render import track
+from dvcodec.cli.tables.shared import KINDS
+from dvcodec.core.errors import DecodeError, DvcodecError, Truncated, Unsupported, UsageError
+from dvcodec.core.report import Check, Report, Status
 from dvcodec.core.rowset import RowSet
-from dvcodec.core.vector import UNCOUNTED, Magic, Vector
-from dvcodec.io import Source, is_partial, is_url, open_source, read_window
+from dvcodec.core.text import counted
+from dvcodec.core.vector import UNCOUNTED, Magic, Vector, peek_size
+from dvcodec.io import SinkTarget, Source, is_partial, is_url, open_source, read_window
 from dvcodec.io.opening import find_remote, has_pattern, without_query
 from dvcodec.io.source import beyond_end
 from dvcodec.io.store import Reason, StoreError, open_store
 from dvcodec.io.target import is_local
+from dvcodec.ops.convert import TARGETS
 from dvcodec.ops.read import Container, VectorRef, ahead, read_vector, refuse_segment, sniff_source
+from dvcodec.tables import Snapshot, TableKind, open_table
+from dvcodec.tables.model import NO_SNAPSHOT
 
 _SLICE = re.compile(r"^(?P<path>.+)@(?P<offset>\d+)(?::(?P<size>\d+))?$", re.DOTALL)
 # File names of deletion vectors in Iceberg, Delta and Lance. Paimon's index files share their names with its hash
@@ -236,7 +249,7 @@ def _part(source: Source, target: Target) -> Part:
         raise Truncated("byte range", source=source.name, offset=base, expected=expected, actual=actual)
     head = read_window(source, base, min(left, 8))
     if Magic.find(bytes(head.view[4:])) is not None:
-        claimed = vector.peek_size(head)
+        claimed = peek_size(head)
         if claimed <= left and (size is None or size + UNCOUNTED == claimed):
             size = claimed
     return Part(source, base, left if size is None else size)
@@ -312,3 +325,296 @@ def _is_named_so(path: str, segments: bool) -> bool:
 def _moved(ref: VectorRef, base: int) -> VectorRef:
     blob = ref.blob and replace(ref.blob, offset=ref.blob.offset + base)
     return replace(ref, offset=ref.offset + base, blob=blob)
+
+
+_TABLE_FILES = (
+    (TableKind.DELTA, re.compile(r"(?:(.+)/)?_delta_log/[^/]+", re.DOTALL)),
+    (TableKind.ICEBERG, re.compile(r"(?:(.+)/)?metadata/[^/]+\.metadata\.json(?:\.gz)?", re.DOTALL)),
+    (TableKind.PAIMON, re.compile(r"(?:(.+)/)?snapshot/snapshot-[0-9]+", re.DOTALL)),
+    (TableKind.LANCE, re.compile(r"(?:(.+)/)?_versions/[^/]+\.manifest", re.DOTALL)),
+    (TableKind.SCORCH, re.compile(r"(?:(.+)/)?root\.bolt", re.DOTALL)),
+)
+"""Files that identify a table's folder."""
+_NOTES = 10
+"""Maximum number of tables that get their own note."""
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table in a folder.
+
+    Attributes:
+        kind: format of the table.
+        name: name of its folder, as the user spelled it.
+        root: the folder, as a prefix of files.
+        snapshot: the current one; None if it cannot be read.
+        error: the reason.
+        live: offsets of the snapshot's vectors by file; None for a vector that is the whole file.
+        seen: vectors that were shown or checked.
+        superseded: number of these that are not in the snapshot.
+    """
+
+    kind: TableKind
+    name: str
+    root: str
+    snapshot: Snapshot | None = None
+    error: DvcodecError | OSError | None = None
+    live: dict[str, set[int | None]] = field(default_factory=dict)
+    seen: int = 0
+    superseded: int = 0
+
+    def open(self) -> None:
+        """Read the current snapshot, but no vector."""
+        try:
+            self.snapshot = open_table(self.name, kind=self.kind, storage_options=storage()).snapshot()
+        except (DvcodecError, OSError) as error:
+            self.error = error
+            return
+        for vector in self.snapshot.vectors:
+            if vector.location:
+                self.live.setdefault(_key(vector.location), set()).add(vector.offset)
+
+    @property
+    def note(self) -> str:
+        """The note to print: this is a table, and which command checks it."""
+        what = KINDS[self.kind]
+        if self.snapshot is not None and self.snapshot.info.id != NO_SNAPSHOT:
+            what += f", snapshot {self.snapshot.info.id}"
+        if self.error is not None:
+            summary = f"unknown which of its vectors are superseded ({self.error})"
+        elif self.kind is TableKind.SCORCH:
+            summary = "its deleted documents are in root.bolt, not in these files"
+        elif self.seen:
+            summary = f"{self.superseded:,} of {counted(self.seen, 'vector')} superseded, not in this snapshot"
+        else:
+            summary = "no vector in these files"
+        return f"{self.name}: this folder is a table ({what}): {summary}; to check the table: dvcodec audit {self.name}"
+
+
+class TableFolders:
+    """The tables in a command's folders; opened on first use.
+
+    Args:
+        targets: targets of the command; the names of files found in folders identify tables.
+    """
+
+    def __init__(self, targets: Sequence[Target]) -> None:
+        self._listed = {_key(target.path) for target in targets if target.found}
+        roots: dict[tuple[str, TableKind], None] = {}
+        for target in targets:
+            for kind, sign in _TABLE_FILES:
+                if target.found and (match := sign.fullmatch(target.path)):
+                    roots[match[1] or ".", kind] = None
+        self._roots = list(roots)
+
+    @cached_property
+    def _tables(self) -> list[_Table]:
+        tables = [_Table(kind, name, _key(name)) for name, kind in self._roots]
+        for table in tables:
+            table.open()
+        return tables
+
+    def seen(self, path: str, offset: int) -> dict[str, bool | None]:
+        """Count a vector that was shown or checked.
+
+        Args:
+            path: file of the vector.
+            offset: offset of the vector in the file.
+
+        Returns:
+            For JSON: ``superseded``, True if no table has it in its current snapshot, None if unknown; {} for a file
+            outside of tables.
+        """
+        key = _key(path)
+        known: list[bool] = []
+        around = [table for table in self._tables if key.startswith(f"{table.root}/")] if key in self._listed else []
+        for table in around:
+            table.seen += 1
+            if table.snapshot is not None and table.kind is not TableKind.SCORCH:
+                live = table.live.get(key, set())
+                known.append(not (offset in live or None in live))
+                table.superseded += known[-1]
+        return {"superseded": all(known) if known else None} if around else {}
+
+    def missing(self) -> Iterator[Report]:
+        """Yield a report for each missing file of vectors below a table's folder that its snapshot references.
+
+        Raises:
+            DecodeError: the metadata of a table is corrupt.
+            OSError: it cannot be read.
+        """
+        for table in self._tables:
+            if table.error is not None and not isinstance(table.error, Unsupported):
+                raise table.error
+            for path, offsets in table.live.items():
+                if path.startswith(f"{table.root}/") and path not in self._listed and not _exists(path):
+                    what = f"file of {counted(len(offsets), 'vector')} of the table's current snapshot"
+                    yield Report(path, None, (Check.failed("missing-file", "file", None, what, "a file", "none"),))
+
+    def report(self) -> None:
+        """Report on standard error which folders are tables, and how to check them."""
+        for table in self._tables[:_NOTES]:
+            complain(table.note)
+        if len(self._tables) > _NOTES:
+            complain(f"{counted(len(self._tables) - _NOTES, 'more table')}: dvcodec audit checks them")
+
+
+def _key(path: str) -> str:
+    return path if is_url(path) else os.path.abspath(path)  # noqa: PTH100  (links stay)
+
+
+def _exists(path: str) -> bool:
+    return not is_url(path) and Path(path).exists()
+
+
+STDOUT = "-"
+VECTORS = "deletion vectors"
+
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TARGET",
+        help="File, glob, folder, URL, path@offset:size (size may be left out), or - for standard input.",
+    ),
+]
+Name = Annotated[str, typer.Argument(metavar="TARGET", help="File, URL, path@offset:size, or - for standard input.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+MinRatio = Annotated[
+    float, typer.Option("--min-ratio", min=0, max=1, help="Rewrite files with at least this share of deleted rows.")
+]
+Rows = Annotated[int | None, typer.Option("--rows", help="Physical rows of the data file.", min=0)]
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", help="Path or URL to write to (a file there is replaced), or - for standard output."
+    ),
+]
+To = Annotated[str, typer.Option("--to", help=f"Format to write: {', '.join(TARGETS)}.")]
+DataFile = Annotated[str | None, typer.Option("--data-file", help="Only the vector of this data file.")]
+DataFiles = Annotated[
+    list[str] | None,
+    typer.Option("--data-file", help="The vectors' data files, in file order; repeat for each vector."),
+]
+
+
+class Tour:
+    """Iterates over targets; reports unreadable ones on standard error and continues.
+
+    Args:
+        names: as typed.
+        what: label of the progress bar.
+        silent: whether nothing is printed before the end.
+        wanted: what files of folders should hold, for messages.
+
+    Attributes:
+        targets: all of them.
+        skipped: files of folders that hold nothing of the kind; counted by the command.
+        failed: targets and vectors that could not be read.
+        tables: whole tables among the folders.
+    """
+
+    def __init__(self, names: list[str], what: str, *, silent: bool, wanted: str = VECTORS) -> None:
+        self.targets = expand(names)
+        self.skipped = 0
+        self.failed = 0
+        self.tables = TableFolders(self.targets if wanted == VECTORS else ())
+        self._what = what
+        self._wanted = wanted
+        self._silent = silent
+
+    def __iter__(self) -> Iterator[Target]:
+        return self._fetched(track(self.targets, self._what, silent=self._silent))
+
+    def _fetched(self, targets: Iterator[Target]) -> Iterator[Target]:
+        """Yield targets; if several are whole remote files, the next ones are prefetched."""
+        whole = [target.path for target in self.targets if target.offset is None and is_url(target.path)]
+        if len(whole) < 2:
+            yield from targets
+            return
+        coming = storage().prefetch(whole)
+        for target in targets:
+            if target.offset is None and is_url(target.path):
+                next(coming)
+            yield target
+
+    def containers(self) -> Iterator[Opened]:
+        """Open the containers among the targets; other files found in folders are skipped."""
+        for target in self:
+            with self.turn(), open_target(target) as found:
+                if found is None:
+                    self.skipped += 1
+                else:
+                    yield found
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Report an error of one target or vector instead of raising it."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except (DecodeError, OSError) as err:
+            self.failed += 1
+            sys.stdout.flush()  # keeps the order of lines on a terminal
+            complain(err)
+
+    @property
+    def found_nothing(self) -> bool:
+        """Whether every file was skipped."""
+        return self.skipped == len(self.targets)
+
+    def report_skipped(self) -> None:
+        """Report the number of files in folders that hold nothing of the kind.
+
+        Raises:
+            UsageError: none holds any.
+        """
+        if self.found_nothing:
+            raise UsageError(f"no {self._wanted} in {counted(self.skipped, 'file')}")
+        if self.skipped:
+            complain(f"{counted(self.skipped, 'other file')} without {self._wanted}")
+
+    def finish(self, code: int = 0) -> NoReturn:
+        """End the command with exit code 2 if something could not be read, else with `code`."""
+        sys.stdout.flush()
+        self.tables.report()
+        if code == 0 or not self.found_nothing:  # else missing files have been reported
+            self.report_skipped()
+        raise typer.Exit(2 if self.failed else code)
+
+
+def opened(names: list[str], what: str) -> Iterator[Opened]:
+    """Open all targets in turn; an error ends the command."""
+    tour = Tour(names, what, silent=True)
+    for target in tour:
+        with open_target(target) as found:
+            if found is None:
+                tour.skipped += 1
+            else:
+                yield found
+    tour.report_skipped()
+
+
+def sink_of(output: str) -> SinkTarget:
+    """Return the sink to write to; ``-`` is standard output."""
+    return sys.stdout.buffer if output == STDOUT else output
+
+
+def messages_of(output: str) -> AbstractContextManager[object]:
+    """Print to standard error while a file is written to standard output."""
+    return redirect_stdout(sys.stderr if output == STDOUT else sys.stdout)
+
+
+def check_text(check: Check) -> str:
+    """Return a check in one line: its name and subject, and where and why it failed."""
+    text = f"{check.name}: {check.subject}" + ("" if check.offset is None else f" at byte {check.offset}")
+    if check.status is not Status.FAIL:
+        return text
+    return f"{text}: {DecodeError(check.message or '', expected=check.expected, actual=check.actual)}"
+
+
+def label(found: Opened, ref: VectorRef, files: int) -> str:
+    """Return a vector's name: its data file, after the container if there are several; or container and offset."""
+    if ref.data_file is None:
+        return f"{found.source.name}@{ref.offset}"
+    return ref.data_file if files == 1 else f"{found.source.name}: {ref.data_file}"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dvcodec import paimon
-from dvcodec.cli.manifest import check_entry
+from dvcodec.cli.inspect import check_entry
 from dvcodec.core.json_text import parse_json
 from dvcodec.core.report import Status
 from dvcodec.tables.folder import Folder

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.cli.storage import storage
+from dvcodec.cli.common import storage
 from dvcodec.core.text import counted, number, share_text
 from dvcodec.io import Storage
 from dvcodec.io.store import StoreOptions

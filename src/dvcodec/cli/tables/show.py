@@ -1,20 +1,22 @@
-"""The commands table and log."""
+"""The commands that read a table: table, log, audit, report, export-live."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
 from typing import Annotated, Any
 
 import typer
 
-from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import Table, counter, say, shares_strip
-from dvcodec.cli.shared import Json, MinRatio
-from dvcodec.cli.streams import complain
+from dvcodec import report as html
+from dvcodec.cli.common import complain, storage
+from dvcodec.cli.render import Table, counter, print_json, say, shares_strip
 from dvcodec.cli.tables.shared import (
     Allow,
     Catalog,
     Kind,
+    OnlyWriter,
+    Orphans,
     Reference,
     SnapshotId,
     TableName,
@@ -24,12 +26,19 @@ from dvcodec.cli.tables.shared import (
     rows_text,
     snapshot_text,
 )
+from dvcodec.cli.targets import Json, MinRatio, Output, messages_of, sink_of
+from dvcodec.core.errors import UsageError
 from dvcodec.core.text import NOTHING, bytes_text, counted, folder_of, number, plain, share_text
 from dvcodec.ops.convert import WORTH_REWRITING
+from dvcodec.tables.auditing import Audit
+from dvcodec.tables.auditing import audit as audit_table
+from dvcodec.tables.repair import commit_repair, repair_plan
 from dvcodec.tables.snapshots.changes import FileChange, SnapshotChange, history
-from dvcodec.tables.snapshots.findings import place
+from dvcodec.tables.snapshots.findings import Finding, Severity, place
+from dvcodec.tables.snapshots.live import export_live as export
 from dvcodec.tables.snapshots.scanning import FileDeletes, Scan, Totals, rewrite_candidates, totals
 from dvcodec.tables.snapshots.scanning import scan as scan_table
+from dvcodec.tables.writing import check_outside
 
 _SLICE = 2
 """Parts of a file's density per slice of its strip."""
@@ -233,3 +242,169 @@ def _show_change(change: SnapshotChange) -> None:
     for changed in change.files:
         counts = f"{_at_least(changed, changed.deleted)} deleted, {_at_least(changed, changed.restored)} restored"
         say(f"    {changed.data_file.path}  {counts}")
+
+
+_SIGNS = {
+    Severity.ERROR: ("ERROR", "bold red", "error"),
+    Severity.WARNING: ("WARN ", "yellow", "warning"),
+    Severity.INFO: ("note ", "dim", "note"),
+}
+_SHOWN = 20
+
+
+def audit(
+    target: TableName,
+    snapshot: SnapshotId = None,
+    kind: Kind = None,
+    catalog: Catalog = None,
+    reference: Reference = None,
+    only_writer: OnlyWriter = False,
+    allow: Allow = None,
+    orphans: Orphans = True,
+    deep: Annotated[
+        bool,
+        typer.Option(
+            "--deep", help="Also open every data file: read the row count in its footer, verify search segments."
+        ),
+    ] = False,
+    threads: Threads = None,
+    every: Annotated[
+        bool, typer.Option("--all", help=f"Show all findings, not only the first {_SHOWN} of each kind.")
+    ] = False,
+    as_json: Json = False,
+    plan: Annotated[
+        bool,
+        typer.Option("--repair-plan", help="Print a plan that repairs the findings, as JSON, instead of the findings."),
+    ] = False,
+    commit: Annotated[
+        bool,
+        typer.Option("--commit", help="With --repair-plan: commit its actions that need nothing but new vectors."),
+    ] = False,
+) -> None:
+    """Check all vectors of a table's snapshot, and compare them with its metadata, data files and folder.
+
+    Exit code 1 if there is an error: some engine reads wrong rows, or cannot read the table. Only --commit changes the
+    table; it audits the table again afterwards, and the exit code is that of the second audit.
+    """
+    if commit and not plan:
+        raise UsageError("--commit needs --repair-plan")
+    table = opened(target, kind, allow, catalog, only_writer, reference)
+
+    def check(number: int | None) -> Audit:
+        with counter("auditing") as progress:
+            return audit_table(table, number, orphans=orphans, deep=deep, threads=threads, progress=progress)
+
+    found = check(snapshot)
+    if plan:
+        repair = repair_plan(found, table)
+        summary: dict[str, Any] = repair.to_dict()
+        if commit:
+            done = commit_repair(repair, table)
+            summary["commit"] = done.to_dict()
+            for action, reason in done.left:
+                complain(f"not committed: {action.action}: {reason}")
+            if done.committed:
+                table = opened(target, kind, allow, catalog, only_writer, reference)
+                found = check(None)
+        print_json(summary)
+    elif as_json:
+        findings = {"findings": map(Finding.to_dict, found.findings), "notes": map(Finding.to_dict, found.notes)}
+        print_json(found.summary() | findings | {"totals": totals(found.scan).to_dict()})
+    else:
+        _show_audit(found, every)
+    raise typer.Exit(0 if found.ok else 1)
+
+
+def _show_audit(found: Audit, every: bool) -> None:
+    say((found.table, "bold"), f"  {snapshot_text(found.kind, found.info)}")
+    groups = {
+        severity: [finding for finding in found.findings if finding.severity is severity] for severity in Severity
+    }
+    for severity, group in groups.items():
+        sign, style, word = _SIGNS[severity]
+        seen: dict[str, int] = {}
+        for finding in group:
+            seen[finding.check] = seen.get(finding.check, 0) + 1
+            if every or seen[finding.check] <= _SHOWN:
+                say("  ", (sign, style), " ", (finding.check, "bold"), f" {finding.message}")
+        for check, count in seen.items():
+            if not every and count > _SHOWN:
+                say("  ", (sign, style), f" {check}: {counted(count - _SHOWN, f'more {word}')} (--all)")
+    counts = found.counts
+    stored = "" if counts.stored_files is None else f", {counted(counts.stored_files, 'file')} in the folder"
+    footers = "" if counts.counted_files is None else f" ({number(counts.counted_files)} opened)"
+    looked = f"{counted(counts.data_files, 'data file')}{footers}, {counted(counts.vectors, 'vector')}"
+    looked += f" in {counted(counts.containers, 'file')}{stored}"
+    summary = [counted(len(group), _SIGNS[severity][2]) for severity, group in groups.items() if group]
+    print(f"{looked}: {', '.join(summary) or 'no findings'}")
+    if counts.unreadable:
+        print(f"{counted(counts.unreadable, 'vector')} could not be read: {rows_text(totals(found.scan))}")
+    if found.older is not None:
+        print(f"snapshot {found.older} has no vector or data file with these errors (--snapshot {found.older})")
+    for note in found.notes:
+        print(f"not checked: {note.check}: {plain(note.message)}")
+
+
+def report(
+    target: TableName,
+    output: Output,
+    snapshot: SnapshotId = None,
+    kind: Kind = None,
+    catalog: Catalog = None,
+    reference: Reference = None,
+    allow: Allow = None,
+    orphans: Orphans = True,
+    min_ratio: MinRatio = WORTH_REWRITING,
+    threads: Threads = None,
+) -> None:
+    """Audit a table and write the results as one self-contained HTML page.
+
+    Exit code 1 if a vector could not be read, or contradicts the metadata: the page is written, with bounds as numbers.
+    """
+    table = opened(target, kind, allow, catalog, reference=reference)
+    check_outside(sink_of(output), table.location)  # an audit can take long
+    with counter("auditing") as progress:
+        found = audit_table(table, snapshot, orphans=orphans, threads=threads, progress=progress)
+    html.write(sink_of(output), found, made=datetime.now(timezone.utc), min_ratio=min_ratio, storage_options=storage())
+    summary = f"{counted(len(found.scan.files), 'data file')}, {counted(len(found.findings), 'finding')}"
+    if found.counts.unreadable:
+        summary += f", {counted(found.counts.unreadable, 'vector')} could not be read"
+    _report(output, summary)
+    raise typer.Exit(1 if found.counts.unreadable or any(file.errors for file in found.scan.files) else 0)
+
+
+def export_live(
+    target: TableName,
+    output: Output,
+    snapshot: SnapshotId = None,
+    kind: Kind = None,
+    catalog: Catalog = None,
+    reference: Reference = None,
+    allow: Allow = None,
+    data_file: Annotated[
+        str | None, typer.Option("--data-file", help="Only the rows of this data file, by path or name.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option("--column", help="Only this column; repeat for more, in their order.")
+    ] = None,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Write the deleted rows instead.")] = False,
+) -> None:
+    """Write the live rows of a table, or of one data file, to one Parquet file."""
+    table = opened(target, kind, allow, catalog, reference=reference)
+    with counter("exporting") as progress:
+        rows = export(
+            table,
+            sink_of(output),
+            snapshot_id=snapshot,
+            data_file=data_file,
+            columns=columns or None,
+            deleted=deleted,
+            progress=progress,
+            storage_options=storage(),
+        )
+    _report(output, counted(rows, "row"))
+
+
+def _report(output: str, what: str) -> None:
+    with messages_of(output):
+        print(f"wrote {plain(output)}, {what}")

@@ -9,10 +9,9 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import BAR_WIDTH, Table, console, say, share_bar
-from dvcodec.cli.shared import Json, Tour
-from dvcodec.cli.streams import complain
+from dvcodec.cli.common import complain
+from dvcodec.cli.render import BAR_WIDTH, Table, console, print_json, say, share_bar
+from dvcodec.cli.targets import Json, Tour
 from dvcodec.cli.zap.shared import (
     NoChecksum,
     SegmentName,

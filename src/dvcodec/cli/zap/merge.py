@@ -12,13 +12,19 @@ from typing import Annotated
 
 import typer
 
-from dvcodec.cli.json_text import print_json
-from dvcodec.cli.render import Table, counter
-from dvcodec.cli.shared import STDOUT, Json, Output, messages_of, opened
-from dvcodec.cli.storage import storage
-from dvcodec.cli.targets import Target
-from dvcodec.cli.zap.live import LiveSegment, WithDeleted, find_segments
-from dvcodec.cli.zap.shared import NoChecksum, SegmentNames, open_segment, parse_numbers, zap
+from dvcodec.cli.common import storage
+from dvcodec.cli.render import Table, counter, print_json
+from dvcodec.cli.targets import STDOUT, Json, Output, Target, messages_of, opened
+from dvcodec.cli.zap.shared import (
+    LiveSegment,
+    NoChecksum,
+    SegmentNames,
+    WithDeleted,
+    find_segments,
+    open_segment,
+    parse_numbers,
+    zap,
+)
 from dvcodec.core.errors import UsageError
 from dvcodec.core.rowset import RowSet
 from dvcodec.core.text import bytes_text, counted, number, plain

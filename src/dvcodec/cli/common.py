@@ -1,22 +1,25 @@
-"""Options of every command: for object stores, for logging requests to them, and for limits of decoding."""
+"""Common to all commands: options of object stores, limits and logging; standard output and standard error."""
 
 from __future__ import annotations
 
+import codecs
 import inspect
 import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dvcodec.core.errors import UsageError
-from dvcodec.core.text import LogFormatter
+from dvcodec.core.text import NOTHING, LogFormatter, plain
 
 if TYPE_CHECKING:
     from dvcodec.io import Storage
+
 
 _RAISE = "NAME=VALUE raises a limit on untrusted bytes, such as max_metadata_bytes; repeat for more."
 LimitOption = Annotated[list[str] | None, typer.Option("--limit", metavar="NAME=VALUE", help=_RAISE)]
@@ -152,3 +155,35 @@ def _detailed(logger: logging.Logger, verbose: int) -> Iterator[None]:
     finally:
         logger.info("object stores: %s", request_counts() - before)
         logger.setLevel(level)
+
+
+BARS = "▁▂▃▄▅▆▇█"
+"""Few to many, in a strip."""
+NONE_HERE = "·"
+_ASCII = str.maketrans({NOTHING: "-", NONE_HERE: "."} | {bar: str(i) for i, bar in enumerate(BARS, 1)})
+
+
+def speak_any_encoding() -> None:
+    """Make standard output replace characters that its encoding lacks, instead of failing."""
+    codecs.register_error("dvcodec", _in_ascii)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="dvcodec")
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """Replace our characters by ASCII: digits for the bars of a strip, escapes for others."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_ASCII)
+    return text.encode("ascii", "backslashreplace").decode("ascii"), error.end
+
+
+def complain(problem: Exception | str) -> None:
+    """Report a problem on standard error, on one line; the notes of an error on lines of their own."""
+    notes = getattr(problem, "__notes__", ())
+    if isinstance(problem, OSError) and hasattr(problem, "words"):  # `StoreError`: its text is one line
+        problem = str(problem)
+    elif isinstance(problem, OSError) and problem.strerror:
+        problem = f"{problem.filename}: {problem.strerror}" if problem.filename is not None else problem.strerror
+    for line in (problem, *notes):
+        print(f"dvcodec: {plain(str(line))}", file=sys.stderr)
