@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import base64
 import json
+import pickle
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap, BitMap64, FrozenBitMap, FrozenBitMap64
 
 from cases import each
 from dvcodec import DecodeError, LimitExceeded, Limits, RowSet, Truncated, UsageError
@@ -46,6 +48,32 @@ def test_bitmaps_of_croaring(name: str) -> None:
     data = base64.b64decode(case["base64"])
     assert decode(data, "croaring") == rows
     assert encode(rows, "croaring") == data
+    frozen = base64.b64decode(case["frozen"])
+    assert decode(frozen, "croaring-frozen") == rows
+    assert encode(rows, "croaring-frozen") == frozen
+
+
+PICKLED = [[], [5], [5, 1 << 20], range(100_000), range(0, 2_000_000, 3), range(0, 64_000, 2)]
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_pickles_of_pyroaring(bits: Literal[32, 64]) -> None:
+    """The bytes of pickle, in frames and out of them; every protocol, and pickle's Python, which writes others."""
+    makes = (BitMap, FrozenBitMap) if bits == 32 else (BitMap64, FrozenBitMap64)
+    dialect: Dialect = "pyroaring32" if bits == 32 else "pyroaring64"
+    for positions in PICKLED:
+        rows = RowSet(positions)
+        data = encode(rows, dialect)
+        assert data == pickle.dumps(makes[0](positions), 4)
+        assert pickle.loads(data) == makes[0](positions)
+        for make in makes:
+            for protocol in range(2, 6):
+                for dump in (pickle.dumps, pickle._dumps):  # type: ignore[attr-defined]
+                    assert decode(dump(make(positions), protocol), dialect) == rows
+    other: Dialect = "pyroaring64" if bits == 32 else "pyroaring32"
+    for wrong in (makes[0]([1]), b"a", [makes[0]([1])], {1: 2}, RowSet([1]), Path, None):
+        with pytest.raises(DecodeError):
+            decode(pickle.dumps(wrong), other)
 
 
 @st.composite
@@ -87,6 +115,11 @@ def test_any_bytes_end_in_rows_or_a_decode_error(dialect: Dialect) -> None:
                 assert str(error)
 
 
+TREE = """01 0100000000000000
+    04 000000 000000000000 0200000000000000
+    01000000 fe 04000000 00 00 01 02 01000000 0700 00
+    0100000000000000 00000000 02000000"""
+"""The value 7, after two others were removed."""
 WRONG: dict[str, tuple[Dialect, str, str]] = {
     "ClickHouse's kind": ("clickhouse32", "02 00", "kind"),
     "a size that is another": ("clickhouse32", "01 09 3a30000000000000 00", "bytes after the end of the bitmap"),
@@ -96,10 +129,57 @@ WRONG: dict[str, tuple[Dialect, str, str]] = {
     "a key twice": ("doris", "04 02" + "07000000 3a30000000000000" * 2, "key"),
     "more bitmaps than bytes": ("starrocks", "04 ffffff7f", "key"),
     "CRoaring's kind": ("croaring", "03 00000000", "kind"),
+    "a cookie that is not frozen": ("croaring-frozen", "c7350000", "cookie"),
+    "a type of frozen containers": ("croaring-frozen", "0500 0000 0000 04 c6b50000", "type of a container"),
+    "frozen containers beyond the bytes": ("croaring-frozen", "05000000 00 02 c6350100", "containers"),
+    "frozen containers of other sizes": (
+        "croaring-frozen",
+        "0000 0500 0000 0000 02 c6b50000",
+        "bytes of the containers",
+    ),
+    "a frozen array that descends": (
+        "croaring-frozen",
+        "0500 0400 0000 0100 02 c6b50000",
+        "values not strictly ascending in array container 0 (key 0x0000)",
+    ),
+    "no run": ("croaring-frozen", "0000 0000 03 c6b50000", "runs of a container"),
+    "a frozen bitset of few": (
+        "croaring-frozen",
+        "ff" + "00" * 8191 + "0000 0700 01 c6b50000",
+        "cardinality of bitset container 0",
+    ),
+    "the flag of a tree": ("java-art", "02", "flag"),
+    "keys of a tree": ("java-art", TREE.replace("01 01", "01 02", 1), "key count"),
+    "a leaf's head": ("java-art", TREE.replace("04 0000", "04 0100"), "leaf"),
+    "a kind of node": ("java-art", TREE.replace("04 0000", "05 0000"), "kind of a node"),
+    "a prefix that is a key": ("java-art", TREE.replace("04 000000", "00 000006"), "prefix of a node"),
+    "a node without children": (
+        "java-art",
+        TREE.replace("04 000000", "00 000000 00000000 04 000000"),
+        "children of a node",
+    ),
+    "a leaf elsewhere": ("java-art", TREE.replace("04 000000", "00 010000 00000007 04 000000"), "leaf"),
+    "a place that is free": ("java-art", TREE.replace("0200000000000000", "0100000000000000"), "containers"),
+    "a mark": ("java-art", TREE.replace("fe", "ff"), "mark of a list"),
+    "a type of Java": ("java-art", TREE.replace("02 01000000 0700", "03 01000000 0700"), "type of a container"),
+    "no value": ("java-art", TREE.replace("02 01000000 0700", "02 00000000 0700"), "cardinality"),
+    "the last place": ("java-art", TREE.replace("00000000 02000000", "00000000 09000000"), "end of the containers"),
+    "a pickle's protocol": ("pyroaring32", "80 01", "protocol"),
+    "another class": ("pyroaring32", "8003 63 6f730a 73797374656d0a 29 81", "class"),
+    "another instruction": (
+        "pyroaring32",
+        "8003 63 7079726f6172696e670a 4269744d61700a 52",
+        "instruction of the pickle",
+    ),
+    "no name": ("pyroaring32", "8003 63 7079726f6172696e67", "name"),
     "Java's flag": ("java-legacy", "02 00000000", "flag for signed values"),
     "StarRocks' version": ("delvec", "02", "version"),
     "no Base64": ("hudi", "2a2a2a2a", "Base64"),
 }
+
+
+def test_trees_with_free_places() -> None:
+    assert decode(bytes.fromhex(TREE), "java-art") == RowSet([7])
 
 
 @each("name", WRONG)

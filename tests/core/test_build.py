@@ -136,7 +136,9 @@ def test_values_that_descend_anywhere_are_sorted(monkeypatch: pytest.MonkeyPatch
 def test_ranges_are_handed_over_in_a_valid_bitmap(containers: int) -> None:
     keys = np.repeat(np.arange(containers), 2)
     starts = np.tile([3, 10], containers)
-    data = b"".join(module._serialize([module._run_containers(keys, starts, starts + np.tile([2, 5], containers))]))
+    data = b"".join(
+        module.serialize_containers([module._run_containers(keys, starts, starts + np.tile([2, 5], containers))])
+    )
     assert data == bitmap(*(runs(key, [(3, 2), (10, 5)]) for key in range(containers)))
     cursor = Cursor(data)
     walk(cursor)

@@ -326,7 +326,7 @@ def from_ranges(ranges: NDArray[np.int64]) -> dict[int, FrozenBitMap]:
     keys = container >> 16
     cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), total]
     for a, b in itertools.pairwise(cuts):
-        data = _serialize([_run_containers(container[a:b] & 0xFFFF, start[a:b], stop[a:b])])
+        data = serialize_containers([_run_containers(container[a:b] & 0xFFFF, start[a:b], stop[a:b])])
         bitmaps[int(keys[a])] = FrozenBitMap.deserialize(b"".join(data))
     return bitmaps
 
@@ -359,10 +359,10 @@ def serialize_sorted(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) ->
             stop = start + int(np.searchsorted(values[start : start + _PIECE], values[start + _PIECE] >> 16 << 16))
         pieces.append(_containers(values[start:stop], runs=runs))
         start = stop
-    return _serialize(pieces)
+    return serialize_containers(pieces)
 
 
-class _Containers(NamedTuple):
+class Containers(NamedTuple):
     """Containers in serialized form, one entry per container.
 
     Attributes:
@@ -380,7 +380,7 @@ class _Containers(NamedTuple):
     payload: list[NDArray[Any]]
 
 
-def _containers(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) -> _Containers:
+def _containers(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) -> Containers:
     """Build containers from strictly ascending values; with `runs`, run containers where they are the smallest."""
     blocks, bounds = _blocks(values)
     low = values.astype("<u2")
@@ -411,7 +411,7 @@ def _containers(values: NDArray[np.unsignedinteger[Any]], *, runs: bool) -> _Con
             payload.append(words[ends[a] : ends[b]])
         else:
             payload += [_bitset(low[bounds[i] : bounds[i + 1]]) for i in range(a, b)]
-    return _Containers(blocks & 0xFFFF, cards, sizes, is_run, payload)
+    return Containers(blocks & 0xFFFF, cards, sizes, is_run, payload)
 
 
 def _blocks(values: NDArray[np.unsignedinteger[Any]]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -435,7 +435,7 @@ def _bitset(low: NDArray[np.uint16]) -> NDArray[np.uint8]:
     return np.packbits(bits, bitorder="little")
 
 
-def _run_containers(keys: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any]) -> _Containers:
+def _run_containers(keys: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any]) -> Containers:
     """Build run containers (valid, but not always canonical).
 
     Args:
@@ -447,7 +447,7 @@ def _run_containers(keys: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any
     counts = np.diff(np.append(first, len(keys)))
     cards = np.add.reduceat(stops - starts, first)
     words = _run_words(starts, stops - starts, counts)
-    return _Containers(keys[first], cards, 2 + 4 * counts, np.ones(len(first), np.bool_), [words])
+    return Containers(keys[first], cards, 2 + 4 * counts, np.ones(len(first), np.bool_), [words])
 
 
 def _run_words(starts: NDArray[Any], lengths: NDArray[Any], counts: NDArray[Any]) -> NDArray[np.uint16]:
@@ -462,7 +462,7 @@ def _run_words(starts: NDArray[Any], lengths: NDArray[Any], counts: NDArray[Any]
     return words
 
 
-def _serialize(pieces: list[_Containers]) -> Pieces:
+def serialize_containers(pieces: list[Containers]) -> Pieces:
     """Serialize a bitmap from pieces of containers, whose keys must ascend."""
     keys = np.concatenate([piece.keys for piece in pieces])
     cards = np.concatenate([piece.cards for piece in pieces])

@@ -8,6 +8,9 @@ docs/formats/dialects.md says what each was held against.
 - ``doris``, ``starrocks`` (`dvcodec.dialects.bitmap_value`): values of their BITMAP columns.
 - ``croaring`` (`dvcodec.dialects.croaring`): CRoaring's ``roaring_bitmap_serialize``.
 - ``java-legacy`` (`dvcodec.dialects.java_legacy`): Java's ``Roaring64NavigableMap`` in its default mode.
+- ``java-art`` (`dvcodec.dialects.java_art`): Java's ``Roaring64Bitmap``.
+- ``croaring-frozen`` (`dvcodec.dialects.croaring_frozen`): CRoaring's ``roaring_bitmap_frozen_serialize``.
+- ``pyroaring32``, ``pyroaring64`` (`dvcodec.dialects.pyroaring_pickle`): pickles of pyroaring's bitmaps.
 - ``delvec`` (`dvcodec.dialects.delvec`): pages of StarRocks' delete vectors.
 - ``hudi`` (`dvcodec.dialects.hudi`): record positions in the header of a log block of Hudi.
 """
@@ -25,9 +28,12 @@ from dvcodec.dialects.base import Wrapper
 from dvcodec.dialects.bitmap_value import VALUE
 from dvcodec.dialects.clickhouse import group_bitmap
 from dvcodec.dialects.croaring import NATIVE
+from dvcodec.dialects.croaring_frozen import FROZEN
 from dvcodec.dialects.delvec import PAGE
 from dvcodec.dialects.hudi import RECORD_POSITIONS
+from dvcodec.dialects.java_art import ART
 from dvcodec.dialects.java_legacy import NAVIGABLE_MAP
+from dvcodec.dialects.pyroaring_pickle import PICKLE32, PICKLE64
 
 __all__ = ["DIALECTS", "Dialect", "decode", "encode"]
 
@@ -39,7 +45,11 @@ Dialect: TypeAlias = Literal[
     "doris",
     "starrocks",
     "croaring",
+    "croaring-frozen",
+    "pyroaring32",
+    "pyroaring64",
     "java-legacy",
+    "java-art",
     "delvec",
     "hudi",
 ]
@@ -54,7 +64,11 @@ WRAPPERS: dict[Dialect, Wrapper] = {
     "doris": VALUE,
     "starrocks": VALUE,
     "croaring": NATIVE,
+    "croaring-frozen": FROZEN,
+    "pyroaring32": PICKLE32,
+    "pyroaring64": PICKLE64,
     "java-legacy": NAVIGABLE_MAP,
+    "java-art": ART,
     "delvec": PAGE,
     "hudi": RECORD_POSITIONS,
 }

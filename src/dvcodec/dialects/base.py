@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from pyroaring import FrozenBitMap
 
 from dvcodec.core import roaring
-from dvcodec.core.cursor import Cursor
-from dvcodec.core.errors import NotCanonical
+from dvcodec.core.bitmap import ARRAY_MAX, BitmapView, ContainerKind, Containers, serialize_containers
+from dvcodec.core.cursor import Cursor, first_true
+from dvcodec.core.errors import DecodeError, NotCanonical
 from dvcodec.core.limits import Limits
 from dvcodec.core.rowset import RowSet
 
@@ -78,6 +81,58 @@ def read_map(
     return RowSet.from_bitmaps({key: found[key] for key in sorted(found) if found[key]})
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """Containers that a wrapper stores apart from their descriptors; arrays have one entry per container.
+
+    Attributes:
+        keys: high half of the values of a bitmap of 32 bits, or the 48 high bits of values of 64.
+        cards: number of values.
+        kinds: a `ContainerKind`.
+        sizes: bytes of the payload, as in a portable bitmap.
+        payload: uint8, the payloads.
+    """
+
+    keys: NDArray[np.int64]
+    cards: NDArray[np.int64]
+    kinds: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    payload: NDArray[np.uint8]
+
+    def load(self, cursor: Cursor, limits: Limits) -> RowSet:
+        """Build the row set; everything that a portable bitmap must fulfil is checked.
+
+        Raises:
+            NotCanonical: keys that do not ascend, a bitset of at most 4,096 values, an array of more, or wrong values.
+            LimitExceeded: more values than `limits` allow.
+        """
+        limits.check("max_cardinality", int(self.cards.sum()), cursor, 0)
+        misfit = (self.kinds == ContainerKind.BITSET) != (self.cards > ARRAY_MAX)
+        wrong = first_true(misfit & (self.kinds != ContainerKind.RUN))
+        if wrong is not None:
+            kind = ContainerKind(int(self.kinds[wrong])).name.lower()
+            what = f"cardinality of {kind} container {wrong}"
+            expected = f"at most {ARRAY_MAX} in arrays, more in bitsets"
+            raise cursor.error(NotCanonical, what, at=0, expected=expected, actual=int(self.cards[wrong]))
+        highs = self.keys >> 16
+        bounds = [0, *(np.flatnonzero(highs[1:] != highs[:-1]) + 1).tolist(), len(highs)]
+        ends = np.cumsum(self.sizes)
+        bitmaps = {}
+        for first, stop in pairwise(bounds):
+            part = slice(first, stop)
+            payload = self.payload[int(ends[first] - self.sizes[first]) : int(ends[stop - 1])]
+            is_run = self.kinds[part] == ContainerKind.RUN
+            one = Containers(self.keys[part] & 0xFFFF, self.cards[part], self.sizes[part], is_run, [payload])
+            try:
+                view = roaring.walk(Cursor(b"".join(serialize_containers([one])), source=cursor.source))
+                bitmaps[int(highs[first])] = view.load()
+            except DecodeError as error:  # its offset is that in the bytes made here
+                raise cursor.error(
+                    type(error), error.what, at=0, expected=error.expected, actual=error.actual
+                ) from None
+        return RowSet.from_bitmaps(bitmaps)
+
+
 def read_values(cursor: Cursor, count: int, width: int) -> RowSet:
     """Read a list of little-endian integers of a width in bytes."""
     return RowSet(np.frombuffer(cursor.take(count * width, "values"), f"<u{width}").astype(np.uint64))
@@ -86,6 +141,12 @@ def read_values(cursor: Cursor, count: int, width: int) -> RowSet:
 def write32(rows: RowSet) -> bytes:
     """Encode a portable bitmap of 32 bits."""
     return b"".join(rows.serialized().get(0, [roaring.EMPTY_BITMAP]))
+
+
+def views_of(rows: RowSet) -> Iterator[tuple[int, BitmapView]]:
+    """Return the high half of the values, and the canonical bitmap of 32 bits for each, walked."""
+    for high, pieces in rows.serialized().items():
+        yield high, roaring.walk(Cursor(b"".join(pieces)))
 
 
 def write64(rows: RowSet) -> bytes:

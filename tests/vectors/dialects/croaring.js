@@ -1,5 +1,6 @@
 // Writes croaring.json, in a folder where `npm install roaring@2.7.0` has run: node croaring.js > croaring.json
-// CRoaring's own serialization ("croaring", roaring_bitmap_serialize) of values added one by one, run-optimised.
+// CRoaring's own serialization ("croaring", roaring_bitmap_serialize) and its frozen form of values added one by one,
+// run-optimised.
 // Each bitmap is listed as sequences: first value, number of values, step.
 const { RoaringBitmap32 } = require("roaring");
 const CASES = {
@@ -10,12 +11,14 @@ const CASES = {
   array: [[0, 100, 700]],
   run: [[0, 70000, 1]],
   bitset: [[0, 5000, 2]],
+  kinds: [[0, 5000, 2], [200000, 90, 1], [400000, 6000, 3], [700000, 9, 11], [900000, 80000, 1], [4294900000, 5000, 13]],
   mixed: [[0, 40, 1], [65536, 600, 3], [4000000000, 1, 1]],
 };
 const bitmaps = Object.entries(CASES).map(([name, sequences]) => {
   const bitmap = new RoaringBitmap32();
   for (const [first, count, step] of sequences) for (let i = 0; i < count; i++) bitmap.add(first + i * step);
   bitmap.runOptimize();
-  return { name, sequences, base64: bitmap.serialize("croaring").toString("base64") };
+  const base64 = bitmap.serialize("croaring").toString("base64");
+  return { name, sequences, base64, frozen: bitmap.serialize("unsafe_frozen_croaring").toString("base64") };
 });
 console.log(JSON.stringify({ producer: "npm roaring 2.7.0", CRoaring: RoaringBitmap32.CRoaringVersion, bitmaps }));

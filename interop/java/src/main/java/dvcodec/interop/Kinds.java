@@ -20,6 +20,8 @@ final class Kinds {
     ENCODERS.put("roaring32", RoaringVectors::encode32);
     ENCODERS.put("roaring64", RoaringVectors::encode64);
     ENCODERS.put("roaring64-legacy", RoaringVectors::encodeLegacy);
+    ENCODERS.put("roaring64-art", RoaringVectors::encodeArt);
+    ENCODERS.put("roaring64-art-worn", RoaringVectors::encodeWornArt);
     ENCODERS.put("delta-portable", DeltaVectors::encodePortable);
     ENCODERS.put("delta-native", DeltaVectors::encodeNative);
 
@@ -28,6 +30,7 @@ final class Kinds {
     DECODERS.put("roaring32", (bytes, count) -> RoaringVectors.decode32(bytes));
     DECODERS.put("roaring64", (bytes, count) -> RoaringVectors.decode64(bytes));
     DECODERS.put("roaring64-legacy", (bytes, count) -> RoaringVectors.decodeLegacy(bytes));
+    DECODERS.put("roaring64-art", (bytes, count) -> RoaringVectors.decodeArt(bytes));
     DECODERS.put("delta", (bytes, count) -> DeltaVectors.decodeKernel(bytes));
     DECODERS.put("delta-spark", (bytes, count) -> DeltaVectors.decodeSpark(bytes));
   }
