@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from dvcodec import RowSet
-from dvcodec.tables import live_batches, open_table
+from dvcodec.tables import open_table
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.run import run
 from samples.id_tables import MAKERS
+from samples.rows import ids
 from tables.deleting.finders import Where
 
 __all__ = ["FIRST", "GONE", "delete", "ids", "make"]
@@ -27,7 +28,3 @@ def make(kind: str, folder: Path) -> None:
 
 def delete(folder: Path, gone: RowSet = GONE) -> None:
     run(committer_of(open_table(folder)), Where("id", gone.__contains__))
-
-
-def ids(folder: Path) -> list[int]:
-    return sorted(number for batch in live_batches(open_table(folder)) for number in batch.column("id").to_pylist())

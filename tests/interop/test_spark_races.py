@@ -12,8 +12,9 @@ import pytest
 from interop.driver import JAVA, need
 from interop.engines import Engines
 from interop.test_iceberg_rest import Server
+from samples.rows import ids
 from tables.deleting.racer import gone_after, open_door
-from tables.deleting.races import Delete, State, Writers, check_history, ids
+from tables.deleting.races import Delete, State, Writers, check_history
 
 # A JVM is large: none beside those of the other tests with Spark.
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("spark")]

@@ -18,8 +18,9 @@ from lake.proxy import Fault, Proxy
 from lake.servers import Server
 from samples import delta_log
 from samples.id_tables import MAKERS, make_iceberg
+from samples.rows import ids
 from tables.deleting.finders import Where
-from tables.deleting.races import FILE_ROWS, KINDS, ROWS, ids, race
+from tables.deleting.races import FILE_ROWS, KINDS, ROWS, race
 
 COMMIT = "00000000000000000003.json"
 

@@ -36,7 +36,7 @@ from interop.truth import MadeTable, read_truth
 from lake.buckets import fresh
 from lake.servers import VERSITYGW, versitygw
 from samples.id_tables import MAKERS, make_iceberg
-from tables.deleting.races import ids
+from samples.rows import ids
 
 ROOT = Path(__file__).parents[2]
 CONNECT = os.environ.get("DVCODEC_SPARK") == "connect"

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import pytest
 
 import amounts
-from dvcodec.tables import Table, audit, live_batches
+from dvcodec.tables import audit
 from samples.id_tables import MAKERS
+from samples.rows import ids
 from tables.deleting.libraries import ids_by_library
 from tables.deleting.racer import WIDTH, gone_after, open_door, rows_of
 
@@ -43,7 +44,6 @@ class Delete(NamedTuple):
 class State(NamedTuple):
     """A table before a race: ids of its rows, and its snapshots."""
 
-    ids: frozenset[int]
     history: list[int]
 
     @classmethod
@@ -166,9 +166,3 @@ def check_history(door: dict[str, Any], before: State, deletes: Sequence[Delete]
         left = {file.location for file in table.stored_files()} - table.referenced()
         assert not {one for one in left if not one.endswith(".metadata.json")}  # a hundred are in the log
     return new
-
-
-def ids(table: Table, snapshot: int | None = None) -> list[int]:
-    """Ids of the live rows, sorted; one that appears twice is there twice."""
-    batches = live_batches(table, snapshot_id=snapshot, columns=["id"])
-    return sorted(number for batch in batches for number in batch.column("id").to_pylist())

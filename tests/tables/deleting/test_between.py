@@ -29,9 +29,10 @@ from dvcodec.tables.iceberg.folder_place import FolderPlace
 from dvcodec.tables.model import Deletion, FileDelete
 from samples import delta_log
 from samples.id_tables import MAKERS
+from samples.rows import ids
 from tables.deleting.finders import Where
 from tables.deleting.libraries import ids_by_library
-from tables.deleting.races import KINDS, ids
+from tables.deleting.races import KINDS
 
 ROWS, SIZE = 256, 64
 

@@ -12,19 +12,16 @@ import pyarrow as pa
 import pytest
 
 from dvcodec import CommitConflict, NotCanonical, RowSet, Unsupported, UsageError, delta
-from dvcodec.tables import audit, enable, live_batches, open_table
+from dvcodec.tables import audit, enable, open_table
 from dvcodec.tables.deleting.run import run
 from dvcodec.tables.delta.commit import DeltaCommitter, check_next_version
 from dvcodec.tables.delta.table import DeltaSnapshot, DeltaTable
 from dvcodec.tables.folder import Folder
 from dvcodec.tables.model import Deletion
 from samples import delta_log
+from samples.rows import ids
 from tables.deleting.finders import Where
 from tables.iceberg.deleting import delete as delete_positions
-
-
-def ids(folder: Path) -> list[int]:
-    return [number for batch in live_batches(open_table(folder)) for number in batch.column("id").to_pylist()]
 
 
 def delete(folder: Path, condition: Callable[[Any], bool], **options: Any) -> Deletion:

@@ -23,6 +23,7 @@ from dvcodec.tables.iceberg.latest import version_of
 from dvcodec.tables.iceberg.snapshot_writer import SnapshotWriter
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
 from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg
+from samples.rows import deleted
 from tables.iceberg.deleting import delete, file_deletes
 
 FIRST = Commit(data={"a": 20, "b": 20, "c": 5}, vectors={"a": RowSet([1, 2])})
@@ -51,17 +52,6 @@ def tweaked(crafted: IcebergFiles, tweak: Callable[[dict[str, Any]], Any]) -> Ic
     tweak(metadata)
     crafted.metadata.write_text(json.dumps(metadata))
     return crafted
-
-
-def deleted_of(crafted: IcebergFiles) -> dict[str, RowSet]:
-    """Deleted rows of the current snapshot by name of the data file."""
-    snapshot = open_table(crafted.folder).snapshot()
-    found: dict[str, RowSet] = {}
-    for vector in snapshot.vectors:
-        for part in snapshot.read(vector):
-            name = part.data_file.rpartition("/")[2]
-            found[name] = found.get(name, RowSet()) | part.rows
-    return found
 
 
 def records_of(path: str) -> list[Any]:
@@ -107,7 +97,11 @@ def test_the_new_vector_takes_in_all_that_was_deleted(crafted: IcebergFiles) -> 
     writer = writer_of(crafted)
     number = delete(writer, {crafted.paths["a"]: RowSet([5]), crafted.paths["b"]: RowSet([7])})
     assert writer.current().info.id == number
-    assert deleted_of(crafted) == {"a": RowSet([1, 2, 5]), "b": RowSet([3, 4, 7]), "c": RowSet([1])}
+    assert deleted(open_table(crafted.folder).snapshot()) == {
+        "a": RowSet([1, 2, 5]),
+        "b": RowSet([3, 4, 7]),
+        "c": RowSet([1]),
+    }
     kinds = sorted((vector.format, vector.data_file is None) for vector in writer.current().vectors)
     assert kinds == [("iceberg", False), ("iceberg", False), ("position-deletes", True)]
     gone = [one["data_file"]["file_path"] for one in entries_of(crafted, 1) if one["status"] == 2]
@@ -282,7 +276,7 @@ def test_an_unanswered_commit_is_settled(crafted: IcebergFiles, monkeypatch: pyt
     rows = {crafted.paths["a"]: RowSet([5])}
     if arrived:
         assert table.delete(positions=rows).rows == 1
-        assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
+        assert deleted(open_table(crafted.folder).snapshot())["a"] == RowSet([1, 2, 5])
     else:
         before = set(crafted.folder.rglob("*"))
         with pytest.raises(CommitUnknown, match="did not answer"):
@@ -442,7 +436,7 @@ def test_the_highest_version_is_written(tmp_path: Path, form: str) -> None:
     crafted.metadata.rename(crafted.metadata.with_name(form.format(2**31 - 2)))
     delete(committer(open_table(crafted.folder, only_writer=only_writer)), {crafted.paths["a"]: RowSet([5])})
     assert version_of(Path(open_iceberg(crafted.folder).metadata.source).name) == 2**31 - 1
-    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
+    assert deleted(open_table(crafted.folder).snapshot())["a"] == RowSet([1, 2, 5])
 
 
 def test_metadata_that_is_removed_before_it_is_read(crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -643,7 +637,7 @@ def test_logs_are_bounded_and_old_metadata_is_removed(crafted: IcebergFiles) -> 
     names = sorted(path.name for path in (crafted.folder / "metadata").glob("v*.metadata.json"))
     assert names == [f"v{number}.gz.metadata.json" for number in (3, 4, 5)]
     assert (crafted.folder / "metadata" / "version-hint.text").read_text() == "5"
-    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5, 6, 7, 8])
+    assert deleted(open_table(crafted.folder).snapshot())["a"] == RowSet([1, 2, 5, 6, 7, 8])
     assert audit(open_table(crafted.folder)).ok
 
 
@@ -662,7 +656,7 @@ def test_a_log_removes_nothing_but_older_metadata_of_its_own(tmp_path: Path, nam
         named.write_text("precious")
     delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
     assert named.exists()
-    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
+    assert deleted(open_table(crafted.folder).snapshot())["a"] == RowSet([1, 2, 5])
 
 
 def test_numbers_of_thousands_of_digits_are_no_numbers(crafted: IcebergFiles) -> None:
@@ -677,7 +671,7 @@ def test_numbers_of_thousands_of_digits_are_no_numbers(crafted: IcebergFiles) ->
     writer = writer_of(tweaked(crafted, tweak))
     assert writer.retries(writer.current()) == Retries()
     delete(writer, {crafted.paths["a"]: RowSet([5])})
-    assert deleted_of(crafted)["a"] == RowSet([1, 2, 5])
+    assert deleted(open_table(crafted.folder).snapshot())["a"] == RowSet([1, 2, 5])
 
 
 @pytest.mark.parametrize(
@@ -694,7 +688,7 @@ def test_many_manifests_of_deletes_are_merged(tmp_path: Path, properties: dict[s
         delete(writer, {crafted.paths[name]: RowSet([3])})
         counts.append(sum(one["content"] == 1 for one in manifests_of(crafted)))
     assert counts == expected
-    assert deleted_of(crafted) == dict.fromkeys(names, RowSet([3]))
+    assert deleted(open_table(crafted.folder).snapshot()) == dict.fromkeys(names, RowSet([3]))
     assert audit(open_table(crafted.folder)).ok
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from cli_runner import run
 from dvcodec import UsageError
-from dvcodec.tables import audit, history, live_batches, open_table
+from dvcodec.tables import audit, history, open_table
 from samples import delta_log
+from samples.rows import ids
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.libraries]
 
@@ -36,10 +37,6 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
         enable(open_table(found.load_table("db.t")))
     return found
-
-
-def ids(table: Any) -> list[int]:
-    return sorted(number for batch in live_batches(table, columns=["id"]) for number in batch["id"].to_pylist())
 
 
 def theirs(catalog: Any, reference: str) -> list[int]:

@@ -22,7 +22,7 @@ from dvcodec.core.errors import (
     UsageError,
 )
 from dvcodec.ops.convert import VectorStats
-from dvcodec.tables import Snapshot, SnapshotInfo, Table, open_table
+from dvcodec.tables import SnapshotInfo, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.iceberg import ManifestEntry
 from dvcodec.tables.iceberg import open as open_iceberg
@@ -41,6 +41,7 @@ from samples.iceberg_table import (
     list_schema,
     write_avro,
 )
+from samples.rows import deleted, ids
 
 COMMITS = (
     Commit(data={"a.parquet": 250, "b.parquet": 120}),
@@ -48,27 +49,6 @@ COMMITS = (
     Commit(data={"c.parquet": 10}, vectors={"a.parquet": RowSet([0, 100, 101, 249]), "b.parquet": RowSet([7])}),
     Commit(remove=["b.parquet"], operation="overwrite"),
 )
-
-
-def deleted(table: Table, snapshot: Snapshot) -> dict[str, RowSet]:
-    """Deleted rows by bare name of the data file."""
-    rows: dict[str, RowSet] = {}
-    for vector in snapshot.vectors:
-        for found in snapshot.read(vector):
-            name = found.data_file.rpartition("/")[2]
-            rows[name] = rows.get(name, RowSet()) | found.rows
-    return rows
-
-
-def live_ids(table: Table, snapshot: Snapshot) -> list[int]:
-    rows = deleted(table, snapshot)
-    ids: list[int] = []
-    for file in snapshot.data_files:
-        gone = rows.get(file.path.rpartition("/")[2], RowSet())
-        for part in snapshot.rows(file, columns=["id"]):
-            stop = part.start + part.batch.num_rows
-            ids += part.batch.filter(gone.arrow_mask(part.start, stop, keep=True)).column("id").to_pylist()
-    return sorted(ids)
 
 
 def ids_of(number: int, rows: int, *gone: int) -> list[int]:
@@ -90,7 +70,7 @@ def test_each_snapshot_has_its_files_and_vectors(crafted: IcebergFiles) -> None:
         snapshot = table.snapshot(info.id)
         assert snapshot.info == info
         names = sorted(file.path.rpartition("/")[2] for file in snapshot.data_files)
-        seen.append((names, deleted(table, snapshot)))
+        seen.append((names, deleted(snapshot)))
     two = RowSet([0, 100, 101, 249])
     assert seen == [
         (["a.parquet", "b.parquet"], {}),
@@ -104,12 +84,10 @@ def test_each_snapshot_has_its_files_and_vectors(crafted: IcebergFiles) -> None:
 def test_live_rows_of_each_snapshot(crafted: IcebergFiles) -> None:
     table = open_iceberg(crafted.folder)
     a, b, c = 0, 1, 2
-    assert live_ids(table, table.snapshot(101)) == ids_of(a, 250) + ids_of(b, 120)
-    assert live_ids(table, table.snapshot(102)) == ids_of(a, 250, 0, 100, 249) + ids_of(b, 120)
-    assert live_ids(table, table.snapshot(103)) == (
-        ids_of(a, 250, 0, 100, 101, 249) + ids_of(b, 120, 7) + ids_of(c, 10)
-    )
-    assert live_ids(table, table.snapshot(104)) == ids_of(a, 250, 0, 100, 101, 249) + ids_of(c, 10)
+    assert ids(table, 101) == ids_of(a, 250) + ids_of(b, 120)
+    assert ids(table, 102) == ids_of(a, 250, 0, 100, 249) + ids_of(b, 120)
+    assert ids(table, 103) == (ids_of(a, 250, 0, 100, 101, 249) + ids_of(b, 120, 7) + ids_of(c, 10))
+    assert ids(table, 104) == ids_of(a, 250, 0, 100, 101, 249) + ids_of(c, 10)
 
 
 def test_what_is_recorded_of_files_and_vectors(crafted: IcebergFiles) -> None:
@@ -137,7 +115,7 @@ def test_version_1_and_2_are_read(tmp_path: Path) -> None:
         made = build_iceberg(tmp_path / str(version), Commit(data={"a": 5}), Commit(data={"b": 6}), version=version)
         table = open_iceberg(made.folder)
         assert [info.id for info in table.snapshots()] == [101, 102]
-        assert live_ids(table, table.snapshot()) == ids_of(0, 5) + ids_of(1, 6)
+        assert ids(table) == ids_of(0, 5) + ids_of(1, 6)
         numbers = [file.sequence_number for file in table.snapshot().data_files]
         assert numbers == ([0, 0] if version == 1 else [1, 2])
 
@@ -194,7 +172,7 @@ def test_a_moved_table_is_read_where_it_is(tmp_path: Path, location: str) -> Non
     assert table.folder.moved
     snapshot = table.snapshot(103)
     assert all(file.path.startswith(location) for file in snapshot.data_files)
-    assert live_ids(table, snapshot) == ids_of(0, 250, 0, 100, 101, 249) + ids_of(1, 120, 7) + ids_of(2, 10)
+    assert ids(table, 103) == ids_of(0, 250, 0, 100, 101, 249) + ids_of(1, 120, 7) + ids_of(2, 10)
     for vector in snapshot.vectors:
         assert list(snapshot.check_container(vector.location, [vector])) == []
     stored = {file.location for file in table.stored_files()}
@@ -234,7 +212,7 @@ def test_a_metadata_file_is_a_state_of_the_table(crafted: IcebergFiles) -> None:
     table = open_table(path)
     assert table.location == str(crafted.folder)
     assert [info.id for info in table.snapshots()] == [101, 102]
-    assert live_ids(table, table.snapshot()) == ids_of(0, 250, 0, 100, 249) + ids_of(1, 120)
+    assert ids(table) == ids_of(0, 250, 0, 100, 249) + ids_of(1, 120)
 
 
 def test_a_metadata_file_elsewhere_says_where_the_table_is(crafted: IcebergFiles, tmp_path: Path) -> None:
@@ -277,7 +255,7 @@ def test_position_deletes_of_one_data_file(tmp_path: Path, scope: str) -> None:
         [(paths["b"], RowSet([3]), None)],
         [(paths["a"], RowSet([2, 5]), None)],
     ]
-    assert live_ids(table, snapshot) == ids_of(0, 20, 1, 2, 5) + ids_of(1, 20, 3)
+    assert ids(table) == ids_of(0, 20, 1, 2, 5) + ids_of(1, 20, 3)
 
 
 def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
@@ -296,7 +274,7 @@ def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
     (wide,) = (vector for vector in snapshot.vectors if vector.format == "position-deletes")
     assert (wide.data_file, wide.cardinality, ManifestEntry.of(wide).partition.label) == (None, 3, "part=a")
     assert [(one.data_file, one.rows) for one in snapshot.read(wide)] == [(made.paths["a1"], RowSet([1]))]
-    assert deleted(table, snapshot) == {"a1": RowSet([1]), "a2": RowSet([9])}
+    assert deleted(snapshot) == {"a1": RowSet([1]), "a2": RowSet([9])}
 
 
 def test_position_deletes_do_not_hold_for_newer_data_files(tmp_path: Path) -> None:
@@ -309,11 +287,11 @@ def test_position_deletes_do_not_hold_for_newer_data_files(tmp_path: Path) -> No
     )
     made = build_iceberg(tmp_path, *commits, version=2)
     table = open_iceberg(made.folder)
-    assert deleted(table, table.snapshot(102)) == {"a": RowSet([1]), "b": RowSet([2])}
+    assert deleted(table.snapshot(102)) == {"a": RowSet([1]), "b": RowSet([2])}
     unknown = [table.snapshot(number).unknown_files(table.snapshot(number).vectors[0]) for number in (102, 103)]
     assert unknown == [(), (made.paths["a"],)]
-    assert deleted(table, table.snapshot(103)) == {"b": RowSet([2])}
-    assert deleted(table, table.snapshot(104)) == {"b": RowSet([2])}
+    assert deleted(table.snapshot(103)) == {"b": RowSet([2])}
+    assert deleted(table.snapshot(104)) == {"b": RowSet([2])}
     with pytest.raises(UsageError, match=r"deletes-2-0.parquet: no vector of snapshot 101"):
         table.snapshot(101).read(table.snapshot().vectors[0])
 
@@ -386,7 +364,7 @@ def test_data_files_of_other_formats_are_listed_not_read(tmp_path: Path) -> None
     tweak = altered({"file_format": "vortex"}, content=0)
     table = open_iceberg(build_iceberg(tmp_path, VECTOR, tweak_entry=tweak).folder)
     snapshot = table.snapshot()
-    assert deleted(table, snapshot) == {"a": RowSet([1, 2])}
+    assert deleted(snapshot) == {"a": RowSet([1, 2])}
     with pytest.raises(Unsupported, match=r"data/a: file format: expected parquet or orc or avro, found vortex"):
         snapshot.rows(snapshot.data_files[0])
 
@@ -529,7 +507,7 @@ def test_position_deletes_by_another_scheme(tmp_path: Path, deletes: str, manife
     assert not any(file.errors for file in found.scan.files)
     assert repair_plan(found, table).unfixed == found.findings
     assert sum(batch.num_rows for batch in live_batches(table)) == 18
-    assert live_ids(table, snapshot) == [*ids_of(0, 1), *(3, 4, 5, 6, 7, 8, 9), *ids_of(1, 9), *ids_of(2, 1)]
+    assert ids(table) == [*ids_of(0, 1), *(3, 4, 5, 6, 7, 8, 9), *ids_of(1, 9), *ids_of(2, 1)]
     assert [change.deleted for change in history(table)] == [0, 2, 1]
 
 
@@ -540,7 +518,7 @@ def test_one_file_of_deletes_in_two_spellings(tmp_path: Path) -> None:
     deletes = next((tmp_path / "data").glob("deletes-*"))
     pq.write_table(pa.table([[path, f"hdfs://host{path}"], [1, 3]], schema=pq.read_schema(deletes)), deletes)
     table = open_iceberg(made.folder)
-    assert deleted(table, table.snapshot()) == {"a": RowSet([1, 3])}
+    assert deleted(table.snapshot()) == {"a": RowSet([1, 3])}
     assert {finding.check for finding in audit(table).findings} == {"path-scheme", "file-size"}
 
 
@@ -566,7 +544,7 @@ def test_snapshots_without_a_current_one(tmp_path: Path) -> None:
 def test_locations_that_mean_where_the_table_is(tmp_path: Path, location: str) -> None:
     made = build_iceberg(tmp_path / "t", VECTOR, location=location)
     table = open_iceberg(made.folder)
-    assert live_ids(table, table.snapshot()) == [number for number in ids_of(0, 20) if number not in (1, 2)]
+    assert ids(table) == [number for number in ids_of(0, 20) if number not in (1, 2)]
     found = audit(table)
     assert [finding.check for finding in found.findings] == (["moved"] if location.startswith("file:") else [])
     assert found.ok
@@ -581,4 +559,4 @@ def test_a_relative_path_is_below_the_folder_whether_it_begins_with_the_location
     table = open_iceberg(build_iceberg(tmp_path / "t", Commit(data={"a": 5}), location="./t", tweak_entry=tweak).folder)
     snapshot = table.snapshot()
     assert snapshot.data_files[0].path == "data/a"
-    assert live_ids(table, snapshot) == ids_of(0, 5)
+    assert ids(table) == ids_of(0, 5)

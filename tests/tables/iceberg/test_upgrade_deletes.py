@@ -15,17 +15,14 @@ from cases import each
 from cli_runner import run
 from dvcodec import RowSet
 from dvcodec.core.errors import CommitConflict, CommitUnknown, NotCanonical, Unsupported, UsageError
-from dvcodec.tables import audit, live_batches, open_table, upgrade_deletes
+from dvcodec.tables import audit, open_table, upgrade_deletes
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import committer
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade
 from samples.delta_log import restored_table
 from samples.iceberg_equality import by_id, craft_equality
 from samples.iceberg_table import FIELDS, STEP, Commit, IcebergFiles, build_iceberg, field_ids
-
-
-def live_ids(crafted: IcebergFiles) -> list[int]:
-    return sorted(number for batch in live_batches(open_table(crafted.folder)) for number in batch["id"].to_pylist())
+from samples.rows import ids
 
 
 def pyiceberg_ids(crafted: IcebergFiles) -> list[int]:
@@ -39,14 +36,14 @@ def test_all_kinds_of_deletes_become_vectors(tmp_path: Path) -> None:
     """Deletes do not apply to data files of their own commit or later ones."""
     keys = {4: by_id(0, STEP + 7, 2 * STEP, 3 * STEP + 1), 5: by_id(STEP + 8, 3 * STEP + 2, 4 * STEP)}
     crafted = craft_equality(tmp_path / "t", keys)
-    before = live_ids(crafted)
+    before = ids(crafted.folder)
     table = open_table(crafted.folder)
     done = upgrade_deletes(table)
     assert table.snapshot().info.id == done.snapshot
     gone = {0, 1, 2, STEP + 3, STEP + 4, STEP + 5, STEP + 7, STEP + 8, 2 * STEP, 3 * STEP + 2}
     rows = zip(range(5), (20, 20, 5, 10, 10), strict=True)
     expected = [file * STEP + row for file, count in rows for row in range(count) if file * STEP + row not in gone]
-    assert live_ids(crafted) == before == expected == pyiceberg_ids(crafted)
+    assert ids(crafted.folder) == before == expected == pyiceberg_ids(crafted)
     assert (done.position_deletes, done.equality_deletes, done.removed) == (3, 2, 0)
     snapshot = open_iceberg(crafted.folder).snapshot()
     assert {vector.format for vector in snapshot.vectors} == {"iceberg"}
@@ -110,7 +107,7 @@ def test_a_conflict_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     writer = committer(open_iceberg(crafted.folder))
     lose(writer, monkeypatch, 2)
     upgrade(writer)
-    assert 0 not in live_ids(crafted)
+    assert 0 not in ids(crafted.folder)
     crafted = craft_equality(tmp_path / "u", {4: by_id(0)}, properties={"commit.retry.num-retries": "1"})
     writer = committer(open_iceberg(crafted.folder))
     lose(writer, monkeypatch, 2)
@@ -133,7 +130,7 @@ def test_files_of_a_commit_that_may_be_in_stay(
     monkeypatch.setattr(writer, "replace", unanswered)
     with pytest.raises(type(error)):
         upgrade(writer)
-    assert 0 not in live_ids(crafted)
+    assert 0 not in ids(crafted.folder)
     assert audit(open_table(crafted.folder)).ok
 
 

@@ -14,6 +14,7 @@ from dvcodec.tables.paimon import DataFileMeta, PaimonTable
 from dvcodec.tables.paimon.commit import PaimonCommitter
 from dvcodec.tables.paimon.table import PaimonSnapshot
 from dvcodec.tables.writing import new_files
+from samples.rows import ids
 
 Rows = Mapping[str, Iterable[int]]
 """Positions by the bare name of a data file."""
@@ -56,15 +57,7 @@ def delete(root: Root, rows: Rows, base: PaimonSnapshot | None = None) -> int:
 
 def live(root: Root, snapshot: int | None = None, column: str = "id") -> list[int]:
     """Return the sorted values of a column in the live rows."""
-    found: list[int] = []
-    state = PaimonTable(Folder.of(root)).snapshot(snapshot)
-    gone = {entry.data_file: entry.rows for vector in state.vectors for entry in state.read(vector)}
-    for file in state.data_files:
-        dead = gone.get(file.path, RowSet([]))
-        for part in state.rows(file, columns=[column]):
-            values = part.batch.column(column).to_pylist()
-            found += [value for i, value in enumerate(values, part.start) if i not in dead]
-    return sorted(found)
+    return ids(PaimonTable(Folder.of(root)), snapshot, column)
 
 
 def assert_clean(root: Root) -> None:
