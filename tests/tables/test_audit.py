@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,17 @@ from dvcodec.puffin import PuffinWriter, open_puffin, rewrite_paths
 from dvcodec.tables import Folder, StoredFile
 from dvcodec.tables.auditing import Audit, audit
 from dvcodec.tables.snapshots.findings import Severity
-from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
+from samples.damages import (
+    beyond,
+    equal_vector,
+    flipped_bit,
+    gone_file,
+    second_vector,
+    stale_blob,
+    wrong_count,
+    wrong_size,
+)
+from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, make_table, write_vectors
 
 
 def checks(found: Audit) -> list[str]:
@@ -65,11 +76,6 @@ def test_a_valid_table(tmp_path: Path) -> None:
 Damage = Callable[[FakeTable, Path], None]
 
 
-def flipped_bit(table: FakeTable, folder: Path) -> None:
-    vector = table.snapshot().vectors[0]
-    flip(vector.location, (vector.offset or 0) + 20)
-
-
 def swapped_blobs(table: FakeTable, folder: Path) -> None:
     """Two vectors of one cardinality, each in the place of the other."""
     a, _, c = table.snapshot().vectors
@@ -81,19 +87,6 @@ def swapped_blobs(table: FakeTable, folder: Path) -> None:
     changed(table, *swapped, drop=[a, c])
 
 
-def wrong_count(table: FakeTable, folder: Path) -> None:
-    vector = table.snapshot().vectors[0]
-    changed(table, replace(vector, cardinality=4), drop=[vector])
-
-
-def second_vector(table: FakeTable, folder: Path) -> None:
-    changed(table, *write_vectors(folder, "more", {table.snapshot().data_files[0].path: RowSet([1])}))
-
-
-def second_equal_vector(table: FakeTable, folder: Path) -> None:
-    changed(table, *write_vectors(folder, "more", {table.snapshot().data_files[0].path: RowSet([1, 2, 500])}))
-
-
 def truncated(table: FakeTable, folder: Path) -> None:
     path = Path(table.snapshot().vectors[0].location)
     path.write_bytes(path.read_bytes()[:30])
@@ -103,11 +96,6 @@ def missing(table: FakeTable, folder: Path) -> None:
     Path(table.snapshot().vectors[0].location).unlink()
 
 
-def beyond(table: FakeTable, folder: Path) -> None:
-    path = table.snapshot().data_files[3].path
-    changed(table, *write_vectors(folder, "more", {path: RowSet([5, ROWS])}))
-
-
 def overlapping(table: FakeTable, folder: Path) -> None:
     vector = table.snapshot().vectors[0]
     changed(table, replace(vector, data_file=table.snapshot().data_files[3].path))
@@ -115,27 +103,6 @@ def overlapping(table: FakeTable, folder: Path) -> None:
 
 def stale_path(table: FakeTable, folder: Path) -> None:
     changed(table, *write_vectors(folder, "more", {"s3://old/data/d.parquet": RowSet([5])}))
-
-
-def gone_file(table: FakeTable, folder: Path) -> None:
-    changed(table, *write_vectors(folder, "more", {"s3://old/data/z.parquet": RowSet([5])}))
-
-
-def stale_blob(table: FakeTable, folder: Path) -> None:
-    vector = table.snapshot().vectors[0]
-    rewrite_paths(vector.location, vector.location, {str(vector.data_file): "s3://old/data/a.parquet"})
-    grown = Path(vector.location).stat().st_size
-    changed(table, *(replace(one, file_size=grown) for one in table.snapshot().vectors), drop=table.snapshot().vectors)
-
-
-def other_size(table: FakeTable, folder: Path) -> None:
-    vectors = table.snapshot().vectors
-    changed(table, *(replace(vector, file_size=77) for vector in vectors), drop=vectors)
-
-
-def no_size(table: FakeTable, folder: Path) -> None:
-    vectors = table.snapshot().vectors
-    changed(table, *(replace(vector, file_size=0) for vector in vectors), drop=vectors)
 
 
 def other_partition(table: FakeTable, folder: Path) -> None:
@@ -196,7 +163,7 @@ CASES: list[tuple[Damage, list[tuple[str, str | None]]]] = [
     (swapped_blobs, [("referenced-data-file", C), ("referenced-data-file", A)]),
     (wrong_count, [("cardinality", A), ("blob-cardinality", A)]),
     (second_vector, [("different-vectors", A)]),
-    (second_equal_vector, [("equal-vectors", A)]),
+    (equal_vector, [("equal-vectors", A)]),
     (
         truncated,
         [("length", A), ("length", "b.parquet"), ("length", C), ("file-size", None), ("container", None)],
@@ -207,8 +174,8 @@ CASES: list[tuple[Damage, list[tuple[str, str | None]]]] = [
     (stale_path, [("stale-path", D)]),
     (gone_file, [("gone-data-file", "z.parquet")]),
     (stale_blob, [("stale-blob-path", A)]),
-    (other_size, [("file-size", None)]),
-    (no_size, [("file-size", None)]),
+    (wrong_size, [("file-size", None)]),
+    (partial(wrong_size, size=0), [("file-size", None)]),
     (other_partition, [("gone-data-file", D)]),
     (blob_of_another_partition, [("referenced-data-file", A)]),
     (two_spellings_in_a_blob, [("referenced-data-file", "b.parquet"), ("one-vector-per-file", "b.parquet")]),
@@ -221,7 +188,7 @@ CASES: list[tuple[Damage, list[tuple[str, str | None]]]] = [
 WARNINGS = {"gone-data-file", "stale-blob-path", "moved"}
 
 
-@each(("damage", "expected"), CASES, ids=[damage.__name__ for damage, _ in CASES])
+@each(("damage", "expected"), CASES, ids=[getattr(damage, "__name__", "no_size") for damage, _ in CASES])
 def test_damage_is_found_named_and_placed(
     damage: Damage, expected: list[tuple[str, str | None]], tmp_path: Path
 ) -> None:

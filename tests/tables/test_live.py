@@ -27,7 +27,8 @@ from dvcodec.core.errors import (
 from dvcodec.tables import DataFile, DeletedRows, DeletionVector, PhysicalRows
 from dvcodec.tables.model import RowReader
 from dvcodec.tables.snapshots.live import deleted_rows, export_live, live_batches
-from samples.memory_table import ROWS, FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
+from samples.damages import beyond, flipped_bit, second_vector, stale_metadata, wrong_count
+from samples.memory_table import ROWS, FakeSnapshot, FakeTable, beside, changed, make_table, write_vectors
 
 
 def ids(batches: Iterator[pa.RecordBatch]) -> list[int]:
@@ -94,35 +95,11 @@ def test_rows_that_are_no_rows_of_the_table(tmp_path: Path) -> None:
     assert ids(live_batches(table, path, deleted=True)) == [2, 500]
 
 
-def bad_bit(table: FakeTable, folder: Path) -> None:
-    vector = table.snapshot().vectors[0]
-    flip(vector.location, (vector.offset or 0) + 20)
-
-
-def bad_count(table: FakeTable, folder: Path) -> None:
-    vector = table.snapshot().vectors[0]
-    changed(table, replace(vector, cardinality=4), drop=[vector])
-
-
-def other_vector(table: FakeTable, folder: Path) -> None:
-    changed(table, *write_vectors(folder, "more", {table.snapshot().data_files[0].path: RowSet([1])}))
-
-
-def beyond(table: FakeTable, folder: Path) -> None:
-    path = table.snapshot().data_files[0].path
-    changed(table, *write_vectors(folder, "x", {path: RowSet([ROWS])}), drop=table.snapshot().vectors)
-
-
 def beyond_unknown_rows(table: FakeTable, folder: Path) -> None:
-    beyond(table, folder)
+    beyond(table, folder, 0)
     state = table.states[-1]
     files = tuple(replace(file, physical_rows=None) for file in state.data_files)
     table.states[-1] = replace(state, data_files=files)
-
-
-def stale(table: FakeTable, folder: Path) -> None:
-    vector = table.snapshot().vectors[0]
-    changed(table, replace(vector, data_file="s3://old/t/data/a.parquet"), drop=[vector])
 
 
 def stale_wide(table: FakeTable, folder: Path) -> None:
@@ -141,12 +118,12 @@ def other_rows(table: FakeTable, folder: Path) -> None:
 @each(
     ("damage", "error", "message"),
     [
-        (bad_bit, ChecksumMismatch, "CRC"),
-        (bad_count, CardinalityMismatch, "cardinality"),
-        (other_vector, NotCanonical, "vectors for one data file"),
+        (flipped_bit, ChecksumMismatch, "CRC"),
+        (wrong_count, CardinalityMismatch, "cardinality"),
+        (second_vector, NotCanonical, "vectors for one data file"),
         (beyond, NotCanonical, "below 1000"),
         (beyond_unknown_rows, NotCanonical, "below 1000"),
-        (stale, NotCanonical, "data/a.parquet"),
+        (stale_metadata, NotCanonical, "data/a.parquet"),
         (stale_wide, NotCanonical, "w: path of the data file, .*: expected /"),
         (other_rows, NotCanonical, "rows of the data file"),
     ],

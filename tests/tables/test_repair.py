@@ -11,26 +11,14 @@ import pytest
 
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import NotCanonical
-from dvcodec.puffin import rewrite_paths
 from dvcodec.tables import DeletionVector, SnapshotInfo, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.metadata.file_names import PathMatcher
 from dvcodec.tables.repair import repair_plan
 from dvcodec.tables.snapshots.findings import Finding
 from samples import delta_log
+from samples.damages import equal_vector, gone_file, second_vector, stale_blob, stale_metadata, wrong_count, wrong_size
 from samples.memory_table import ROWS, FakeSnapshot, FakeTable, changed, flip, make_table, write_vectors
-
-
-def second(table: FakeTable, folder: Path) -> None:
-    changed(table, *write_vectors(folder, "more", {table.snapshot().data_files[0].path: RowSet([1, 9])}))
-
-
-def equal(table: FakeTable, folder: Path) -> None:
-    changed(table, *write_vectors(folder, "more", {table.snapshot().data_files[0].path: RowSet([1, 2, 500])}))
-
-
-def gone(table: FakeTable, folder: Path) -> None:
-    changed(table, *write_vectors(folder, "more", {"/other/z.parquet": RowSet([1])}))
 
 
 def stale(table: FakeTable, folder: Path) -> None:
@@ -38,29 +26,6 @@ def stale(table: FakeTable, folder: Path) -> None:
     vector = table.snapshot().vectors[0]
     (old,) = write_vectors(folder, "more", {"s3://old/t/data/a.parquet": RowSet([4, 5])})
     changed(table, old, drop=[vector])
-
-
-def stale_metadata(table: FakeTable, folder: Path) -> None:
-    """Only the metadata names a path of before."""
-    vector = table.snapshot().vectors[0]
-    changed(table, replace(vector, data_file="s3://old/t/data/a.parquet"), drop=[vector])
-
-
-def stale_blob(table: FakeTable, folder: Path) -> None:
-    vector = table.snapshot().vectors[0]
-    rewrite_paths(vector.location, vector.location, {str(vector.data_file): "s3://old/data/a.parquet"})
-    grown = Path(vector.location).stat().st_size
-    changed(table, *(replace(one, file_size=grown) for one in table.snapshot().vectors), drop=table.snapshot().vectors)
-
-
-def wrong_count(table: FakeTable, folder: Path) -> None:
-    vector = table.snapshot().vectors[0]
-    changed(table, replace(vector, cardinality=4), drop=[vector])
-
-
-def wrong_size(table: FakeTable, folder: Path) -> None:
-    vectors = table.snapshot().vectors
-    changed(table, *(replace(vector, file_size=77) for vector in vectors), drop=vectors)
 
 
 def orphan(table: FakeTable, folder: Path) -> None:
@@ -79,9 +44,9 @@ def broken(table: FakeTable, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "action", "reads"),
     [
-        (second, "merge-vectors", RowSet([1, 2, 9, 500])),
-        (equal, "drop-vectors", RowSet()),
-        (gone, "drop-vectors", RowSet()),
+        (second_vector, "merge-vectors", RowSet([1, 2, 9, 500])),
+        (equal_vector, "drop-vectors", RowSet()),
+        (gone_file, "drop-vectors", RowSet()),
         (stale, "rewrite-paths", RowSet()),
         (stale_metadata, "rewrite-paths", RowSet()),
         (stale_blob, "rewrite-paths", RowSet()),
@@ -197,7 +162,7 @@ def test_swapped_vectors_are_put_right(tmp_path: Path) -> None:
 
 def test_vectors_to_be_united_that_cannot_be_read(tmp_path: Path) -> None:
     table = make_table(tmp_path)
-    second(table, tmp_path)
+    second_vector(table, tmp_path)
     added = table.snapshot().vectors[-1]
     flip(added.location, (added.offset or 0) + 20)
     plan = repair_plan(audit(table), table)
@@ -241,7 +206,7 @@ def test_what_a_file_says_of_a_replaced_vector_is_fixed_too(tmp_path: Path) -> N
 
 def test_usage(tmp_path: Path) -> None:
     table, other = make_table(tmp_path / "a"), make_table(tmp_path / "b")
-    second(table, tmp_path / "a")
+    second_vector(table, tmp_path / "a")
     found = audit(table)
     with pytest.raises(UsageError, match="the audit is for"):
         repair_plan(found, other)
