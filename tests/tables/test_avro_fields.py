@@ -130,15 +130,3 @@ def test_partitions_that_are_none(tmp_path: Path) -> None:
             pytest.raises(NotCanonical, match="field 'a' of partition"),
         ):
             partition_names(file.schema, cursor)
-
-
-@each(
-    ("kind", "value"),
-    [("boolean", True), ("int", 0), ("long", 0), ("float", 0.0), ("double", 0.0), ("bytes", b""), ("string", "")],
-)
-def test_the_smallest_values_fill_a_block(tmp_path: Path, kind: str, value: Any) -> None:
-    """A block of more records than its bytes can hold is refused, and this one has as many as they can."""
-    columns = (AvroColumn("a", 1, (kind,)),)
-    with open_avro(written(tmp_path, record(of(kind)), [{"a": value}] * 100), Storage()) as (file, cursor):
-        select(file.schema, columns, "x", cursor)
-        assert list(file.records()) == [{"a": value}] * 100

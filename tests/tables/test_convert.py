@@ -11,11 +11,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import dvcodec.tables.convert as writing
-from amounts import examples
 from cases import each
 from dvcodec import (
     ChecksumMismatch,
@@ -442,45 +439,6 @@ def test_positions_beyond_32_bits(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------- laws
-
-
-@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.dictionaries(
-        st.text("ab %#☃=", min_size=1, max_size=6).map("x{}.parquet".format),
-        st.sets(st.integers(0, 2**33), max_size=20).map(RowSet),
-        min_size=1,
-        max_size=5,
-    ),
-    st.lists(st.sampled_from(["iceberg", "delta", "paimon64"]), min_size=1, max_size=3),
-    st.booleans(),
-)
-def test_frames_survive_any_way(tmp_path: Path, rows: dict[str, RowSet], way: list[Target], in_place: bool) -> None:
-    folder = tmp_path / uuid.uuid4().hex
-    files = [a_file(name, rows=2**34) for name in rows]
-    table = a_table(
-        files, write_vectors(folder, "v", {f"/t/{name}": deleted for name, deleted in rows.items()}), folder
-    )
-    kinds = {"iceberg": TableKind.ICEBERG, "delta": TableKind.DELTA, "paimon64": TableKind.PAIMON}
-    left = {f"/t/{name}": deleted for name, deleted in rows.items() if deleted}
-    for step, to in enumerate(way):
-        if to == table.kind.value == "delta":
-            continue
-        staying = in_place and to != "paimon64"
-        done = convert_table(table, to, str(beside(folder) / str(step)), reference_in_place=staying)
-        assert {vector.how for vector in done.vectors} <= {How.IN_PLACE if staying else How.COPIED}
-        vectors = [
-            DeletionVector(to, vector.data_file.path, at.path, at.path, at.offset, at.size, at.cardinality)
-            for vector in done.vectors
-            for at in [vector.location]
-        ]
-        table = a_table(files, vectors, folder, kind=kinds[to])
-    found = {
-        str(vector.data_file): bytes(Path(vector.location).read_bytes())[vector.offset or 0 :][: vector.size]
-        for vector in table.snapshot().vectors
-        if vector.cardinality
-    }
-    assert found == {path: iceberg.encode(deleted) for path, deleted in left.items()}
 
 
 # ---------------------------------------------------------------------- files

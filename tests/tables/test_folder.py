@@ -9,8 +9,6 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cases import each
 from dvcodec.core.errors import LimitExceeded, NotCanonical
@@ -70,15 +68,6 @@ def location(request: pytest.FixtureRequest, tmp_path: Path, remote: str) -> str
 def test_recorded_paths(path: str, below: str | None, located: str) -> None:
     folder = Folder("/copy/t", recorded="s3://lake/t")
     assert (folder.below(path), folder.locate(path)) == (below, located)
-
-
-@given(
-    st.lists(st.sampled_from(["/", "//", "a", ".", "..", ".a", "b."]), max_size=8).map(
-        lambda steps: "/x" + "".join(steps)
-    )
-)
-def test_local_paths_elsewhere_are_spelled_as_a_path_is(path: str) -> None:
-    assert Folder("/copy/t", recorded="s3://lake/t").locate(path) == str(Path(path))
 
 
 @each(
@@ -158,12 +147,6 @@ def test_times_as_stores_call_them(
     root = remote.removeprefix("memory:/")
     monkeypatch.setattr(type(files), "find", lambda *_, **__: {f"{root}/x": {"size": 7, **attributes}, f"{root}/y": {}})
     assert list(Folder(remote).walk()) == [StoredFile(f"{remote}/x", 7, modified), StoredFile(f"{remote}/y", 0)]
-
-
-def test_a_folder_whose_name_looks_encoded_has_not_moved() -> None:
-    assert not Folder("/d/w%20c", recorded="file:///d/w%20c").moved
-    assert not Folder("/d/w c", recorded="file:///d/w%20c").moved
-    assert Folder("/d/w", recorded="file:///d/w%20c").moved
 
 
 def test_paths_that_are_too_long() -> None:

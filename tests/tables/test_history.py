@@ -12,7 +12,7 @@ from dvcodec import RowSet, UsageError
 from dvcodec.tables import DeletedRows, DeletionVector, SnapshotInfo, Table, TableKind, open_table
 from dvcodec.tables.snapshots.changes import history
 from samples.changes import sorted_values
-from samples.memory_table import FakeSnapshot, FakeTable, flip, make_table, write_data, write_vectors
+from samples.memory_table import FakeSnapshot, FakeTable, make_table, write_data, write_vectors
 
 
 def grown(folder: Path) -> FakeTable:
@@ -100,15 +100,6 @@ def test_position_deletes_of_a_partition(tmp_path: Path) -> None:
     kept = replace(second, vectors=second.vectors)
     table = Wide(str(tmp_path), [first, kept, replace(kept, info=SnapshotInfo(3), vectors=(*kept.vectors, wide))])
     assert [change.deleted for change in history(table)] == [0, 1006, 2]  # row 7 of b and c was deleted
-
-
-def test_a_corrupt_vector_stops_nothing(tmp_path: Path) -> None:
-    table = grown(tmp_path)
-    bad = table.states[1].vectors[0]
-    flip(bad.location, (bad.offset or 0) + 20)
-    assert [change.exact for change in history(table)] == [True, False, False, True]
-    (change,) = history(table, since=4)
-    assert (change.exact, change.unreadable) == (True, ())
 
 
 def test_arguments(tmp_path: Path) -> None:

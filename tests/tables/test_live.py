@@ -11,10 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from amounts import examples
 from cases import each
 from dvcodec import RowSet, UsageError
 from dvcodec.core.errors import (
@@ -66,17 +63,6 @@ def test_small_batches_are_written_as_few_row_groups(tmp_path: Path, monkeypatch
     assert all(1000 <= count < 1090 for count in rows[:-1])
     assert len(rows) == 3
     assert pq.read_table(sink)["id"].to_pylist() == LIVE
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30), deadline=None)
-@given(rows=st.sets(st.integers(0, ROWS - 1)), batch_rows=st.integers(1, 400))
-def test_live_and_deleted_are_the_file(
-    rows: set[int], batch_rows: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    table = make_table(tmp_path_factory.mktemp("table"), {"c": RowSet(rows)})
-    path = table.snapshot().data_files[2].path
-    assert ids(live_batches(table, path, batch_rows=batch_rows)) == [2000 + i for i in range(ROWS) if i not in rows]
-    assert ids(live_batches(table, path, batch_rows=batch_rows, deleted=True)) == [2000 + i for i in sorted(rows)]
 
 
 def test_rows_that_are_no_rows_of_the_table(tmp_path: Path) -> None:

@@ -11,10 +11,7 @@ from typing import Any
 
 import pytest
 
-from dvcodec import RowSet
-from dvcodec.tables import live_batches, open_table
-from samples.delta_table import DeltaBuilder
-from samples.iceberg_table import Commit, build_iceberg
+from dvcodec.tables import open_table
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -83,27 +80,3 @@ def test_checkpoints_of_a_few_bytes_a_file(tmp_path: Path, kind: str, compressio
     files = open_table(tmp_path / "t").snapshot().data_files
     assert len(files) == count
     assert {file.physical_rows for file in files} == {None if kind == "none" else 1000}
-
-
-def test_columns_that_were_added_later(tmp_path: Path) -> None:
-    """Files of 10 columns in a table of 1,000."""
-    fields = [{"name": f"c{i}", "type": "long", "nullable": True, "metadata": {}} for i in range(1000)]
-    made = DeltaBuilder(tmp_path / "t", fields=fields)
-    made.create()
-    for i in range(20):
-        data = pa.table({f"c{j}": [i, j] for j in range(10)})
-        made.commit({"add": made.write_file(f"{i}.parquet", data)})
-    batches = list(live_batches(open_table(tmp_path / "t")))
-    assert sum(batch.num_rows for batch in batches) == 40
-    assert {batch.num_columns for batch in batches} == {1000}
-    assert {batch["c999"].null_count for batch in batches} == {2}
-
-
-def test_position_deletes_of_streams(tmp_path: Path) -> None:
-    """A file of one position for each data file and commit."""
-    commits = [Commit(data={f"{i}": 20 for i in range(10)})]
-    commits += [Commit(deletes=[{f"{i}": RowSet([n])}]) for n in range(5) for i in range(10)]
-    build_iceberg(tmp_path, *commits)
-    table = open_table(tmp_path)
-    assert len(table.snapshot().vectors) == 50
-    assert sum(batch.num_rows for batch in live_batches(table)) == 10 * (20 - 5)

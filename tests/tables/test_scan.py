@@ -60,13 +60,6 @@ def test_states(tmp_path: Path) -> None:
         scan(table, threads=0)
 
 
-def test_progress(tmp_path: Path) -> None:
-    steps: list[tuple[int, int]] = []
-    scan(make_table(tmp_path), progress=lambda done, total: steps.append((done, total)))
-    assert steps[-1] == (3, 3)
-    assert steps == sorted(steps)
-
-
 def test_a_vector_that_is_not_valid_stops_nothing(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     bad = table.snapshot().vectors[0]
@@ -81,16 +74,6 @@ def test_a_vector_that_is_not_valid_stops_nothing(tmp_path: Path) -> None:
     assert len(found.files[0].errors) == 1
     assert found.files[0].vectors == (bad,)
     assert "CRC" in found.files[0].errors[0]
-
-
-def test_two_vectors_are_united(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    path = table.snapshot().data_files[0].path
-    changed(table, *write_vectors(tmp_path, "more", {path: RowSet([2, 3])}))
-    found = scan(table, keep_rows=True)
-    assert found.files[0].rows == RowSet([1, 2, 3, 500])
-    assert len(found.files[0].vectors) == 2
-    assert [check.check for check in found.findings] == ["different-vectors"]
 
 
 def test_vectors_of_other_files(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial
@@ -18,7 +17,6 @@ import pyarrow.compute as pc
 import pytest
 
 from dvcodec import CommitConflict, RowSet, UsageError
-from dvcodec.io.store import LocalStore
 from dvcodec.tables import DataFile, Snapshot, audit, open_table
 from dvcodec.tables.adapters import committer_of
 from dvcodec.tables.deleting.positions import positions_finder
@@ -441,20 +439,6 @@ def file_ids(base: Snapshot, file: DataFile) -> list[int]:
 # ---------------------------------------------------------------------- clocks, and stores
 
 
-@pytest.mark.parametrize("skew", [-(10**9), 10**9])
-def test_clocks_that_differ(kind: str, folder: Path, skew: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One writer's clock is thirty years off: nothing depends on it, and where formats say so, times never go back."""
-    now, now_ns = time.time, time.time_ns
-    with monkeypatch.context() as patch:
-        patch.setattr(time, "time", lambda: now() + skew)
-        patch.setattr(time, "time_ns", lambda: now_ns() + skew * 10**9)
-        delete(folder, 5)
-    delete(folder, 6)
-    check(folder, 1, 100, 5, 6)
-    times = [info.timestamp_ms or 0 for info in open_table(folder).snapshots()]
-    assert kind not in ("iceberg", "iceberg 2", "paimon") or times == sorted(times)
-
-
 def test_a_file_system_without_links(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit there would be visible before it is whole."""
 
@@ -468,18 +452,3 @@ def test_a_file_system_without_links(kind: str, folder: Path, monkeypatch: pytes
             delete(folder, 5)
     assert {path for path in folder.rglob("*") if path.is_file()} == before
     check(folder, 1, 100)
-
-
-def test_a_store_that_says_that_our_own_commit_exists(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An earlier request was done, and its answer lost: as with links over NFS."""
-    put = LocalStore.put_if_absent
-
-    def twice(self: LocalStore, key: str, data: bytes) -> None:
-        put(self, key, data)
-        if not key.endswith((".arrow", ".bin")):
-            put(self, key, data)
-
-    monkeypatch.setattr(LocalStore, "put_if_absent", twice)
-    assert delete(folder, 5, 70).retries == 0
-    monkeypatch.undo()
-    check(folder, 1, 100, 5, 70)

@@ -15,11 +15,9 @@ from cases import each
 from dvcodec import UsageError
 from dvcodec.tables import open_table
 from dvcodec.tables.deleting.predicate import where_finder
-from dvcodec.tables.rows.bounds import ColumnBounds
-from tables.deleting.plain import PlainTable
 from tables.deleting.random_tables import folder_table
 from tables.deleting.test_sql import bound, matched
-from tables.deleting.type_cases import CASES, FORMS, Case, condition, iceberg
+from tables.deleting.type_cases import CASES, FORMS, Case, condition
 
 pytestmark = pytest.mark.libraries
 
@@ -116,18 +114,6 @@ def test_uuids_of_tables(write: Any, tmp_path: Path) -> None:
             UsageError, match=r"column u has values of type arrow.uuid: compare it with uuid.UUID\('...'\).bytes"
         ):
             ids_found(tmp_path / "t", expression)
-
-
-def test_uuids_of_partitions(tmp_path: Path) -> None:
-    """The values of partitions alone decide."""
-    field = iceberg("uuid").with_name("u")
-    files = [pa.table([pa.array([value.bytes] * 2, field.type)], schema=pa.schema([field])) for value in UUIDS]
-    table = PlainTable(tmp_path, *files, bounds=lambda column: ColumnBounds.of_partition(column[0]))
-    for where, matching in ((f"u <> '{UUIDS[1]}'", [0, 2, 3]), (UUIDS[1].bytes > U, [0])):
-        finder = where_finder(where)
-        finder.prepare(table.now)
-        assert [i for i, file in enumerate(table.now.data_files) if finder.may_match(table.now, file)] == matching
-    assert not table.opened
 
 
 def test_uuids_within_columns(tmp_path: Path) -> None:

@@ -40,18 +40,6 @@ def folder(tmp_path: Path) -> Path:
     return delta_log.restored_table(tmp_path / "t")
 
 
-def test_rows_are_deleted(folder: Path) -> None:
-    before = ids(folder)
-    done = delete(folder, lambda number: number % 3 == 0)
-    assert ids(folder) == [number for number in before if number % 3]
-    assert (done.snapshot, done.committed, done.files, done.removed, done.retries) == (3, True, 2, 0, 0)
-    assert done.rows == len(before) - len(ids(folder))
-    assert audit(open_table(folder)).findings == ()
-    info, *rest = actions(folder, 3)
-    assert info["commitInfo"]["operationMetrics"]["numDeletedRows"] == str(done.rows)
-    assert [next(iter(action)) for action in rest] == ["remove", "add", "remove", "add"]
-
-
 def test_the_add_is_repeated(folder: Path) -> None:
     """But for its vector and for how tight its bounds are."""
     stats = '{"numRecords":128,"minValues":{"id":128,"d":1.10},"tightBounds":true}'

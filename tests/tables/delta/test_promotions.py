@@ -68,11 +68,6 @@ def test_primitives(values: list[Any], found: pa.DataType, wanted: pa.DataType, 
     assert array.to_pylist() == expected
 
 
-def test_dictionaries() -> None:
-    array = conform(pa.array(["a", None, "a"]).dictionary_encode(), column(pa.string()), "file")
-    assert array.to_pylist() == ["a", None, "a"]
-
-
 @each(
     ("found", "wanted"),
     [

@@ -282,32 +282,6 @@ def test_a_partition_column_without_a_value(tmp_path: Path) -> None:
         opened(crafted).snapshot()
 
 
-def test_the_schema_of_each_version(tmp_path: Path) -> None:
-    crafted = build_delta(tmp_path / "t")
-    crafted.fields = [{**FIELDS[0], "type": "decimal(20,0)"}, {**FIELDS[1], "name": "label"}]
-    crafted.commit({"metaData": crafted.metadata})
-    table = opened(crafted)
-    old, new = table.snapshot(4), table.snapshot(5)
-    assert old.schema().names == ["id", "name"]
-    assert new.schema().names == ["id", "label"]
-    assert all_rows(table, old)[0] == {"id": 100, "name": "row 100"}
-    assert all_rows(table, new)[0] == {"id": 100, "label": None}
-
-
-def test_hidden_columns_of_data_files(tmp_path: Path) -> None:
-    crafted = build_delta(tmp_path / "t")
-    rows = (
-        rows_from(0, 1)
-        .append_column("_row-id-col-1", pa.array([5]))
-        .append_column("_change_type", pa.array(["insert"]))
-    )
-    crafted.commit({"add": crafted.write_file("more.parquet", rows)})
-    table = opened(crafted)
-    snapshot = table.snapshot()
-    (found,) = snapshot.rows(snapshot.data_files[-1])
-    assert found.batch.schema.names == ["id", "name"]
-
-
 def test_what_is_not_known(tmp_path: Path) -> None:
     crafted = build_delta(tmp_path / "t")
     crafted.fields = [*FIELDS, {"name": "v", "type": "variant", "nullable": True, "metadata": {}}]

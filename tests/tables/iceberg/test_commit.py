@@ -12,14 +12,12 @@ from typing import Any
 import fastavro
 import pytest
 
-from dvcodec import RowSet, iceberg
-from dvcodec.core.errors import CommitConflict, CommitUnknown, NotCanonical, Unsupported, UsageError
-from dvcodec.io.store import Reason, StoreError
+from dvcodec import RowSet
+from dvcodec.core.errors import CommitConflict, NotCanonical, Unsupported, UsageError
 from dvcodec.tables import audit, open_table
 from dvcodec.tables.deleting.run import Retries
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import IcebergCommitter, committer
-from dvcodec.tables.iceberg.latest import version_of
 from dvcodec.tables.iceberg.snapshot_writer import SnapshotWriter
 from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
 from samples.iceberg_table import Commit, IcebergFiles, altered, build_iceberg
@@ -168,15 +166,6 @@ def test_other_members_of_the_metadata_stay(crafted: IcebergFiles) -> None:
     }
 
 
-def test_statistics_of_data_files_stay(tmp_path: Path) -> None:
-    bounds = [{"key": 1, "value": bytes(8)}]
-    tweak = altered({"lower_bounds": bounds, "upper_bounds": bounds}, content=0)
-    crafted = build_iceberg(tmp_path / "t", FIRST, tweak_entry=tweak)
-    delete(writer_of(crafted), {crafted.paths["c"]: RowSet.from_ranges([(0, 5)])})
-    live = [one["data_file"] for one in entries_of(crafted, 0) if one["status"] == 0]
-    assert [one["lower_bounds"] for one in live] == [bounds, bounds]
-
-
 @pytest.mark.parametrize(
     ("kind", "values"),
     [
@@ -259,47 +248,6 @@ def test_a_stale_commit_is_a_conflict_and_leaves_nothing(crafted: IcebergFiles) 
     with pytest.raises(CommitConflict, match="newest"):
         delete(writer, {crafted.paths["a"]: RowSet([6])}, base=base)
     assert set(crafted.folder.rglob("*")) == files
-
-
-@pytest.mark.parametrize("arrived", [True, False])
-def test_an_unanswered_commit_is_settled(crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch, arrived: bool) -> None:
-    table = open_table(crafted.folder)
-    storage = type(table.folder.storage)
-    put = storage.put_if_absent
-
-    def lost(self: Any, location: str, data: bytes) -> None:
-        if arrived:
-            put(self, location, data)
-        raise StoreError(location, "write", Reason.TIMEOUT, "")
-
-    monkeypatch.setattr(storage, "put_if_absent", lost)
-    rows = {crafted.paths["a"]: RowSet([5])}
-    if arrived:
-        assert table.delete(positions=rows).rows == 1
-        assert deleted(open_table(crafted.folder).snapshot())["a"] == RowSet([1, 2, 5])
-    else:
-        before = set(crafted.folder.rglob("*"))
-        with pytest.raises(CommitUnknown, match="did not answer"):
-            table.delete(positions=rows)
-        assert {path.suffix for path in set(crafted.folder.rglob("*")) - before} == {".puffin", ".avro"}
-
-
-@pytest.mark.parametrize(("retries", "tries"), [(None, 3), (0, 1)])
-def test_conflicts_are_retried_as_the_table_says(
-    crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch, retries: int | None, tries: int
-) -> None:
-    properties = {"commit.retry.num-retries": "2", "commit.retry.min-wait-ms": "0"}
-    table = open_table(tweaked(crafted, lambda metadata: metadata["properties"].update(properties)).folder)
-    seen = []
-
-    def lose(self: IcebergCommitter, *_: Any) -> int:
-        seen.append(self)
-        raise CommitConflict("lost")
-
-    monkeypatch.setattr(IcebergCommitter, "commit", lose)
-    with pytest.raises(CommitConflict, match="lost"):
-        table.delete(positions={crafted.paths["a"]: RowSet([5])}, retries=retries)
-    assert len(seen) == tries
 
 
 def test_new_files_go_where_the_properties_say(crafted: IcebergFiles, tmp_path: Path) -> None:
@@ -428,17 +376,6 @@ def test_versions_that_no_engine_reads_are_not_written(tmp_path: Path, form: str
     assert files_of(crafted) == before
 
 
-@pytest.mark.parametrize("form", ["v{}.metadata.json", "{}-aa.metadata.json"])
-def test_the_highest_version_is_written(tmp_path: Path, form: str) -> None:
-    only_writer = not form.startswith("v")
-    crafted = build_iceberg(tmp_path / "t", FIRST)
-    crafted.metadata.with_name("version-hint.text").unlink()
-    crafted.metadata.rename(crafted.metadata.with_name(form.format(2**31 - 2)))
-    delete(committer(open_table(crafted.folder, only_writer=only_writer)), {crafted.paths["a"]: RowSet([5])})
-    assert version_of(Path(open_iceberg(crafted.folder).metadata.source).name) == 2**31 - 1
-    assert deleted(open_table(crafted.folder).snapshot())["a"] == RowSet([1, 2, 5])
-
-
 def test_metadata_that_is_removed_before_it_is_read(crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer committed meanwhile, and removed what it replaced."""
     writer = writer_of(crafted)
@@ -535,23 +472,6 @@ def test_a_vector_in_the_place_of_another_stays(tmp_path: Path) -> None:
     vectors_of = {str(one.data_file): one for one in open_table(crafted.folder).snapshot().vectors}
     assert vectors_of[crafted.paths["b"]].offset == 4
     assert vectors_of[crafted.paths["a"]].path != vectors_of[crafted.paths["b"]].path
-
-
-def test_vectors_that_read_back_otherwise_are_not_committed(
-    crafted: IcebergFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = iceberg.write_deletion_vectors
-
-    def wrong(path: Any, vectors: Any, **options: Any) -> Any:
-        return write(path, {name: RowSet([row + 1 for row in rows]) for name, rows in vectors.items()}, **options)
-
-    monkeypatch.setattr(iceberg, "write_deletion_vectors", wrong)
-    files = set(crafted.folder.rglob("*"))
-    with pytest.raises(
-        NotCanonical, match=r"deletes\.puffin: vectors as read back: expected the rows that were written"
-    ):
-        delete(writer_of(crafted), {crafted.paths["a"]: RowSet([5])})
-    assert set(crafted.folder.rglob("*")) == files
 
 
 def test_encrypted_files_are_refused(tmp_path: Path) -> None:

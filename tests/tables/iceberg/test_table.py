@@ -179,15 +179,6 @@ def test_a_moved_table_is_read_where_it_is(tmp_path: Path, location: str) -> Non
     assert stored == table.referenced()
 
 
-def test_all_that_is_stored_is_referenced_but_orphans(crafted: IcebergFiles) -> None:
-    table = open_iceberg(crafted.folder)
-    stored = {file.location for file in table.stored_files()}
-    assert stored == table.referenced()
-    (crafted.folder / "data" / "orphan.parquet").write_bytes(b"x")
-    left = {file.location for file in table.stored_files()} - table.referenced()
-    assert left == {str(crafted.folder / "data" / "orphan.parquet")}
-
-
 def test_logs_and_statistics_are_referenced(tmp_path: Path) -> None:
     def tweak(metadata: dict[str, Any]) -> dict[str, Any]:
         where = metadata["location"]

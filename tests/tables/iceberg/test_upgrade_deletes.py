@@ -14,7 +14,7 @@ import pytest
 from cases import each
 from cli_runner import run
 from dvcodec import RowSet
-from dvcodec.core.errors import CommitConflict, CommitUnknown, NotCanonical, Unsupported, UsageError
+from dvcodec.core.errors import CommitConflict, NotCanonical, Unsupported, UsageError
 from dvcodec.tables import audit, open_table, upgrade_deletes
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.commit import committer
@@ -113,25 +113,6 @@ def test_a_conflict_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     lose(writer, monkeypatch, 2)
     with pytest.raises(CommitConflict):
         upgrade(writer)
-
-
-@pytest.mark.parametrize("error", [CommitUnknown("no answer"), KeyboardInterrupt()], ids=repr)
-def test_files_of_a_commit_that_may_be_in_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
-) -> None:
-    crafted = craft_equality(tmp_path / "t", {4: by_id(0)})
-    writer = committer(open_iceberg(crafted.folder))
-    replace: Callable[..., int] = writer.replace
-
-    def unanswered(*arguments: Any) -> int:
-        replace(*arguments)
-        raise error
-
-    monkeypatch.setattr(writer, "replace", unanswered)
-    with pytest.raises(type(error)):
-        upgrade(writer)
-    assert 0 not in ids(crafted.folder)
-    assert audit(open_table(crafted.folder)).ok
 
 
 def test_deletes_that_name_a_file_by_an_old_path_are_refused(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pytest
 
 from cases import each
-from dvcodec import CommitConflict, CommitUnknown, MissingExtra, NotCanonical, RowSet, Unsupported, UsageError
-from dvcodec.io.store import LocalStore, Reason, StoreError
+from dvcodec import CommitConflict, MissingExtra, NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.lance import read_manifest
 from dvcodec.tables import open_table
 from dvcodec.tables.auditing import audit
@@ -390,29 +389,6 @@ def test_whatever_is_committed_meanwhile_is_a_conflict(
 
 
 # ---------------------------------------------------------------------- answers that are lost, and failures
-
-
-def test_a_lost_answer_is_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "t"
-    make(path)
-    put = LocalStore.put_if_absent
-
-    def unanswered(*, done: bool) -> Callable[[LocalStore, str, bytes], None]:
-        def work(self: LocalStore, key: str, data: bytes) -> None:
-            if done or not key.endswith(".manifest"):
-                put(self, key, data)
-            if key.endswith(".manifest"):
-                raise StoreError(key, "write", Reason.TIMEOUT, "no answer")
-
-        return work
-
-    monkeypatch.setattr(LocalStore, "put_if_absent", unanswered(done=True))
-    assert delete(path, lambda key: key == 6) == 2
-    assert 6 not in keys_of(dataset(path))
-    monkeypatch.setattr(LocalStore, "put_if_absent", unanswered(done=False))
-    with pytest.raises(CommitUnknown, match="did not answer"):
-        delete(path, lambda key: key == 7)
-    assert 7 in keys_of(dataset(path))
 
 
 @each("done", [False, True])

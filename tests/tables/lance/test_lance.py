@@ -25,6 +25,7 @@ from dvcodec import (
 )
 from dvcodec.lance import wire
 from dvcodec.tables import TableKind, open_table
+from dvcodec.tables.auditing import audit
 from dvcodec.tables.lance import DeletionRecord, FragmentRecord, LanceTable
 from dvcodec.tables.lance import open as open_dataset
 
@@ -264,6 +265,40 @@ def test_positions_beyond_the_fragment(damaged: Callable[[str], LanceTable]) -> 
     shutil.copy(file.path(table.location), vector.location)
     with pytest.raises(NotCanonical, match=r"row offset: expected below 20 \(physical rows\), found 20"):
         snapshot.read(vector)
+
+
+def test_each_file_of_a_fragment_is_looked_for(damaged: Callable[[str], LanceTable]) -> None:
+    table = damaged("life")
+    folder = Path(table.location)
+    file = max(table.snapshot(5).data_files, key=lambda file: len(file.files))
+    second = folder / file.files[1]
+    second.write_bytes(second.read_bytes() + b"x")
+    assert [(one.check, one.data_file) for one in audit(table, 5).findings] == [("data-file-size", file.path)]
+    second.unlink()
+    (finding,) = audit(table, 5).findings
+    assert (finding.check, finding.actual) == ("missing-data-file", f"no such file: {second}")
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "bin"])
+def test_deletion_files_that_are_damaged(suffix: str, own_vectors: Path, tmp_path: Path) -> None:
+    """Of a dataset of which only the metadata and the deletion files are kept."""
+    folder = shutil.copytree(own_vectors / "lance" / "pylance-14.0.2" / "deletions", tmp_path / "lance")
+
+    def named() -> list[str]:
+        return [one.check for one in audit(open_table(folder), orphans=False).findings]
+
+    table = open_table(folder)
+    (vector,) = [one for one in table.snapshot().vectors if one.location.endswith(suffix)]
+    path = Path(vector.location)
+    valid = path.read_bytes()
+    path.write_bytes(valid[:-9])
+    assert named()[0] in {"length", "magic", "structure"}
+    path.write_bytes(bytes([valid[0] ^ 1]) + valid[1:])
+    assert named()[0] in {"length", "magic", "structure"}
+    path.unlink()
+    assert named() == ["missing-file"]
+    path.write_bytes(valid)
+    assert named() == []
 
 
 # ---------------------------------------------------------------------- rows
