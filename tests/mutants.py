@@ -35,7 +35,7 @@ OF_IO = (
     "allowed_locations", "blocks", "coalesce", "file_key", "find", "frames", "io", "parquet_columns",
     "parquet_damage", "remote", "storage", "stores",
 )  # fmt: skip
-OF_LIMITS = ("history", "history_rows")
+OF_LIMITS = ("history",)
 OF_STORES = ("answers", "environment", "errors", "opening", "stale", "store")
 ROOMS = {
     "core": ("core", "tests/core"),

@@ -1,20 +1,35 @@
-"""Bounds of columns: what can be false of a file is, and a file with a matching row is never left out."""
+"""Bounds of columns and of row groups: what can be false is, and no matching row is ever left out."""
 
 from __future__ import annotations
 
+import datetime as dt
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import amounts
 from amounts import examples
 from cases import each
+from dvcodec.io import open_source
+from dvcodec.io.parquet import ColumnChunk, parquet_file
+from dvcodec.tables.deleting.predicate import where_finder
+from dvcodec.tables.delta.rows import DeltaEvolution
+from dvcodec.tables.model import WHOLE, Part
+from dvcodec.tables.rows import data_file as row_groups
 from dvcodec.tables.rows.bounds import ColumnBounds, FilterBounds, ending_text, may_be_true, safe_text
-from tables.deleting.plain import exact_bounds
+from dvcodec.tables.rows.columns import Column, file_columns
+from dvcodec.tables.rows.data_file import skipped_groups
+from tables.deleting.plain import PlainTable, exact_bounds
 from tables.deleting.random_where import SCHEMA, random_predicate, random_rows
+from tables.deleting.test_skipping import POOLS, random_condition
+from tables.deleting.test_skipping import SCHEMA as SKIPPING
 
 N = pc.field("n")
 INT = pa.schema([("n", pa.int64())])
@@ -121,3 +136,183 @@ def test_filters_that_pyarrow_does_not_evaluate() -> None:
     assert FilterBounds(pc.field("n") == pa.scalar(1.0).cast(pa.float16()), half).may_be_true(
         {"n": ColumnBounds(nulls=False)}
     )
+
+
+# ------------------------ row groups that are passed over by the statistics in a footer: none that has a matching row
+
+
+GROUP, GROUPS, STATEMENTS = 3, 15, amounts.of(15, 40)
+WRITERS: dict[str, dict[str, Any]] = {
+    "pyarrow": {},
+    "integers": {"store_decimal_as_integer": True, "use_dictionary": False, "version": "2.4"},
+    "old": {"version": "1.0", "data_page_version": "1.0", "store_schema": False},
+}
+
+
+def random_groups(chance: random.Random) -> pa.Table:
+    """Row groups in which each column has few values, or null alone."""
+
+    def values(name: str) -> list[Any]:
+        pool = POOLS[name][1]
+        some = chance.sample(pool, min(len(pool), chance.randrange(1, 3)))
+        if chance.random() < 0.3:
+            some = [None] if chance.random() < 0.5 else [None, *some]
+        return [chance.choice(some) for _ in range(GROUP)]
+
+    columns = {name: [value for _ in range(GROUPS) for value in values(name)] for name in POOLS}
+    return pa.table(columns, SKIPPING)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_no_row_group_with_a_match_is_skipped(writer: str, tmp_path: Path) -> None:
+    """Nothing is known of the data file as a whole; DuckDB and pyarrow say which rows match."""
+    duckdb = pytest.importorskip("duckdb", "2.0")
+    chance = random.Random(writer)
+    rows = random_groups(chance)
+    table = PlainTable(tmp_path, rows, bounds=lambda _: ColumnBounds())
+    (file,) = table.now.data_files
+    pq.write_table(rows, file.location, row_group_size=GROUP, **WRITERS[writer])
+    database = duckdb.connect(config={"threads": "1"})
+    database.execute("SET TimeZone = 'UTC'")
+    numbered = rows.append_column("row", pa.array(range(len(rows))))
+    database.register("every", numbered)
+    by_sql = by_expression = 0
+    for _ in range(STATEMENTS):
+        sql, expression = random_condition(chance)
+        wanted = [row[0] for row in database.execute(f"SELECT row FROM every WHERE {sql} ORDER BY row").fetchall()]
+        for where, matching in ((sql, wanted), (expression, numbered.filter(expression)["row"].to_pylist())):
+            finder = where_finder(where)
+            finder.prepare(table.now)
+            found = finder.find(table.now, file)
+            assert list(found.rows) == matching, where
+            by_sql += found.groups_skipped * (where is sql)
+            by_expression += found.groups_skipped * (where is expression)
+    assert min(by_sql, by_expression) > STATEMENTS * GROUPS // 10
+
+
+def known(path: Path, rows: pa.Table, *columns: Column, size: int = 1, **options: Any) -> list[dict[str, ColumnBounds]]:
+    """What the footer says of each row group."""
+    pq.write_table(rows, path, row_group_size=size, **options)
+    found: list[tuple[int, int, Any]] = []
+
+    def noted(start: int, count: int, bounds: Any) -> bool:
+        found.append((start, count, bounds))
+        return True
+
+    with open_source(path) as source, parquet_file(source) as file:
+        evolution = DeltaEvolution("f", columns, file_columns(file.schema_arrow, "f"))
+        assert not skipped_groups(file, evolution, noted)
+    assert [(start, count) for start, count, _ in found] == [(i, size) for i in range(0, len(rows), size)]
+    return [bounds for _, _, bounds in found]
+
+
+def test_types_of_the_table(tmp_path: Path) -> None:
+    """Values are promoted as the rows are."""
+    day = dt.date(2020, 1, 2)
+    rows = pa.table({"a": pa.array([7], pa.int32()), "day": pa.array([day]), "s": ["x"]})
+    (found,) = known(
+        tmp_path / "f",
+        rows,
+        Column("a", type=pa.decimal128(20, 2)),
+        Column("day", type=pa.timestamp("us")),
+        Column("s", type=pa.string()),
+        Column("missing", type=pa.int64()),
+    )
+    assert {name: bounds.lower.as_py() for name, bounds in found.items() if bounds.lower} == {
+        "a": 7,
+        "day": dt.datetime(2020, 1, 2),  # noqa: DTZ001
+        "s": "x",
+    }
+    assert found.keys() == {"a", "day", "s"}
+    assert all(bounds.lower == bounds.upper and not bounds.nulls for bounds in found.values())
+
+
+def test_what_is_unknown(tmp_path: Path) -> None:
+    """Floats, text cut off within a character, decimals in fixed bytes, nested columns, and what has no statistics."""
+    a = Column("a", type=pa.float64())
+    (found,) = known(tmp_path / "f", pa.table({"a": [1.5]}), a)
+    assert found["a"] == ColumnBounds(nulls=False)
+    (found,) = known(tmp_path / "f", pa.table({"a": [1.5]}), a, write_statistics=False)
+    assert found["a"] == ColumnBounds()
+    (found,) = known(tmp_path / "f", pa.table({"a": pa.array([None], pa.int64())}), Column("a", type=pa.int64()))
+    assert found["a"] == ColumnBounds(values=False)
+    nested = pa.struct([pa.field("x", pa.int64())])
+    column = Column("a", type=nested, children=(Column("x", type=pa.int64()),))
+    assert known(tmp_path / "f", pa.table({"a": pa.array([{"x": 1}], nested)}), column) == [{}]
+    fixed = pa.table({"a": pa.array([1], pa.decimal128(10, 2))})
+    (found,) = known(tmp_path / "f", fixed, Column("a", type=pa.decimal128(10, 2)))
+    assert (found["a"].lower, found["a"].upper) == (None, None)
+
+
+def chunk(low: bytes | None, high: bytes | None, nulls: int | None = 0) -> ColumnChunk:
+    return ColumnChunk(None, None, low, high, nulls)
+
+
+def number(value: int, size: int = 4) -> bytes:
+    return value.to_bytes(size, "little", signed=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted", "stored", "ends"),
+    [
+        (pa.int32(), pa.int64(), chunk(number(1), number(9)), (1, 9)),
+        (pa.int32(), pa.int32(), chunk(number(-5), number(9), -1), (-5, 9)),
+        (pa.int32(), pa.int32(), chunk(b"", number(9), 2), (None, 9)),
+        (pa.int32(), pa.int32(), chunk(number(1), b"123456789", None), (1, None)),
+        (pa.int8(), pa.int64(), chunk(number(1), number(1000)), (1, None)),
+        (pa.int64(), pa.int64(), chunk(number(1), number(9, 8)), (None, 9)),
+        (pa.string(), pa.string(), chunk(b"a\xc3", b"b"), (None, "b")),
+        (pa.binary(), pa.binary(), chunk(b"a\xc3", b"b"), (b"a\xc3", b"b")),
+    ],
+    ids=["promoted", "negative", "no bytes", "too many bytes", "beyond the type", "too few bytes", "cut off", "bytes"],
+)
+def test_bounds_that_are_no_values_are_unknown(
+    kind: Any,
+    wanted: Any,
+    stored: ColumnChunk,
+    ends: tuple[Any, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And counts of nulls that a row group cannot have."""
+    monkeypatch.setattr(row_groups, "column_chunks", lambda *_: {("a",): [stored]})
+    (found,) = known(tmp_path / "f", pa.table({"a": pa.array([None], kind)}), Column("a", type=wanted))
+    bounds = found["a"]
+    assert tuple(end and end.as_py() for end in (bounds.lower, bounds.upper)) == ends
+    assert bounds.values
+    assert bounds.nulls is (stored.nulls != 0)
+
+
+def test_names_that_are_there_twice(tmp_path: Path) -> None:
+    """Columns of the footer are known by their names: beside such, nothing is known of others either."""
+    rows = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["a", "a", "b"])
+    assert known(tmp_path / "f", rows, Column("b", type=pa.int64())) == [{}]
+
+
+@pytest.mark.parametrize(("part", "skipped"), [(Part(0, 2), {3, 4, 5}), (Part(1, 2), {0, 1, 2}), (WHOLE, set())])
+def test_row_groups_of_a_part(part: Part, skipped: set[int], tmp_path: Path) -> None:
+    """Those of other parts are passed over, and no filter is asked about them."""
+    pq.write_table(pa.table({"a": range(12)}), tmp_path / "f", row_group_size=2)
+    with open_source(tmp_path / "f") as source, parquet_file(source) as file:
+        evolution = DeltaEvolution("f", [Column("a", type=pa.int64())], file_columns(file.schema_arrow, "f"))
+        assert skipped_groups(file, evolution, None, part) == skipped
+        asked: list[int] = []
+
+        def wanted(start: int, *_: object) -> bool:
+            asked.append(start)
+            return start != 4
+
+        assert skipped_groups(file, evolution, wanted, part) == skipped | {2}
+        assert asked == [2 * number for number in range(6) if number not in skipped]
+
+
+def test_rows_of_a_skipped_group_are_missing_and_counted(tmp_path: Path) -> None:
+    table = PlainTable(tmp_path, pa.table({"a": range(10)}), bounds=lambda _: ColumnBounds(), row_group_size=2)
+    snapshot = table.now
+    (file,) = snapshot.data_files
+    finder = where_finder((pc.field("a") == 3) | (pc.field("a") == 8))
+    finder.prepare(snapshot)
+    rows, skipped = finder.find(snapshot, file)
+    assert (list(rows), skipped) == ([3, 8], 3)
+    parts = list(snapshot.rows(file, wanted=lambda start, count, _: start == 4 and count == 2))
+    assert [(part.start, part.batch.column(0).to_pylist()) for part in parts] == [(4, [4, 5])]

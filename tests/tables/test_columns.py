@@ -1,4 +1,4 @@
-"""Files that hold no column of their table, and columns of types that are not read, in all kinds of tables."""
+"""Columns: files that hold none of their table, columns that are not read, nulls, how columns are found."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from amounts import examples
 from cases import each
 from dvcodec import NotCanonical, RowSet, Unsupported, UsageError
 from dvcodec.tables import Table, open_table
 from dvcodec.tables.auditing import audit
-from dvcodec.tables.rows.columns import chosen
+from dvcodec.tables.delta.rows import DeltaEvolution
+from dvcodec.tables.rows.columns import Column, ColumnIndex, ColumnKey, Required, chosen, file_columns
 from dvcodec.tables.snapshots.live import export_live, live_batches
 from samples.delta_table import DeltaBuilder
 from samples.iceberg_table import Commit, build_iceberg
@@ -292,3 +296,190 @@ def test_a_column_that_is_not_read_stops_no_other(tmp_path: Path, craft: Callabl
 
 
 # ------------------------------------------------------------------------------------------------ errors
+
+
+# ---- columns are found in data files by id or name, however many there are. Promotions are tested with their formats
+
+
+def test_the_way_in_which_columns_are_found() -> None:
+    named = [Column(name, number, type=pa.int64()) for name, number in (("a", 1), ("A", 2), ("b", None), ("B", None))]
+    index = ColumnIndex(named)
+    assert index.find(ColumnKey("x", 2), "f") == 1
+    assert index.find(ColumnKey("a", 3), "f") is None  # a name is not tried if there is an id
+    assert (index.find(ColumnKey("a"), "f"), index.find(ColumnKey("B"), "f")) == (0, 3)
+    assert index.find(ColumnKey("z", physical_name="A"), "f") == 1
+    assert index.find(ColumnKey("c"), "f") is None
+    only = ColumnIndex([Column("Ab", type=pa.int64())])
+    assert only.find(ColumnKey("aB"), "f") == 0
+    with pytest.raises(NotCanonical, match="f: column aB: expected one column with this name or id, found 2"):
+        ColumnIndex([Column(name, type=pa.int64()) for name in ("AB", "ab")]).find(ColumnKey("aB"), "f")
+    with pytest.raises(NotCanonical, match="column x: expected one column with this name or id, found 2"):
+        ColumnIndex([Column(name, 7, type=pa.int64()) for name in "ab"]).find(ColumnKey("x", 7), "f")
+
+
+def test_a_name_that_the_file_has_twice() -> None:
+    stored = file_columns([pa.field("a", pa.int64(), metadata={"PARQUET:field_id": f"{i}"}) for i in (1, 2)], "f")
+    with pytest.raises(NotCanonical, match=r"f: column x: expected one column .*, found several named a"):
+        DeltaEvolution("f", [Column("x", 1, type=pa.int64())], stored)
+
+
+def test_fields_of_a_struct_are_found_in_every_batch() -> None:
+    struct = pa.struct([("b", pa.int32()), ("a", pa.int64())])
+    wanted = Column("s", type=pa.struct([("a", pa.int64()), ("c", pa.int64()), ("b", pa.int64())]), children=(
+        Column("a", type=pa.int64()), Column("c", type=pa.int64()), Column("b", type=pa.int64()),
+    ))  # fmt: skip
+    evolution = DeltaEvolution("f", [wanted], file_columns([pa.field("s", struct)], "f"))
+    for start in range(3):
+        array = pa.array([{"a": start, "b": start + 1}, None], struct)
+        found = evolution.apply(pa.record_batch([array], ["s"]))
+        assert found["s"].to_pylist() == [{"a": start, "c": None, "b": start + 1}, None]
+
+
+def test_null_keys_of_a_map_are_refused() -> None:
+    """A dictionary may hide them; pyarrow ends the process if an array has them."""
+    keys = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), pa.array(["a", None]))
+    array = pa.MapArray.from_arrays(pa.array([0, 2], pa.int32()), keys, pa.array([1, 2]))
+    parts = Column("key", type=pa.string(), nullable=False), Column("value", type=pa.int64())
+    column = Column("m", type=pa.map_(pa.string(), pa.int64()), children=parts)
+    batch = pa.record_batch([array], names=["m"])
+    with pytest.raises(NotCanonical, match=r"f: column m\.key: expected no nulls, found 1"):
+        DeltaEvolution("f", [column], file_columns(batch.schema, "f")).apply(batch)
+
+
+def test_nulls_of_required_columns_are_refused() -> None:
+    x = Column("x", type=pa.int64(), nullable=False)
+    columns = [Column("s", type=pa.struct([x.field]), children=(x,)), x]
+    batch = pa.record_batch({"s": pa.array([None, {"x": 1}], pa.struct({"x": pa.int64()})), "x": [1, None]})
+    evolution = DeltaEvolution("f", columns, file_columns(batch.schema, "f"))
+    with pytest.raises(NotCanonical, match="f: column x: expected no nulls, found 1 from row 9 on"):
+        evolution.apply(batch, 9)
+    found = evolution.apply(batch, rows=pa.array([True, False]))
+    assert found["s"].to_pylist() == [None, {"x": 1}]
+    assert found["s"].field(0).null_count == 0
+
+
+# ------------------------- nulls are refused where a schema has none, at every level; below a null they are no values
+
+
+X = pa.field("x", pa.int64(), nullable=False)
+STRUCT, LIST = pa.struct([X, pa.field("y", pa.string())]), pa.list_(X.with_name("element"))
+PAIRS = pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False))
+
+
+def _fits_parquet(array: pa.Array) -> bool:
+    sink = pa.BufferOutputStream()
+    try:
+        pq.write_table(pa.table({"c": array}), sink)
+        found = pq.read_table(pa.BufferReader(sink.getvalue())).column("c").to_pylist()
+        return bool(found == array.to_pylist())
+    except pa.ArrowException:
+        return False
+
+
+FIXED = _fits_parquet(pa.nulls(2, pa.list_(pa.int64(), 2)))
+"""Whether this version of pyarrow stores nulls among lists of a fixed size in Parquet."""
+
+
+def checked(array: pa.Array, *, nullable: bool = True, **given: Any) -> pa.Array:
+    (found,) = Required(pa.schema([pa.field("c", array.type, nullable)]), "f").checked([array], **given)
+    return found
+
+
+@each(
+    ("values", "kind", "nullable", "path", "count"),
+    [
+        ([1, None, None], pa.int64(), False, "c", 2),
+        ([None], STRUCT, False, "c", 1),
+        ([{"x": None, "y": None}, None], STRUCT, True, "c.x", 1),
+        ([[1, None], None, [None, None]], LIST, True, "c.element", 3),
+        ([[1, None], None], pa.large_list(X.with_name("e")), True, "c.element", 1),
+        ([[1, None], None], pa.list_(X.with_name("e"), 2), True, "c.element", 1),
+        ([[("a", None)], None], PAIRS, True, "c.value", 1),
+        ([[{"x": 1}, {"x": None}, None]], pa.list_(STRUCT), True, "c.element.x", 1),
+        ([{"s": None}], pa.struct([pa.field("s", STRUCT, nullable=False)]), True, "c.s", 1),
+        ([{"s": {"x": None}}, None], pa.struct([pa.field("s", STRUCT, nullable=False)]), True, "c.s.x", 1),
+    ],
+    ids=str,
+)
+def test_a_null_among_values_is_refused(
+    values: list[Any], kind: pa.DataType, nullable: bool, path: str, count: int
+) -> None:
+    with pytest.raises(NotCanonical, match=f"f: column {path}: expected no nulls, found {count} from row 7 on"):
+        checked(pa.array(values, kind), nullable=nullable, start=7)
+
+
+def test_without_nulls_nothing_is_copied() -> None:
+    for array in (pa.array([{"x": 1, "y": None}, {"x": 2, "y": "b"}], STRUCT), pa.array([[1], [], None], LIST)):
+        assert checked(array) is array
+
+
+def test_records_that_are_no_rows_may_have_nulls() -> None:
+    array = pa.array([{"x": 1}, {"x": None}, None, {"x": 4}], STRUCT)
+    rows = pa.array([True, False, False, True])
+    assert checked(array, nullable=False, rows=rows).filter(rows).to_pylist() == array.filter(rows).to_pylist()
+    with pytest.raises(NotCanonical, match="column c: expected no nulls, found 1 from row 0"):
+        checked(array, nullable=False, rows=pa.array([True, False, True, True]))
+    with pytest.raises(NotCanonical, match=r"column c\.x: expected no nulls, found 1 from row 0"):
+        checked(array, rows=pa.array([True, True, True, True]))
+
+
+def types_of(kind: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+    field = st.builds(lambda one, nullable: pa.field("f", one, nullable), kind, st.booleans())
+    return st.one_of(
+        st.lists(field, min_size=1, max_size=2).map(
+            lambda some: pa.struct([one.with_name(f"f{i}") for i, one in enumerate(some)])
+        ),
+        field.map(pa.list_),
+        field.map(lambda one: pa.list_(one, 2)),
+        field.map(lambda one: pa.map_(pa.int64(), one)),
+    )
+
+
+def values_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
+    if pa.types.is_struct(kind):
+        found: st.SearchStrategy[Any] = st.fixed_dictionaries({one.name: values_of(one.type) for one in kind})
+    elif pa.types.is_map(kind):
+        found = st.lists(st.tuples(st.integers(0, 9), values_of(kind.item_type)), max_size=3)
+    elif pa.types.is_fixed_size_list(kind):
+        found = st.lists(values_of(kind.value_type), min_size=2, max_size=2)
+    elif pa.types.is_list(kind):
+        found = st.lists(values_of(kind.value_type), max_size=3)
+    else:
+        found = st.integers(0, 9)
+    return st.one_of(found, found, found, st.none())
+
+
+def is_right(value: Any, field: pa.Field) -> bool:
+    kind = field.type
+    if value is None:
+        return bool(field.nullable)
+    if pa.types.is_struct(kind):
+        return all(is_right(value[one.name], one) for one in kind)
+    if pa.types.is_map(kind):
+        return all(is_right(item, kind.item_field) for _, item in value)
+    return not pa.types.is_nested(kind) or all(is_right(item, kind.value_field) for item in value)
+
+
+@given(data=st.data())
+@settings(max_examples=examples(200))
+def test_nulls_are_found_as_one_by_one(data: st.DataObject) -> None:
+    """In slices, too, and among records of which some are no rows."""
+    kind = data.draw(st.recursive(st.just(pa.int64()), types_of, max_leaves=4))
+    field = pa.field("c", kind, data.draw(st.booleans()))
+    values = data.draw(st.lists(values_of(kind), max_size=6))
+    first = data.draw(st.integers(0, len(values)))
+    array, values = pa.array(values, kind)[first:], values[first:]
+    keep = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
+    rows = data.draw(st.sampled_from([None, pa.array(keep, pa.bool_())]))
+    shown = values if rows is None else [value for value, kept in zip(values, keep, strict=True) if kept]
+    required = Required(pa.schema([field]), "f")
+    if not all(is_right(value, field) for value in shown):
+        with pytest.raises(NotCanonical, match="expected no nulls"):
+            required.checked([array], rows=rows)
+        return
+    (found,) = required.checked([array], rows=rows)
+    found.validate(full=True)
+    found, array = (found, array) if rows is None else (found.filter(rows), array.filter(rows))
+    assert found.to_pylist() == array.to_pylist()
+    if FIXED or "fixed_size_list" not in str(kind):
+        pq.write_table(pa.Table.from_arrays([found], schema=pa.schema([field])), pa.MockOutputStream())

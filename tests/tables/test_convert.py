@@ -1,19 +1,25 @@
-"""A table's deletes in another format: commit values that point at the right bytes, or an error that names the file."""
+"""A table's deletes in another format: as files with commit values that point at the right bytes, or committed."""
 
 from __future__ import annotations
 
 import json
+import struct
 import uuid
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import dvcodec.tables.convert as writing
 from cases import each
+from cli_runner import run
 from dvcodec import (
     ChecksumMismatch,
     NotCanonical,
@@ -25,10 +31,29 @@ from dvcodec import (
     iceberg,
     paimon,
 )
+from dvcodec.core.vector import Magic, StoredFrame
+from dvcodec.iceberg import read_position_deletes
 from dvcodec.io import open_source
-from dvcodec.tables import DataFile, DeletedRows, DeletionVector, SnapshotInfo, TableKind, open_table
-from dvcodec.tables.convert import ENTRIES, TARGETS, Conversion, How, Target, convert_table
+from dvcodec.tables import (
+    DataFile,
+    DeletedRows,
+    DeletionVector,
+    SnapshotInfo,
+    TableKind,
+    audit,
+    convert_table,
+    copy_deletes,
+    open_table,
+)
+from dvcodec.tables.convert import ENTRIES, TARGETS, Conversion, How, Speller, Target, _until, partition_values
+from dvcodec.tables.delta.rows import partition_scalar
+from dvcodec.tables.iceberg import open as open_iceberg
+from dvcodec.tables.metadata.json_fields import PartitionValue
+from dvcodec.tables.rows.columns import Column
 from samples import iceberg_table, paimon_table
+from samples.delta_table import delta_of_files
+from samples.iceberg_table import STEP, Commit, IcebergFiles, build_iceberg
+from samples.id_tables import MAKERS
 from samples.memory_table import FakeSnapshot, FakeTable, beside, changed, flip, make_table, write_vectors
 
 ELSEWHERE: tuple[Target, ...] = ("delta", "paimon32", "paimon64")
@@ -65,7 +90,7 @@ def position_deletes(name: str) -> DeletionVector:
     return DeletionVector("position-deletes", None, f"/t/{name}", f"/t/{name}", None, 400)
 
 
-def delta_table(root: Path, deleted: Mapping[str, dict[str, Any] | None]) -> str:
+def log_of(root: Path, deleted: Mapping[str, dict[str, Any] | None]) -> str:
     """Write the log of a table: data file, as in `add.path` -> the vector's descriptor."""
     log = root / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
@@ -137,7 +162,7 @@ def test_delta_vectors_are_referenced_in_place(tmp_path: Path) -> None:
     root, out = tmp_path / "t 100% ☃", beside(tmp_path) / "out"
     root.mkdir()
     names = {"p%3D1/x%20y.parquet": ROWS, "z.parquet": OTHER}
-    table = open_table(delta_table(root, {**on_disk(root, names), "whole.parquet": None}))
+    table = open_table(log_of(root, {**on_disk(root, names), "whole.parquet": None}))
     done = convert_table(table, "iceberg", str(out))
     assert sorted(path.name for path in out.iterdir()) == [ENTRIES]
     assert done.files == ()
@@ -195,7 +220,7 @@ def test_vectors_of_other_layouts_are_encoded_again(tmp_path: Path) -> None:
         inline = delta.encode_inline(RowSet([1, 9]), layout=layout)
         descriptors[f"inline {layout}.parquet"] = json.loads(inline.to_json())
     descriptors["nothing.parquet"] = json.loads(delta.EMPTY.to_json())
-    table = open_table(delta_table(tmp_path, descriptors))
+    table = open_table(log_of(tmp_path, descriptors))
     done = convert_table(table, "iceberg", str(beside(tmp_path) / "out"))
     found = {Path(path).name: line for path, line in lines(done).items()}
     assert {name: line["how"] for name, line in found.items()} == {
@@ -245,7 +270,7 @@ def test_delta_rs_reads_the_actions(tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake")
     table = make_table(tmp_path)
     done = convert_table(table, "delta", str(beside(tmp_path) / "out" / "deep"))
-    delta_table(tmp_path, {f"data/{name}.parquet": None for name in "abcd"})
+    log_of(tmp_path, {f"data/{name}.parquet": None for name in "abcd"})
     actions = [{kind: line[kind]} for line in lines(done).values() for kind in ("remove", "add")]
     text = "".join(json.dumps(action) + "\n" for action in actions)
     (tmp_path / "_delta_log" / f"{1:020}.json").write_text(text)
@@ -482,7 +507,7 @@ def test_an_earlier_conversion_is_not_replaced(tmp_path: Path) -> None:
 def test_paths_are_whole_however_the_folders_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("t").mkdir()
-    delta_table(Path("t"), on_disk(Path("t").absolute(), {"a.parquet": ROWS}))
+    log_of(Path("t"), on_disk(Path("t").absolute(), {"a.parquet": ROWS}))
     for i, folder in enumerate(("t", f"file://{tmp_path}/t", "./t/")):
         for in_place in (True, False):
             out = f"out{i}{in_place}"
@@ -638,3 +663,241 @@ def test_wrong_use(tmp_path: Path) -> None:
         convert_table(table, "delta", out, snapshot_id=99)
     assert_untouched(beside(tmp_path) / "out")
     assert convert_table(table, "delta", out, snapshot_id=1).vectors == ()
+
+
+# ------------------------------------------------- deletes that are committed to another table of the same data files
+
+
+COUNT = 20
+
+
+def two_files(folder: Path, *more: Commit) -> IcebergFiles:
+    vectors = {"a": RowSet([1, 2])}
+    return build_iceberg(folder, Commit(data={"a": COUNT, "b": COUNT}, vectors=vectors), *more)
+
+
+def left_of(*gone: int) -> list[int]:
+    return [file * STEP + row for file in range(2) for row in range(COUNT) if file * STEP + row not in gone]
+
+
+def test_from_iceberg_to_delta(tmp_path: Path) -> None:
+    """Vectors, and position deletes of one data file; the table is both, and deltalake reads it."""
+    made = two_files(tmp_path / "t", Commit(deletes=[{"b": RowSet([3])}]))
+    delta_of_files(made.folder, made.folder)
+    command = ("convert-table", made.folder, "--kind", "iceberg", "--to", "delta", "--root", made.folder, "--commit")
+    planned = run(*command, "--dry-run")
+    assert (planned.code, planned.err) == (0, "")
+    assert planned.out.splitlines()[-1] == "dry run: 3 rows of 2 data files would be deleted"
+    assert len(list((made.folder / "_delta_log").iterdir())) == 1
+    done = run(*command)
+    assert done.out.splitlines()[-1] == f"snapshot 1 of {made.folder}: 3 rows of 2 data files deleted"
+    assert run(*command).out == "all of these rows are deleted already: nothing was committed\n"
+    assert run(*command, "--json").json["committed"] is False
+    assert audit(open_table(made.folder, kind=TableKind.DELTA)).ok
+    deltalake = pytest.importorskip("deltalake")
+    found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(made.folder)).execute("SELECT id FROM t")
+    assert sorted(pa.table(found)["id"].to_pylist()) == left_of(1, 2, STEP + 3)
+
+
+def test_from_delta_to_iceberg(tmp_path: Path) -> None:
+    """What each has deleted by itself is deleted in the target; pyiceberg reads it."""
+    made = two_files(tmp_path / "t")
+    source = delta_of_files(tmp_path / "d", made.folder)
+    open_table(source).delete(pc.field("id").isin([2, 5, STEP]))
+    target = open_table(made.folder)
+    done = copy_deletes(open_table(source), target)
+    assert (done.rows, done.files, done.committed) == (2, 2, True)
+    assert audit(target).info.id == done.snapshot
+    assert audit(target).ok
+    table = pytest.importorskip("pyiceberg.table").StaticTable
+    found = table.from_metadata(open_iceberg(made.folder).metadata.source).scan().to_arrow()
+    assert sorted(found["id"].to_pylist()) == left_of(1, 2, 5, STEP)
+
+
+def test_copies_that_are_refused(tmp_path: Path) -> None:
+    made = two_files(tmp_path / "t")
+    source = open_table(made.folder)
+    with pytest.raises(UsageError, match=r"expected another table.*upgrade-deletes"):
+        copy_deletes(source, open_table(made.folder))
+    with pytest.raises(UsageError, match=r"does not have .*/data/a, which has deleted rows"):
+        copy_deletes(source, open_table(delta_of_files(tmp_path / "without", made.folder, "b")))
+    with pytest.raises(UsageError, match="19 rows, and 20 in"):
+        copy_deletes(source, open_table(delta_of_files(tmp_path / "fewer", made.folder, rows=19)))
+    equality = two_files(tmp_path / "e", Commit(equality=True))
+    with pytest.raises(Unsupported, match="equality"):
+        copy_deletes(open_table(equality.folder), open_table(delta_of_files(tmp_path / "d", equality.folder)))
+    ghost = build_iceberg(tmp_path / "g", Commit(data={"a": COUNT}, vectors={"ghost": RowSet([1])}))
+    with pytest.raises(NotCanonical, match="not in the snapshot"):
+        copy_deletes(open_table(ghost.folder), open_table(delta_of_files(tmp_path / "h", ghost.folder, "a")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--commit"], "--commit goes with --root"),
+        (["--commit", "--root", "r", "-o", "x"], "--commit goes with --root"),
+        (["--commit", "--root", "r", "--in-place"], "--commit goes with --root"),
+        (["-o", "x", "--dry-run"], "--dry-run needs --commit"),
+        ([], "expected --output"),
+    ],
+    ids=" ".join,
+)
+def test_options_go_together(arguments: list[str], line: str) -> None:
+    assert line in run("convert-table", "t", "--to", "delta", *arguments).complaint
+
+
+def test_from_delta_to_iceberg_of_version_2(tmp_path: Path) -> None:
+    """A commit has position deletes, as the version of the target needs."""
+    made = build_iceberg(tmp_path / "t", Commit(data={"a": COUNT, "b": COUNT}), version=2)
+    source = delta_of_files(tmp_path / "d", made.folder)
+    open_table(source).delete(pc.field("id").isin([2, STEP + 5]))
+    command = ("convert-table", source, "--to", "iceberg", "--root", made.folder, "--commit")
+    assert run(*command, "--version", "2").complaint.endswith(
+        "--commit writes what the version of the table at --root needs"
+    )
+    assert run(*command).code == 0
+    assert {vector.format for vector in open_table(made.folder).snapshot().vectors} == {"position-deletes"}
+    assert audit(open_table(made.folder)).ok
+
+
+# ---------------------------------- vectors that become entries, values of partitions, and what a commit says of them
+
+
+UTC = pa.timestamp("us", tz="UTC")
+
+
+def spelled(kind: str, value: Any) -> str | None:
+    return partition_values(DataFile("/t/a", "/t/a", 1, 1, "c=?", (PartitionValue("c", kind, value),)))["c"]
+
+
+@each(
+    ("kind", "value", "text", "arrow"),
+    [
+        ("boolean", True, "true", pa.bool_()),
+        ("boolean", False, "false", pa.bool_()),
+        ("int", -7, "-7", pa.int64()),
+        ("float", float(np.float32(0.1)), "0.1", pa.float32()),
+        ("double", 0.1, "0.1", pa.float64()),
+        ("double", float("-inf"), "-Infinity", pa.float64()),
+        ("double", float("nan"), "NaN", None),
+        ("serialized", "", "", None),
+        ("decimal", Decimal("-1E-9"), "-0.000000001", pa.decimal128(12, 9)),
+        ("date", -719_162, "0001-01-01", pa.date32()),
+        ("timestamp", 0, "1970-01-01 00:00:00", pa.timestamp("us")),
+        ("timestamp", -1, "1969-12-31 23:59:59.999999", pa.timestamp("us")),
+        ("timestamptz", 1, "1970-01-01T00:00:00.000001Z", UTC),
+        ("string", "a/b=\u2603", "a/b=\u2603", pa.string()),
+        ("string", None, None, pa.string()),
+    ],
+)
+def test_texts_are_read_as_the_values(kind: str, value: Any, text: str | None, arrow: pa.DataType | None) -> None:
+    assert spelled(kind, value) == text
+    if arrow is not None:
+        found = partition_scalar({"c": text}, Column("c", type=arrow), "file")
+        assert found.equals(pa.scalar(value, arrow))
+
+
+@each(
+    ("kind", "value", "why"),
+    [
+        ("the type uuid", bytes(16), "has the type uuid, which Delta does not have"),
+        ("the transform day", None, "has the transform day, which Delta does not have"),
+        ("string", "", "is empty text"),
+        ("date", -800_000, "is outside of the years 1 to 9999"),
+        ("timestamp", 2**63 - 1, "is outside of the years 1 to 9999"),
+        ("timestamptz", -(2**63), "is outside of the years 1 to 9999"),
+    ],
+)
+def test_what_delta_does_not_have(kind: str, value: Any, why: str) -> None:
+    with pytest.raises(UsageError, match=rf"/t/a: its partition value c {why}"):
+        spelled(kind, value)
+
+
+@each(
+    ("to", "magic", "offset", "may_stay"),
+    [
+        ("iceberg", Magic.PORTABLE64, 2**31, True),
+        ("iceberg", Magic.NATIVE64, 4, False),
+        ("delta", Magic.PORTABLE64, 2**31 - 1, True),
+        ("delta", Magic.PORTABLE64, 2**31, False),  # Delta's offsets are numbers of 32 bits
+        ("delta", Magic.PAIMON32, 1, False),
+        ("paimon64", Magic.PORTABLE64, 1, False),
+    ],
+)
+def test_vectors_that_stay_in_their_files(to: str, magic: Magic, offset: int, may_stay: bool) -> None:
+    speller = Speller(to, TableKind.PAIMON, "/t", SnapshotInfo(1))  # type: ignore[arg-type]
+    assert speller.may_stay(magic, offset) == may_stay
+
+
+FRAMES = [StoredFrame(f"{i}.parquet", 1, bytes(3)) for i in range(4)]
+
+
+@each(("size", "taken"), [(-1, 0), (0, 0), (1, 1), (3, 1), (4, 2), (7, 3), (100, 4)])
+def test_frames_until_a_file_is_full(size: int, taken: int) -> None:
+    frames = iter(FRAMES)
+    assert list(_until(frames, size)) == FRAMES[:taken]
+    assert list(frames) == FRAMES[taken:], "the others are for the next file"
+
+
+# ----------------------------------------- deletes as position delete files, for tables of Iceberg's format version 2
+
+
+def entries_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "entries.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta", "paimon"])
+def test_each_format(tmp_path: Path, kind: str) -> None:
+    """One file for each data file with deleted rows, and its manifest entry."""
+    MAKERS[kind](tmp_path / "t", 300, 100)
+    table = open_table(tmp_path / "t")
+    table.delete("id IN (1, 2, 40, 107)")
+    out = beside(tmp_path) / "out"
+    shown = run("convert-table", tmp_path / "t", "--to", "iceberg", "--version", "2", "-o", out)
+    assert (shown.code, shown.err) == (0, "")
+    assert "2 vectors, 4 deleted rows, 2 encoded" in shown.out
+    found = sorted(entries_of(out), key=lambda line: -line["cardinality"])
+    first, second, _ = sorted(file.location for file in table.snapshot().data_files)
+    assert {Path(line["path"]) for line in found} == set(out.glob("*-deletes.parquet"))
+    for line, location, rows in zip(found, (first, second), (RowSet([1, 2, 40]), RowSet([7])), strict=True):
+        entry = line["manifest_entry"]
+        assert read_position_deletes(entry["file_path"]) == {line["data_file"]: rows}
+        assert (line["data_file"], entry["referenced_data_file"]) == (location, location)
+        assert (entry["content"], entry["file_format"], entry["record_count"]) == (1, "PARQUET", rows.cardinality)
+        assert entry["file_size_in_bytes"] == line["size"] == Path(line["path"]).stat().st_size
+        lower = {pair["key"]: bytes.fromhex(pair["value"]) for pair in entry["lower_bounds"]}
+        assert lower == {2147483546: location.encode(), 2147483545: struct.pack("<q", rows.min)}
+        assert pq.read_schema(line["path"]).field("pos").metadata[b"PARQUET:field_id"] == b"2147483545"
+
+
+def test_vectors_without_rows_and_position_deletes(tmp_path: Path) -> None:
+    """Of a table of version 3 that has deletes of both kinds; a vector replaces position deletes of its file."""
+    made = build_iceberg(
+        tmp_path / "t",
+        Commit(data={"a": 20, "b": 20}, vectors={"a": RowSet([1, 2])}),
+        Commit(deletes=[{"b": RowSet([3])}]),
+    )
+    done = convert_table(open_table(made.folder), "iceberg", str(beside(tmp_path) / "out"), version=2)
+    found = {vector.location.data_file: read_position_deletes(vector.location.path) for vector in done.vectors}
+    assert found == {
+        made.paths[name]: {made.paths[name]: rows} for name, rows in (("a", RowSet([1, 2])), ("b", RowSet([3])))
+    }
+    assert done.count(done.vectors[0].how) == len(done.files) == 2
+
+
+def test_version_2_that_is_refused(tmp_path: Path) -> None:
+    MAKERS["iceberg 2"](tmp_path / "t", 300, 100)
+    table = open_table(tmp_path / "t")
+    out = beside(tmp_path) / "out"
+    assert convert_table(table, "iceberg", str(out / "none"), version=2).vectors == ()
+    table.delete("id < 3")
+    for arguments, why in (
+        ({"to": "iceberg", "version": 2}, "position deletes already; compact-deletes merges them"),
+        ({"to": "delta", "version": 2}, "it goes with iceberg, not with delta"),
+        ({"to": "iceberg", "version": 1}, "format version 1: expected 2, for position deletes, or 3"),
+        ({"to": "iceberg", "version": 2, "reference_in_place": True}, "vectors cannot be referenced in place"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            convert_table(table, folder=str(out / "some"), **arguments)  # type: ignore[arg-type]
+    assert not (out / "some").exists()
+    assert convert_table(table, "iceberg", str(out / "three"), version=3).rows == 3

@@ -1,29 +1,41 @@
-"""Values, arguments and records that all formats share."""
+"""Values, arguments and records that all formats share; what a table shows after commits; a lost answer."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import each
-from dvcodec import RowSet, UsageError
+from dvcodec import CommitConflict, CommitUnknown, RowSet, UsageError
 from dvcodec.core.vector import DvLocation
-from dvcodec.tables import DataFile, DeletionVector, Snapshot, open_table
+from dvcodec.io import Storage, storage
+from dvcodec.io.store import Reason
+from dvcodec.io.store.errors import store_error
+from dvcodec.tables import DataFile, DeletionVector, Snapshot, Table, audit, delete, enable, live_batches, open_table
 from dvcodec.tables.delta import AddFile
 from dvcodec.tables.iceberg import ManifestEntry
+from dvcodec.tables.iceberg.table import IcebergTable
 from dvcodec.tables.metadata.cache import Cache
 from dvcodec.tables.metadata.json_fields import MAX_DIGITS, parse_decimal
+from dvcodec.tables.table import check_progress, check_table
+from dvcodec.tables.writing import put_once
 from samples.delta_table import build_delta
-from samples.iceberg_table import Commit, build_iceberg
+from samples.iceberg_table import VECTOR, Commit, build_iceberg
+from samples.memory_store import MemoryStore
 from samples.paimon_table import PaimonFile, build_paimon
+from tables.deleting.random_tables import FORMATS
+from tables.deleting.random_where import random_rows
 
 
 def snapshots(folder: Path) -> Iterator[Snapshot]:
@@ -114,11 +126,11 @@ def test_invalid_decimals_are_refused(text: str) -> None:
         parse_decimal(text)
 
 
-VECTOR = DeletionVector("iceberg", "a.parquet", "v.puffin", "/t/v.puffin", 4, 40, 5, 99)
+LOCATED = DeletionVector("iceberg", "a.parquet", "v.puffin", "/t/v.puffin", 4, 40, 5, 99)
 
 
 def test_the_location_of_a_vector() -> None:
-    assert VECTOR.to_location() == DvLocation("iceberg", "v.puffin", 4, 40, 5, "a.parquet", 99)
+    assert LOCATED.to_location() == DvLocation("iceberg", "v.puffin", 4, 40, 5, "a.parquet", 99)
 
 
 @pytest.mark.parametrize(
@@ -132,4 +144,142 @@ def test_the_location_of_a_vector() -> None:
 )
 def test_a_vector_without_a_recorded_byte_range(lacking: dict[str, Any], named: str) -> None:
     with pytest.raises(UsageError, match=f"^{named}: not a recorded byte range$"):
-        replace(VECTOR, **lacking).to_location()
+        replace(LOCATED, **lacking).to_location()
+
+
+# --------------- checks of what functions on tables are passed, and how tables and results of deletes show themselves
+
+
+def test_arguments(tmp_path: Path) -> None:
+    table = open_table(build_iceberg(tmp_path / "t", VECTOR).folder)
+    check_table(table)
+    check_progress(None)
+    check_progress(print)
+    with pytest.raises(UsageError, match=r"^target must be a Table \(open_table\(folder\) opens one\), not str$"):
+        check_table("t", "target")
+    with pytest.raises(UsageError, match=r"^progress must be a function, not int$"):
+        check_progress(5)
+    with pytest.raises(UsageError, match=r"^retries must be 0 or more, not -1$"):
+        delete(table, "id = 1", retries=-1)
+    with pytest.raises(UsageError, match=r"or a mapping of data files to row sets, not RowSet$"):
+        delete(table, positions=RowSet([1]))
+
+
+def test_representations_are_short_and_say_what_was_done(tmp_path: Path) -> None:
+    built = build_iceberg(tmp_path / "t", VECTOR)
+    table = open_table(built.folder)
+    assert repr(table) == f"<iceberg table {built.folder}>"
+    done = delete(table, positions={built.paths["a"]: RowSet([4])}, dry_run=True)
+    assert repr(done) == (
+        "Deletion(snapshot=101, committed=False, rows=1, files=1, removed=0, retries=0, bytes_written=0, "
+        "repeated=False)"
+    )
+
+
+# -------------------------------------------------- what a table object shows after commits, through it and by others
+
+
+FILES = [random_rows(random.Random(number), 300 * number, 300) for number in range(3)]
+
+
+def live(table: Table) -> int:
+    return sum(batch.num_rows for batch in live_batches(table, columns=["key"]))
+
+
+@pytest.mark.parametrize("kind", sorted(FORMATS))
+def test_deletes_through_a_table_and_by_another(kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    FORMATS[kind][0](folder, FILES)
+    table, other = open_table(folder), open_table(folder)
+    before, snapshots = table.snapshot(), len(table.snapshots())
+    assert table.delete(pc.field("key") < 10, dry_run=True).rows == 10
+    assert (table.snapshot().info, live(table)) == (before.info, 900)
+    done = table.delete(pc.field("key") < 10)
+    assert (table.snapshot().info.id, live(table)) == (done.snapshot, 890)
+    assert [info.id for info in table.snapshots()][snapshots:] == [done.snapshot]
+    assert audit(table).info.id == done.snapshot
+    if kind in ("delta", "iceberg"):
+        assert (other.snapshot().info, live(other)) == (before.info, 900)
+    other.refresh()
+    assert (other.snapshot().info.id, live(other)) == (done.snapshot, 890)
+    still = (part.batch for file in before.data_files for part in before.rows(file, columns=["key"]))
+    assert sum(batch.num_rows for batch in still) == 900
+    assert not before.vectors
+
+
+@pytest.mark.parametrize("error", [CommitConflict, CommitUnknown, UsageError, OSError])
+def test_after_a_delete_that_fails(error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table shows what is there now if that made a commit fail, or if it may be in; else it stays as it was."""
+    folder = build_iceberg(tmp_path / "t", Commit({"a": 20, "b": 20})).folder
+    table, other = open_table(folder), open_table(folder)
+    before, path = table.snapshot().info, table.snapshot().data_files[0].path
+    done = other.delete(positions={path: RowSet([1])})
+    monkeypatch.setattr("dvcodec.tables.iceberg.folder_place.put_once", Mock(side_effect=error("no")))
+    with pytest.raises(error):
+        table.delete(positions={path: RowSet([2])}, retries=0)
+    is_new = error in (CommitConflict, CommitUnknown)
+    assert table.snapshot().info.id == (done.snapshot if is_new else before.id)
+
+
+def test_enabling(tmp_path: Path) -> None:
+    folder = build_iceberg(tmp_path / "t", Commit({"a": 20}), version=2).folder
+    table = open_table(folder)
+    assert isinstance(table, IcebergTable)
+    assert table.metadata.format_version == 2
+    enable(table, dry_run=True)
+    assert table.metadata.format_version == 2
+    enable(table)
+    assert table.metadata.format_version == 3
+
+
+# ---------------------------------------------------------- what is known of a commit whose file could not be created
+
+
+KEY = "t/_delta_log/00000000000000000001.json"
+URL = f"s3://lake/{KEY}"
+
+
+class Existing(MemoryStore):
+    """A store that answers every commit so; an earlier request of it may have been done."""
+
+    is_done: bool = False
+
+    def put_if_absent(self, key: str, data: bytes) -> None:
+        if self.is_done:
+            self.put(key, data)
+        raise store_error(self.url(key), "write", "412", Reason.EXISTS)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Existing:
+    found = Existing()
+    monkeypatch.setattr(storage, "open_store", found.opened)
+    return found
+
+
+def test_an_earlier_request_was_done(store: Existing) -> None:
+    store.is_done = True
+    put_once(Storage(), URL, b"mine")
+
+
+def test_another_writer_was_first(store: Existing) -> None:
+    store.put(KEY, b"theirs")
+    with pytest.raises(CommitConflict, match="another writer committed it first"):
+        put_once(Storage(), URL, b"mine")
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+def test_a_file_that_cannot_be_read_may_be_of_either(store: Existing, is_done: bool) -> None:
+    """As a conflict, the vectors of a commit that is in would be removed."""
+    store.put(KEY, b"theirs")
+    store.is_done = is_done
+    store.refused = dict.fromkeys(("get", "head", "list"), Reason.UNAVAILABLE)
+    with pytest.raises(CommitUnknown, match="exists, and could not be read"):
+        put_once(Storage(), URL, b"mine")
+
+
+def test_a_local_file_that_exists_is_of_another_writer(tmp_path: Path) -> None:
+    target = tmp_path / "1.json"
+    target.write_bytes(b"theirs")
+    with pytest.raises(CommitConflict):
+        put_once(Storage(), str(target), b"mine")

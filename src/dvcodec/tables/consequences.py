@@ -1,6 +1,6 @@
 """What libraries do with a table once it has deletion vectors enabled: what its owner gives up.
 
-The facts are those of released versions, and tests hold them: tests/tables/test_consequences.py tries pyiceberg, polars
+The facts are those of released versions, and tests hold them: tests/tables/test_enable.py tries pyiceberg, polars
 and deltalake, tests/interop the others. docs/guides/delete.md has the same table.
 """
 
