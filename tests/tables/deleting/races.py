@@ -44,6 +44,7 @@ class Delete(NamedTuple):
 class State(NamedTuple):
     """A table before a race: ids of its rows, and its snapshots."""
 
+    ids: frozenset[int]
     history: list[int]
 
     @classmethod
