@@ -33,7 +33,7 @@ SOURCE = TESTS.parent / "src"
 EQUIVALENT = TESTS / "mutants_equivalent.txt"
 OF_IO = (
     "allowed_locations", "blocks", "coalesce", "file_key", "find", "frames", "io", "parquet_columns",
-    "parquet_damage", "remote", "storage", "stores",
+    "orc", "outside", "parquet_damage", "remote", "storage", "stores", "workers",
 )  # fmt: skip
 OF_LIMITS = ("history",)
 OF_STORES = ("answers", "environment", "errors", "opening", "stale", "store")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cases import each
-from dvcodec import Unsupported
-from dvcodec.io.target import OBJECT_STORES, check_reach
+from dvcodec import NotCanonical, Unsupported
+from dvcodec.io.target import OBJECT_STORES, check_reach, check_step
 
 LOCAL = [None, "/wh/t", "t", "file:///wh/t", "file:/wh/t"]
 REMOTE = ["s3://lake/t", "memory://lake/t", "http://lake.example/t", "zip://t::s3://lake/x.zip"]
@@ -61,3 +61,23 @@ def test_of_a_chain_every_protocol_has_to_be_allowed() -> None:
     check_reach("zip://a::s3://lake/x.zip", "/t", frozenset({"zip"}))
     with pytest.raises(Unsupported):
         check_reach("zip://a::file:///x.zip", "s3://lake/t", frozenset({"zip"}))
+
+
+@each(
+    ("name", "home", "said"),
+    [
+        ("a/b.parquet", "/t", None),
+        ("a::b", "/t", None),
+        ("a::b", "file:///t", None),
+        ("a::http://host/x", "s3://lake/t", "no '::' below a URL"),
+        ("//host/x", "/t", "no network path"),
+        ("a\0b", "/t", "no NUL character"),
+        ("a\ud800", "/t", "no lone surrogate"),
+    ],
+)
+def test_steps_below_a_home(name: str, home: str, said: str | None) -> None:
+    if said is None:
+        check_step(name, home)
+    else:
+        with pytest.raises(NotCanonical, match=said):
+            check_step(name, home)

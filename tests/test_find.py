@@ -40,15 +40,15 @@ def test_what_stands_for_a_folder_matches_no_pattern(monkeypatch: pytest.MonkeyP
     pytest.importorskip("fsspec")
     root = f"memory://{uuid.uuid4()}"
     storage = Storage()
-    for name in ("t/sub/deep/x", "t/a", "t/empty"):
+    for name in ("t/sub/deep/er/x", "t/a", "t/empty"):
         with open_sink(f"{root}/{name}", storage_options=storage) as sink:
             sink.write(b"" if name == "t/empty" else b"x")
     listed = list(storage.walk(f"{root}/t"))
-    markers = [type(listed[0])(f"{root}/t/{name}", 0) for name in ("", "sub", "sub/deep")]
+    markers = [type(listed[0])(f"{root}/t/{name}", 0) for name in ("", "sub", "sub/deep", "sub/deep/er")]
     monkeypatch.setattr(storage, "walk", lambda _: [*markers, *listed])
     found = find_remote(f"{root}/t/**", storage)
     assert found is not None
-    assert [one.location for one in found.files] == [f"{root}/t/{name}" for name in ("a", "empty", "sub/deep/x")]
+    assert [one.location for one in found.files] == [f"{root}/t/{name}" for name in ("a", "empty", "sub/deep/er/x")]
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from dvcodec import (
     CardinalityMismatch,
     ChecksumMismatch,
     DecodeError,
+    LimitExceeded,
     Limits,
     NotCanonical,
     RowSet,
@@ -32,6 +33,7 @@ from dvcodec.io.frames import (
     Range,
     load_frames,
     load_ranges,
+    read_frame,
     read_frames,
     write_frames,
 )
@@ -48,6 +50,15 @@ def found(data: bytes, limits: Limits | None = None) -> list[tuple[int, bytes]]:
 
 
 # ---------------------------------------------------------------------- reading
+
+
+def test_a_range_beyond_the_file_is_truncated_however_large_it_claims_to_be() -> None:
+    limits = Limits(max_vector_bytes=1000)
+    for data in (bytes(900), bytes(100)):
+        with open_source(data) as source, pytest.raises(Truncated):
+            read_frame(source, 50, 2000, limits)
+    with open_source(bytes(1051)) as source, pytest.raises(LimitExceeded, match="max_vector_bytes"):
+        read_frame(source, 50, 2000, limits)
 
 
 @pytest.mark.parametrize(("remote", "most"), [(False, 1 << 20), (True, 1 << 24)])
@@ -122,6 +133,7 @@ def test_file_ends_with_the_frame_that_passes_its_size(until: int, count: int) -
 
 
 def test_file_of_more_than_31_bits_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MAX_FILE_BYTES == 0x7FFFFFFF
     monkeypatch.setattr("dvcodec.io.frames.MAX_FILE_BYTES", 33)
     assert len(written(stored(16, 16), 10**9)[1]) == 2
     out = io.BytesIO()

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from fsspec import AbstractFileSystem
 
+from battery import Recorder
 from cases import each
 from dvcodec import Truncated, UsageError
 from dvcodec.io import (
@@ -34,6 +35,8 @@ from dvcodec.io import (
     read_window,
     remove,
 )
+from dvcodec.io.opening import open_mapped
+from dvcodec.io.source import ReadAhead
 
 DATA = bytes(range(256)) * 4
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions, links and devices")
@@ -190,8 +193,29 @@ def test_source(kind: str, file: Path) -> None:
             assert isinstance(view, memoryview)
             assert view.readonly
             assert bytes(view) == DATA[offset : offset + size]
-        assert read_window(source, 1000).end == 24
+        assert (read_window(source).end, read_window(source, 1000).end, read_window(source, 1024).end) == (1024, 24, 0)
+        ahead = ReadAhead(source, 10, 20)
+        for offset, size in ((10, 20), (9, 5), (25, 10), (0, 5)):
+            assert bytes(ahead.read(offset, size)) == DATA[offset : offset + size]
     close(target)
+    target = SOURCES[kind](file)
+    with open_mapped(target) as source:
+        assert (source.size, bytes(source.read(500, 100))) == (len(DATA), DATA[500:600])
+    close(target)
+
+
+def test_bytes_that_were_read_ahead_are_not_read_again() -> None:
+    source = Recorder(DATA)
+    ahead = ReadAhead(source, 10, 20)
+    assert (bytes(ahead.read(10, 5)), bytes(ahead.read(10, 20))) == (DATA[10:15], DATA[10:30])
+    assert source.reads == [(10, 20)]
+
+
+@each(("target", "kind"), [(None, "None"), (5, "int")])
+def test_what_is_no_target_is_named(target: Any, kind: str) -> None:
+    for opened in (open_source, open_mapped, open_sink):
+        with pytest.raises(UsageError, match=rf"\b{kind}\b"), opened(target):
+            pass
 
 
 @pytest.mark.parametrize("kind", SOURCES)

@@ -12,6 +12,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -43,13 +44,36 @@ def test_columns_in_their_order(path: Path) -> None:
     assert read(path, "pos", "file_path") == TABLE.select(["pos", "file_path"])
 
 
-@pytest.mark.parametrize("stated", [3, 5])
-def test_a_footer_that_states_another_number_of_rows(path: Path, stated: int) -> None:
+def test_a_column_of_strings_as_a_dictionary(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_CHUNK", 100)  # the file is sent in pieces
+    with open_source(path) as source, open_orc(source) as file:
+        (batch,) = file.batches(["pos", "file_path"], dictionary="file_path")
+    assert (batch.schema.names, pa.types.is_dictionary(batch.column(1).type)) == (["pos", "file_path"], True)
+    assert batch.to_pylist() == TABLE.select(["pos", "file_path"]).to_pylist()
+
+
+@pytest.mark.parametrize(("stated", "batch_rows", "found"), [(3, 9, 4), (5, 9, 4), (2, 2, 4), (0, 2, 2)])
+def test_a_footer_that_states_another_number_of_rows(path: Path, stated: int, batch_rows: int, found: int) -> None:
     with open_source(path) as source, open_orc(source) as file:
         file.rows = stated
-        with pytest.raises(NotCanonical, match=rf"ORC file: expected {stated} rows, found 4 rows in stripes"):
-            list(file.batches(["pos"]))
+        with pytest.raises(NotCanonical, match=rf"ORC file: expected {stated} rows, found {found} rows in stripes"):
+            list(file.batches(["pos"], batch_rows))
     assert read(path, "pos") == TABLE.select(["pos"])
+
+
+def test_a_batch_of_many_bytes_is_sent_in_parts() -> None:
+    half = "x" * (worker_program.BATCH_BYTES // 2 + 1)
+    for rows, most, parts in ((2, 9, [1, 1]), (1, 9, [1]), (5, 2, [1, 1, 1, 1, 1])):
+        batch = pa.record_batch({"x": [half] * rows})
+        assert [part.num_rows for part in worker_program._sliced(batch, most)] == parts
+    assert [part.num_rows for part in worker_program._sliced(pa.record_batch({"x": [1] * 5}), 2)] == [2, 2, 1]
+
+
+def test_a_fragment_that_a_dataset_does_not_have_is_missing() -> None:
+    decoder = worker_program.Lance()
+    decoder._dataset = SimpleNamespace(get_fragment=lambda _: None)
+    with pytest.raises(worker_program.Missing):
+        decoder.batches({"fragment": 1, "columns": [], "rows": 1})
 
 
 def test_a_file_that_cannot_be_read_to_its_end(path: Path) -> None:

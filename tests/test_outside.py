@@ -11,7 +11,7 @@ import pytest
 from dvcodec.core.errors import BadMagic, DecodeError
 from dvcodec.io import Storage, open_source
 from dvcodec.io.opening import open_mapped
-from dvcodec.io.target import HIDDEN, hide_values, is_outside
+from dvcodec.io.target import HIDDEN, ask_once, hide_values, is_outside
 
 
 def test_a_file_is_outside_where_its_links_lead(tmp_path: Path) -> None:
@@ -47,6 +47,9 @@ def test_values_of_a_file_outside_are_not_shown(tmp_path: Path) -> None:
     assert caught.value.actual == "726f6f74"
     with pytest.raises(BadMagic) as caught, hide_values(outside, str(tmp_path / "t")):
         raise fail(outside)
+    for _ in range(2):  # the second time, it is known
+        with ask_once(), pytest.raises(BadMagic) as caught, hide_values(outside, str(tmp_path / "t")):
+            raise fail(outside)
     error = caught.value
     assert (error.what, error.source, error.offset) == ("magic", outside, 4)
     assert (error.expected, error.actual) == (None, HIDDEN)

@@ -138,6 +138,40 @@ class TestRetries:
             requests.make("get", "s3://lake/k", fail)
         assert slept == pytest.approx(waits)
 
+    @each(
+        ("reason", "seconds", "attempts"),
+        [
+            (Reason.UNAVAILABLE, 0, 6),
+            (Reason.UNAVAILABLE, 60, 3),
+            (Reason.UNAVAILABLE, 60.1, 2),
+            (Reason.UNREACHABLE, 0, 4),
+            (Reason.NO_OBJECT, 0, 1),
+        ],
+    )
+    def test_how_often_and_how_long(
+        self, reason: Reason, seconds: float, attempts: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A request of so many seconds is made again until two minutes are over."""
+        now, made = [1000.0], []
+        monkeypatch.setattr("dvcodec.io.store.requests.time.sleep", lambda _: None)
+        monkeypatch.setattr("dvcodec.io.store.requests.time.monotonic", lambda: now[0])
+
+        def fail(attempt: int) -> bytes:
+            made.append(attempt)
+            now[0] += seconds
+            raise store_error("s3://lake/k", "read", "500", reason)
+
+        with pytest.raises(StoreError):
+            Requests(RetryPolicy(max_retries=5, timeout=120), 1).make("get", "s3://lake/k", fail)
+        assert made == list(range(attempts))
+
+    def test_what_is_logged(self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+        ticks = iter([100.0, 100.0, 100.25])
+        monkeypatch.setattr("dvcodec.io.store.requests.time.monotonic", lambda: next(ticks))
+        with caplog.at_level("DEBUG", logger="dvcodec"):
+            Requests(RetryPolicy(), 1).make("get", "s3://lake/k", lambda _: b"abc", len)
+        assert caplog.messages == ["GET s3://lake/k: 3 bytes, 250 ms"]
+
 
 class TestOptions:
     @each(

@@ -114,6 +114,20 @@ def test_one_identity(
     assert server.seen == [sent]
 
 
+def test_plain_http_needs_no_option(server: Recorder) -> None:
+    store, key = open_store(f"{server.url}/k")
+    assert bytes(store.get(key).data) == b"x"
+
+
+@pytest.mark.parametrize(("scheme", "flag"), [("s3", "allow_http"), ("gs", "skip_signature"), ("az", "use_emulator")])
+def test_an_empty_flag_is_off_for_its_own_cloud(scheme: str, flag: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values: dict[str, Any] = {}
+    for name in ("AWS_ALLOW_HTTP", "GOOGLE_SKIP_SIGNATURE", "AZURE_USE_EMULATOR"):
+        monkeypatch.setenv(name, "")
+    complete(scheme, StoreOptions.of(PAIR), values)
+    assert [name for name, value in values.items() if value == "false"] == [flag]
+
+
 ROLE = "/latest/meta-data/iam/security-credentials/"
 LEVELS: tuple[tuple[str, dict[str, str], dict[str, str], str], ...] = (
     ("", {"anonymous": "true"}, {}, ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,9 +34,10 @@ from dvcodec import (
     read_rows,
     sniff,
 )
+from dvcodec.core.vector import Magic
 from dvcodec.ops.convert import ConvertTarget as Target
 from dvcodec.ops.convert import write
-from samples.bitmaps import framed
+from samples.bitmaps import array, bitmap, framed
 from samples.containers import FRAMED, SAMPLES, A, B
 
 RE_ENCODED = ("delta native", "native blob", "paimon 32", "paimon mixed", "paimon blob")
@@ -93,6 +95,46 @@ def test_every_container_becomes_every_other(name: str, to: Target) -> None:
     assert [at.data_file for at in written] == names
     assert {at.file_size for at in written} == {len(data)}
     assert {at.format for at in written} == {"iceberg" if to == "blob" else to}
+
+
+RUN_AS_ARRAY = bitmap(array(0, range(100)))
+FOREIGN: dict[Target, bytes] = {
+    "paimon32": framed(Magic.PAIMON32.value + RUN_AS_ARRAY),
+    "iceberg": framed(Magic.PORTABLE64.value + struct.pack("<QI", 1, 0) + RUN_AS_ARRAY),
+}
+"""A run in an array, as other writers may store it."""
+
+
+@each("count", [1, 2, 3])
+@each("to", FOREIGN)
+def test_frames_of_another_writer_are_copied_where_the_layout_is_the_same(to: Target, count: int) -> None:
+    rows, frame = RowSet(range(100)), FOREIGN[to]
+    data = b"\1" + frame * count
+    names = [f"{i}" for i in range(count)]
+    for other in TO[:4]:
+        out, written = run(data, other, data_files=names)
+        shared = (other == "paimon32") == (to == "paimon32")
+        assert stored(out, written) == [frame if shared else encoded(rows, other)] * count
+    if count == 1:
+        assert run(data, "mumbling")[0] == mumbling.encode(rows)
+
+
+@each("count", [1, 2])
+@each(("position", "is_refused"), [(2**31 - 1, False), (2**31, True), (2**32 - 1, True)])
+def test_positions_that_java_cannot_have_do_not_become_paimons(position: int, is_refused: bool, count: int) -> None:
+    """A 32-bit bitmap holds them; Paimon's positions are signed."""
+    frame = framed(Magic.PAIMON32.value + bitmap(array(position >> 16, [position & 0xFFFF])))
+    data, names = b"\1" + frame * count, [f"{i}" for i in range(count)]
+    if is_refused:
+        with pytest.raises(UsageError, match=f"{position} does not fit a 32-bit vector"):
+            run(data, "paimon32", data_files=names)
+    else:
+        assert stored(*run(data, "paimon32", data_files=names)) == [frame] * count
+
+
+def test_a_name_for_no_vector_is_refused_by_its_byte() -> None:
+    with pytest.raises(UsageError, match=r"has no vector at byte 2$"):
+        run(SAMPLES["delta"].data, "iceberg", data_files={1: "a", 3: "b", 2: "c"})
 
 
 # ---------------------------------------------------------------------- no bitmap is built

@@ -18,6 +18,7 @@ from dvcodec import (
     LimitExceeded,
     Limits,
     RowSet,
+    Truncated,
     Unsupported,
     UsageError,
     VectorRef,
@@ -69,6 +70,8 @@ def test_errors_of_decode_say_where() -> None:
     with pytest.raises(ChecksumMismatch, match=r"f.puffin at byte 1\d\d"):
         decode(flipped(data, 8 * len(data) - 1), source="f.puffin", base=100)
     assert decode(flipped(data, 8 * len(data) - 1), verify_checksum=False) == A
+    with pytest.raises(ChecksumMismatch, match=f"^at byte {len(data) - 4}: "):
+        decode(flipped(data, 8 * len(data) - 1))
     for damaged in (flipped(data, 40), b"", b"hello, world", bytes(100)):
         with pytest.raises(DecodeError, match=r"f.puffin at byte 1\d\d"):
             decode(damaged, source="f.puffin", base=100)
@@ -94,6 +97,16 @@ def test_decode_at_reads_one_frame_only() -> None:
     source = Recorder(bytes(1_000_000) + blob + bytes(1_000_000))
     assert decode_at(source, 1_000_000) == A
     assert source.reads == [(1_000_000, 4), (1_000_000, len(blob))]
+    source.reads.clear()
+    assert decode_at(source, 1_000_000, len(blob) - 8) == A
+    assert source.reads == [(1_000_000, len(blob))]
+
+
+@each("cut", [1, 4, 20])
+def test_a_vector_that_is_cut_off_is_refused_where_it_begins(cut: int) -> None:
+    data = bytes(50) + iceberg.encode(A)
+    with pytest.raises(Truncated, match=r"at byte 50: length field"):
+        decode_at(data[:-cut], 50)
 
 
 # ---------------------------------------------------------------------- many at once

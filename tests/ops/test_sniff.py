@@ -17,18 +17,22 @@ from dvcodec import (
     ContainerKind,
     Limits,
     NotCanonical,
+    RowSet,
     Unsupported,
     convert,
+    delta,
+    mumbling,
     read_rows,
     sniff,
     zap,
 )
 from dvcodec.core.vector import Magic
 from dvcodec.io import open_source
+from dvcodec.lance.deletions import encode_deletion_file
 from dvcodec.ops.read import read_vector
 from dvcodec.zap.footer import decode_footer as decode_zap_footer
 from samples.bitmaps import framed
-from samples.containers import SAMPLES
+from samples.containers import SAMPLES, A
 
 REAL_FILES = {
     "iceberg/java-main/three-files.puffin": ("puffin", 3),
@@ -115,6 +119,8 @@ def test_bare_32_bit_map_that_begins_like_a_64_bit_one() -> None:
     with open_source(data) as source:
         (ref,) = sniff(data).vectors
         assert (ref.kind, read_vector(source, ref).cardinality) == (ContainerKind.ROARING32, len(rows))
+    for less, kind in ((0, ContainerKind.ROARING32), (1, ContainerKind.ROARING64)):  # too large to be looked through
+        assert sniff(data, limits=Limits(max_vector_bytes=len(data) - less)).kind is kind
 
 
 # ---------------------------------------------------------------------- search segments
@@ -188,6 +194,40 @@ def test_vector_file_with_a_zeroed_byte_of_the_magic_is_a_vector_file(name: str)
         assert [ref.offset for ref in sniff(bytes(data)).vectors] == list(sample.vectors)
 
 
+def test_vector_file_without_a_magic_is_known_by_a_length_that_fits() -> None:
+    frame = delta.encode(A)
+    data = b"\1" + frame[:4] + bytes(4) + frame[8:]
+    assert [ref.size for ref in sniff(data).vectors] == [len(frame)]
+    assert sniff(b"\1" + frame[:4] + b"none" + frame[8:]).kind is ContainerKind.DELTA
+    with pytest.raises(Unsupported):
+        sniff(b"\1" + frame[:4] + b"none" + frame[8:-1])
+
+
+@each(
+    ("header", "kind"),
+    [
+        ((1, 1, 1), ContainerKind.MUMBLING),
+        ((1, 0, 1), None),
+        ((2, 1, 1), None),
+        ((1, mumbling.MAX_POSITIONS, 8192), ContainerKind.MUMBLING),
+        ((1, mumbling.MAX_POSITIONS + 1, 8192), None),
+        ((1, 1, 8193), None),
+        ((1, 1, 256), ContainerKind.MUMBLING),
+        ((1, 1, 33), ContainerKind.MUMBLING),
+    ],
+)
+def test_damaged_mumbling_bitmap_is_known_by_its_header(
+    header: tuple[int, int, int], kind: ContainerKind | None
+) -> None:
+    version, rows, containers = header
+    data = bytes([version]) + rows.to_bytes(3, "little") + containers.to_bytes(2, "little") + b"\xff" * 6
+    if kind is None:
+        with pytest.raises(Unsupported):
+            sniff(data)
+    else:
+        assert sniff(data).kind is kind
+
+
 @pytest.mark.parametrize("name", ["delta", "delta native", "paimon 32", "paimon 64"])
 def test_vector_file_with_a_damaged_length_is_not_called_unsupported(name: str) -> None:
     sample = SAMPLES[name]
@@ -221,6 +261,17 @@ def test_blob_is_sniffed_by_its_ends() -> None:
     source = Recorder(framed(Magic.PORTABLE64.value + bytes(5_000_000)))
     assert sniff(source).kind is ContainerKind.BLOB
     assert sum(size for _, size in source.reads) <= 20
+
+
+@each("rows", [A, RowSet(range(0, 9000, 3))])
+def test_deletion_file_of_lance_is_known_by_its_schema(rows: RowSet) -> None:
+    pytest.importorskip("pyarrow")
+    data = encode_deletion_file(rows, "arrow")
+    (ref,) = sniff(data).vectors
+    with open_source(data) as source:
+        assert (ref.kind, read_vector(source, ref).load()) == (ContainerKind.LANCE_ARROW, rows)
+    with pytest.raises(Unsupported):
+        sniff(data.replace(b"row_id", b"rowsid"))
 
 
 def test_an_empty_bitmap_is_a_bitmap() -> None:

@@ -401,9 +401,9 @@ def complete(scheme: str, options: StoreOptions, values: dict[str, Any]) -> Any:
     """
     _check_endpoint(options.endpoint, scheme)
     prefix = _PREFIXES.get(scheme)
-    for name in os.environ if prefix else ():
+    for name in os.environ:
         flag = _FLAG.fullmatch(name)
-        if flag and name.startswith(prefix or "") and not os.environ[name]:
+        if flag and prefix is not None and name.startswith(prefix) and not os.environ[name]:
             _set(values, flag[1].lower(), "false")
     if scheme != "s3":
         return None
