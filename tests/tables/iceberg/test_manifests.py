@@ -1,28 +1,45 @@
-"""Manifest lists, manifests, and the spellings of the data files that they name."""
+"""Manifest lists and manifests, partitions, which deletes apply to which data file, snapshots one after another."""
 
 from __future__ import annotations
 
+import random
+import uuid
 from dataclasses import replace
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cases import each
+from dvcodec import DecodeError, RowSet
 from dvcodec.core.errors import NotCanonical, Unsupported
 from dvcodec.io import Storage
-from dvcodec.tables import DataFile, DeletionVector
+from dvcodec.tables import DataFile, DeletionVector, Table, history, open_table
+from dvcodec.tables.iceberg import table as reading
 from dvcodec.tables.iceberg.manifests import (
     DATA,
     DELETES,
+    EqualityDeletes,
     ListedFile,
     Manifest,
     ManifestEntry,
     read_list,
     read_manifest,
 )
-from dvcodec.tables.iceberg.plan import Spellings
-from samples.iceberg_table import entry_schema, list_schema, moved, write_avro
+from dvcodec.tables.iceberg.metadata import PartitionField
+from dvcodec.tables.iceberg.partitions import Partition, PartitionReader
+from dvcodec.tables.iceberg.plan import ScanPlan, Spellings
+from dvcodec.tables.iceberg.table import ManifestWalk
+from dvcodec.tables.metadata.avro_fields import Logical
+from dvcodec.tables.metadata.json_fields import PartitionValue
+from samples.changes import sorted_values
+from samples.iceberg_table import Commit, build_iceberg, entry_schema, list_schema, moved, write_avro
 
 FILE = {
     "content": 0,
@@ -175,3 +192,274 @@ def test_a_spec_id_that_is_null(tmp_path: Path) -> None:
 )
 def test_find(known: list[str], path: str, meant: str | None) -> None:
     assert Spellings(known).find(path) == meant
+
+
+# ----------- which deletes apply to which data file: by sequence number, partition, and vectors that come before them
+
+
+SPECS = {
+    0: (),
+    1: (PartitionField(1000, 1, "p", "identity"),),
+    2: (PartitionField(1000, 1, "p", "void"),),
+}
+
+
+def part(value: str | None = None, spec: int = 1) -> Partition:
+    return Partition(spec, () if spec == 0 else (value,), {})
+
+
+def data(path: str, number: int, partition: Partition) -> DataFile:
+    record = ManifestEntry("m", 1, 1, partition, "parquet")
+    return DataFile(path, path, 9, partition_key=partition, sequence_number=number, record=record)
+
+
+def deletes(path: str, number: int, partition: Partition, data_file: str | None = None) -> DeletionVector:
+    kind = "position-deletes"
+    return DeletionVector(kind, data_file, path, path, partition_key=partition, sequence_number=number)
+
+
+def vector(path: str, number: int, data_file: str | None) -> DeletionVector:
+    return replace(deletes(path, number, part("a"), data_file), format="iceberg")
+
+
+def equality(path: str, number: int, partition: Partition) -> EqualityDeletes:
+    record = ManifestEntry("manifest.avro", 1, 1, partition, "parquet")
+    return EqualityDeletes(path, path, 1, number, (1,), record)
+
+
+def plan(*files: ListedFile) -> ScanPlan:
+    return ScanPlan.of(files, SPECS, "list.avro")
+
+
+def test_a_vector_without_a_data_file_is_listed() -> None:
+    made = plan(data("a1", 1, part("a")), vector("v", 6, None))
+    assert [one.path for one in made.vectors] == ["v"]
+    assert made.with_vector == set()
+
+
+@pytest.mark.parametrize("spec", [0, 2])
+def test_equality_deletes_of_unpartitioned_specs_hold_for_all(spec: int) -> None:
+    made = plan(data("a1", 1, part("a")), data("b2", 2, part("b")), equality("e", 2, part(spec=spec)))
+    assert [bool(made.equality_deletes(entry)) for entry in made.data.values()] == [True, False]
+
+
+def test_equality_deletes_of_a_partition() -> None:
+    files = [data("a1", 1, part("a")), data("a2", 2, part("a")), data("a3", 3, part("a")), data("b1", 1, part("b"))]
+    made = plan(*files, equality("new", 3, part("a")), equality("old", 2, part("a")))
+    found = {path: made.equality_deletes(entry) for path, entry in made.data.items()}
+    assert {path: [one.path for one in deletes] for path, deletes in found.items()} == {
+        "a1": ["old", "new"],
+        "a2": ["new"],
+        "a3": [],
+        "b1": [],
+    }
+    newest = {path: made.newest_equality_deletes(entry) for path, entry in made.data.items()}
+    assert {path: one and one.path for path, one in newest.items()} == {
+        "a1": "new",
+        "a2": "new",
+        "a3": None,
+        "b1": None,
+    }
+
+
+def test_a_data_file_twice() -> None:
+    with pytest.raises(NotCanonical, match=r"list.avro: manifests: expected each data file once, found x twice"):
+        plan(data("x", 1, part("a")), data("x", 2, part("b")))
+
+
+# ------------------------------------------------------------------- partition values: their texts, and what is equal
+
+
+def partition(value: Any, logical: str | None = None, *, transform: str = "identity", **more: Any) -> Partition:
+    kind = Logical(logical or "string", more.get("scale", 0), more.get("utc", False))
+    fields = [PartitionField(1000, 1, "p", transform)]
+    return PartitionReader(0, fields, {1000: ("stored", kind)}).read({"stored": value})
+
+
+@each(
+    ("made", "text"),
+    [
+        (partition("a/b=c"), "p=a/b=c"),
+        (partition(None), "p=null"),
+        (partition(True), "p=true"),
+        (partition(7), "p=7"),
+        (partition(1.5), "p=1.5"),
+        (partition(20454, "date"), "p=2026-01-01"),
+        (partition(9_000_000, "date"), "p=26611-03-02"),
+        (partition(1_767_225_600_000_000, "timestamp-micros"), "p=2026-01-01T00:00:00"),
+        (partition(1_767_225_600_000_001, "timestamp-micros", utc=True), "p=2026-01-01T00:00:00.000001+00:00"),
+        (partition(1_767_225_600_000_000_001, "timestamp-nanos"), "p=2026-01-01T00:00:00.000000001"),
+        (partition(3_600_000_000, "time-micros"), "p=01:00:00"),
+        (partition(-5, "unheard-of"), "p=-5"),
+        (partition(b"\xff\x85", "decimal", scale=2), "p=-1.23"),
+        (partition(bytes(range(16)), "uuid"), "p=00010203-0405-0607-0809-0a0b0c0d0e0f"),
+        (partition(b"\x00\x01"), "p=AAE="),
+        (partition(56, transform="year"), "p=2026"),
+        (partition(-1, transform="year"), "p=1969"),
+        (partition(673, transform="month"), "p=2026-02"),
+        (partition(20454, "date", transform="day"), "p=2026-01-01"),
+        (partition(20454, transform="day"), "p=2026-01-01"),
+        (partition(490_901, transform="hour"), "p=2026-01-01-05"),
+        (partition(3, transform="bucket[16]"), "p=3"),
+        (partition((10**30).to_bytes(13, "big"), "decimal", transform="year"), f"p={10**30}"),
+    ],
+)
+def test_texts(made: Partition, text: str) -> None:
+    assert made.label == text
+
+
+def test_not_a_number_is_itself() -> None:
+    assert partition(float("nan")) == partition(float("nan"))
+    assert partition(float("nan")) != partition(0.0)
+
+
+def test_decimals_of_any_length_are_equal() -> None:
+    made = [partition((150).to_bytes(size, "big"), "decimal", scale=2) for size in (2, 4, 6, 16, 20)]
+    assert {one.values for one in made} == {(150,)}
+    assert {one.label for one in made} == {"p=1.50"}
+    assert partition(b"\xff", "decimal").values == partition(b"\xff\xff", "decimal").values == (-1,)
+    large = b"\x7f" * 17
+    assert partition(large, "decimal").values == (large,)
+
+
+def test_uuids_are_equal_in_text_and_bytes() -> None:
+    value = uuid.UUID(int=7)
+    assert partition(str(value), "uuid") == partition(value.bytes, "uuid")
+    assert partition(str(value), "uuid").label == f"p={value}"
+    assert partition("x", "uuid").values == ("x",)
+
+
+def test_floats_have_their_shortest_text() -> None:
+    assert partition(float(np.float32(0.1)), "float").label == "p=0.1"
+    assert partition(float(np.float32(0.1)), "double").label == "p=0.10000000149011612"
+
+
+def typed(value: Any, logical: str, transform: str = "identity", *, column: str | None = "c", utc: bool = False) -> Any:
+    field = PartitionField(1000, 1, "p", transform, column)
+    made = PartitionReader(0, [field], {1000: ("stored", Logical(logical, 2, utc))}).read({"stored": value})
+    return made.typed
+
+
+@each(
+    ("found", "expected"),
+    [
+        (typed(7, "long"), PartitionValue("c", "int", 7)),
+        (typed(None, "long"), PartitionValue("c", "int", None)),
+        (typed(b"\x07", "decimal"), PartitionValue("c", "decimal", Decimal("0.07"))),
+        (typed(b"\x7f" * 17, "decimal"), PartitionValue("c", "the type decimal", b"\x7f" * 17)),
+        (typed(7, "timestamp-micros"), PartitionValue("c", "timestamp", 7)),
+        (typed(7, "timestamp-micros", utc=True), PartitionValue("c", "timestamptz", 7)),
+        (typed(7, "timestamp-nanos"), PartitionValue("c", "the type timestamp-nanos", 7)),
+        (typed("x", "date"), PartitionValue("c", "the type date", "x")),
+        (typed(b"x", "bytes"), PartitionValue("c", "the type bytes", b"x")),
+        (typed(3, "int", "bucket[4]"), PartitionValue("p", "the transform bucket[4]", 3)),
+        (typed(3, "int", column=None), PartitionValue("p", "a nested or dropped column", 3)),
+    ],
+)
+def test_values_for_other_formats(found: tuple[PartitionValue, ...], expected: PartitionValue) -> None:
+    assert found == (expected,)
+
+
+@given(st.dates())
+def test_dates_are_those_of_python(day: date) -> None:
+    assert partition((day - date(1970, 1, 1)).days, "date").texts["p"] == day.isoformat()
+
+
+@given(st.datetimes())
+def test_timestamps_are_those_of_python(moment: datetime) -> None:
+    epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
+    micros = (moment.replace(tzinfo=timezone.utc) - epoch) // timedelta(microseconds=1)
+    text = partition(micros, "timestamp-micros").texts["p"]
+    assert text is not None
+    padded = f"{text}000000"[: len("2026-01-01T00:00:00.000000")] if "." in text else text
+    assert datetime.fromisoformat(padded) == moment
+
+
+@given(st.integers(-(10**38) + 1, 10**38 - 1), st.integers(0, 38))
+def test_decimals_are_exact(unscaled: int, scale: int) -> None:
+    stored = unscaled.to_bytes(16, "big", signed=True)
+    text = partition(stored, "decimal", scale=scale).texts["p"]
+    assert text is not None
+    assert Decimal(text).as_tuple().exponent == -scale
+    digits = text.replace(".", "").lstrip("-")
+    assert int(digits) == abs(unscaled)
+    assert text.startswith("-") == (unscaled < 0)
+
+
+# ------------------- snapshots one after another, by the manifests that differ: the same as whole snapshots, compared
+
+
+NAMES = "abcdefgh"
+
+
+def random_commits(chance: random.Random, count: int, version: int) -> list[Commit]:
+    """Data files that come and go and are deleted in: by vectors, by position deletes of a file or of a partition."""
+    live: set[str] = set()
+    made: dict[str, int] = {}
+    commits = []
+    for number in range(count):
+        walked = version == 3 or number < count // 2  # later ones have deletes that may be for any data file
+        gone = {name for name in live if chance.random() < 0.1} if version == 3 or not walked else set()
+        live -= gone
+        fresh = [f"{name}{made.get(name, 0)}" for name in chance.sample(NAMES, chance.randrange(3))]
+        made |= {name[0]: made.get(name[0], 0) + 1 for name in fresh}
+        live |= set(fresh)
+        deleted = {
+            name: RowSet(chance.sample(range(20), chance.randrange(1, 5)))
+            for name in chance.sample(sorted(live), min(len(live), chance.randrange(3)))
+        }
+        data = dict.fromkeys(fresh, 20)
+        if version == 3:
+            commits.append(Commit(data, vectors=deleted, remove=gone))
+        else:
+            scope = chance.choice(["referenced", "bounds", *([] if walked else [None])])
+            deletes = [{name: rows} for name, rows in deleted.items()]
+            commits.append(Commit(data, deletes=deletes, remove=gone, scope=scope))
+    return commits
+
+
+@each(("version", "seed"), [(3, 1), (3, 2), (3, 3), (2, 4), (2, 5), (2, 6)])
+def test_random_commits(version: int, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commits = random_commits(random.Random(seed), 25, version)
+    build_iceberg(tmp_path, *commits, version=version, parquet=False)
+    steps = []
+    plain = ManifestWalk.step
+
+    def counted(self: ManifestWalk, *rest: Any) -> Any:
+        steps.append(plain(self, *rest))
+        return steps[-1]
+
+    monkeypatch.setattr(ManifestWalk, "step", counted)
+    found = [sorted_values(change) for change in history(open_table(tmp_path), keep_rows=True)]
+    assert len(steps) == 24
+    assert any(step is not None for step in steps)
+    assert version == 3 or None in steps
+    monkeypatch.setattr(reading.IcebergTable, "walk_from", Table.walk_from)
+    assert found == [sorted_values(change) for change in history(open_table(tmp_path), keep_rows=True)]
+    assert sum(change["deleted"] for change in found) > 10
+
+
+def test_a_data_file_that_comes_twice(tmp_path: Path) -> None:
+    made = build_iceberg(tmp_path, Commit(data={"a": 20}), Commit(data={"b": 20}))
+    lists = [tmp_path / f"metadata/snap-{number}.avro" for number in (101, 102)]
+    listed: list[dict[str, Any]] = []
+    for path in lists:
+        with path.open("rb") as file:
+            listed += [dict(record) for record in fastavro.reader(file) if isinstance(record, dict)]
+    write_avro(lists[1], list_schema(3), listed, "null")
+    changes = history(open_table(made.folder))
+    assert len(next(changes).added) == 1
+    with pytest.raises(DecodeError, match=r"snap-102\.avro: manifests: expected each data file once, found .*/a twice"):
+        next(changes)
+
+
+def test_a_snapshot_is_held_against_its_parent(tmp_path: Path) -> None:
+    """Which need not be the one that was looked at before."""
+
+    def other_parent(metadata: dict[str, Any]) -> dict[str, Any]:
+        metadata["snapshots"][2]["parent-snapshot-id"] = 101
+        return metadata
+
+    made = build_iceberg(tmp_path, *(Commit(data={name: 20}) for name in "abc"), tweak=other_parent)
+    found = [[Path(file.path).name for file in change.added] for change in history(open_table(made.folder))]
+    assert [sorted(names) for names in found] == [["a"], ["b"], ["b", "c"]]

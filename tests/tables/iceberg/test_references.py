@@ -1,7 +1,8 @@
-"""Branches and tags of Iceberg tables: read, audited, deleted from; other branches stay as they are."""
+"""Branches and tags, and tables of format version 2, in turn with pyiceberg."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import amounts
 from cli_runner import run
-from dvcodec import UsageError
-from dvcodec.tables import audit, history, open_table
+from dvcodec import Unsupported, UsageError
+from dvcodec.iceberg import read_position_deletes
+from dvcodec.tables import Table, audit, compact_deletes, history, live_batches, open_table, repair
+from dvcodec.tables.iceberg.upgrade_deletes import upgrade_deletes
 from samples import delta_log
+from samples.id_tables import make_iceberg
 from samples.rows import ids
+from tables.iceberg.in_turn import InTurn
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.libraries]
 
@@ -115,3 +121,99 @@ def test_commands(catalog: Any) -> None:
         2,
         "no branch or tag gone; there are main, first, audit",
     )
+
+
+# -------------- deletes that are committed to tables of format version 2, as position deletes, in turn with pyiceberg
+
+
+def entries(table: Table) -> list[Any]:
+    return [vector for vector in table.snapshot().vectors if vector.format == "position-deletes"]
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("seed", range(amounts.of(2, 10)))
+def test_in_turn_with_pyiceberg(tmp_path: Path, seed: int) -> None:
+    sql = pytest.importorskip("pyiceberg.catalog.sql")
+    catalog = sql.SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=tmp_path.as_uri())
+    catalog.create_namespace("db")
+    InTurn(catalog, "db.t", seed).run()
+
+
+def test_rows_are_not_deleted_twice(tmp_path: Path) -> None:
+    made = make_iceberg(tmp_path / "t", 300, 100, version=2)
+    table = open_table(made.folder)
+    assert table.delete(pc.field("id") < 20).rows == 20
+    assert table.delete(pc.field("id") < 30).rows == 10
+    found = entries(table)
+    assert sorted(one.cardinality for one in found) == [10, 20]
+    assert all(one.data_file == table.snapshot().data_files[0].path for one in found)
+    first, second = (read_position_deletes(one.location) for one in sorted(found, key=lambda one: -one.cardinality))
+    assert [rows.to_numpy().tolist() for rows in (*first.values(), *second.values())] == [
+        list(range(20)),
+        list(range(20, 30)),
+    ]
+    assert table.delete(pc.field("id") < 100).removed == 1
+    assert entries(table) == [], "deletes of the one data file go with it"
+    assert table.delete(pc.field("id") < 100).committed is False
+
+
+def with_properties(folder: Path, **properties: str) -> Table:
+    made = make_iceberg(folder, 300, 100, version=2)
+    made.metadata.write_text(json.dumps(json.loads(made.metadata.read_text()) | {"properties": properties}))
+    return open_table(made.folder)
+
+
+def test_tables_that_are_refused(tmp_path: Path) -> None:
+    for number, (properties, error, match) in enumerate(
+        (
+            ({"write.delete.mode": "copy-on-write"}, UsageError, "write.delete.mode is copy-on-write"),
+            ({"write.delete.format.default": "orc"}, Unsupported, "write.delete.format.default: expected parquet"),
+            ({"write.format.default": "avro"}, Unsupported, "write.format.default: expected parquet"),
+            ({"write.delete.granularity": "row"}, UsageError, "expected file or partition"),
+            ({"write.parquet.compression-codec": "lzo"}, Unsupported, "compression of Parquet"),
+        )
+    ):
+        table = with_properties(tmp_path / str(number), **properties)
+        with pytest.raises(error, match=match):
+            table.delete(pc.field("id") < 20)
+        assert not [file for file in table.stored_files() if file.location.endswith("deletes.parquet")]
+
+
+@pytest.mark.parametrize(("granularity", "files"), [("file", 3), ("partition", 1)])
+def test_many_small_files_become_few(tmp_path: Path, granularity: str, files: int) -> None:
+    table = with_properties(tmp_path / "t", **{"write.delete.granularity": granularity})
+    for number in range(5):
+        table.delete(pc.field("id").isin([number, 100 + number, 200 + number]))
+    before = table.snapshot()
+    assert len(entries(table)) == 5 * files
+    source = table.metadata.source  # type: ignore[attr-defined]
+    shown = run("compact-deletes", tmp_path / "t", "--dry-run")
+    assert shown.out == f"dry run: {5 * files} files of position deletes would be merged into {files}, of 15 rows\n"
+    assert open_table(tmp_path / "t").metadata.source == source  # type: ignore[attr-defined]
+    assert run("compact-deletes", tmp_path / "t").code == 0
+    table.refresh()
+    after = table.snapshot()
+    assert len(entries(table)) == files
+    assert after.info.operation == "replace"
+    assert [file.path for file in after.data_files] == [file.path for file in before.data_files]
+    assert len([1 for batch in live_batches(table) for _ in range(batch.num_rows)]) == 285
+    assert audit(table).ok
+    said = run("compact-deletes", tmp_path / "t").out
+    assert (
+        said == f"{files} file{'s' * (files > 1)} of position deletes, as few as there can be: nothing was committed\n"
+    )
+
+
+def test_vectors_are_not_compacted(tmp_path: Path) -> None:
+    table = open_table(make_iceberg(tmp_path / "t", 300, 100).folder)
+    with pytest.raises(UsageError, match="upgrade-deletes turns position deletes into vectors"):
+        compact_deletes(table)
+
+
+def test_what_needs_vectors_is_refused(tmp_path: Path) -> None:
+    table = open_table(make_iceberg(tmp_path / "t", 300, 100, version=2).folder)
+    table.delete(pc.field("id") < 20)
+    with pytest.raises(UsageError, match="format version 2, and deletion vectors need 3"):
+        upgrade_deletes(table)
+    with pytest.raises(UsageError, match="format version 2, and deletion vectors need 3"):
+        repair.commit_repair(repair.repair_plan(audit(table), table), table)

@@ -1,8 +1,9 @@
-"""Vectors, and position deletes in Parquet, Avro and ORC."""
+"""Vectors and position deletes, and Puffin files held against the manifests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,13 @@ from dvcodec.core.errors import (
     Unsupported,
 )
 from dvcodec.io import Storage
+from dvcodec.puffin import PuffinWriter, rewrite_paths
+from dvcodec.tables import DeletionVector, Folder
 from dvcodec.tables.iceberg import open as open_iceberg
 from dvcodec.tables.iceberg.deletes import read_deletes
+from dvcodec.tables.iceberg.vectors import check_vectors
+from dvcodec.tables.metadata.file_names import PathMatcher
+from dvcodec.tables.snapshots.findings import Finding
 from samples.iceberg_table import VECTOR, altered, build_iceberg
 
 
@@ -140,3 +146,146 @@ def test_other_columns(tmp_path: Path, file_format: str, columns: Mapping[str, l
 def test_another_format(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="x: format of position deletes: expected parquet, avro, orc, found lance"):
         read_deletes("x", "lance", 4, Storage())
+
+
+# ---------------------------------------------------- puffin files held against the manifests, each check by its name
+
+
+ROWS = {"/t/data/a.parquet": RowSet([1, 2]), "/t/data/b.parquet": RowSet([3, 4])}
+
+
+def check(path: str, vectors: list[DeletionVector]) -> list[Finding]:
+    return list(check_vectors(path, vectors, Storage(), PathMatcher(Folder("/t"), ROWS)))
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[str, list[DeletionVector]]:
+    path = str(tmp_path / "v.puffin")
+    return path, [
+        DeletionVector("iceberg", at.data_file, path, path, at.offset, at.size, at.cardinality, at.file_size)
+        for at in iceberg.write_deletion_vectors(path, ROWS)
+    ]
+
+
+def failed(path: str, vectors: list[DeletionVector]) -> list[tuple[str, str]]:
+    return [(finding.check, str(finding.data_file)) for finding in check(path, vectors)]
+
+
+def test_a_valid_file(made: tuple[str, list[DeletionVector]]) -> None:
+    path, vectors = made
+    assert check(path, vectors) == []
+
+
+def test_a_second_vector_of_a_data_file_that_no_record_names(tmp_path: Path) -> None:
+    path = str(tmp_path / "v.puffin")
+    blobs = []
+    with PuffinWriter(path) as writer:
+        for name in ("/t/data/a.parquet", "file:/t/data//a.parquet"):
+            properties = {"referenced-data-file": name, "cardinality": "2"}
+            data = iceberg.encode(RowSet([1, 2]))
+            blobs.append(
+                writer.add(
+                    "deletion-vector-v1", data, fields=[], snapshot_id=-1, sequence_number=-1, properties=properties
+                )
+            )
+    first = DeletionVector("iceberg", "/t/data/a.parquet", path, path, blobs[0].offset, blobs[0].length, 2)
+    assert failed(path, [first]) == [("one-vector-per-file", "None")]
+
+
+def described(path: str, kind: str = "deletion-vector-v1", number: int = -1, **properties: str) -> DeletionVector:
+    """Write one vector of two rows of a, with a footer that describes it so."""
+    with PuffinWriter(path) as writer:
+        given = {name.replace("_", "-"): value for name, value in properties.items()}
+        data = iceberg.encode(RowSet([1, 2]))
+        blob = writer.add(kind, data, fields=[], snapshot_id=number, sequence_number=number, properties=given)
+    return DeletionVector("iceberg", "/t/data/a.parquet", path, path, blob.offset, blob.length, 2)
+
+
+A, TWO = {"referenced_data_file": "/t/data/a.parquet"}, {"cardinality": "2"}
+
+
+@each(
+    ("footer", "found"),
+    [
+        ({**A, **TWO}, []),
+        ({"kind": "delete-vector-v1", **A, **TWO}, [("blob-type", "deletion-vector-v1", "delete-vector-v1")]),
+        ({"kind": "statistics", **A, **TWO}, [("blob-type", "deletion-vector-v1", "statistics")]),
+        ({"number": 7, **A, **TWO}, [("blob-ids", "-1, -1", "7, 7")]),
+        (TWO, [("blob-properties", "referenced-data-file and cardinality", "no referenced-data-file")]),
+        (A, [("blob-properties", "referenced-data-file and cardinality", "no cardinality")]),
+        ({**A, "cardinality": "two"}, [("blob-properties", "a decimal number", "'two'")]),
+        ({**A, "cardinality": "3"}, [("blob-cardinality", "2", "3")]),
+    ],
+)
+def test_what_the_footer_says_of_a_vector(
+    footer: dict[str, Any], found: list[tuple[str, str, str]], tmp_path: Path
+) -> None:
+    path = str(tmp_path / "v.puffin")
+    vector = described(path, **footer)
+    findings = check(path, [vector])
+    assert [(one.check, one.expected, one.actual) for one in findings] == found
+    assert all((one.vectors, one.data_file) == ((vector,), "/t/data/a.parquet") for one in findings)
+
+
+def test_two_records_of_one_data_file_are_for_the_snapshot_to_report(tmp_path: Path) -> None:
+    path = str(tmp_path / "v.puffin")
+    properties = {"referenced-data-file": "/t/data/a.parquet", "cardinality": "2"}
+    with PuffinWriter(path) as writer:
+        blobs = [
+            writer.add(
+                "deletion-vector-v1",
+                iceberg.encode(rows),
+                fields=[],
+                snapshot_id=-1,
+                sequence_number=-1,
+                properties=properties,
+            )
+            for rows in (RowSet([1, 2]), RowSet([3, 4]))
+        ]
+    vectors = [DeletionVector("iceberg", "/t/data/a.parquet", path, path, one.offset, one.length, 2) for one in blobs]
+    assert check(path, vectors) == []
+    assert failed(path, vectors[1:]) == [("one-vector-per-file", "/t/data/a.parquet")]
+
+
+def test_swapped_records(made: tuple[str, list[DeletionVector]]) -> None:
+    """Two vectors of equal cardinality and size: only the blob's own property decides."""
+    path, (one, two) = made
+    swapped = [replace(one, offset=two.offset), replace(two, offset=one.offset)]
+    assert failed(path, swapped) == [
+        ("referenced-data-file", one.data_file),
+        ("referenced-data-file", two.data_file),
+    ]
+
+
+def test_a_stale_path(made: tuple[str, list[DeletionVector]]) -> None:
+    path, vectors = made
+    rewrite_paths(path, path, lambda old: f"/older{old}")
+    names = [name for name, _ in failed(path, vectors)]
+    assert names == ["stale-blob-path", "stale-blob-path"]
+
+
+def test_other_spellings_of_a_path(made: tuple[str, list[DeletionVector]]) -> None:
+    path, vectors = made
+    assert failed(path, [replace(one, data_file=f"file://{one.data_file}") for one in vectors]) == []
+
+
+def test_a_wrong_range(made: tuple[str, list[DeletionVector]]) -> None:
+    path, (one, two) = made
+    assert one.size is not None
+    found = check(path, [replace(one, size=one.size - 1), replace(two, offset=9)])
+    assert [(finding.check, finding.actual) for finding in found] == [
+        ("blob-at-range", f"{one.size} bytes there"),
+        ("blob-at-range", "no blob there"),
+    ]
+
+
+def test_two_records_of_one_range(made: tuple[str, list[DeletionVector]]) -> None:
+    path, (one, _) = made
+    other = replace(one, data_file="/t/data/c.parquet")
+    assert failed(path, [one, other]) == [("referenced-data-file", "/t/data/c.parquet")]
+
+
+def test_position_deletes_are_not_opened(tmp_path: Path) -> None:
+    path = tmp_path / "d.parquet"
+    vector = DeletionVector("position-deletes", None, str(path), str(path), size=8, file_size=8)
+    assert check(str(path), [vector]) == []

@@ -28,6 +28,7 @@ from dvcodec.tables import TableKind, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.lance import DeletionRecord, FragmentRecord, LanceTable
 from dvcodec.tables.lance import open as open_dataset
+from dvcodec.tables.lance.table import _refusals
 
 from .truth import check_metadata, check_rows
 
@@ -339,3 +340,24 @@ def test_other_rows_than_the_manifest_says(datasets: Path) -> None:
     gone = replace(file, record=FragmentRecord(99, 0))
     with pytest.raises(UsageError, match="no fragment 99"):
         list(snapshot.rows(gone))
+
+
+# -------------------- what Lance's library raises over damaged files becomes an error of this library, its panics too
+
+
+PanicException = type("PanicException", (BaseException,), {})
+
+
+@pytest.mark.parametrize("kind", [ValueError, RuntimeError, KeyError, PanicException])
+def test_a_refusal(kind: type[BaseException]) -> None:
+    with (
+        pytest.raises(NotCanonical, match="f: fragment 1: expected what Lance can read, found "),
+        _refusals("f", "fragment 1"),
+    ):
+        raise kind("column")
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError, SystemExit, OSError])
+def test_others_stay(kind: type[BaseException]) -> None:
+    with pytest.raises(kind), _refusals("f", "fragment 1"):
+        raise kind

@@ -1,4 +1,4 @@
-"""Rows of data files by physical position, in the schema of a state."""
+"""Rows of data files: types, values in a later schema, and which records are rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,24 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from cases import each
 from dvcodec import NotCanonical, Unsupported, UsageError
 from dvcodec.core import avro
-from dvcodec.tables import PhysicalRows, Snapshot
+from dvcodec.tables import DataFile, PhysicalRows, Snapshot
 from dvcodec.tables.paimon import PaimonTable
-from dvcodec.tables.paimon.metadata import SchemaField, read_column
-from dvcodec.tables.paimon.rows import Visible, _keep, partition_scalar
+from dvcodec.tables.paimon.manifests import DataFileMeta
+from dvcodec.tables.paimon.metadata import (
+    DataType,
+    Field,
+    PaimonEvolution,
+    SchemaField,
+    TableSchema,
+    parse_type,
+    read_column,
+    to_column,
+)
+from dvcodec.tables.paimon.rows import Visible, _keep, partition_scalar, visible_records
+from dvcodec.tables.rows.columns import Column
 from samples.paimon_table import PaimonFile, build_paimon
 
 COLUMNS = [(0, "id", "BIGINT NOT NULL"), (1, "name", "STRING")]
@@ -283,3 +295,345 @@ def test_partition_values_that_their_type_has_not(kind: str, value: Any) -> None
     column = read_column(SchemaField(0, "p", kind), "/t/schema/schema-0")
     with pytest.raises(NotCanonical, match=r"^/t/f: partition value of column 'p': expected "):
         partition_scalar(value, column, "/t/f")
+
+
+# -------------------------------------------------- values in a later schema: by field id, cast where nothing is lost
+
+
+def column(raw: Any) -> Column:
+    return to_column(Field(1, "c", parse_type(raw, source="s", what="c")))
+
+
+def evolve(array: pa.Array, old: Any, new: Any) -> pa.Array:
+    return PaimonEvolution("f.parquet", [], []).convert(array, column(old), column(new), "column c")
+
+
+def row(*fields: tuple[int, str, Any]) -> dict[str, Any]:
+    return {"type": "ROW", "fields": [{"id": i, "name": name, "type": inner} for i, name, inner in fields]}
+
+
+def run(values: list[Any], old: Any, new: Any) -> pa.Array:
+    array = pa.array(values, column(old).type)
+    found = evolve(array, old, new)
+    assert found.type == column(new).type
+    # A part of a batch is the same part of the result.
+    part = evolve(array.slice(1), old, new)
+    assert part.to_pylist() == found.to_pylist()[1:]
+    found.validate(full=True)
+    return found
+
+
+@each(
+    ("old", "new", "values", "expected"),
+    [
+        ("INT NOT NULL", "INT", [1, 2], [1, 2]),
+        ("INT", "BIGINT", [1, None, -(2**31)], [1, None, -(2**31)]),
+        ("TINYINT", "DECIMAL(5, 2)", [1, -128], [Decimal("1.00"), Decimal("-128.00")]),
+        ("INT", "DOUBLE", [2**31 - 1, None], [2.0**31 - 1, None]),
+        ("SMALLINT", "FLOAT", [3, 4], [3.0, 4.0]),
+        ("FLOAT", "DOUBLE", [0.5, None], [0.5, None]),
+        ("BIGINT", "STRING", [-5, None], ["-5", None]),
+        ("DECIMAL(5, 2)", "DECIMAL(10, 4)", [Decimal("1.25"), None], [Decimal("1.2500"), None]),
+        ("DECIMAL(5, 2)", "DECIMAL(7, 4)", [Decimal("999.25"), None], [Decimal("999.2500"), None]),
+        ("VARCHAR(3)", "STRING", ["ab", None], ["ab", None]),
+        ("CHAR(3)", "VARCHAR(3)", ["ab", "c"], ["ab", "c"]),
+        ("VARBINARY(3)", "BYTES", [b"ab", None], [b"ab", None]),
+        ("TIMESTAMP(3)", "TIMESTAMP(9)", [datetime(2024, 1, 2), None], [datetime(2024, 1, 2), None]),  # noqa: DTZ001
+        (
+            row((1, "a", "INT"), (2, "b", "STRING")),
+            row((2, "renamed", "STRING"), (3, "added", "DATE"), (1, "a", "BIGINT")),
+            [{"a": 1, "b": "x"}, None, {"a": None, "b": "y"}],
+            [{"renamed": "x", "added": None, "a": 1}, None, {"renamed": "y", "added": None, "a": None}],
+        ),
+        (
+            {"type": "ARRAY", "element": row((1, "a", "INT"))},
+            {"type": "ARRAY", "element": row((1, "z", "BIGINT"))},
+            [[{"a": 1}, None], None, [], [{"a": 2}]],
+            [[{"z": 1}, None], None, [], [{"z": 2}]],
+        ),
+        (
+            {"type": "ARRAY", "element": "INT NOT NULL"},
+            {"type": "ARRAY", "element": "INT"},
+            [[1], None],
+            [[1], None],
+        ),
+        (
+            {"type": "MAP", "key": "STRING", "value": "INT NOT NULL"},
+            {"type": "MAP", "key": "STRING", "value": "INT"},
+            [{"k": 1}, None],
+            [[("k", 1)], None],
+        ),
+    ],
+)
+def test_values_are_kept(old: Any, new: Any, values: list[Any], expected: list[Any]) -> None:
+    assert run(values, old, new).to_pylist() == expected
+
+
+@each(
+    ("old", "new"),
+    [
+        ("BIGINT", "INT"),
+        ("BIGINT", "DOUBLE"),
+        ("INT", "FLOAT"),
+        ("INT", "DECIMAL(9, 0)"),
+        ("INT", "VARCHAR(5)"),
+        ("STRING", "INT"),
+        ("STRING", "VARCHAR(3)"),
+        ("STRING", "BYTES"),
+        ("BYTES", "STRING"),
+        ("DECIMAL(10, 4)", "DECIMAL(10, 2)"),
+        ("DECIMAL(10, 2)", "DECIMAL(10, 4)"),
+        ("TIMESTAMP(9)", "TIMESTAMP(3)"),
+        ("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)"),
+        ("DATE", "TIMESTAMP(3)"),
+        ("DOUBLE", "STRING"),
+        ({"type": "MAP", "key": "STRING", "value": "INT"}, {"type": "MAP", "key": "STRING", "value": "BIGINT"}),
+        (row((1, "a", "BIGINT")), row((1, "a", "INT"))),
+        (row((1, "a", "INT")), "STRING"),
+    ],
+)
+def test_change_that_may_lose_is_named(old: Any, new: Any) -> None:
+    with pytest.raises(Unsupported, match=r"f\.parquet: column c.*: expected a type that .* holds unchanged, found"):
+        run([], old, new)
+
+
+def test_value_that_a_later_type_does_not_hold_is_named() -> None:
+    with pytest.raises(Unsupported, match=r"column c: expected values of timestamp\[ns\]"):
+        run([datetime(9999, 1, 1)], "TIMESTAMP(3)", "TIMESTAMP(9)")  # noqa: DTZ001
+
+
+@each(
+    ("array", "raw"),
+    [
+        (pa.array([1], pa.int32()), "TINYINT"),
+        (pa.array([0], pa.timestamp("us")), "TIMESTAMP(3)"),
+        (pa.array([0], pa.timestamp("us")), "TIMESTAMP_LTZ(6)"),
+        (pa.array([0], pa.time64("us")), "TIME(0)"),
+        (pa.array([0], pa.int32()), "TIME(3)"),
+        (pa.array(["x"], pa.large_string()), "STRING"),
+        (pa.array(["x"], pa.string_view()), "STRING"),
+        (pa.array([b"abc"], pa.binary(3)), "BINARY(3)"),
+        (pa.array([Decimal("1.5")], pa.decimal128(9, 1)), "DECIMAL(10, 2)"),
+        (pa.array([[1.0, 2.0]], pa.list_(pa.float32())), {"type": "VECTOR", "length": 2, "element": "FLOAT"}),
+        (pa.array([{"x": 1}], pa.struct([("x", pa.int64())])), row((0, "x", "INT"))),
+        (pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())), {"type": "MULTISET", "element": "STRING"}),
+    ],
+)
+def test_other_ways_to_store_a_type_are_read(array: pa.Array, raw: Any) -> None:
+    assert evolve(array, raw, raw).type == column(raw).type
+
+
+@each(
+    ("array", "raw"),
+    [
+        (pa.array([1]), "STRING"),
+        (pa.array(["1"]), "INT"),
+        (pa.array([300]), "TINYINT"),
+        (pa.array([1.0]), "INT"),
+        (pa.array([1]), "DATE"),
+        (pa.array([[1]]), "INT"),
+        (pa.array([{"y": 1}]), row((0, "x", "INT"))),
+        (pa.array([[1.0]], pa.list_(pa.float32())), {"type": "VECTOR", "length": 2, "element": "FLOAT"}),
+    ],
+)
+def test_file_that_stores_something_else_is_named(array: pa.Array, raw: Any) -> None:
+    with pytest.raises(Unsupported, match=r"f\.parquet: column c.*: expected values of"):
+        evolve(array, raw, raw)
+
+
+# ------------------------------------------------------------- types as schemas spell them, and what Arrow holds them
+
+
+def parsed(raw: Any) -> DataType:
+    return parse_type(raw, source="schema-0", what="column c")
+
+
+@each(
+    ("raw", "arrow"),
+    [
+        ("BOOLEAN", pa.bool_()),
+        ("TINYINT NOT NULL", pa.int8()),
+        ("SMALLINT", pa.int16()),
+        ("INT", pa.int32()),
+        ("INTEGER NULL", pa.int32()),
+        ("BIGINT", pa.int64()),
+        ("FLOAT", pa.float32()),
+        ("DOUBLE", pa.float64()),
+        ("DOUBLE PRECISION", pa.float64()),
+        ("DECIMAL", pa.decimal128(10, 0)),
+        ("DECIMAL(38)", pa.decimal128(38, 0)),
+        ("NUMERIC(5, 2) NOT NULL", pa.decimal128(5, 2)),
+        ("DATE", pa.date32()),
+        ("TIME(3)", pa.time32("ms")),
+        ("TIME WITHOUT TIME ZONE", pa.time32("ms")),
+        ("TIMESTAMP(0)", pa.timestamp("ms")),
+        ("TIMESTAMP", pa.timestamp("us")),
+        ("TIMESTAMP(9) WITHOUT TIME ZONE NOT NULL", pa.timestamp("ns")),
+        ("TIMESTAMP(3) WITH LOCAL TIME ZONE", pa.timestamp("ms", tz="UTC")),
+        ("TIMESTAMP_LTZ(6)", pa.timestamp("us", tz="UTC")),
+        ("CHAR(3)", pa.string()),
+        ("VARCHAR(10)", pa.string()),
+        ("STRING NOT NULL", pa.string()),
+        ("BINARY(3)", pa.binary()),
+        ("BYTES", pa.binary()),
+        ("BLOB", pa.large_binary()),
+        ("VARIANT", pa.struct([pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False)])),
+        ({"type": "ARRAY NOT NULL", "element": "INT NOT NULL"}, pa.list_(pa.field("element", pa.int32(), False))),
+        ({"type": "MAP", "key": "STRING", "value": "DATE"}, pa.map_(pa.string(), pa.date32())),
+        ({"type": "MULTISET", "element": "STRING"}, pa.map_(pa.string(), pa.field("value", pa.int32(), False))),
+        ({"type": "VECTOR", "length": 3, "element": "FLOAT"}, pa.list_(pa.field("element", pa.float32()), 3)),
+        (
+            {"type": "ROW", "fields": [{"id": 4, "name": "x", "type": {"type": "ARRAY", "element": "DATE"}}]},
+            pa.struct([pa.field("x", pa.list_(pa.field("element", pa.date32())))]),
+        ),
+    ],
+)
+def test_types_and_what_holds_them(raw: Any, arrow: pa.DataType) -> None:
+    assert to_column(Field(-1, "", parsed(raw))).type == arrow
+
+
+def test_parameters_ids_and_nulls_are_kept() -> None:
+    assert (parsed("STRING").length, parsed("VARCHAR").length, parsed("CHAR(7)").length) == (2**31 - 1, 1, 7)
+    assert (parsed("DECIMAL(5, 2)").text, parsed("TIMESTAMP_LTZ(3)").text) == ("DECIMAL(5, 2)", "TIMESTAMP_LTZ(3)")
+    row = parsed({"type": "ROW NOT NULL", "fields": [{"id": 9, "name": "x", "type": "INT NOT NULL"}]})
+    assert (row.nullable, row.children[0].id, row.children[0].type.nullable, row.text) == (False, 9, False, "ROW<INT>")
+
+
+@each(
+    "raw",
+    [
+        "GEOMETRY",
+        "int",
+        "INT(",
+        "RAW('x')",
+        "STRING WITH LOCAL TIME ZONE",
+        "",
+        {"type": "ROW"},
+        {"type": "VECTOR", "element": "INT"},
+        {"type": "NEW"},
+    ],
+)
+def test_type_that_is_not_known_is_named(raw: Any) -> None:
+    with pytest.raises(Unsupported, match="schema-0: type of column c: expected a type that is known here"):
+        parsed(raw)
+
+
+@each(
+    "raw",
+    [
+        None,
+        1,
+        {"element": "INT"},
+        {"type": "ARRAY"},
+        {"type": "ROW", "fields": [{"name": "x", "type": "INT"}]},
+        "DECIMAL(39, 0)",
+        "DECIMAL(3, 4)",
+        "DECIMAL(0, 0)",
+        "TIMESTAMP(10)",
+        "TIMESTAMP(6, 3)",
+        "INT(3)",
+    ],
+)
+def test_invalid_type_is_refused(raw: Any) -> None:
+    with pytest.raises(NotCanonical, match="schema-0: type of column c"):
+        parsed(raw)
+
+
+def test_a_field_whose_name_is_not_unicode() -> None:
+    row = {"type": "ROW", "fields": [{"id": 1, "name": "\U0001f600\u00e9", "type": "INT"}]}
+    assert parsed(row).children[0].name == "\U0001f600\u00e9"
+    row["fields"][0]["name"] = "x\udc00"  # type: ignore[index]
+    with pytest.raises(NotCanonical, match=r"schema-0: type of column c\.name: expected a name of Unicode characters"):
+        parsed(row)
+
+
+def test_types_in_one_another_without_end_are_refused() -> None:
+    raw: Any = "INT"
+    for _ in range(200):
+        raw = {"type": "ARRAY", "element": raw}
+    with pytest.raises(Unsupported, match="at most 64 nested types"):
+        parsed(raw)
+
+
+# -------------------------------------------- which records of a data file are rows: Java's decision for a batch read
+
+
+DV = {"deletion-vectors.enabled": "true"}
+APPEND: tuple[str, ...] = ()
+KEYED = ("id",)
+
+
+def file(name: str, level: int = 0, bucket: int = 0, **more: Any) -> DataFile:
+    return DataFile(name, name, 10, record=DataFileMeta(b"", bucket, name, 99, 10, 0, level, **more))
+
+
+def visible(keys: tuple[str, ...], options: dict[str, str], *files: DataFile) -> list[Any]:
+    found = visible_records(TableSchema("schema/schema-0", 0, (), (), keys, options), files)
+    assert set(found) == {file.path for file in files}
+    return [value if isinstance(value := found[file.path], Visible) else "unsupported" for file in files]
+
+
+ALL, KINDS, NONE, NOT = Visible.ALL, Visible.KINDS, Visible.NONE, "unsupported"
+
+
+@each(
+    ("keys", "options", "levels", "expected"),
+    [
+        (APPEND, {}, [0, 0, 1], [ALL, ALL, ALL]),
+        (APPEND, DV, [0, 5], [ALL, ALL]),
+        (APPEND, DV | {"row-tracking.enabled": "true"}, [0, 0], [ALL, ALL]),
+        (KEYED, DV, [0, 3, 5], [NONE, KINDS, KINDS]),
+        (KEYED, DV | {"merge-engine": "partial-update"}, [0, 3, 5], [NONE, KINDS, KINDS]),
+        (KEYED, DV | {"deletion-vectors.merge-on-read": "true"}, [0, 3], [NOT, NOT]),
+        (KEYED, DV | {"deletion-vectors.merge-on-read": "true"}, [3, 3], [KINDS, KINDS]),
+        (KEYED, {"merge-engine": "first-row"}, [0, 3, 5], [NONE, KINDS, KINDS]),
+        (KEYED, {}, [0], [KINDS]),
+        (KEYED, {}, [5, 5, 5], [KINDS, KINDS, KINDS]),
+        (KEYED, {}, [0, 0], [NOT, NOT]),
+        (KEYED, {}, [4, 5], [NOT, NOT]),
+        (KEYED, {"merge-engine": "aggregation"}, [0, 5], [NOT, NOT]),
+        (APPEND, {"chain-table.enabled": "true"}, [0], [NOT]),
+        (KEYED, {"chain-table.enabled": "false"}, [0], [KINDS]),
+        (APPEND, {"scan.fallback-branch": "other"}, [0], [NOT]),
+    ],
+)
+def test_tables_levels_and_engines(
+    keys: tuple[str, ...], options: dict[str, str], levels: list[int], expected: list[Any]
+) -> None:
+    assert visible(keys, options, *(file(f"f{i}", level) for i, level in enumerate(levels))) == expected
+
+
+def test_postponed_records_are_merged_if_the_table_says_so() -> None:
+    files = [file("a", 5), file("b", 0, -2)]
+    assert visible(KEYED, DV, *files) == [KINDS, NONE]
+    merged = DV | {"postpone.merge-on-read": "true"}
+    assert visible(KEYED, merged, *files) == [NOT, NOT]
+    assert visible(KEYED, merged, files[0]) == [KINDS]
+
+
+def test_buckets_are_decided_each_by_itself() -> None:
+    files = [file("a", 0, 0), file("b", 0, 1), file("c", 5, 1), file("d", 0, -2)]
+    assert visible(KEYED, {}, *files[:1], files[3]) == [KINDS, NONE]
+    reasons = visible_records(TableSchema("s", 0, (), (), KEYED, {}), files)
+    assert reasons["a"] is KINDS
+    assert reasons["b"] == (
+        "its records have to be merged by key with those of 1 more files of bucket 1 (merge engine deduplicate)"
+    )
+
+
+def test_columns_spread_over_files() -> None:
+    options = {"data-evolution.enabled": "true"}
+    alone = [file("a", first_row_id=0), file("b", first_row_id=10), file("c", first_row_id=20)]
+    assert visible(APPEND, options, *alone) == [ALL, ALL, ALL]
+    shared = [*alone, file("b2", first_row_id=10, write_cols=("x",))]
+    assert visible(APPEND, options, *shared) == [ALL, NOT, ALL, NOT]
+    assert visible(APPEND, options, file("a"), file("b", first_row_id=5)) == [NOT, ALL]
+    assert visible(APPEND, {}, *shared) == [ALL, ALL, ALL, ALL]
+
+
+def test_metadata_that_is_not_known_here() -> None:
+    files = [file("a", unknown=("_NEW",)), file("b"), file("c", unknown=("_NEW", "_MORE"))]
+    found = visible_records(TableSchema("s", 0, (), (), (), {}), files)
+    assert found["a"] == "its metadata has _NEW, which is not known here"
+    assert found["b"] is ALL
+    assert found["c"] == "its metadata has _NEW, _MORE, which is not known here"

@@ -1,10 +1,11 @@
-"""Whole tables: real ones, and ones made to order."""
+"""Whole tables: real ones, ones made to order, the files that states need, vectors and index files."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from cases import each
 from dvcodec import (
     CardinalityMismatch,
     NotCanonical,
     RowSet,
     Unsupported,
     UsageError,
+    paimon,
 )
-from dvcodec.tables import SnapshotInfo, TableKind, open_table
+from dvcodec.core.vector import StoredFrame
+from dvcodec.io import Storage
+from dvcodec.paimon import DeletionVectorMeta, IndexManifestEntry
+from dvcodec.tables import DeletionVector, Folder, SnapshotInfo, TableKind, open_table
 from dvcodec.tables.auditing import audit
 from dvcodec.tables.model import NO_SNAPSHOT
 from dvcodec.tables.paimon import DataFileMeta, PaimonTable
+from dvcodec.tables.paimon.manifests import IndexedVector, Manifests, check_index_file, vectors_of_entry
+from dvcodec.tables.paimon.table import referenced_files
 from dvcodec.tables.rows.bounds import ColumnBounds
 from dvcodec.tables.snapshots.live import live_batches
 from samples.paimon_table import TIME_MS, PaimonFile, build_paimon, rewrite_avro, rewrite_json
@@ -329,3 +337,179 @@ def test_bounds_are_those_of_the_partition(tmp_path: Path) -> None:
     assert one == {"p": ColumnBounds.of_partition(pa.scalar("a"))}
     assert other == {"p": ColumnBounds(values=False, constant=True)}
     check_bounds(snapshot)
+
+
+# ---------------------------------------------------------------------- files that some state still needs
+
+
+TEN = pa.table({"id": pa.array(range(10))})
+ONE_COLUMN = [(0, "id", "BIGINT")]
+FIRST = PaimonFile("a.parquet", TEN, [1], more={"_EXTRA_FILES": ["a.parquet.index"]})
+SECOND = PaimonFile("b.parquet", TEN)
+THIRD = PaimonFile("c.parquet", TEN, [2])
+
+
+@pytest.fixture
+def states(tmp_path: Path) -> Path:
+    return build_paimon(tmp_path / "t", ONE_COLUMN, [[FIRST], [FIRST, SECOND], [SECOND, THIRD]])
+
+
+def referenced(states: Path) -> frozenset[str]:
+    folder = Folder(str(states))
+    return referenced_files(folder, Manifests(folder))
+
+
+def needed(states: Path) -> set[str]:
+    found = referenced(states)
+    assert all(name.startswith(f"{states}/") for name in found)
+    return {name.removeprefix(f"{states}/") for name in found}
+
+
+def stored(states: Path) -> set[str]:
+    return {file.location.removeprefix(f"{states}/") for file in Folder(str(states)).walk()}
+
+
+def test_expired_states_need_nothing(states: Path) -> None:
+    (states / "snapshot/snapshot-1").unlink()
+    (states / "snapshot/snapshot-2").unlink()
+    assert stored(states) - needed(states) == {
+        "bucket-0/a.parquet",
+        "bucket-0/a.parquet.index",
+        "index/index-1-0",
+        "index/index-2-0",
+        *(f"manifest/{name}" for name in ("index-manifest-1-0", "index-manifest-2-0")),
+        *(f"manifest/manifest-list-{i}-{j}" for i in (1, 2) for j in (0, 1)),
+    }
+
+
+def test_tag_keeps_what_has_expired(states: Path) -> None:
+    (states / "tag").mkdir()
+    (states / "snapshot/snapshot-1").rename(states / "tag/tag-first")
+    (states / "snapshot/snapshot-2").unlink()
+    gone = {
+        "index/index-2-0",
+        "manifest/index-manifest-2-0",
+        "manifest/manifest-list-2-0",
+        "manifest/manifest-list-2-1",
+    }
+    assert stored(states) - needed(states) == gone
+
+
+def test_changelog_keeps_what_its_snapshot_added(states: Path) -> None:
+    (states / "changelog").mkdir()
+    (states / "snapshot/snapshot-1").rename(states / "changelog/changelog-1")
+    (states / "snapshot/snapshot-2").unlink()
+    assert {"bucket-0/a.parquet", "changelog/changelog-1"} <= needed(states)
+
+
+def test_changelog_files_and_statistics(states: Path) -> None:
+    path = states / "snapshot/snapshot-3"
+    changes = {"changelogManifestList": "manifest-list-1-1", "statistics": "stat-1"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    (states / "snapshot/snapshot-1").unlink()
+    (states / "snapshot/snapshot-2").unlink()
+    assert {"manifest/manifest-list-1-1", "bucket-0/a.parquet", "statistics/stat-1"} <= needed(states)
+
+
+def test_branch_has_states_of_its_own_and_the_tables_files(states: Path) -> None:
+    branch = states / "branch/branch-b"
+    shutil.copytree(states / "schema", branch / "schema")
+    (branch / "snapshot").mkdir()
+    (states / "snapshot/snapshot-1").rename(branch / "snapshot/snapshot-1")
+    (states / "snapshot/snapshot-2").unlink()
+    found = needed(states)
+    assert {"branch/branch-b/snapshot/snapshot-1", "branch/branch-b/schema/schema-0"} <= found
+    assert {"bucket-0/a.parquet", "index/index-1-0", "manifest/manifest-list-1-1"} <= found
+
+
+def test_each_layout_has_its_own_paths(states: Path) -> None:
+    schema = json.loads((states / "schema/schema-0").read_text())
+    options = schema["options"] | {"data-file.path-directory": "data"}
+    (states / "schema/schema-1").write_text(json.dumps(schema | {"id": 1, "options": options}))
+    before = needed(states)
+    rewrite_json(states / "snapshot/snapshot-1", schemaId=1)
+    assert needed(states) == before | {
+        *("schema/schema-1", "data/bucket-0/a.parquet", "data/bucket-0/a.parquet.index"),
+    }
+
+
+def test_real_tables_hold_no_file_that_is_not_needed(vectors: Path) -> None:
+    for name in ("java-0.9.0-tables/db.db/dv", "java-0.9.0-tables/db.db/dyn", "pypaimon-2.1.0/db.db/t1"):
+        states = vectors / "paimon" / name
+        assert needed(states) == stored(states)
+
+
+# ---------------------------------------- vectors as the index manifest records them, and index files held against it
+
+
+DELETED = {"a": RowSet([1, 5]), "b": RowSet(range(300)), "c": RowSet([2**20])}
+
+
+def write(folder: Path, kinds: Sequence[int]) -> IndexManifestEntry:
+    """An index file with a vector of each kind."""
+    frames = [
+        StoredFrame(name, len(rows), paimon.encode(rows, layout=f"bitmap{bits}"))
+        for bits, (name, rows) in zip(kinds, DELETED.items(), strict=False)
+    ]
+    written = paimon.write_stored_vectors(folder / "index-1", frames)
+    metas = tuple(map(DeletionVectorMeta.from_location, written))
+    size = (folder / "index-1").stat().st_size
+    return IndexManifestEntry(paimon.DELETION_VECTORS, "index-1", size, len(metas), vectors=metas)
+
+
+def vectors(folder: Path, entry: IndexManifestEntry, *, bitmap64: bool = False) -> list[DeletionVector]:
+    return list(vectors_of_entry(entry, Folder(str(folder)), "index-1", lambda name: f"d/{name}", bitmap64=bitmap64))
+
+
+def failed(folder: Path, entry: IndexManifestEntry) -> dict[str, str | None]:
+    found = check_index_file(str(folder / "index-1"), vectors(folder, entry), Storage())
+    return {finding.check: finding.what for finding in found}
+
+
+@each("kinds", [(32,), (64,), (32, 32, 32), (64, 64, 64), (32, 64, 32), (64, 32, 64)])
+@each("bitmap64", [False, True])
+def test_each_vector_is_of_its_own_kind_and_its_size_that_of_the_frame(
+    tmp_path: Path, kinds: tuple[int, ...], bitmap64: bool
+) -> None:
+    entry = write(tmp_path, kinds)
+    found = vectors(tmp_path, entry, bitmap64=bitmap64)
+    assert [vector.format for vector in found] == [f"paimon{bits}" for bits in kinds]
+    for vector, bits, (name, rows) in zip(found, kinds, DELETED.items(), strict=False):
+        assert vector.size == len(paimon.encode(rows, layout=f"bitmap{bits}"))
+        assert (vector.data_file, vector.path, vector.cardinality) == (f"d/{name}", "index-1", len(rows))
+        assert (vector.location, vector.file_size) == (str(tmp_path / "index-1"), entry.file_size)
+        assert IndexedVector.of(vector).meta in (entry.vectors or ())
+    assert failed(tmp_path, entry) == {}
+
+
+def test_file_is_not_opened_for_vectors_that_stand_back_to_back(tmp_path: Path) -> None:
+    entry = write(tmp_path, (32, 64, 32))
+    (tmp_path / "index-1").unlink()
+    assert [vector.format for vector in vectors(tmp_path, entry)] == ["paimon32", "paimon64", "paimon32"]
+
+
+def test_magic_decides_where_records_leave_gaps(tmp_path: Path) -> None:
+    entry = write(tmp_path, (64, 32, 64))
+    some = replace(entry, vectors=((entry.vectors or ())[0], (entry.vectors or ())[2]))
+    assert [vector.format for vector in vectors(tmp_path, some)] == ["paimon64", "paimon64"]
+    assert failed(tmp_path, replace(some, row_count=3)) == {}
+    (tmp_path / "index-1").unlink()
+    assert [vector.format for vector in vectors(tmp_path, some)] == ["paimon32", "paimon64"]
+    assert [vector.format for vector in vectors(tmp_path, some, bitmap64=True)] == ["paimon64", "paimon64"]
+
+
+def change_meta(entry: IndexManifestEntry, number: int, **changes: Any) -> IndexManifestEntry:
+    metas = list(entry.vectors or ())
+    metas[number] = replace(metas[number], **changes)
+    return replace(entry, vectors=tuple(metas))
+
+
+def test_what_the_metadata_says_wrong_is_found(tmp_path: Path) -> None:
+    entry = write(tmp_path, (32, 64, 32))
+    metas = entry.vectors or ()
+    assert failed(tmp_path, replace(entry, row_count=2)) == {"count": "_ROW_COUNT"}
+    assert failed(tmp_path, change_meta(entry, 1, offset=metas[1].offset - 1)) == {
+        "record": "vector",
+    }
+    longer = change_meta(entry, 1, length=metas[1].length + 4)
+    assert failed(tmp_path, longer) == {"record": "size of the vector"}
